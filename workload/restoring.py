@@ -6,6 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from oneslot.declaration.schema import LEDGER_ATTRIBUTES
+from oneslot.evidence.operator_log import OperatorLog
+from oneslot.repair.changing import change_row
+from oneslot.runtime.stores.expressions import from_attributes
 from oneslot.target import Target
 
 Row = dict[str, Any]
@@ -26,12 +30,14 @@ class Difference:
         key: its key attributes and their values.
         what: `STAYS`, `GOES_BACK` or `IS_DELETED`.
         before: the row in the restored table; None if it has none.
+        seen: the row in the deployed table; None if it has none.
     """
 
     table: str
     key: Key
     what: str
     before: Row | None
+    seen: Row | None
 
 
 def differences(target: Target, *, suffix: str, since_ms: int, everything: bool) -> Iterator[Difference]:
@@ -51,20 +57,33 @@ def differences(target: Target, *, suffix: str, since_ms: int, everything: bool)
                 continue
             stays = not everything and (old is None or _written(table, row, old, appointments) >= since_ms)
             what = STAYS if stays else GOES_BACK if old is not None else IS_DELETED
-            yield Difference(table=table, key=key, what=what, before=old)
+            yield Difference(table=table, key=key, what=what, before=old, seen=row)
             if table == "appointments" and not stays:
                 # A slot is judged by the appointments as they will be.
                 now.pop(key, None)
                 now.update({key: old} if old is not None else {})
 
 
-def put_back(target: Target, one: Difference) -> None:
-    """Write the restored row over the present one, or delete a row that the restored table lacks."""
-    name = _name(target, one.table)
-    if one.what == GOES_BACK and one.before is not None:
-        target.dynamodb.put_item(TableName=name, Item=one.before)
-    elif one.what == IS_DELETED:
-        target.dynamodb.delete_item(TableName=name, Key={attribute: {"S": text} for attribute, text in one.key})
+def put_back(target: Target, one: Difference, log: OperatorLog, subject: Mapping[str, Any]) -> bool:
+    """Write the restored row over the present one, or delete a row that the restored table lacks.
+
+    Return False, and leave the row, if it has changed since it was compared. `subject` is added to its lines in the operator
+    log, which keep the present row but for attributes that the declaration does not name, such as a patient's number.
+    """
+    seen, becomes = one.seen or {}, one.before if one.what == GOES_BACK else None
+    kept = LEDGER_ATTRIBUTES if one.table == "ledger" else target.declaration.schema.tables[one.table].attributes
+    return change_row(
+        target.dynamodb,
+        log,
+        "restore",
+        {"table": one.table, "key": dict(one.key), **subject},
+        table=_name(target, one.table),
+        key={attribute: {"S": text} for attribute, text in one.key},
+        seen=seen,
+        compared={*seen, *(one.before or {})},
+        becomes=becomes,
+        before=one.seen and from_attributes({name: seen[name] for name in kept if name in seen}),
+    )
 
 
 def _name(target: Target, table: str) -> str:

@@ -21,12 +21,14 @@ class MappingState:
     """The mapping of a stack.
 
     Attributes:
-        off: whether it takes no messages.
+        off: whether it takes no messages, or soon will not.
+        stopped: whether it takes none: AWS has finished switching it off.
         tags: `TAGS`; none if it was switched off without `oneslot pause`.
     """
 
     arn: str
     off: bool
+    stopped: bool
     tags: Mapping[str, str]
 
     def sentence(self, target: Target) -> str:
@@ -57,6 +59,7 @@ def read_mapping_state(target: Target) -> MappingState:
     arn = mapping["EventSourceMappingArn"]
     found = target.functions.list_tags(Resource=arn).get("Tags", {})
     tags = {name: found[name] for name in TAGS if name in found}
-    # The local mapping is always disabled, because a poller of ours takes its place. That one follows the tag.
-    off = PAUSED_AT in tags if target.local else mapping["State"] in OFF
-    return MappingState(arn, off, tags)
+    if target.local:
+        # The local mapping is always disabled, because a poller of ours takes its place. That one follows the tag.
+        return MappingState(arn, PAUSED_AT in tags, PAUSED_AT in tags, tags)
+    return MappingState(arn, mapping["State"] in OFF, mapping["State"] == OFF[0], tags)

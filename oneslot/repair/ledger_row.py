@@ -6,21 +6,22 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, cast
 
-from botocore.exceptions import ClientError
-
 from oneslot.declaration.evidence import COMPLETE, result_of
 from oneslot.declaration.schema import LEDGER_ATTRIBUTES
 from oneslot.errors import OneslotError
 from oneslot.evidence import tables
 from oneslot.evidence.malformed import Standing, format_malformed, malformed_ledger_row, standing
 from oneslot.evidence.operator_log import BEGUN, DONE, NOT_DONE, OperatorLog
+from oneslot.repair.changing import change_row
 from oneslot.runtime.protocol import Claim
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from oneslot.runtime.stores.expressions import DynamoDB, error_code, to_attributes
+from oneslot.runtime.stores.expressions import DynamoDB, to_attributes
 from oneslot.target import Target
 
 UNLOCK, FORGET = "ledger unlock", "ledger forget"
 RELEASE_WITHIN_MS = 10_000
+COMPARED = ("status", "claimed_by", "updated")
+"""The attributes that every write of the consumer changes."""
 AGAIN = "A later copy is decided again, and may get another answer."
 
 
@@ -80,38 +81,26 @@ def unlock(target: Target, row: Mapping[str, Any], log: OperatorLog) -> None:
 
 def forget(target: Target, row: Mapping[str, Any], log: OperatorLog) -> None:
     """Delete the row. Raises `OneslotError` if it has changed since it was read."""
-    log.write(FORGET, {"message_id": row["message_id"], "before": dict(row)}, BEGUN)
-    try:
-        target.dynamodb.delete_item(
-            TableName=target.outputs.ledger_table_name,
-            Key={"message_id": {"S": row["message_id"]}},
-            **_as_it_was(row),
-        )
-    except ClientError as error:
-        log.write(FORGET, {"message_id": row["message_id"]}, NOT_DONE, reason=error_code(error))
-        if error_code(error) != "ConditionalCheckFailedException":
-            raise
+    deleted = change_row(
+        target.dynamodb,
+        log,
+        FORGET,
+        {"message_id": row["message_id"]},
+        table=target.outputs.ledger_table_name,
+        key=to_attributes({"message_id": row["message_id"]}),
+        seen=to_attributes({name: _exact(row[name]) for name in COMPARED if name in row}),
+        compared=COMPARED,
+        becomes=None,
+        before=row,
+    )
+    if not deleted:
         raise OneslotError(
             f"Nothing was changed: {row['message_id']} has changed since you looked. Look again with `{_show(target, row)}`."
-        ) from error
-    log.write(FORGET, {"message_id": row["message_id"]}, DONE)
+        )
 
 
 def _show(target: Target, row: Mapping[str, Any]) -> str:
     return target.command(f"ledger show {row['message_id']}")
-
-
-def _as_it_was(row: Mapping[str, Any]) -> Any:
-    """Return the condition that the row's status, claim and time are unchanged, or still missing."""
-    names = ("status", "claimed_by", "updated")
-    known = {name: row[name] for name in names if name in row}
-    conditions = [f"#{name} = :{name}" if name in known else f"attribute_not_exists(#{name})" for name in names]
-    values = to_attributes({f":{name}": _exact(value) for name, value in known.items()})
-    return {
-        "ConditionExpression": " AND ".join(conditions),
-        "ExpressionAttributeNames": {f"#{name}": name for name in names},
-        **({"ExpressionAttributeValues": values} if values else {}),
-    }
 
 
 def _exact(value: Any) -> Any:

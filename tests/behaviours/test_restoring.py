@@ -66,6 +66,8 @@ class Engineer:
 
     def put_back(self, *flags: str) -> str:
         assert len([line for line in commands("oneslot restore") if line.endswith(" ".join(["$STACK", *flags]))]) == 1
+        if "--yes" in flags:
+            self.terminal.run("pause", "--reason", "restoring the tables", "--yes")
         return self.terminal.run("restore", "--since", self.before, *flags).stdout
 
     def rows(self, table: str, suffix: str = "") -> list[dict[str, Any]]:
@@ -165,6 +167,7 @@ def test_put_back_of_all_tables_holds_after_a_resend(engineer: Engineer) -> None
     engineer.put_back("--everything", "--yes")
     assert {table: engineer.rows(table) for table in TABLES} == before
     assert engineer.checked() == (False, {"I2", "I6"}), "the undone requests are named"
+    engineer.terminal.run("resume", "--yes")
     restarted = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     engineer.send([*since, old(0)])
     booked = [row["appointment_id"] for row in engineer.rows("appointments") if row["status"] == "booked"]

@@ -9,9 +9,10 @@ import click
 
 from oneslot.evidence.operator_log import open_operator_log
 from oneslot.options import json_option, stack_option, yes_option
+from oneslot.repair.pausing import require_standstill
 from oneslot.target import open_target
-from oneslot.terminal import Terminal
-from workload.restoring import differences, put_back
+from oneslot.terminal import DRY_RUN, Terminal
+from workload.restoring import STAYS, Difference, differences, put_back
 
 
 def _moment(_: click.Context, __: click.Parameter, text: str) -> int:
@@ -36,32 +37,44 @@ def _moment(_: click.Context, __: click.Parameter, text: str) -> int:
 @json_option
 def restore(  # noqa: PLR0917 - click passes them by name
     since: int, suffix: str, everything: bool, yes: bool, stack: str | None, as_json: bool
-) -> None:
+) -> int:
     """List the rows that differ from the tables restored beside these; with --yes, put them back.
 
-    Rows that the consumer wrote since --since stay, and so do rows that the restored table lacks. Stop the consumer first:
-    docs/do/restore.md has every step.
+    Rows that the consumer wrote since --since stay, and so do rows that the restored table lacks. With --yes the consumer
+    must be paused, with no message in flight. A row that changes meanwhile is named and left. The operator log keeps each
+    earlier row. docs/do/restore.md has every step.
     """
     terminal = Terminal(as_json)
     target = open_target(stack)
+    if yes:
+        require_standstill(target)
     with terminal.working("Comparing the tables"):
         found = list(differences(target, suffix=suffix, since_ms=since, everything=everything))
     for one in found:
-        terminal.plain(f"{one.what}  {one.table}  {'/'.join(value for _, value in one.key)}")
-    counts = dict(Counter(one.what for one in found))
+        terminal.plain(f"{one.what}  {_name(one)}")
+    left: list[Difference] = []
     if yes:
         log = open_operator_log(target)
         subject = {"since_ms": since, "suffix": suffix, "everything": everything}
-        log.write("restore", subject, "begin", counts=counts)
-        for one in found:
-            put_back(target, one)
-        log.write("restore", subject, "done", counts=counts)
+        left = [one for one in found if one.what != STAYS and not put_back(target, one, log, subject)]
+    counts = dict(Counter(one.what for one in found))
     terminal.result(
         {
-            "rows": [{"table": one.table, "key": dict(one.key), "what": one.what} for one in found],
+            "rows": [_document(one) | {"what": one.what} for one in found],
             "counts": counts,
             "done": yes,
+            "left": [_document(one) for one in left],
         }
     )
     summary = ", ".join(f"{number} {what}" for what, number in counts.items()) or "The tables are equal"
-    terminal.plain(f"{summary}. " + ("Done." if yes else "Nothing was changed: add --yes to do it."))
+    terminal.plain(f"{summary}. " + ("Done." if yes else DRY_RUN))
+    terminal.warn(f"Left as it is, because it has changed since it was compared: {_name(one)}." for one in left)
+    return 1 if left else 0
+
+
+def _name(one: Difference) -> str:
+    return f"{one.table}  {'/'.join(value for _, value in one.key)}"
+
+
+def _document(one: Difference) -> dict[str, object]:
+    return {"table": one.table, "key": dict(one.key)}
