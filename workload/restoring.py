@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from oneslot.declaration.schema import LEDGER_ATTRIBUTES
 from oneslot.evidence.operator_log import OperatorLog
+from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.repair.changing import change_row
 from oneslot.runtime.stores.expressions import from_attributes
 from oneslot.target import Target

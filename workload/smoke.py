@@ -17,10 +17,10 @@ from botocore.exceptions import ClientError
 from appointments.allocation import APPOINTMENTS, SLOTS
 from appointments.slot_choice import free_key, utc_text
 from appointments.statuses import BUSY, CANCELLED, COMPLETE, FREE
-from oneslot.declaration.schema import LEDGER_ATTRIBUTES
 from oneslot.errors import OneslotError
 from oneslot.evidence.deliveries import valid_deliveries
 from oneslot.evidence.tables import projection
+from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.runtime.stores.expressions import error_code, from_attributes, to_attributes
 from oneslot.sending.request_file import sample_request

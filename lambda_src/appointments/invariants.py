@@ -1,4 +1,4 @@
-"""The appointments' own laws, which join the ledger's (`oneslot.declaration.laws`), and what their rows name and need.
+"""The appointments' own laws, which join the ledger's (`oneslot.laws.ledger`), and what their rows name and need.
 
 Each law reads `Evidence`, what a run left behind, and yields a sentence for each breach.
 """
@@ -12,8 +12,8 @@ from typing import Any
 from appointments.allocation import APPOINTMENTS, SLOTS
 from appointments.slot_choice import free_key
 from appointments.statuses import BOOKED, BUSY, CANCELLED, COMPLETE, FREE, WAITLIST
-from oneslot.declaration.evidence import Evidence, Law, lacks, result_of
-from oneslot.declaration.schema import Effect
+from oneslot.laws.evidence import Evidence, Law, lacks, result_of
+from oneslot.laws.schema import Effect
 
 TIMES = ("start", "end")
 PLACE = ("practice", "slot_id", *TIMES)

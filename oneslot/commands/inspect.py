@@ -9,12 +9,12 @@ import click
 from rich.table import Table
 
 from oneslot.commands.message_id import message_id_argument
-from oneslot.declaration.evidence import result_of
 from oneslot.errors import OneslotError
 from oneslot.evidence.inspection import Inspection
 from oneslot.evidence.inspection import inspect as look_up
 from oneslot.evidence.malformed import format_malformed
 from oneslot.evidence.tables import format_missing
+from oneslot.laws.evidence import result_of
 from oneslot.options import json_option, stack_option
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal, table

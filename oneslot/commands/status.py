@@ -9,12 +9,12 @@ from typing import Any
 import click
 from botocore.exceptions import ClientError
 
-from oneslot.declaration.schema import Table
 from oneslot.errors import OneslotError
 from oneslot.evidence.malformed import Tally, format_malformed, tally
 from oneslot.evidence.observation import Observer
 from oneslot.evidence.pause import MappingState, read_mapping_state
 from oneslot.evidence.tables import Missing, format_missing, unless_missing
+from oneslot.laws.schema import Table
 from oneslot.local.state import read_statistics
 from oneslot.options import json_option, stack_option
 from oneslot.runtime.stores.expressions import error_code

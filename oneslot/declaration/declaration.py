@@ -11,10 +11,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from oneslot.declaration.evidence import Breach, Evidence, Law, check, lacks
-from oneslot.declaration.laws import EFFECT_ROWS, join_laws
-from oneslot.declaration.schema import Effect, Outcome, Row, Schema, Table
 from oneslot.errors import BadInput
+from oneslot.laws.evidence import Breach, Evidence, Law, check, lacks
+from oneslot.laws.ledger import EFFECT_ROWS, join_laws
+from oneslot.laws.schema import Effect, Outcome, Row, Schema, Table
 
 
 @dataclass(frozen=True)

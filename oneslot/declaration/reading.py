@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from oneslot.declaration.declaration import Declaration, DeclaredTable, Private, Tools
-from oneslot.declaration.schema import Outcome
 from oneslot.errors import BadInput
+from oneslot.laws.schema import Outcome
 
 FILE_NAME = "oneslot.toml"
 VARIABLE = "ONESLOT_CONSUMER"

@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from oneslot.declaration.evidence import Breach, result_of
-from oneslot.declaration.schema import is_answer
 from oneslot.evidence.gathering import Gathered
+from oneslot.laws.evidence import Breach, result_of
+from oneslot.laws.schema import is_answer
 from oneslot.pipeline.vocabulary import Verdict
 
 

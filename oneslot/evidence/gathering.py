@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from oneslot.declaration.declaration import Declaration
-from oneslot.declaration.evidence import Evidence
 from oneslot.declaration.reading import declared
-from oneslot.declaration.schema import LEDGER_ATTRIBUTES
 from oneslot.evidence.consumer_configuration import ledger_forgotten_before, ledger_retention_seconds
 from oneslot.evidence.dead_letters import count_hidden, list_dead_letters
 from oneslot.evidence.deliveries import valid_deliveries
 from oneslot.evidence.malformed import Malformed
 from oneslot.evidence.operator_log import drops
 from oneslot.evidence.tables import Missing, scan, unless_missing
+from oneslot.laws.evidence import Evidence
+from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.runtime.sqs.dead_letters import DeadLetter
 from oneslot.runtime.sqs.queue_depth import QueueDepth, queue_depth
 from oneslot.sending.archive import AcceptedRequest, read_archive

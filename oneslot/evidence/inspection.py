@@ -9,9 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from oneslot.declaration.declaration import Declaration
-from oneslot.declaration.evidence import COMPLETE, Evidence, result_of
 from oneslot.declaration.reading import declared
-from oneslot.declaration.schema import LEDGER_ATTRIBUTES
 from oneslot.evidence.dead_letters import list_dead_letters
 from oneslot.evidence.deliveries import valid_deliveries
 from oneslot.evidence.malformed import (
@@ -22,6 +20,8 @@ from oneslot.evidence.malformed import (
     standing,
 )
 from oneslot.evidence.tables import Missing, read_row, unless_missing
+from oneslot.laws.evidence import COMPLETE, Evidence, result_of
+from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.runtime.sqs.dead_letters import DeadLetter
 from oneslot.sending.archive import AcceptedRequest, read_archive
 from oneslot.target import Target

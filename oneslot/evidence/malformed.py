@@ -13,9 +13,9 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any
 
-from oneslot.declaration.evidence import COMPLETE, IN_PROGRESS, Evidence, lacking, result_of
-from oneslot.declaration.schema import Schema, Table
 from oneslot.evidence.tables import scan
+from oneslot.laws.evidence import COMPLETE, IN_PROGRESS, Evidence, lacking, result_of
+from oneslot.laws.schema import Schema, Table
 from oneslot.pipeline.vocabulary import FILE_PREFIX, ROW_PREFIX, UNIDENTIFIED_PREFIX
 from oneslot.target import Target
 

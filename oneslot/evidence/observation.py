@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from oneslot.declaration.evidence import COMPLETE, IN_PROGRESS
 from oneslot.evidence.malformed import RELEASED, Malformed, Tally, tally
 from oneslot.evidence.tables import Missing, unless_missing
+from oneslot.laws.evidence import COMPLETE, IN_PROGRESS
 from oneslot.runtime.sqs.queue_depth import QueueDepth, queue_depth
 from oneslot.target import Target
 

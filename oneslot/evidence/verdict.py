@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from oneslot.declaration.declaration import Declaration
-from oneslot.declaration.evidence import COMPLETE, Breach, Law
-from oneslot.declaration.schema import is_answer
 from oneslot.evidence.endings import Endings
 from oneslot.evidence.gathering import Gathered
 from oneslot.evidence.malformed import Malformed, malformed_evidence
 from oneslot.evidence.tables import Missing
+from oneslot.laws.evidence import COMPLETE, Breach, Law
+from oneslot.laws.schema import is_answer
 from oneslot.pipeline.vocabulary import REJECT_SHARE
 from oneslot.pipeline.vocabulary import Verdict as Ending
 from oneslot.wording import counted, numbered

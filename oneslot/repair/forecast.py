@@ -9,11 +9,11 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from oneslot.declaration.declaration import Declaration
-from oneslot.declaration.evidence import COMPLETE, result_of
-from oneslot.declaration.schema import LEDGER_ATTRIBUTES, Table
 from oneslot.evidence.dead_letters import read_dead_letters
 from oneslot.evidence.malformed import blocking_attributes
 from oneslot.evidence.tables import Missing, read_rows, unless_missing
+from oneslot.laws.evidence import COMPLETE, result_of
+from oneslot.laws.schema import LEDGER_ATTRIBUTES, Table
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import parse_body, payload_hash
 from oneslot.runtime.sqs.dead_letters import DeadLetter, HeldLetter, identity_and_content, identity_of

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, cast
 
-from oneslot.declaration.evidence import COMPLETE, result_of
-from oneslot.declaration.schema import LEDGER_ATTRIBUTES
 from oneslot.errors import OneslotError
 from oneslot.evidence import tables
 from oneslot.evidence.malformed import Standing, format_malformed, malformed_ledger_row, standing
 from oneslot.evidence.operator_log import BEGUN, DONE, NOT_DONE, OperatorLog
+from oneslot.laws.evidence import COMPLETE, result_of
+from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.repair.changing import change_row
 from oneslot.runtime.protocol import Claim
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from oneslot.declaration.evidence import Evidence
+from oneslot.laws.evidence import Evidence
 
 
 def quantity_is_positive(evidence: Evidence) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from oneslot.declaration.evidence import Evidence, lacking
+from oneslot.laws.evidence import Evidence, lacking
 from tests.kits.consumer import PRACTICE, slot_item
 from workload.declared import CONSUMER
 

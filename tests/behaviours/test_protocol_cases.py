@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from oneslot.declaration.evidence import Evidence
+from oneslot.laws.evidence import Evidence
 from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.effects import Effects, InvalidEffects
 from oneslot.runtime.powertools import exactly_once

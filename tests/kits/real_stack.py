@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oneslot.declaration.evidence import Evidence
-from oneslot.declaration.schema import LEDGER_ATTRIBUTES
 from oneslot.evidence.tables import scan
+from oneslot.laws.evidence import Evidence
+from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment, deploy

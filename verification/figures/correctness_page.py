@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from oneslot.declaration.evidence import Law
+from oneslot.laws.evidence import Law
 from verification.documentation.blocks import replace_blocks
 from verification.figures.tables import mutants_score, peers_table, table
 from verification.mutation.mutants import expected

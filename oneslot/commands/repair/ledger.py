@@ -9,10 +9,10 @@ import click
 
 from oneslot.commands.inspect import row_table
 from oneslot.commands.message_id import message_id_argument
-from oneslot.declaration.evidence import result_of
 from oneslot.errors import OneslotError
 from oneslot.evidence.malformed import Standing, malformed_ledger_row, standing
 from oneslot.evidence.operator_log import open_operator_log
+from oneslot.laws.evidence import result_of
 from oneslot.options import json_option, stack_option, yes_option
 from oneslot.repair.ledger_row import advice, consequences, read_row
 from oneslot.repair.ledger_row import forget as forget_row

@@ -78,7 +78,7 @@ def over_since(shown: Shown) -> Column:
 
     That is the commit. A duplicate does not extend the row's life. An effect carries the time of the commit; the next best is
     the first answer. Where only an effect without time or a duplicate shows that there was an answer, it may be of any time,
-    even before the first known copy was sent: 0, as in `oneslot.declaration.evidence`.
+    even before the first known copy was sent: 0, as in `oneslot.laws.evidence`.
     """
     return F.coalesce(
         F.expr(shown.committed_at),

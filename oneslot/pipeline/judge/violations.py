@@ -1,6 +1,6 @@
 """The ledger's laws that a history can show, as columns: true where a row of measures breaks one.
 
-Each has the name of a law of `oneslot.declaration.laws`. A consumer's `Model` adds its own. A test compares the names.
+Each has the name of a law of `oneslot.laws.ledger`. A consumer's `Model` adds its own. A test compares the names.
 """
 
 from __future__ import annotations

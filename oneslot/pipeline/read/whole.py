@@ -16,8 +16,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from oneslot.declaration.declaration import Declaration
-from oneslot.declaration.evidence import Evidence, check, lacking
-from oneslot.declaration.schema import text_of
+from oneslot.laws.evidence import Evidence, check, lacking
+from oneslot.laws.schema import text_of
 from oneslot.pipeline.errors import AuditRefused
 from oneslot.pipeline.read import logs, sources
 from oneslot.pipeline.read.facts import FACT_COLUMNS

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from oneslot import Answer, JsonMessage, MemoryLedger, Unprocessable, attempt
-from oneslot.declaration.evidence import Evidence
+from oneslot.laws.evidence import Evidence
 
 from decision import take
 from laws import quantity_is_positive

@@ -12,8 +12,8 @@ from typing import Any
 
 from appointments.statuses import COMPLETE
 from booking.compose import compose
-from oneslot.declaration.evidence import Evidence
 from oneslot.explorer.services.sqs.message import Message
+from oneslot.laws.evidence import Evidence
 from oneslot.runtime import powertools
 from oneslot.runtime.attempt import attempt
 from oneslot.runtime.consumer.batch import process as process_batch

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from appointments.statuses import CANCELLED
-from oneslot.declaration.evidence import Evidence
 from oneslot.evidence.operator_log import BEGUN, DROP, OPERATOR_LOG_FILE, OperatorLog, drops, read_lines
 from oneslot.explorer.services.sqs.message import Message
+from oneslot.laws.evidence import Evidence
 from oneslot.repair.journal import Journal, open_journal
 from oneslot.repair.redrive import Redriven
 from oneslot.runtime.sqs.dead_letters import REASON_ATTRIBUTE

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from oneslot.declaration.evidence import result_of
+from oneslot.laws.evidence import result_of
 from oneslot.repair.forecast import Forecast
 from oneslot.target import Target
 from oneslot.terminal import Terminal, table

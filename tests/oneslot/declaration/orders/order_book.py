@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from oneslot.declaration.evidence import Evidence
+from oneslot.laws.evidence import Evidence
 from oneslot.runtime.effects import Effects, Once, Put, Unprocessable
 from oneslot.runtime.protocol import JsonMessage
 

@@ -15,9 +15,9 @@ import pytest
 from booking.compose import compose
 from booking.configuration import Configuration
 from oneslot.commands.backfill import backfill_file
-from oneslot.declaration.schema import LEDGER_ATTRIBUTES
 from oneslot.errors import BadInput, OneslotError
 from oneslot.evidence.tables import scan
+from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import deploy

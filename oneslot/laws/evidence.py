@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from oneslot.declaration.schema import Effect, Key, Row, Schema, Table, is_answer, text_of
+from oneslot.laws.schema import Effect, Key, Row, Schema, Table, is_answer, text_of
 
 IN_PROGRESS, COMPLETE = "IN_PROGRESS", "COMPLETE"
 """The ledger's statuses, as `oneslot.runtime.protocol` defines them; repeated here, where no AWS library is imported."""

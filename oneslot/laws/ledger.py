@@ -10,8 +10,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from oneslot.declaration.evidence import IN_PROGRESS, Evidence, Law, result_of
-from oneslot.declaration.schema import is_answer, text_of
+from oneslot.laws.evidence import IN_PROGRESS, Evidence, Law, result_of
+from oneslot.laws.schema import is_answer, text_of
 from oneslot.runtime.consumer.delivery_log import LONGEST_OUTCOME
 
 
