@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
 
-from oneslot.declaration import schema
+from oneslot.laws import schema
 from oneslot.pipeline.storage import literal
 
 CORRUPT = "corrupt_line"
