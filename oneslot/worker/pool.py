@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +12,7 @@ from oneslot.runtime.releases import current
 from oneslot.runtime.sqs.batch_response import Invalid, judge
 from oneslot.runtime.sqs.fifo import RETRIES_SPEND_RECEIVES, is_fifo
 from oneslot.runtime.sqs.lambda_event import event
+from oneslot.runtime.sqs.marshalling import encoded
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.worker.acknowledgement import Acknowledgement
 from oneslot.worker.job import Context, InHand, Job, State
@@ -163,8 +163,8 @@ class Pool:
             message: Any = job.message  # as SQS answered
             records = event([message], queue_arn=self.source.arn, region=self.source.region)
             current.set(job.releases)
-            answer = self._handler(records, Context(job, self._surroundings, self._surroundings.new_id()))
-            verdict = judge(json.dumps(answer), [job.sqs_message_id], reports_failures=True)
+            answer = encoded(self._handler(records, Context(job, self._surroundings, self._surroundings.new_id())))
+            verdict = judge(answer, [job.sqs_message_id], reports_failures=self._settings.reports_failures)
         except BaseException as error:  # SystemExit too: a handler must not end its thread
             return _Failure(name_of(error), self._hiding(error))
         if isinstance(verdict, Invalid):

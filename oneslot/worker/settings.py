@@ -35,6 +35,7 @@ class WorkerSettings:
         retry_delay_seconds: the longest wait after a handler has raised: 1 s at first, then twice as long each time.
             0 leaves the message to its visibility timeout.
         max_receive_count: the queue's, from its redrive policy.
+        reports_failures: whether the handler's answer is read. A mapping without ReportBatchItemFailures reads none.
     """
 
     threads: int = 8
@@ -45,6 +46,7 @@ class WorkerSettings:
     wait_seconds: int = 10
     retry_delay_seconds: int = 0
     max_receive_count: int = 10
+    reports_failures: bool = True
 
     def __post_init__(self) -> None:
         problem = next(self._problems(), None)

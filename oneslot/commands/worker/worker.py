@@ -67,6 +67,11 @@ def number_options(function: Callable[..., int]) -> Callable[..., int]:
     metavar="MODULE:NAME",
     help="Run this Lambda handler, imported from the current directory. Default: Oneslot's own consumer.",
 )
+@click.option(
+    "--reports-failures/--no-reports-failures",
+    default=DEFAULTS.reports_failures,
+    help="Read the handler's answer, as a mapping with ReportBatchItemFailures does, or ignore it.",
+)
 @number_options
 @click.option(
     "--limit",
@@ -79,6 +84,7 @@ def worker(
     stack: str | None,
     queue_url: str | None,
     handler: str | None,
+    reports_failures: bool,
     limit: float | None,
     **numbers: Any,
 ) -> int:
@@ -92,8 +98,11 @@ def worker(
     Each event is one JSON line on standard output; metrics follow once a minute in CloudWatch's embedded format.
     Exit status 0 after an orderly stop. Start it again after 1: too many messages exceeded the limit, or a thread died.
     """
+    if handler is None and not reports_failures:
+        raise BadInput("--no-reports-failures needs --handler, because Oneslot's own consumer reports its failures.")
     try:
         settings = WorkerSettings(
+            reports_failures=reports_failures,
             limit_seconds=limit if limit is not None else DEFAULTS.limit_seconds if handler else OWN_LIMIT_SECONDS,
             **numbers,
         )

@@ -9,6 +9,7 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
@@ -19,6 +20,8 @@ from oneslot.explorer.handlers.memory.memory import Memory, Opaque, waiting_fram
 from oneslot.explorer.handlers.modules import Code, fingerprint
 from oneslot.explorer.refusal import NotExplorable, Stop
 from oneslot.explorer.world import Request
+from oneslot.runtime.sqs.batch_response import Invalid, judge
+from oneslot.runtime.sqs.marshalling import encoded
 
 BOTH_WAYS = 2
 """The random numbers of an invocation that are drawn low and high; later ones are fixed."""
@@ -32,41 +35,57 @@ POOL_REMEDY = "Leave the pool by `with`, or wait for its futures, because Lambda
 
 HANDLER_REMEDY = "Name the handler as its template does: handler=... (--handler)."
 
+ANSWER_REMEDY = (
+    'Return None or {"batchItemFailures": [...]}, or give reports_failures=False for a mapping without '
+    "ReportBatchItemFailures."
+)
+
 AT_IMPORT = "at import"
 """How the error of an invocation starts whose module raised."""
 
 
+class InvalidAnswer(Exception):
+    """The whole batch failed, because Lambda cannot read the answer."""
+
+
 @dataclass(frozen=True)
 class Invocation:
-    """The program of a process: the event, and what Lambda says beside it."""
+    """The program of a process: the event, and what Lambda says beside it.
+
+    `batch`: the message of each identifier that an answer may report as failed; None if Lambda reads no answer.
+    """
 
     code: Code
     event: str
     identity: int
     timeout_ms: int
-    batch: tuple[str, ...] | None
+    batch: Mapping[str, str] | None
     keeps_answer: bool = False
 
     def __call__(self, process: Process, context: Any) -> Mapping[str, Any]:
         """Run the handler once. Raises what it raises."""
         handler = self.code.load()
         answer = handler(json.loads(self.event), Context(process, self))  # type: ignore[arg-type]
+        text = encoded(answer)
         if self.keeps_answer:
-            process.returned = json.dumps(answer, sort_keys=True, default=repr)  # type: ignore[attr-defined]
-        return {"batchItemFailures": [{"itemIdentifier": one} for one in failed(answer, self.batch)]}
+            process.returned = _sorted(text)  # type: ignore[attr-defined]
+        batch = self.batch or {}
+        verdict = judge(text, tuple(batch), reports_failures=self.batch is not None)
+        if isinstance(verdict, Invalid):
+            raise InvalidAnswer(f"{verdict.reason} {ANSWER_REMEDY}")
+        return {"batchItemFailures": [{"itemIdentifier": batch[one]} for one in verdict.failed]}
+
+
+def _sorted(answer: str) -> str:
+    """Return an answer with its names in order. Bytes need not be JSON."""
+    with suppress(ValueError):
+        return json.dumps(json.loads(answer), sort_keys=True)
+    return answer
 
 
 def is_failure(observation: str) -> bool:
     """Return whether a call failed by an injected fault. A condition that does not hold is an answer."""
     return "unanswered" in observation[:14] or INJECTED in observation
-
-
-def failed(answer: Any, batch: tuple[str, ...] | None) -> tuple[str, ...]:
-    """Return the messages that SQS keeps after an answer; all of them if the answer names one that was not delivered."""
-    if batch is None or not isinstance(answer, dict) or not answer.get("batchItemFailures"):
-        return ()
-    named = tuple(one.get("itemIdentifier") for one in answer["batchItemFailures"])
-    return named if set(named) <= set(batch) else batch
 
 
 class Context:

@@ -82,12 +82,27 @@ class HandlerSubject(Subject):
         if self.code is None:
             raise ValueError("code: a handler's subject needs it")
         event: Any = {"Records": [message.record(position) for position, message in enumerate(messages)]}
-        batch: tuple[str, ...] | None = tuple(message.sqs_id for message in messages)
+        batch: dict[str, str] | None = {message.sqs_id: message.sqs_id for message in messages}
         if isinstance(messages[0], Direct):
-            event = json.loads(messages[0].body)  # any failure that it reports is one of the event
+            event = json.loads(messages[0].body)
+            batch = dict.fromkeys(_sequence_numbers(event), messages[0].sqs_id) or None
         if not self.reports_failures:
             batch = None
         return Invocation(self.code, json.dumps(event), delivery, self.timeout_ms, batch, self.keeps_answer)
+
+
+def _sequence_numbers(event: Any) -> list[str]:
+    """Return the identifiers of a batch from a stream. No other source than streams and SQS has its answer read."""
+    records = event.get("Records", []) if isinstance(event, dict) else []
+    return [
+        number
+        for record in records
+        for number in (
+            record.get("dynamodb", {}).get("SequenceNumber"),
+            record.get("kinesis", {}).get("sequenceNumber"),
+        )
+        if number is not None
+    ]
 
 
 class Direct(SqsMessage):

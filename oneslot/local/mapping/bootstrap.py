@@ -11,6 +11,7 @@ import io
 import json
 import os
 import queue
+import runpy
 import sys
 import threading
 import time
@@ -88,12 +89,17 @@ def describe(error: BaseException, request_id: str | None) -> dict[str, Any]:
     return described
 
 
-def invoke(handler: Callable[[Any, Context], Any], function: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
+def invoke(
+    handler: Callable[[Any, Context], Any],
+    function: dict[str, Any],
+    request: dict[str, Any],
+    encoded: Callable[[Any], str],
+) -> dict[str, Any]:
     """Run the handler once; return the message for `handler_process`."""
     request_id = request["request_id"]
     try:
         answer = handler(request["event"], Context(function, request_id, request["deadline_ms"]))
-        return {"request_id": request_id, "answer": json.dumps(answer)}
+        return {"request_id": request_id, "answer": encoded(answer)}
     except Exception as error:  # the handler's error is the answer
         return {"request_id": request_id, "error": describe(error, request_id)}
 
@@ -121,6 +127,8 @@ def main(settings: dict[str, Any]) -> None:
     os.close(nothing)
     os.set_inheritable(settings["answers"], False)
     sys.stdout = LineWriter(1)
+    # By its path: the name `oneslot` is the asset's, which may have another version of it.
+    encoded = runpy.run_path(settings["marshalling"])["encoded"]
     sys.path[:0] = settings["search_first"]
     sys.path += settings["search_last"]
 
@@ -136,7 +144,7 @@ def main(settings: dict[str, Any]) -> None:
         return
     answer({"ready": True})
     while True:
-        answer(invoke(handler, settings["function"], received.get()))
+        answer(invoke(handler, settings["function"], received.get(), encoded))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from typing import Any
 import boto3
 
 from oneslot.local.mapping.installation import Installation
+from oneslot.runtime.sqs import marshalling
 
 BOOTSTRAP = Path(__file__).with_name("bootstrap.py")
 # Lambda gives the init phase 10 s. A laptop that starts all of its processes at once may need longer for the imports,
@@ -59,6 +60,7 @@ class HandlerProcess:
         settings = {
             "handler": function.handler,
             "answers": their_answers,
+            "marshalling": marshalling.__file__,
             "search_first": [str(installation.code)],
             # boto3 is part of Lambda's runtime, so its folder is last on the path. The editable install of this project
             # is not on it: code that the asset lacks must fail here as it does on Lambda.

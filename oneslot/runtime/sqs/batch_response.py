@@ -52,7 +52,7 @@ def judge(answer: str, message_ids: Sequence[str], *, reports_failures: bool) ->
 
 def _failures(answer: str) -> list[Any]:
     try:
-        document = json.loads(answer)
+        document = json.loads(answer, parse_constant=_refuse_constant)
     except ValueError:
         raise _Rejected("The answer is not JSON.") from None
     if document is None:
@@ -65,6 +65,10 @@ def _failures(answer: str) -> list[Any]:
     if not isinstance(failures, list):
         raise _Rejected("batchItemFailures is not a list.")
     return failures
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON, although Python writes and reads it")
 
 
 def _identifier(failure: Any, message_ids: Sequence[str]) -> str:

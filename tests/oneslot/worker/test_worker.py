@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 from unittest.mock import Mock
 
@@ -157,6 +159,10 @@ def test_handler_gets_lambdas_event_and_context() -> None:
         ({"batchItemFailures": []}, True),
         ({"batchItemFailures": [{"itemIdentifier": "id-a"}]}, False),
         ({"batchItemFailures": [{"itemIdentifier": "someone else"}]}, False),
+        ({"batchItemFailures": [{"itemIdentifier": ""}]}, False),
+        ({"total": Decimal("1.10"), "batchItemFailures": None}, True),
+        ({"mean": float("nan")}, False),
+        (b'{"batchItemFailures": [{"itemIdentifier": "id-a"}]}', False),
         ("nonsense", False),
         ({1, 2}, False),
     ],
@@ -166,6 +172,23 @@ def test_handlers_answer_counts_as_on_lambda(answer: Any, deleted: bool) -> None
     with working(queue, lambda event, context: answer) as running:
         wait_for(lambda: bool(running.events("finished") + running.events("failed")))
     assert (queue.messages == []) is deleted
+
+
+@pytest.mark.parametrize(
+    ("answer", "deleted"),
+    [
+        ("ok", True),
+        (float("nan"), True),
+        ({"batchItemFailures": [{"itemIdentifier": "id-a"}]}, True),
+        ({"at": datetime.now(UTC)}, False),
+    ],
+)
+def test_handlers_answer_is_only_encoded_when_the_mapping_reads_none(answer: Any, deleted: bool) -> None:
+    queue = FakeQueue(["a"])
+    with working(queue, lambda event, context: answer, reports_failures=False) as running:
+        wait_for(lambda: bool(running.events("finished") + running.events("failed")))
+    assert (queue.messages == []) is deleted
+    assert [failed["reason"] for failed in running.events("failed")] == ([] if deleted else ["Runtime.MarshalError"])
 
 
 def test_failed_message_is_left_to_its_visibility() -> None:

@@ -23,6 +23,7 @@ from oneslot.errors import BadInput
             "--retry-delay is 30, and short retries on a FIFO queue",
         ),
         (["--threads", "0"], "--threads is 0"),
+        (["--no-reports-failures"], "^--no-reports-failures needs --handler"),
         (["--handler", "json:loads", "--limit", "inf"], "^--limit is inf"),
     ],
 )

@@ -264,3 +264,39 @@ def test_redeliveries_count_up_to_the_queue_s_limit(receives: int, holds: bool) 
     result = explored("recover_at_third_receive", receives=receives, law=lambda world: True)
 
     assert result.holds is holds
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("async def handler(event, context): ...", "Lambda does not await an async handler"),
+        ("def handler(event, context): return {'at': datetime.now(UTC)}", "Object of type datetime is not JSON"),
+        ("def handler(event, context): return 'ok'", "The answer is not a JSON object. Return None or"),
+        ("def handler(event, context): return {'batchItemFailures': [{'itemIdentifier': ''}]}", "is empty or null"),
+        (
+            "def handler(event, context): return {'batchItemFailures': [{'itemIdentifier': 'x'}]}",
+            "is not of this batch",
+        ),
+    ],
+)
+def test_answer_that_lambda_cannot_read_fails_the_invocation(source: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "answers.py").write_text(f"from datetime import UTC, datetime\n{source}\n")
+
+    result = explore("answers.handler", messages=[ORDER], path=tmp_path)
+
+    assert (result.holds, result.level) == (False, "once")
+    assert said in result.verdict
+
+
+@pytest.mark.parametrize("answer", ["{'total': Decimal('1.10')}", "{'batchItemFailures': None}", "(1, 2)", "'ok'"])
+def test_answer_is_a_success_when_the_mapping_reads_none(answer: str, tmp_path: Path) -> None:
+    (tmp_path / "answers.py").write_text(f"from decimal import Decimal\ndef handler(event, context): return {answer}\n")
+
+    assert explore("answers.handler", messages=[ORDER], path=tmp_path, reports_failures=False).holds
+
+
+@pytest.mark.parametrize("answer", ["[]", "'ok'", "{'batchItemFailures': [{'itemIdentifier': 'x'}]}"])
+def test_answer_is_not_read_when_the_event_is_of_no_queue_and_no_stream(answer: str, tmp_path: Path) -> None:
+    (tmp_path / "answers.py").write_text(f"def handler(event, context): return {answer}\n")
+
+    assert explore("answers.handler", messages=[{"httpMethod": "POST"}], path=tmp_path).holds

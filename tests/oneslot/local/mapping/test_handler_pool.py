@@ -153,6 +153,11 @@ def test_handler_takes_and_returns_six_megabytes(pool_of: Callable[..., HandlerP
     assert answer(pool.invoke(event)) == event
 
 
+def test_decimal_in_an_answer_is_a_number(pool_of: Callable[..., HandlerPool]) -> None:
+    pool = pool_of("from decimal import Decimal\ndef handle(event, context): return {'total': Decimal('1.10')}")
+    assert pool.invoke({}) == Answered('{"total": 1.10}')
+
+
 def test_exception_keeps_the_process(pool_of: Callable[..., HandlerPool]) -> None:
     pool = pool_of("def handle(event, context): raise KeyError('which')")
     assert pool.invoke({}) == FunctionError("exception", "KeyError")
@@ -171,11 +176,12 @@ def test_exception_keeps_the_process(pool_of: Callable[..., HandlerPool]) -> Non
         ("handle = 3", FunctionError("init", "TypeError")),
         ("raise SystemExit(3)", FunctionError("init", "SystemExit")),
         ("import os\nos._exit(3)", FunctionError("init", "Runtime.ExitError")),
-        ("def handle(event, context): return {1, 2}", FunctionError("exception", "TypeError")),
+        ("def handle(event, context): return {1, 2}", FunctionError("exception", "Runtime.MarshalError")),
+        ("async def handle(event, context): pass", FunctionError("exception", "Runtime.MarshalError")),
         ("def handle(event, context): raise SystemExit(0)", FunctionError("crash", "Runtime.ExitError")),
         ("import os\ndef handle(event, context): os._exit(0)", FunctionError("crash", "Runtime.ExitError")),
     ],
-    ids=["import", "not callable", "exit in import", "death in import", "no JSON", "exit", "death"],
+    ids=["import", "not callable", "exit in import", "death in import", "no JSON", "async", "exit", "death"],
 )
 def test_broken_process_is_replaced(pool_of: Callable[..., HandlerPool], source: str, error: FunctionError) -> None:
     pool = pool_of(source)

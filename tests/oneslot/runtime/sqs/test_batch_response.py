@@ -47,6 +47,7 @@ def test_judge_splits_a_valid_answer(answer: str, verdict: Split) -> None:
         pytest.param("[]", id="a list"),
         pytest.param("true", id="true"),
         pytest.param("", id="no JSON at all"),
+        pytest.param('{"batchItemFailures": [], "mean": NaN}', id="a constant that Python reads and JSON lacks"),
         pytest.param('{"batchItemFailures": [', id="broken JSON"),
     ],
 )
