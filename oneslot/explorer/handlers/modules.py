@@ -18,6 +18,9 @@ from oneslot.explorer.refusal import NotExplorable
 _SHARED = ("site-packages", "dist-packages", "lib/python")
 _OURS = str(Path(__file__).parents[2])
 _DEEPEST = 6
+_COMPILABLE = (importlib.machinery.SourceFileLoader, importlib.machinery.SourcelessFileLoader)
+"""The loaders of modules that can be made again for each environment. An extension module is left to Python, which
+loads it once in a process."""
 _NOT_THE_HANDLERS = ("__builtins__", "__cached__", "__doc__", "__file__", "__loader__", "__spec__", "__path__", LOOP)
 
 
@@ -93,7 +96,7 @@ class Code:
             return None
         if name not in self._compiled:
             spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-            if spec is None or spec.loader is None or not self.is_own(spec.origin):
+            if spec is None or not isinstance(spec.loader, _COMPILABLE) or not self.is_own(spec.origin):
                 return None
             code = self._code(name, spec)
             self._compiled[name] = (code, spec)

@@ -1,0 +1,41 @@
+"""The handler's modules: what is made for each environment, and what is left to Python."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from oneslot.explorer.handlers.exploration import explore
+
+HANDLER = """
+import boto3
+import {package}
+
+def handler(event, context):
+    boto3.client("dynamodb").put_item(TableName="orders", Item={{"id": {{"S": {package}.__name__}}}})
+"""
+
+
+@pytest.mark.parametrize("package", ["charset_normalizer", "markupsafe", "yaml"])
+def test_layer_is_explored_when_it_has_a_compiled_package(
+    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = find_spec(package)
+    assert spec is not None
+    assert spec.origin is not None
+    installed = Path(spec.origin).parent
+    shutil.copytree(installed, tmp_path / "layer" / package)
+    for beside in installed.parent.glob("*__mypyc*.so"):  # what charset_normalizer is compiled into
+        shutil.copy(beside, tmp_path / "layer")
+    assert list((tmp_path / "layer").rglob("*.so"))
+    for name in [name for name in sys.modules if f"{name}.".startswith(f"{package}.")]:
+        monkeypatch.delitem(sys.modules, name)  # a user's process has not imported it
+    (tmp_path / "app.py").write_text(HANDLER.format(package=package))
+
+    result = explore("app.handler", messages=["o-1"], tables=["orders:id"], path=[tmp_path, tmp_path / "layer"])
+
+    assert result.verdict == "holds at every level"
