@@ -25,7 +25,6 @@ from oneslot.explorer.services.account import READING, Account
 from oneslot.explorer.services.answers import UnsupportedRequest
 from oneslot.explorer.services.batches import BATCHES
 from oneslot.explorer.services.contents import Table
-from oneslot.explorer.services.deduplication import DEDUPLICATION
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
 from oneslot.explorer.services.stand_in import perform
 from oneslot.explorer.world import EFFECT, STATE, UNANSWERED, Request, World
@@ -53,7 +52,7 @@ class AccountServices:
 
     Attributes:
         high: the random numbers that are drawn high, each by the identity of its invocation and its number there.
-        depends_on_time: called when an answer may depend on the time, by FIFO's deduplication.
+        depends_on_time: see `Account`.
     """
 
     tables: Mapping[str, Table]
@@ -74,7 +73,9 @@ class AccountServices:
             state.setdefault(container, {})[key] = from_text(value)
         effects = [from_text(value) for _, _, value in world.lines(EFFECT)]
         contents = world.contents(self.tables)
-        account = Account(now, self.tables, contents, world.queues, state, effects, self.answers, self.values)
+        account = Account(
+            now, self.tables, contents, world.queues, state, effects, self.answers, self.values, self.depends_on_time
+        )
         try:
             if conflict is None:
                 answer = perform(account, service, operation, parameters)
@@ -89,8 +90,6 @@ class AccountServices:
             return world, to_text({"error": error.response})
         except UnsupportedRequest as error:
             raise NotExplorable(f"{service}.{operation}: {error}") from error
-        if any(container.startswith(DEDUPLICATION) for container in account.state):
-            self.depends_on_time()
         others = [
             [STATE, container, key, to_text(value)]
             for container, values in account.state.items()

@@ -33,6 +33,7 @@ class Account:
         answers: the user's answers by "service.operation" ("athena.start_query_execution"): a mapping, or a function of
             the parameters.
         values: the values that the user gives, by kind ("parameters" or "secrets") and name.
+        depends_on_time: called when an answer depends on the time: it holds the time, or a window that may be over.
     """
 
     now_ms: int
@@ -43,10 +44,12 @@ class Account:
     effects: list[dict[str, Any]] = field(default_factory=list)
     answers: Mapping[str, Any] = field(default_factory=dict)
     values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    depends_on_time: Callable[[], None] = lambda: None
 
     @property
     def now(self) -> datetime:
-        """The time of the call."""
+        """The time of the call, for this answer or a later one to hold."""
+        self.depends_on_time()
         return datetime.fromtimestamp(self.now_ms / 1000, UTC)
 
     def record(self, service: str, operation: str, target: str, parameters: Mapping[str, Any]) -> str:

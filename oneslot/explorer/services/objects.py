@@ -142,7 +142,7 @@ def list_objects_v2(account: Account, parameters: Parameters) -> Mapping[str, An
     shown = [
         {
             "Key": key,
-            "LastModified": objects[key].get("LastModified", account.now),
+            "LastModified": objects[key]["LastModified"],
             "ETag": etag(objects[key]),
             "Size": len(objects[key]["Body"]),
             "StorageClass": "STANDARD",

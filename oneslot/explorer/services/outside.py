@@ -213,7 +213,7 @@ def _one(name: str, effect: Effect, account: Account, parameters: Parameters) ->
     record = partial(account.record, service, operation, target, parameters)
     if _is_fifo(parameters):
         token = parameters.get("MessageDeduplicationId") or f"content {parameters['Message']}"
-        effect_id = once(account.state, account.now_ms, target, token, record)
+        effect_id = once(account.state, account.now_ms, target, token, record, depends_on_time=account.depends_on_time)
         return {"MessageId": effect_id, "SequenceNumber": SEQUENCE_NUMBER}
     effect_id = record()
     return {key: effect_id if value is ID else value for key, value in effect.answer.items()}

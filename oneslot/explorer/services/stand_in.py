@@ -39,10 +39,12 @@ def perform(account: Account, service: str, operation: str, parameters: Mapping[
             account.record(service, operation, target, parameters)
         return given(parameters) if callable(given) else given  # type: ignore[no-any-return]
     if service == "dynamodb":
-        dynamodb = InMemoryDynamoDB(lambda: account.now_ms, account.tables, account.contents)
+        dynamodb = InMemoryDynamoDB(lambda: account.now_ms, account.tables, account.contents, account.depends_on_time)
         return _method(dynamodb, name)(**parameters)
     if service == "sqs":
-        port = ExploredSQS(account.sent, now_ms=account.now_ms, state=account.state)
+        port = ExploredSQS(
+            account.sent, now_ms=account.now_ms, state=account.state, depends_on_time=account.depends_on_time
+        )
         return _method(port if operation in explored.OPERATIONS else None, name)(**parameters)
     if name not in OPERATIONS:
         raise UnsupportedRequest(f'it has no stand-in. Give its answer: answers={{"{name}": {{...}}}}')

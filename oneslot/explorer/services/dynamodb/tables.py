@@ -17,12 +17,20 @@ INVALID = "One or more parameter values were invalid: "
 
 
 class Tables:
-    """The tables and their items. `now_ms` is the clock (epoch ms), used only for the tokens of transactions."""
+    """The tables and their items.
+
+    `now_ms` is the clock (epoch ms), used only for the tokens of transactions. `depends_on_time` is called when a
+    token's age decides the answer.
+    """
 
     def __init__(
-        self, now_ms: Callable[[], int], tables: Mapping[str, Table] | None = None, contents: Contents | None = None
+        self,
+        now_ms: Callable[[], int],
+        tables: Mapping[str, Table] | None = None,
+        contents: Contents | None = None,
+        depends_on_time: Callable[[], None] = lambda: None,
     ) -> None:
-        self._now_ms = now_ms
+        self._now_ms, self._depends_on_time = now_ms, depends_on_time
         self.tables = dict(tables or {})
         self.contents = contents or Contents({name: {} for name in self.tables})
 

@@ -35,6 +35,7 @@ class Transactions(Writes):
         token, now = request.get("ClientRequestToken"), self._now_ms()
         wanted = json.dumps(request, sort_keys=True, default=binary_text)
         if token is not None and token in self.contents.tokens:
+            self._depends_on_time()
             since, performed = self.contents.tokens[token]
             if now < since + TOKEN_WINDOW_MS:
                 if performed != wanted:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
@@ -41,8 +41,17 @@ class ExploredSQS(SQSService):
     `state` holds deduplication ids and deletions. A FIFO queue has the name of one, and ContentBasedDeduplication.
     """
 
-    def __init__(self, sent: Sent, *, checked: bool = True, now_ms: int = 0, state: State | None = None) -> None:
+    def __init__(
+        self,
+        sent: Sent,
+        *,
+        checked: bool = True,
+        now_ms: int = 0,
+        state: State | None = None,
+        depends_on_time: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__(lambda: now_ms, Random(0))
+        self._depends_on_time = depends_on_time
         self.sent = sent
         self._state: State = {} if state is None else state
         self._checked = checked
@@ -91,7 +100,10 @@ class ExploredSQS(SQSService):
         if not isinstance(queue, FifoQueue):
             return {**result, "MessageId": send()}
         token = entry.get("MessageDeduplicationId") or hashlib.sha256(entry["MessageBody"].encode()).hexdigest()
-        return {**result, "MessageId": once(self._state, now, queue.name, token, send)}
+        return {
+            **result,
+            "MessageId": once(self._state, now, queue.name, token, send, depends_on_time=self._depends_on_time),
+        }
 
     def _queue(self, name: str, url: str, now: int) -> Queue:
         if url.endswith(".fifo"):

@@ -188,3 +188,33 @@ def recover_at_third_receive(event: Any, context: Any) -> None:
         if found is None:
             table.put_item(Item={**key, "status": "started"})
         table.put_item(Item={**key, "status": "done"})
+
+
+def add_under_token(event: Any, context: Any) -> None:
+    """Add in a transaction that DynamoDB remembers for ten minutes."""
+    for order in _orders(event):
+        update = {
+            "TableName": "orders",
+            "Key": {"id": {"S": "total"}},
+            "UpdateExpression": "ADD amount :five",
+            "ExpressionAttributeValues": {":five": {"N": "5"}},
+        }
+        client.transact_write_items(TransactItems=[{"Update": update}], ClientRequestToken=order)  # type: ignore[typeddict-item]
+
+
+def send_under_deduplication_id(event: Any, context: Any) -> None:
+    """Send to a FIFO queue, which remembers the id for five minutes."""
+    for order in _orders(event):
+        url = "https://sqs.eu-west-2.amazonaws.com/000000000000/next.fifo"
+        boto3.client("sqs").send_message(
+            QueueUrl=url, MessageBody=order, MessageGroupId="g", MessageDeduplicationId=order
+        )
+
+
+def start_at_a_new_time(event: Any, context: Any) -> None:
+    """Mark an order that an execution was started for before, by the times that Step Functions answers."""
+    for order in _orders(event):
+        machine = "arn:aws:states:eu-west-2:000000000000:stateMachine:orders"
+        started = boto3.client("stepfunctions").start_execution(stateMachineArn=machine)["startDate"].isoformat()
+        found: Any = table.get_item(Key={"id": order}).get("Item")
+        table.put_item(Item={"id": order, "started": started, "late": bool(found) and found["started"] != started})
