@@ -12,18 +12,21 @@ from oneslot.evidence.malformed import Malformed, is_epoch_ms
 from oneslot.evidence.tables import Missing
 from oneslot.repair.forecast import OTHER_CONTENT, Outlook, Reader, Rows
 
+PROCESSED = (Outlook.RETRIED, "the consumer processes it")
+"""The outlook of a request without an answer: each reason for which the consumer refuses one was looked for."""
 
-def foresee(request: Request, rows: Rows, reader: Reader, now_ms: int) -> tuple[Outlook, str] | Missing | None:
+
+def foresee(request: Request, rows: Rows, reader: Reader, now_ms: int) -> tuple[Outlook, str] | Missing:
     """Return the outlook, by the consumer's rules in the consumer's order; see `oneslot.repair.forecast.Foresight`."""
     appointment = rows[APPOINTMENTS]
     if isinstance(appointment, Missing):
         return appointment
     if not isinstance(request, BookRequest):
-        return None
+        return PROCESSED
     return _answered(request, appointment) if appointment is not None else _unanswered(request, reader, now_ms)
 
 
-def _unanswered(request: BookRequest, reader: Reader, now_ms: int) -> tuple[Outlook, str] | Missing | None:
+def _unanswered(request: BookRequest, reader: Reader, now_ms: int) -> tuple[Outlook, str] | Missing:
     if int(request.not_after.timestamp() * 1000) <= now_ms:
         return Outlook.REFUSED, "its window has passed, so it is refused"
     known = reader.has(SLOTS, request.practice)
@@ -34,7 +37,7 @@ def _unanswered(request: BookRequest, reader: Reader, now_ms: int) -> tuple[Outl
             Outlook.FAILS_AGAIN,
             f"practice {request.practice} has no slots. Correct its code, or open its slots, then redrive",
         )
-    return None
+    return PROCESSED
 
 
 def _answered(request: BookRequest, appointment: Mapping[str, Any]) -> tuple[Outlook, str]:

@@ -10,12 +10,13 @@ from rich.table import Table
 
 from oneslot.commands.message_id import message_id_argument
 from oneslot.errors import OneslotError
-from oneslot.evidence.inspection import Inspection
-from oneslot.evidence.inspection import inspect as look_up
 from oneslot.evidence.malformed import format_malformed
 from oneslot.evidence.tables import format_missing
 from oneslot.laws.evidence import result_of
 from oneslot.options import json_option, stack_option
+from oneslot.repair.forecast import WOULD
+from oneslot.repair.inspection import Inspection
+from oneslot.repair.inspection import inspect as look_up
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal, table
 from oneslot.wording import time_text, with_time
@@ -47,7 +48,11 @@ def inspect(message_id: str, stack: str | None, as_json: bool) -> int:
 
 
 def _show(terminal: Terminal, target: Target, found: Inspection) -> None:
-    terminal.plain(f"{found.message_id}\n{found.summary()}\n")
+    terminal.plain(found.message_id)
+    terminal.plain(found.summary())
+    for each in found.dead_letters:
+        terminal.plain(f"A redrive would {WOULD[each.outlook]}: {each.because}.")
+    terminal.plain()
     for title, row in (("Ledger", found.ledger), *((name.capitalize(), row) for name, row in found.rows.items())):
         if row is not None:
             terminal.show(row_table(title, row))

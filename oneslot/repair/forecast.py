@@ -14,9 +14,15 @@ from oneslot.evidence.malformed import blocking_attributes
 from oneslot.evidence.tables import Missing, read_rows, unless_missing
 from oneslot.laws.evidence import COMPLETE, result_of
 from oneslot.laws.schema import LEDGER_ATTRIBUTES, Table
-from oneslot.runtime.effects import Unprocessable
+from oneslot.runtime.effects import Unprocessable, conflict
 from oneslot.runtime.identity import parse_body, payload_hash
-from oneslot.runtime.sqs.dead_letters import DeadLetter, HeldLetter, identity_and_content, identity_of
+from oneslot.runtime.sqs.dead_letters import (
+    RECEIVES_EXHAUSTED,
+    DeadLetter,
+    HeldLetter,
+    identity_and_content,
+    identity_of,
+)
 from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.runtime.unknown_outcome import OUTCOME_UNKNOWN
 from oneslot.target import Target
@@ -40,6 +46,20 @@ class Outlook(StrEnum):
 
 
 OTHER_CONTENT = (Outlook.FAILS_AGAIN, "its message_id was used before with other content. Have it sent with a new id")
+
+_SHOWN_BY_ROWS = frozenset({RECEIVES_EXHAUSTED, OUTCOME_UNKNOWN, conflict().reason})
+"""The reasons that the rows confirm or end, so that the letter's own word is not needed."""
+
+WOULD = {
+    Outlook.DUPLICATE: "answer it as a duplicate",
+    Outlook.DONE_BEFORE: "repeat its earlier answer",
+    Outlook.TAKEN_OVER: "finish its interrupted attempt",
+    Outlook.BUSY: "wait for the consumer that has it",
+    Outlook.RETRIED: "process it",
+    Outlook.REFUSED: "record its refusal",
+    Outlook.FAILS_AGAIN: "fail again",
+}
+"""What a redrive would do, by the outlook."""
 
 FINISHED = frozenset({Outlook.DUPLICATE, Outlook.DONE_BEFORE})
 """The outlooks of a request that has its answer, so that dropping the dead letter loses nothing."""
@@ -125,7 +145,8 @@ Rows = Mapping[str, Mapping[str, Any] | Missing | None]
 Foresight = Callable[[Any, Rows, Reader, int], "tuple[Outlook, str] | Missing | None"]
 """A consumer's `tools.foresee`: the parsed message, its rows, a reader and the time (epoch ms) → the outlook with its reason.
 
-None means that the consumer processes it, and a missing table that its deliveries fail.
+`RETRIED` means that the consumer refuses it for no reason, whatever it said before; None that this cannot be told, so a
+reason that the consumer gave stands. A missing table means that its deliveries fail.
 """
 
 
@@ -149,11 +170,12 @@ def facts_of(held: HeldLetter, declaration: Declaration) -> Facts:
 
 
 def foresee(  # noqa: PLR0911 - one return for each fate
+    letter: DeadLetter,
     facts: Facts,
     row: Mapping[str, Any] | Missing | None,
     rows: Rows,
     *,
-    foresight: Callable[[Any, Rows], tuple[Outlook, str] | Missing | None],
+    foresight: Callable[[Facts, Rows], tuple[Outlook, str] | Missing | None],
     now_ms: int,
     command: Callable[[str], str],
 ) -> tuple[Outlook, str]:
@@ -166,17 +188,27 @@ def foresee(  # noqa: PLR0911 - one return for each fate
         return Outlook.FAILS_AGAIN, f"{malformed[0]}. See: {command(f'ledger show {facts.message_id}')}"
     if row is not None and (known := _foresee_known(facts, row, now_ms)):
         return known
-    foreseen = foresight(facts.request, rows)
+    foreseen = foresight(facts, rows)
     if isinstance(foreseen, Missing):
         return _fails_without(foreseen)
-    if foreseen:
+    if foreseen is None and letter.reason not in _SHOWN_BY_ROWS:
+        return _refused(letter)
+    if foreseen is not None and foreseen[0] is not Outlook.RETRIED:
         return foreseen
-    if row is not None:
-        return (
-            Outlook.TAKEN_OVER,
-            f"begun and not finished (claims: {row.get('consumption_count', 'unknown')}); the consumer takes it over",
-        )
-    return Outlook.RETRIED, "nothing was done for it yet; the consumer processes it as the first copy"
+    if row is None:
+        return Outlook.RETRIED, "nothing was done for it yet; the consumer processes it as the first copy"
+    if letter.reason == OUTCOME_UNKNOWN:
+        return _set_aside(facts.message_id, command)
+    return (
+        Outlook.TAKEN_OVER,
+        f"begun and not finished (claims: {row.get('consumption_count', 'unknown')}); the consumer takes it over",
+    )
+
+
+def _refused(letter: DeadLetter) -> tuple[Outlook, str]:
+    return Outlook.FAILS_AGAIN, (
+        f"refused by the decision ({letter.reason}: {letter.detail}); it fails again unless code or data changed"
+    )
 
 
 def _set_aside(message_id: str | None, command: Callable[[str], str]) -> tuple[Outlook, str]:
@@ -190,12 +222,14 @@ def _fails_without(missing: Missing) -> tuple[Outlook, str]:
     return Outlook.FAILS_AGAIN, f"{missing}, so every delivery fails. Restore it, then redrive"
 
 
-def foresee_rows(_request: Any, rows: Rows) -> tuple[Outlook, str] | Missing | None:
+def foresee_rows(facts: Facts, rows: Rows) -> tuple[Outlook, str] | Missing | None:
     """Return the outlook of a consumer without a foresight: a row of the request shows that it is done."""
     for name, row in rows.items():
         if isinstance(row, Missing):
             return row
         if row is not None:
+            if row.get("payload_hash", facts.payload_hash) != facts.payload_hash:
+                return OTHER_CONTENT
             return Outlook.DONE_BEFORE, f"its ledger row expired, but its row in {name} is there; it gets that answer"
     return None
 
@@ -212,8 +246,10 @@ def _foresee_known(facts: Facts, row: Mapping[str, Any], now_ms: int) -> tuple[O
     return None
 
 
-def forecast_all(target: Target, missing: list[Missing]) -> list[Forecast]:
+def forecast_all(target: Target, missing: list[Missing], about: str | None = None) -> list[Forecast]:
     """Read the dead-letter queue and return a forecast for each message, in about 2 KB of memory each.
+
+    `about` leaves out the messages that have another id.
 
     Missing tables that a forecast needed are added to `missing`.
     """
@@ -223,6 +259,8 @@ def forecast_all(target: Target, missing: list[Missing]) -> list[Forecast]:
     with read_dead_letters(target) as look:
         for batch in look:
             for held in batch:
+                if about is not None and not held.letter.answers_to(about):
+                    continue
                 facts = facts_of(held, target.declaration)
                 found.append((held.letter, facts, len(held.body.encode()), held.group if fifo else None))
     ids = sorted({facts.message_id for _, facts, *_ in found if facts.message_id})
@@ -250,9 +288,9 @@ def forecast_all(target: Target, missing: list[Missing]) -> list[Forecast]:
     own, reader = declaration.tool("foresee"), Reader(target, asked)
     now_ms = target.surroundings.now_ms()
 
-    def foresight(request: Any, its_rows: Rows) -> tuple[Outlook, str] | Missing | None:
+    def foresight(facts: Facts, its_rows: Rows) -> tuple[Outlook, str] | Missing | None:
         found: tuple[Outlook, str] | Missing | None = (
-            own(request, its_rows, reader, now_ms) if own else foresee_rows(request, its_rows)
+            own(facts.request, its_rows, reader, now_ms) if own else foresee_rows(facts, its_rows)
         )
         return found
 
@@ -263,9 +301,9 @@ def forecast_all(target: Target, missing: list[Missing]) -> list[Forecast]:
             name: found_rows if isinstance(found_rows, Missing) else found_rows.get(facts.message_id or "")
             for name, found_rows in effects.items()
         }
-        outlook, because = foresee(facts, row, its_rows, foresight=foresight, now_ms=now_ms, command=target.command)
-        if outlook is Outlook.TAKEN_OVER and letter.reason == OUTCOME_UNKNOWN:
-            outlook, because = _set_aside(facts.message_id, target.command)
+        outlook, because = foresee(
+            letter, facts, row, its_rows, foresight=foresight, now_ms=now_ms, command=target.command
+        )
         known_row = None if isinstance(row, Missing) else row
         forecasts.append(Forecast(letter, facts, outlook, because, size, known_row, place, group))
     return sorted(forecasts, key=lambda each: (each.letter.reason, each.letter.sent, each.letter.sqs_message_id))

@@ -54,7 +54,7 @@ def advice(target: Target, row: Mapping[str, Any], now_ms: int) -> str:
             show_it = target.command(f"dlq show {row['message_id']}")
             return (
                 f"Begun and not finished. Its lease {'was released' if state is Standing.RELEASED else 'has expired'}, so the "
-                "next delivery takes it over: redrive its dead letter "
+                "next delivery takes it over. See what that would bring, then redrive its dead letter "
                 f"(`{show_it}`), or have its producer send it again with the same message_id."
             )
 

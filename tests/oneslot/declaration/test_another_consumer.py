@@ -191,9 +191,28 @@ def test_dlq_knows_a_letter_by_the_consumers_own_id(orders: Orders) -> None:
     shown = invoke("dlq", "show", "north-7", *ON_ORDERS)
     found = document(invoke("inspect", "north-7", *ON_ORDERS, "--json"))
 
-    assert [(each["message_id"], each["outlook"]) for each in listed["messages"]] == [("north-7", "taken_over")]
+    assert [each["message_id"] for each in listed["messages"]] == ["north-7"]
     assert "Correct the article, and send the order again." in shown.stdout
     assert found["summary"] == "Quarantined: unknown_article."
+
+
+@pytest.mark.parametrize("redrives", [0, 1, 2])
+def test_dlq_forecasts_a_refusal_when_the_decision_gave_the_reason(orders: Orders, redrives: int) -> None:
+    """The same in `list`, `show`, `redrive` and `inspect`, however often the message went through."""
+    orders.deliver(order(7, article="unknown"))
+    for _ in range(redrives):
+        assert document(invoke("dlq", "redrive", "--even-failing", "--yes", *ON_ORDERS, "--json"))["moved"] == 1
+        orders.deliver(order(7, article="unknown"))
+
+    because = "refused by the decision (unknown_article: article is not sold here); it fails again unless code or data changed"
+    [listed] = document(invoke("dlq", "list", *ON_ORDERS, "--json"))["messages"]
+    [left] = document(invoke("dlq", "redrive", *ON_ORDERS, "--json"))["left_alone"]
+    found = document(invoke("inspect", "north-7", *ON_ORDERS, "--json"))
+    told = invoke("inspect", "north-7", *ON_ORDERS).stdout.splitlines()
+
+    for each in (listed, left, found["dead_letters"][0]):
+        assert (each["outlook"], each["because"]) == ("fails_again", because)
+    assert f"A redrive would fail again: {because}." in told
 
 
 def test_dlq_foresees_a_duplicate_and_a_forgotten_answer(orders: Orders) -> None:

@@ -10,8 +10,8 @@ from botocore.exceptions import ClientError
 
 from oneslot.evidence.deliveries import read_deliveries
 from oneslot.evidence.gathering import gather
-from oneslot.evidence.inspection import inspect
 from oneslot.evidence.verdict import judge
+from oneslot.repair.inspection import inspect
 from oneslot.target import Target
 from tests.kits.consumer import BEFORE, booking, record
 from tests.kits.moto_stack import MotoStack

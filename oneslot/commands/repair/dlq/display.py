@@ -16,16 +16,6 @@ SHOWN = 20
 BESIDE_ID = 42  # columns for the rest of a row: a UUID in brackets stays whole on a terminal of eighty
 SECONDS_A_DAY, SECONDS_AN_HOUR, SECONDS_A_MINUTE = 86_400, 3_600, 60
 
-WOULD = {
-    "duplicate": "answer it as a duplicate",
-    "done_before": "repeat the answer of its appointment",
-    "taken_over": "finish its interrupted attempt",
-    "busy": "wait for the consumer that has it",
-    "retried": "process it",
-    "refused": "refuse it: its window has passed",
-    "fails_again": "fail again",
-}
-
 
 def say_not_found(terminal: Terminal, missing: Sequence[str]) -> None:
     """Say which of the ids that were asked for no dead letter has."""

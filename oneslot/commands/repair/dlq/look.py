@@ -7,13 +7,13 @@ from dataclasses import asdict
 import click
 
 from oneslot.commands.message_id import message_id_argument
-from oneslot.commands.repair.dlq.display import WOULD, age, document_of, name_of, row_text, show_some
+from oneslot.commands.repair.dlq.display import age, document_of, name_of, row_text, show_some
 from oneslot.commands.repair.dlq.reading import count_unseen, no_such_reason, read_letters
 from oneslot.errors import OneslotError
 from oneslot.evidence.dead_letters import format_hidden
 from oneslot.evidence.tables import Missing, format_missing
 from oneslot.options import json_option, stack_option
-from oneslot.repair.forecast import grouped
+from oneslot.repair.forecast import WOULD, grouped
 from oneslot.repair.selection import Selection
 from oneslot.target import open_target
 from oneslot.terminal import Terminal, table
@@ -49,7 +49,7 @@ def list_letters(reason: str | None, stack: str | None, as_json: bool) -> int:
         f"Dead letters of {target.stack_name}", "Reason", "A redrive would", "Messages", "Oldest", numbers=(2, 3)
     )
     for why, outlook, members in grouped(forecasts):
-        shown.add_row(why, WOULD[outlook.value], f"{len(members):,}", age(min(each.letter.sent for each in members)))
+        shown.add_row(why, WOULD[outlook], f"{len(members):,}", age(min(each.letter.sent for each in members)))
     terminal.show(shown)
     show_some(terminal, forecasts)
     return int(bool(missing))

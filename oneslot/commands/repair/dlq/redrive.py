@@ -142,7 +142,10 @@ def _show_plan(
 ) -> None:
     terminal.plain(f"To send: {numbered(len(taken), 'message')}.")
     if left_alone:
-        terminal.plain(f"Left: {left_alone:,} that would fail again. See why: {target.command('dlq list')}.")
+        terminal.plain(
+            f"Left: {left_alone:,} that would fail again. See why: {target.command('dlq list')}. "
+            "If their cause is gone, add --even-failing."
+        )
     if left_alone and not taken:
         terminal.warn(["Nothing was sent."])
     say_not_found(terminal, missing)

@@ -10,7 +10,6 @@ from typing import Any
 
 from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.reading import declared
-from oneslot.evidence.dead_letters import list_dead_letters
 from oneslot.evidence.deliveries import valid_deliveries
 from oneslot.evidence.malformed import (
     Malformed,
@@ -22,7 +21,7 @@ from oneslot.evidence.malformed import (
 from oneslot.evidence.tables import Missing, read_row, unless_missing
 from oneslot.laws.evidence import COMPLETE, Evidence, result_of
 from oneslot.laws.schema import LEDGER_ATTRIBUTES
-from oneslot.runtime.sqs.dead_letters import DeadLetter
+from oneslot.repair.forecast import Forecast, forecast_all
 from oneslot.sending.archive import AcceptedRequest, read_archive
 from oneslot.target import Target
 
@@ -41,7 +40,7 @@ class Inspection:
     rows: dict[str, dict[str, Any]]
     accepted: list[AcceptedRequest]
     deliveries: list[dict[str, Any]]
-    dead_letters: list[DeadLetter]
+    dead_letters: list[Forecast]
     malformed_lines: list[Malformed] = field(default_factory=list)
     missing: list[Missing] = field(default_factory=list)
     declaration: Declaration = field(default_factory=declared)
@@ -71,7 +70,10 @@ class Inspection:
             "rows": self.rows,
             "accepted": [asdict(line) for line in self.accepted],
             "deliveries": self.deliveries,
-            "dead_letters": [asdict(letter) for letter in self.dead_letters],
+            "dead_letters": [
+                {**asdict(each.letter), "outlook": each.outlook.value, "because": each.because}
+                for each in self.dead_letters
+            ],
             "timeline": [{"at": at, "what": what} for at, what in self.timeline()],
             "malformed": [asdict(one) for one in self.malformed],
             "missing": [asdict(one) for one in self.missing],
@@ -111,7 +113,7 @@ class Inspection:
 
     def _unfinished(self, complete: bool) -> str:
         if self.dead_letters and not complete:
-            return f"Quarantined: {self.dead_letters[0].reason}."
+            return f"Quarantined: {self.dead_letters[0].letter.reason}."
         asked = [each for each in self.missing if each.table == "ledger" or self._tells(each.table)]
         if self.ledger is None and asked:
             return f"Unknown: {asked[0]}."
@@ -133,7 +135,7 @@ class Inspection:
     def _with_letters(self, sentence: str) -> str:
         if not self.dead_letters:
             return sentence
-        return f"{sentence} Another message with this id is quarantined: {self.dead_letters[0].reason}."
+        return f"{sentence} Another message with this id is quarantined: {self.dead_letters[0].letter.reason}."
 
     def timeline(self) -> list[tuple[int, str]]:
         """Return each event with its time (epoch ms), oldest first."""
@@ -155,7 +157,7 @@ class Inspection:
                 f"delivery {attempt.get('receive_count', '?')} of {(attempt.get('sqs_message_id') or '?')[:8]}: "
                 f"{attempt['outcome']}{reason}, {attempt.get('attempt_ms', '?')} ms",
             )
-        for letter in self.dead_letters:
+        for letter in (each.letter for each in self.dead_letters):
             yield letter.sent, f"in the dead-letter queue: {letter.reason}: {letter.detail}"
         yield from ((at, what) for at, what, _ in self._story() if at is not None)
 
@@ -195,7 +197,7 @@ def inspect(target: Target, message_id: str) -> Inspection:
         dict(sorted(rows.items(), key=lambda found: found[0])),
         accepted=[line for line in read_archive(target.archive, target.identity) if _is_about(line, message_id)],
         deliveries=list(valid_deliveries(target, malformed_lines, mentioning=message_id)),
-        dead_letters=[letter for letter in list_dead_letters(target) if letter.answers_to(message_id)],
+        dead_letters=forecast_all(target, missing, about=message_id),
         malformed_lines=malformed_lines,
         missing=missing,
         declaration=target.declaration,
