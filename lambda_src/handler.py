@@ -17,7 +17,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from appointments.outcomes import ANSWERED
-from booking.compose import client_configuration, compose
+from booking.compose import client_configuration, compose, without_private_trace
 from booking.configuration import Configuration
 from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.consumer.queues import SQS
@@ -40,7 +40,7 @@ consumer = compose(
     configuration,
     cast("DynamoDB", boto3.client("dynamodb", config=client_config)),
     cast("SQS", SQSOnFirstUse(client_config)),
-    log,
+    without_private_trace(log),
     executor=ThreadPoolExecutor(configuration.batch_concurrency) if configuration.batch_concurrency > 1 else None,
 )
 resume_garbage_collection()

@@ -17,6 +17,7 @@ from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.reading import find_declaration, read_declaration
 from oneslot.errors import BadInput, OneslotError
 from oneslot.explanations import DEBUG_VARIABLE, explain, with_notes
+from oneslot.wording import visible
 
 FAILURE, INTERRUPTED = 1, 130
 STACK_OPTION = "--stack"
@@ -77,6 +78,7 @@ def run_command(command: Callable[[], Any], *, as_json: bool, stack: str | None 
         if as_json:
             report_error(error.format_message(), as_json=True)
         else:
+            vars(error)["message"] = _visible_lines(error.message)
             error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt) as error:
@@ -93,9 +95,13 @@ def run_command(command: Callable[[], Any], *, as_json: bool, stack: str | None 
 
 def report_error(text: str, *, as_json: bool) -> None:
     """Write an error to standard error, and with `as_json` as a document to standard output."""
-    click.echo(f"Error: {text}", err=True)
+    click.echo(f"Error: {_visible_lines(text)}", err=True)
     if as_json:
         click.echo(json.dumps({"error": text}, indent=2))
+
+
+def _visible_lines(text: str) -> str:
+    return "\n".join(visible(line) for line in text.split("\n"))
 
 
 def find_stack(arguments: Sequence[str]) -> str | None:

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 from rich.text import Text
 
-from oneslot.wording import as_json_value
+from oneslot.wording import as_json_value, visible, visible_json
 
 # Rich assumes 80 columns where there is no terminal, which would break the lines of a log file.
 COLUMNS_WITHOUT_TERMINAL = 120
@@ -39,7 +39,9 @@ def _console(*, stderr: bool) -> Console:
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="replace")  # a terminal without Unicode gets "?" and no traceback
     plain = not stream.isatty() and "COLUMNS" not in os.environ
-    return Console(stderr=stderr, highlight=False, markup=False, width=COLUMNS_WITHOUT_TERMINAL if plain else None)
+    return Console(
+        stderr=stderr, highlight=False, markup=False, emoji=False, width=COLUMNS_WITHOUT_TERMINAL if plain else None
+    )
 
 
 @dataclass
@@ -53,7 +55,7 @@ class Terminal:
     def say(self, sentence: str, style: str = "") -> None:
         """Write a step of the work to standard error."""
         if not self.as_json:
-            self.err.print(Text(sentence, style=style), soft_wrap=True)
+            self.err.print(Text(visible(sentence), style=style), soft_wrap=True)
 
     def show(self, *things: RenderableType) -> None:
         """Write part of the result to standard output, laid out for people."""
@@ -62,9 +64,14 @@ class Terminal:
                 self.out.print(thing)
 
     def plain(self, text: str = "", style: str = "") -> None:
-        """Write part of the result without line breaks: a line to copy, or a sentence to search for."""
+        """Write a line of the result without line breaks: a line to copy, or a sentence to search for."""
         if not self.as_json:
-            self.out.print(Text(text, style=style), soft_wrap=True)
+            self.out.print(Text(visible(text), style=style), soft_wrap=True)
+
+    def lines(self, text: str, style: str = "") -> None:
+        """Write text of several lines, each as `plain` does."""
+        for line in text.split("\n"):
+            self.plain(line, style)
 
     def warn(self, sentences: Iterable[str]) -> None:
         """Write sentences in red to standard output."""
@@ -74,7 +81,7 @@ class Terminal:
     def result(self, document: Mapping[str, Any]) -> None:
         """Write the whole result as JSON to standard output, if the command was asked for it."""
         if self.as_json:
-            click.echo(json.dumps(document, indent=2, ensure_ascii=False, default=as_json_value))
+            click.echo(visible_json(json.dumps(document, indent=2, ensure_ascii=False, default=as_json_value)))
 
     def goes_ahead(self, *, yes: bool) -> bool:
         """Return `yes`. Without it, say that nothing was changed: a dry run asks nothing, so pasted lines stay commands."""
@@ -88,9 +95,14 @@ class Terminal:
         if self.as_json:
             yield lambda _=1: None
         elif self.err.is_terminal:
-            columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
+            columns = [
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+            ]
             with Progress(SpinnerColumn(), *columns, console=self.err) as bar:
-                task = bar.add_task(what, total=total)
+                task = bar.add_task(visible(what), total=total)
                 yield lambda steps=1: bar.advance(task, steps)
         else:
             yield from self._plain_progress(what, total)
@@ -116,7 +128,7 @@ class Terminal:
         elif self.err.is_terminal:
             columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
             with Progress(*columns, console=self.err, transient=True) as spinner:
-                spinner.add_task(what, total=None)
+                spinner.add_task(visible(what), total=None)
                 yield
         else:
             yield from self._plain_working(what)
@@ -137,9 +149,23 @@ class Terminal:
             teller.join()
 
 
+class _VisibleTable(Table):
+    """A table whose cells show what a terminal would obey."""
+
+    def add_row(self, *cells: RenderableType | None, **how: Any) -> None:
+        """Add a row, its texts as `visible` returns them."""
+        super().add_row(*(_visible_cell(each) for each in cells), **how)
+
+
+def _visible_cell(cell: RenderableType | None) -> RenderableType | None:
+    if isinstance(cell, Text):
+        return Text(visible(cell.plain), style=cell.style)
+    return visible(cell) if isinstance(cell, str) else cell
+
+
 def table(title: str, *columns: str, numbers: tuple[int, ...] = ()) -> Table:
     """Return an empty table; `numbers` are the columns (from 0) that are aligned to the right."""
-    made = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    made = _VisibleTable(title=visible(title), title_justify="left", title_style="bold", header_style="bold")
     for position, name in enumerate(columns):
         made.add_column(name, justify="right" if position in numbers else "left", overflow="fold")
     return made

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 from datetime import UTC, datetime
 from typing import Any
+
+_NOT_ASCII = re.compile("[^ -~]")
 
 
 def counted(count: int, one: str, several: str) -> str:
@@ -32,6 +36,30 @@ def with_time(epoch_ms: Any) -> str:
         return f"{epoch_ms} ({time_text(epoch_ms)})"
     except (TypeError, ValueError, OverflowError, OSError):
         return str(epoch_ms)
+
+
+def visible(text: str) -> str:
+    """Return text of one line with each character that a terminal would obey, or not show, as `\\xNN` or `\\uNNNN`.
+
+    These are the characters that Python's `repr` escapes: controls, line ends, format characters such as the overrides of
+    the reading direction, and unpaired surrogates. Other people's text may hold any of them.
+    """
+    return _NOT_ASCII.sub(lambda found: _shown(found[0]), text)
+
+
+def _shown(character: str) -> str:
+    if character.isprintable():
+        return character
+    number = ord(character)
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"  # noqa: PLR2004 - the last of Latin-1
+
+
+def visible_json(text: str) -> str:
+    """Return a JSON document with the same characters as JSON's escapes: the same document to a program."""
+    return "\n".join(
+        _NOT_ASCII.sub(lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], line)
+        for line in text.split("\n")
+    )
 
 
 def as_json_value(value: Any) -> Any:

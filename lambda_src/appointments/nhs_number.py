@@ -31,6 +31,11 @@ def is_valid(text: str) -> bool:
     return bool(_TEN_DIGITS.fullmatch(text)) and check_digit(text[:9]) == int(text[9])
 
 
+def could_hold_one(text: str) -> bool:
+    """Return whether any ten digits in a row of `text` are a valid NHS number, also inside a longer number."""
+    return any(is_valid(text[at : at + 10]) for at in range(len(text) - 9))
+
+
 def contains_one(text: str) -> bool:
     """Return whether `text` holds a valid NHS number outside longer decimal or hexadecimal numbers."""
     return any(is_valid(re.sub("[^0-9]", "", found)) for found in WRITTEN.findall(text))

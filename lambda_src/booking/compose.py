@@ -7,6 +7,7 @@ from collections.abc import Callable
 import botocore
 from botocore.config import Config
 
+from appointments import nhs_number
 from appointments.allocation import APPOINTMENTS, SLOTS
 from appointments.messages import Request, parse_message
 from booking.configuration import Configuration
@@ -89,3 +90,14 @@ def compose(
         attempt=attempt,
         process=process,
     )
+
+
+def without_private_trace(log: Callable[[Delivery], None]) -> Callable[[Delivery], None]:
+    """Return `log` that leaves out a trace which could hold an NHS number: the producer chooses its digits."""
+
+    def log_without(delivery: Delivery) -> None:
+        if delivery.trace and nhs_number.could_hold_one(delivery.trace):
+            delivery.trace = None
+        log(delivery)
+
+    return log_without

@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.config import Config
 
-from booking.compose import client_configuration, compose
+from booking.compose import client_configuration, compose, without_private_trace
 from booking.configuration import Configuration
 from oneslot.runtime.attempt import attempt
 from oneslot.runtime.consumer.batch import process
@@ -31,5 +31,5 @@ def compose_consumer(  # noqa: PLR0917 - the parts of one consumer
     if queue_url:  # a busy message is deferred in the queue that it came from
         configuration = replace(configuration, queue_url=queue_url)
     dynamodb = connect_dynamodb(client_configuration(threads))
-    consumer = compose(configuration, dynamodb, sqs, log, attempt=attempt, process=process)
+    consumer = compose(configuration, dynamodb, sqs, without_private_trace(log), attempt=attempt, process=process)
     return configuration.queue_url, consumer

@@ -30,7 +30,7 @@ def new(name: str, as_json: bool) -> None:
     written = write_starter(name, Path.cwd() / name)
     commands = [f"cd {name} && pip install -r requirements.txt", "pytest", "oneslot up"]
     terminal.result({"folder": str(Path.cwd() / name), "files": written, "commands": commands})
-    terminal.plain(f"{name}/ has {len(written)} files. Next:\n")
+    terminal.lines(f"{name}/ has {len(written)} files. Next:\n")
     for command in commands:
         terminal.plain(command)
 

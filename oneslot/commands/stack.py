@@ -46,9 +46,10 @@ def up(stage: str, processes: int, context: Sequence[tuple[str, str]], as_json: 
             "commands": {name: text for name, _, text in lines},
         }
     )
-    terminal.plain(f"{state.stack_name} is up at {state.endpoint_url}\n")
+    terminal.plain(f"{state.stack_name} is up at {state.endpoint_url}")
+    terminal.plain()
     for _, what, text in lines:
-        terminal.plain(f"# {what}\n{text}\n")
+        terminal.lines(f"# {what}\n{text}\n")
 
 
 def next_steps(_target: Target, _state: LocalState) -> list[tuple[str, str, str]]:

@@ -44,6 +44,7 @@ from oneslot.pipeline.vocabulary import Subject, counted
 from oneslot.pipeline.write import files, finished
 from oneslot.pipeline.write.findings import write_findings
 from oneslot.pipeline.write.finished import FinishedAudit
+from oneslot.wording import visible
 
 REJECTED_EARLIER = (
     "{lines} could not be read in earlier audits, whose rejects.jsonl locate them. "
@@ -270,7 +271,7 @@ def main(arguments: list[str]) -> int:
         with choosing(find_consumer(spark, settings)):
             conclusion = audit(spark, settings)
     except (AuditRefused, BadInput) as refusal:
-        print(refusal, file=sys.stderr)  # noqa: T201 - the job's command line
+        print(visible(str(refusal)), file=sys.stderr)  # noqa: T201 - the job's command line
         return 2
     print(conclusion.sentence)  # noqa: T201 - the job's command line
     return 0 if conclusion.sound else 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
 from collections.abc import Iterator
 from types import ModuleType
@@ -14,6 +15,8 @@ import boto3
 import pytest
 
 from booking.configuration import Configuration
+from booking.worker import compose_consumer
+from oneslot.runtime.consumer.delivery_log import Delivery
 from stacks.settings import STAGES
 from tests.kits.consumer import NHS_NUMBER, REGION, Bench, Context, bench, booking, record
 
@@ -89,6 +92,35 @@ def test_a_batch_goes_all_the_way(made: Bench, handler: ModuleType, capsys: pyte
     assert metrics["SentToDone"] == [deliveries[0]["finished"] - deliveries[0]["sent"], 0]
     (emitted,) = metrics["_aws"]["CloudWatchMetrics"]
     assert {"Name": "SentToDone", "Unit": "Milliseconds"} in emitted["Metrics"]
+
+
+TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+@pytest.mark.parametrize(
+    ("trace", "logged"),
+    [
+        (TRACE, TRACE),
+        (f"00-{NHS_NUMBER:0>32}-00f067aa0ba902b7-01", None),
+        (f"00-{NHS_NUMBER:a<32}-00f067aa0ba902b7-01", None),
+        (f"00-4bf92f3577b34da6a3ce929d0e0e4736-{NHS_NUMBER:0<16}-01", None),
+        (f"Root=1-5759e988-{NHS_NUMBER:f>24}", None),
+    ],
+)
+def test_log_leaves_the_trace_out_when_it_could_hold_an_nhs_number(
+    made: Bench, handler: ModuleType, capsys: pytest.CaptureFixture[str], trace: str, logged: str | None
+) -> None:
+    """In the function, and in the worker."""
+    handler.logger.registered_handler.stream = sys.stdout
+    event = {"Records": [record(booking("m-1"), attributes={"traceparent": trace})]}
+    handler.lambda_handler(event, Context(made.clock))
+    by_worker: list[Delivery] = []
+    environment = {**os.environ, "ONESLOT_QUEUE_URL": made.configuration.queue_url}
+    _, consumer = compose_consumer(environment, None, 1, lambda _: made.dynamodb, made.sqs, by_worker.append)
+    consumer(event, Context(made.clock))
+
+    [line] = [line for line in lines(capsys.readouterr().out) if line.get("message") == "delivery"]
+    assert (line.get("trace"), by_worker[0].trace) == (logged, logged)
 
 
 def test_only_the_class_of_an_error_is_logged(

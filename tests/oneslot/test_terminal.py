@@ -5,9 +5,12 @@ from __future__ import annotations
 import io
 import json
 
+import click
 import pytest
 from rich.console import Console
+from rich.text import Text
 
+from oneslot.cli import report_error, run_command
 from oneslot.terminal import Terminal, table
 
 
@@ -75,3 +78,50 @@ def test_terminal_replaces_characters_that_it_lacks(monkeypatch: pytest.MonkeyPa
     person.show(shown)
     person.out.file.flush()
     assert b"| ?" in raw.getvalue()
+
+
+HOSTILE = "a\x1b]0;owned\x07b\x9b31m\rc\u202egod\u2066\nFAKE: all invariants hold\u2028[red]:bug:"
+SHOWN = r"a\x1b]0;owned\x07b\x9b31m\x0dc\u202egod\u2066\x0aFAKE: all invariants hold\u2028[red]:bug:"
+
+
+def print_everywhere(person: Terminal) -> None:
+    person.plain(HOSTILE)
+    person.say(HOSTILE)
+    person.warn([HOSTILE])
+    cells = table(HOSTILE, "column")
+    cells.add_row(HOSTILE)
+    cells.add_row(Text(HOSTILE, style="red"))
+    person.show(cells)
+    with person.progress(HOSTILE, 1), person.working(HOSTILE):
+        pass
+    report_error(HOSTILE.replace("\n", " "), as_json=False)
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_terminal_shows_controls_when_text_is_foreign(capsys: pytest.CaptureFixture[str], is_terminal: bool) -> None:
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=is_terminal, color_system=None, width=300, markup=False, emoji=False)
+
+    print_everywhere(Terminal(out=console, err=console))
+
+    written = screen.getvalue() + capsys.readouterr().err
+    for sequence in ("\x1b[?25l", "\x1b[?25h", "\x1b[2K", "\x1b[1A", "\r"):  # rich's own, of bar and spinner
+        written = written.replace(sequence, "") if is_terminal else written
+    assert written.replace("\n", "").isprintable()
+    assert written.count(SHOWN) + written.count(SHOWN.replace(r"\x0a", " ")) >= 7
+
+
+def test_usage_error_shows_controls_when_its_text_is_foreign(capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse() -> None:
+        raise click.UsageError("no such file \x1b[31m\u202e")
+
+    assert run_command(refuse, as_json=False) == 2
+    assert capsys.readouterr().err == r"Error: no such file \x1b[31m\u202e" + "\n"
+
+
+def test_json_is_exact_when_text_is_foreign(capsys: pytest.CaptureFixture[str]) -> None:
+    Terminal(as_json=True).result({HOSTILE: [HOSTILE, "Zoë", "\U000e0041"]})
+    written = capsys.readouterr().out
+    assert json.loads(written) == {HOSTILE: [HOSTILE, "Zoë", "\U000e0041"]}
+    assert written.replace("\n", "").isprintable()
+    assert "Zoë" in written

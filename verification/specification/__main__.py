@@ -44,7 +44,7 @@ def main(*, as_json: bool, write: Path | None) -> int:
         )
         terminal.plain(f"{world}: {found.states:,} states, {seconds:.1f} s, {found.violated or 'every law holds'}")
         if not found.holds:
-            terminal.plain(found.trace)
+            terminal.lines(found.trace)
     terminal.result({"models": results})
     if write is not None:
         write.mkdir(parents=True, exist_ok=True)

@@ -139,10 +139,10 @@ def run(
     report(terminal, target, verdict, stages)
     terminal.warn(unwritten)
     if conclusion is not None:
-        terminal.plain(f"\nAudit: {conclusion.sentence}", style="bold green" if conclusion.sound else "bold red")
+        terminal.lines(f"\nAudit: {conclusion.sentence}", style="bold green" if conclusion.sound else "bold red")
         terminal.warn(differences(verdict, conclusion.document))
     sound = verdict.holds and not unwritten and (conclusion is None or conclusion.sound)
-    terminal.plain(f"\n{last_line(verdict, stages, sound=sound)}", style="bold green" if sound else "bold red")
+    terminal.lines(f"\n{last_line(verdict, stages, sound=sound)}", style="bold green" if sound else "bold red")
     terminal.plain(f"Report: {answer / 'report.html' if audit else target.report}")
     return 0 if sound else 1
 
@@ -223,5 +223,5 @@ def report(terminal: Terminal, target: Target, verdict: Verdict, stages: Stages)
     took.add_section()
     took.add_row("total", f"{stages.seconds:.1f}")
     terminal.show(took)
-    terminal.plain(f"Evidence: {target.home}\n")
+    terminal.lines(f"Evidence: {target.home}\n")
     show(terminal, target, verdict)

@@ -35,7 +35,7 @@ def explore_handler(handler: str, scenario: Path | None, budget: float | None, t
             result = explore(handler.replace(":", "."), progress=lambda *_: advance(STATES_A_REPORT), **options)
     except NotExplorable as error:
         raise BadInput(str(error)) from error
-    terminal.plain(str(result), style="" if result.holds else "red")
+    terminal.lines(str(result), style="" if result.holds else "red")
     terminal.result(asdict(result))
     return 0 if result.holds else 1
 

@@ -15,6 +15,7 @@ from oneslot.pipeline.model import Words
 from oneslot.pipeline.report.data import ReportData, percentiles
 from oneslot.pipeline.report.figures import drain_figure, latency_figure, rush_figure, timeline_figure
 from oneslot.pipeline.vocabulary import VERDICT_SENTENCES, Verdict, counted
+from oneslot.wording import visible
 
 _UNFIT = "cannot be processed and"
 ENDS: dict[str, tuple[str, str]] = {
@@ -29,31 +30,40 @@ ENDS: dict[str, tuple[str, str]] = {
 """The verdicts of a sound history without an answer, in the story's words for one request and for several."""
 
 
-def render(data: ReportData) -> str:
-    """Return the report as HTML."""
-    environment = Environment(
+def open_templates() -> Environment:
+    """Return the environment of the template, which escapes HTML and shows controls in other people's text."""
+    return Environment(
         loader=PackageLoader("oneslot.pipeline.report", ""),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=lambda shown: visible(shown) if type(shown) is str else shown,
     )
+
+
+def render(data: ReportData) -> str:
+    """Return the report as HTML."""
     words = data.model.words
-    return environment.get_template("report.html.j2").render(
-        data=data,
-        verdict_sentences={**words.verdicts, **VERDICT_SENTENCES},
-        headline=headline(data.document, words),
-        next_steps=next_steps(data.document, words),
-        figures=figures(data),
-        words=words,
-        listing=data.model.listing,
-        story=story(data),
-        percentiles=percentiles(data.latency),
-        duration=duration,
-        drain=drain_figure(data),
-        rush=rush_figure(data),
-        latency=latency_figure(data),
-        timelines=timeline_figure(data),
+    return (
+        open_templates()
+        .get_template("report.html.j2")
+        .render(
+            data=data,
+            verdict_sentences={**words.verdicts, **VERDICT_SENTENCES},
+            headline=headline(data.document, words),
+            next_steps=next_steps(data.document, words),
+            figures=figures(data),
+            words=words,
+            listing=data.model.listing,
+            story=story(data),
+            percentiles=percentiles(data.latency),
+            duration=duration,
+            drain=drain_figure(data),
+            rush=rush_figure(data),
+            latency=latency_figure(data),
+            timelines=timeline_figure(data),
+        )
     )
 
 

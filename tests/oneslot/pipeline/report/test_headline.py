@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from oneslot.declaration.reading import declared
-from oneslot.pipeline.report.page import headline, next_steps
+from oneslot.pipeline.report.page import headline, next_steps, open_templates
 from workload.audit.model import model_of_appointments
 
 WORDS = model_of_appointments(declared()).words
@@ -45,3 +45,9 @@ def test_headline_names_what_is_broken(document: dict[str, Any], said: list[str]
 )
 def test_next_step_is_the_most_urgent_one(document: dict[str, Any], first: str) -> None:
     assert next_steps(document, WORDS)[0].startswith(first)
+
+
+def test_report_shows_controls_when_text_is_foreign() -> None:
+    page = open_templates().from_string('<td title="{{ text }}">{{ text }}</td>')
+    shown = r"a\x1b[31m\u202e&lt;b&gt;"
+    assert page.render(text="a\x1b[31m\u202e<b>") == f'<td title="{shown}">{shown}</td>'
