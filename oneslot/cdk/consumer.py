@@ -148,7 +148,7 @@ class ExactlyOnceConsumer(Construct):
         consumer = ConsumerFunction(
             self,
             "Consumer",
-            code=_code(entry, code, handler),
+            code=_code(self, entry, code, handler),
             handler=handler,
             description=description,
             environment={
@@ -282,12 +282,12 @@ class ExactlyOnceConsumer(Construct):
         return list({each.node.path: each for each in found if each}.values())
 
 
-def _code(entry: str | Path | None, code: lambda_.Code | None, handler: str) -> lambda_.Code:
+def _code(scope: Construct, entry: str | Path | None, code: lambda_.Code | None, handler: str) -> lambda_.Code:
     if (entry is None) == (code is None):
         raise ContradictorySettings(
             "the function's code is entry, a folder, or code, an asset, and exactly one of them is needed; pass one"
         )
-    return code or lambda_code(str(entry), handler)
+    return code or lambda_code(str(entry), handler, scope)
 
 
 def _table_variables(tables: Mapping[str, TableRights]) -> dict[str, str]:

@@ -76,7 +76,10 @@ def local_stack(
                 settings = {**(context or {}), **WITHOUT, "stage": stage}
                 assembly = synthesise(home / "cdk.out", context=settings, app=consumer.folder)
             connection = aws.connection()
-            deployment = deploy(read_stack(assembly, consumer.stack_of(stage)), connection)
+            stack = read_stack(assembly, consumer.stack_of(stage))
+            for warning in stack.warnings:
+                progress(f"Warning: {warning}")
+            deployment = deploy(stack, connection)
             progress(f"Deployed the stack {deployment.stack_name}.")
             mapping = _mapping_of(deployment, consumer.output("EventSourceMappingId"))
             poller = EventSourceMapping(connection, mapping, folder=home, processes=processes)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import symtable
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import jsii
-from aws_cdk import AssetHashType, BundlingOptions, DockerImage, ILocalBundling
+from aws_cdk import Annotations, AssetHashType, BundlingOptions, DockerImage, ILocalBundling
 from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
 
+from oneslot.cdk.asset.imports import missing_imports
 from oneslot.cdk.asset.vendoring import vendored_files
 from oneslot.cdk.numbers import ContradictorySettings
 
@@ -21,28 +25,61 @@ _LEFT_OUT_FOLDERS = frozenset({"__pycache__", "tests"})
 _LEFT_OUT_FILES = frozenset({"requirements.in", REQUIREMENTS})
 
 
-def lambda_code(entry: str | Path, handler: str) -> lambda_.Code:
+def lambda_code(entry: str | Path, handler: str, scope: Construct | None = None) -> lambda_.Code:
     """Return the folder `entry` as a Lambda asset. Its hash is that of its files, so CDK uploads an unchanged asset once.
 
     Args:
         entry: the import root. Its `requirements.txt`, if any, pins packages with hashes; boto3 is Lambda's.
         handler: the function in it, as Lambda writes it: `app.handler` is `handler` in `app.py`.
+        scope: the construct that warns of an import that the asset lacks.
 
     Raises:
-        ContradictorySettings: the folder, or the handler's module in it, does not exist.
+        ContradictorySettings: the folder, the handler's module in it, or the handler in that does not exist.
         VendoringProblem: a package of its `requirements.txt` is neither installed nor available.
     """
     source = Path(entry).resolve()
-    module = handler.rpartition(".")[0].replace(".", "/")
+    module, _, function = handler.rpartition(".")
+    module = module.replace(".", "/")
     if not source.is_dir():
         raise ContradictorySettings(f"entry {source} is not a folder; name the folder that holds the handler's module")
     if not module:
         raise ContradictorySettings(f"handler {handler!r} names no module; write it as `module.function`")
-    if not any((source / path).is_file() for path in (f"{module}.py", f"{module}/__init__.py")):
+    files = [path for path in (source / f"{module}.py", source / module / "__init__.py") if path.is_file()]
+    if not files:
         raise ContradictorySettings(
             f"handler {handler!r} needs the file {module}.py in {source}, which does not exist; correct handler or entry"
         )
-    return code_of(asset_files(source), source)
+    if not _may_have(files[0], function):
+        raise ContradictorySettings(
+            f"handler {handler!r} needs the name {function} in {files[0]}; correct handler or file"
+        )
+    asset = asset_files(source)
+    if scope:
+        _warn_of_missing_imports(scope, source, asset)
+    return code_of(asset, source)
+
+
+def _warn_of_missing_imports(scope: Construct, source: Path, asset: Mapping[PurePosixPath, bytes]) -> None:
+    for name, file in missing_imports(source_files(source), asset).items():
+        Annotations.of(scope).add_warning_v2(
+            f"oneslot:missing-import-{name}",
+            f"{source / file} imports {name}, which the function's asset does not have. "
+            f"Pin its package, with hashes, in {source / REQUIREMENTS}.",
+        )
+
+
+def _may_have(file: Path, name: str) -> bool:
+    """Return whether the module binds the name, or binds names in a way that only running it shows."""
+    text = file.read_text(encoding="utf-8-sig")
+    try:
+        nodes = list(ast.walk(ast.parse(text, filename=str(file))))
+        symbols = symtable.symtable(text, str(file), "exec").get_symbols()
+    except SyntaxError:  # of a newer Python, such as Lambda's
+        return True
+    bound = {symbol.get_name() for symbol in symbols if symbol.is_assigned() or symbol.is_imported()}
+    read = {node.id for node in nodes if isinstance(node, ast.Name)}
+    stars = any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in nodes)
+    return stars or not bound.isdisjoint({name, "__getattr__"}) or not read.isdisjoint({"globals", "setattr", "exec"})
 
 
 def code_of(files: Mapping[PurePosixPath, bytes], source: Path) -> lambda_.Code:

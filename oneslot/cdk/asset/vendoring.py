@@ -2,13 +2,14 @@
 
 The asset holds the code that the tests ran. An installed package is copied if it has the pinned version, every file matches
 its wheel's RECORD, and nothing in it is compiled. Otherwise pip fetches the wheel and checks its hash. boto3 is not among the
-packages: the Lambda runtime brings it.
+packages: the Lambda runtime brings it. An asset of `oneslot up` runs on this machine, so it has this machine's binaries.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import re
 import subprocess
 import sys
@@ -19,8 +20,19 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path, PurePosixPath
 
 PIP_TIMEOUT_SECONDS = 300
+LOCAL_VARIABLE = "ONESLOT_LOCAL_ASSET"
+"""The environment variable with which `oneslot up` asks for an asset that runs on this machine."""
+# Lambda's Python 3.14 runs on Amazon Linux 2023, whose glibc is 2.34. pip takes only the tags that it is given, and some
+# packages have wheels of newer tags alone: numpy has manylinux_2_28.
+_GLIBC = range(17, 35)
+_FOR_LAMBDA = (
+    *("--implementation", "cp", "--python-version", "3.14", "--platform", "manylinux2014_aarch64"),
+    *(f"--platform=manylinux_2_{minor}_aarch64" for minor in _GLIBC),
+)
 
-_PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.MULTILINE)
+_PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==([^\s;]+)")
+_OPTION = re.compile(r"-(?!(r|c|e|-requirement|-constraint|-editable)\b)")
+_REMEDY = "write it by `uv pip compile --generate-hashes requirements.in -o requirements.txt`"
 # Of a wheel's metadata only the files that licences require; the rest differs between installers.
 _KEPT_METADATA = re.compile(r"[^/]+\.dist-info/(METADATA|(licenses/.+|LICEN[CS]E[^/]*|NOTICE[^/]*|COPYING[^/]*))")
 
@@ -41,17 +53,29 @@ class Pin:
 
 
 def read_pins(requirements: Path) -> tuple[Pin, ...]:
-    """Return the pins of a hashed requirements file, in its order. Raises `VendoringProblem` if it has none."""
+    """Return the pins of a hashed requirements file, in its order.
+
+    Raises `VendoringProblem` if it has none, a line that pins nothing, or a pin without a hash.
+    """
     try:
         text = requirements.read_text(encoding="utf-8")
     except OSError as problem:
         raise VendoringProblem(f"cannot read {requirements}: {problem.strerror}; correct its permissions") from None
-    pins = tuple(Pin(name, version) for name, version in _PIN.findall(text))
+    lines = [re.sub(r"(^|\s)#.*", "", line).strip() for line in text.replace("\\\n", " ").splitlines()]
+    lines = [line for line in lines if line and not _OPTION.match(line)]
+    pins, without = [], []
+    for line in lines:
+        found = _PIN.match(line)
+        if not found:
+            raise VendoringProblem(f"{requirements} pins no version in the line {line!r}; {_REMEDY}")
+        pins.append(Pin(found[1], found[2]))
+        if "--hash=" not in line:
+            without.append(str(pins[-1]))
     if not pins:
-        raise VendoringProblem(
-            f"{requirements} pins no package; write it by `uv pip compile --generate-hashes`, or remove it"
-        )
-    return pins
+        raise VendoringProblem(f"{requirements} pins no package; {_REMEDY}, or remove it")
+    if without:
+        raise VendoringProblem(f"{requirements} has no hash for {', '.join(without)}; {_REMEDY}")
+    return tuple(pins)
 
 
 def vendored_files(requirements: Path, search_path: Sequence[str] | None = None) -> dict[PurePosixPath, bytes]:
@@ -67,11 +91,11 @@ def vendored_files(requirements: Path, search_path: Sequence[str] | None = None)
 
 
 def _installed_files(pin: Pin, search_path: Sequence[str] | None) -> dict[PurePosixPath, bytes] | None:
-    """Return the files of the installed package; None if it is missing, of another version, or not pure Python."""
+    """Return the files of the installed package; None if it is missing, of another version, or compiled for elsewhere."""
     package = _find(pin, search_path)
     if package is None or package.version != pin.version or package.files is None:
         return None
-    if "Root-Is-Purelib: true" not in (package.read_text("WHEEL") or ""):
+    if not _for_this_machine() and "Root-Is-Purelib: true" not in (package.read_text("WHEEL") or ""):
         return None
     files = {}
     for file in package.files:
@@ -96,13 +120,18 @@ def _find(pin: Pin, search_path: Sequence[str] | None) -> Distribution | None:
         return None
 
 
+def _for_this_machine() -> bool:
+    return bool(os.environ.get(LOCAL_VARIABLE))
+
+
 def _fetched_files(requirements: Path) -> dict[PurePosixPath, bytes]:
-    """Return the same files by pip, from wheels for Lambda rather than for this machine."""
+    """Return the same files by pip, from wheels for where the asset will run."""
+    platform, where = ((), "this machine") if _for_this_machine() else (_FOR_LAMBDA, "Lambda's Python 3.14 on ARM")
     with tempfile.TemporaryDirectory() as folder:
         command = [
             *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"),
             *("--require-hashes", "--no-deps", "--only-binary=:all:", "--no-compile"),
-            *("--platform", "manylinux2014_aarch64", "--implementation", "cp", "--python-version", "3.14"),
+            *platform,
             *("--requirement", str(requirements), "--target", folder),
         ]
         try:
@@ -113,10 +142,11 @@ def _fetched_files(requirements: Path) -> dict[PurePosixPath, bytes]:
                 f"pip install --require-hashes -r {requirements}"
             ) from None
         if done.returncode:
-            reason = (done.stderr.strip().splitlines() or ["no reason"])[-1]
+            said = done.stderr.strip().splitlines() or ["no reason"]
+            reason = next((line for line in reversed(said) if line.startswith("ERROR: ")), said[-1])
             raise VendoringProblem(
-                f"pip cannot fetch the pinned packages ({reason}); install them first: "
-                f"pip install --require-hashes -r {requirements}"
+                f"pip cannot fetch {requirements} for {where} ({reason.removeprefix('ERROR: ')}); "
+                "check the network, and that each package has a wheel for it"
             )
         return dict(_tree(Path(folder)))
 

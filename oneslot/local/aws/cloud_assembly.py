@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,8 @@ class SynthesisedStack:
     name: str
     template: dict[str, Any]
     assets: tuple[FileAsset, ...]
+    warnings: tuple[str, ...] = ()
+    """What `cdk synth` would print."""
 
 
 def read_stack(assembly: Path, name: str) -> SynthesisedStack:
@@ -80,7 +83,18 @@ def read_stack(assembly: Path, name: str) -> SynthesisedStack:
             for asset in _read_assets(assembly, manifest)
             if asset.source != assembly / template_file
         ),
+        warnings=tuple(_read_warnings(assembly, stacks[name])),
     )
+
+
+def _read_warnings(assembly: Path, stack: dict[str, Any]) -> Iterator[str]:
+    """Yield each warning without the id by which an app may acknowledge it. Newer CDK has them in a file of their own."""
+    file = stack.get("additionalMetadataFile")
+    metadata = json.loads((assembly / file).read_text()) if file else stack.get("metadata", {})
+    for entries in metadata.values():
+        for entry in entries:
+            if entry["type"] == "aws:cdk:warning":
+                yield str(entry["data"]).partition(" [ack: ")[0]
 
 
 def _read_assets(assembly: Path, manifest: str) -> list[FileAsset]:

@@ -17,6 +17,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from importlib.machinery import PathFinder
 from typing import Any
 
 
@@ -66,6 +67,16 @@ class Context:
 
     def get_remaining_time_in_millis(self) -> int:
         return max(0, self._deadline_ms - int(time.time() * 1000))
+
+
+class ModulesOfLambda:
+    """Finds what Lambda's runtime brings, after the asset and in its own folders."""
+
+    def __init__(self, folders: dict[str, str]) -> None:
+        self._folders = folders
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        return PathFinder.find_spec(name, [self._folders[name]], target) if name in self._folders else None
 
 
 def load(handler: str) -> Callable[[Any, Context], Any]:
@@ -130,7 +141,7 @@ def main(settings: dict[str, Any]) -> None:
     # By its path: the name `oneslot` is the asset's, which may have another version of it.
     encoded = runpy.run_path(settings["marshalling"])["encoded"]
     sys.path[:0] = settings["search_first"]
-    sys.path += settings["search_last"]
+    sys.meta_path.append(ModulesOfLambda(settings["brought"]))
 
     def answer(message: dict[str, Any]) -> None:
         rest = memoryview(json.dumps(message).encode() + b"\n")

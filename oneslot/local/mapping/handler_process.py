@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import boto3
-
-from oneslot.local.mapping.installation import Installation
+from oneslot.local.mapping.installation import Installation, modules_of_lambda
 from oneslot.runtime.sqs import marshalling
 
 BOOTSTRAP = Path(__file__).with_name("bootstrap.py")
@@ -62,9 +60,8 @@ class HandlerProcess:
             "answers": their_answers,
             "marshalling": marshalling.__file__,
             "search_first": [str(installation.code)],
-            # boto3 is part of Lambda's runtime, so its folder is last on the path. The editable install of this project
-            # is not on it: code that the asset lacks must fail here as it does on Lambda.
-            "search_last": [str(Path(boto3.__file__).parent.parent)],
+            # Nothing else of this environment: code that the asset lacks must fail here as it does on Lambda.
+            "brought": modules_of_lambda(),
             "function": {
                 "name": function.name,
                 "version": function.version,

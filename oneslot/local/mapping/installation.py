@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 import urllib.request
 import zipfile
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from oneslot.local.aws.connection import Connection
@@ -31,6 +34,25 @@ def install(code_url: str, folder: Path, *, timeout_seconds: float = 30) -> Path
             archive.extractall(partial)
         partial.rename(target)
     return target
+
+
+@cache
+def modules_of_lambda() -> dict[str, str]:
+    """Return the modules that Lambda's runtime brings, boto3 and what it needs, with the folder of each in this Python."""
+    modules: dict[str, str] = {}
+    packages, seen = ["boto3"], set[str]()
+    while packages:
+        name = packages.pop()
+        try:
+            package = distribution(name)
+        except PackageNotFoundError:  # a requirement of another Python or system
+            continue
+        seen.add(name)
+        for file in package.files or ():
+            modules.setdefault(file.parts[0].removesuffix(".py"), str(package.locate_file("")))
+        needed = [str(line) for line in package.requires or () if "extra ==" not in line]
+        packages += {re.split(r"[^A-Za-z0-9._-]", line)[0] for line in needed} - seen
+    return modules
 
 
 @dataclass(frozen=True)

@@ -135,6 +135,7 @@ def imported(shop: Stack, name: str) -> sqs.IQueue:
             ["'Gift-Cards' cannot name an environment variable", "small letters"],
         ),
         (lambda _: {"handler": "missing.handler"}, ["missing.py", "does not exist", "correct handler or entry"]),
+        (lambda _: {"handler": "app.nothing"}, ["'app.nothing' needs the name nothing in", "correct handler or file"]),
         (lambda _: {"handler": "handler"}, ["'handler' names no module", "`module.function`"]),
         (lambda _: {"entry": "no/such/folder"}, ["no/such/folder is not a folder", "name the folder"]),
         (lambda _: {"entry": None}, ["entry, a folder, or code, an asset", "pass one"]),

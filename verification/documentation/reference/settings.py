@@ -98,7 +98,7 @@ VARIABLES = {
 }
 """A variable → who reads it, and its value."""
 
-WRITTEN = {"JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "POWERTOOLS_TRACE_DISABLED"}
+WRITTEN = {"JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "ONESLOT_LOCAL_ASSET", "POWERTOOLS_TRACE_DISABLED"}
 """Variables that our programs set for others, and no user does."""
 
 _NAMED = re.compile(r'"((?:ONESLOT|POWERTOOLS|JSII)_[A-Z_]+|LEDGER_FORGOTTEN_BEFORE)"')

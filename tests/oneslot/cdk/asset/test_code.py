@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
-from oneslot.cdk.asset.code import asset_files
-from tests.oneslot.cdk.kit import handler_folder
+import pytest
+
+from oneslot.cdk.asset.code import asset_files, lambda_code
+from oneslot.cdk.numbers import ContradictorySettings
+from oneslot.local.aws.cloud_assembly import read_stack
+from tests.oneslot.cdk.kit import define, handler_folder
 
 
 def test_asset_is_the_folder_and_the_runtime_without_requirements(tmp_path: Path) -> None:
@@ -20,3 +24,67 @@ def test_file_of_the_folder_wins_over_the_librarys(tmp_path: Path) -> None:
     (entry / "oneslot").mkdir()
     (entry / "oneslot" / "__init__.py").write_bytes(b"# theirs")
     assert asset_files(entry)[PurePosixPath("oneslot/__init__.py")] == b"# theirs"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from consumer import handle",
+        "import consumer as handle",
+        "handle = wrap(work)",
+        "handle: object = wrap(work)",
+        "async def handle(event, context): ...",
+        "class handle: ...",
+        "if True:\n    def handle(event, context): ...",
+        "from consumer import *",
+        "globals()['handle'] = work",
+        "def __getattr__(name): ...",
+        "this is the syntax of a newer Python",
+    ],
+)
+def test_handler_is_found_when_its_module_may_have_it(tmp_path: Path, text: str) -> None:
+    (tmp_path / "app.py").write_text(text, encoding="utf-8")
+    lambda_code(tmp_path, "app.handle")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "# handle", "print(handle)", "def work():\n    handle = 1", "class A:\n    def handle(self): ...", "'handle'"],
+)
+def test_handler_is_refused_when_its_module_lacks_it(tmp_path: Path, text: str) -> None:
+    (tmp_path / "app.py").write_text(text, encoding="utf-8")
+    with pytest.raises(ContradictorySettings, match=r"needs the name handle in .*app\.py; correct handler or file"):
+        lambda_code(tmp_path, "app.handle")
+
+
+IMPORTS = """
+import json, boto3, botocore.config, oneslot.runtime, missing.one
+import helper
+from typing import TYPE_CHECKING
+from . import sibling
+from missing.two import name
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+try:
+    import ujson
+except ImportError:
+    import fallback
+def handler(event, context):
+    import late
+"""
+
+
+def test_construct_warns_of_each_import_that_the_asset_lacks(tmp_path: Path) -> None:
+    entry = tmp_path / "consumer"
+    entry.mkdir()
+    (entry / "app.py").write_text(IMPORTS, encoding="utf-8")
+    (entry / "helper.py").write_text("def help(): ...\n", encoding="utf-8")
+    defined = define(tmp_path, entry=entry)
+    defined.app.synth()
+    warnings = read_stack(tmp_path / "assembly", "Shop").warnings
+    assert sorted(text.partition(" imports ")[2].partition(", which")[0] for text in warnings) == [
+        "fallback",
+        "late",
+        "missing",
+    ]
+    assert all(text.endswith(f"Pin its package, with hashes, in {entry}/requirements.txt.") for text in warnings)

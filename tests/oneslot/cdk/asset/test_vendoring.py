@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import zipfile
 from pathlib import Path, PurePosixPath
 
+import packaging.tags
 import pytest
 
 from oneslot.cdk.asset import vendoring
-from oneslot.cdk.asset.vendoring import Pin, VendoringProblem, read_pins, vendored_files
+from oneslot.cdk.asset.vendoring import LOCAL_VARIABLE, Pin, VendoringProblem, read_pins, vendored_files
 
 CODE = b"ANSWER = 42\n"
 
@@ -73,9 +75,9 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def publish(wheels: Path, version: str) -> str:
+def publish(wheels: Path, version: str, tags: str = "py3-none-any") -> str:
     """Put the wheel there; its hash."""
-    path = wheels / f"tiny-{version}-py3-none-any.whl"
+    path = wheels / f"tiny-{version}-{tags}.whl"
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in wheel_files(version).items():
             archive.writestr(name, content)
@@ -92,7 +94,9 @@ def requirements(tmp_path: Path, version: str, sha256: str = "0" * 64) -> Path:
 def test_pins_are_read_in_order(tmp_path: Path) -> None:
     path = tmp_path / "requirements.txt"
     path.write_text(
-        "a==1.0 \\\n    --hash=sha256:00\n    # via b==2\n# c==3\nd-e.f==2.1; python_version > '3'\n", encoding="utf-8"
+        "--only-binary :all:\na==1.0 \\\n    --hash=sha256:00\n    # via b==2\n# c==3\n"
+        "d-e.f[extra]==2.1; python_version > '3' --hash=sha256:00  # via g==4\n",
+        encoding="utf-8",
     )
     assert read_pins(path) == (Pin("a", "1.0"), Pin("d-e.f", "2.1"))
 
@@ -123,19 +127,58 @@ def test_vendoring_fetches_the_wheel_when_it_is_compiled(
     assert vendored_files(requirements(tmp_path, "1.0"), [str(site)]) == {PurePosixPath("fetched"): b""}
 
 
-def test_vendoring_refuses_a_pin_without_a_hash(tmp_path: Path, site: Path, wheels: Path) -> None:
+@pytest.mark.parametrize("installed", [True, False])
+def test_vendoring_names_the_pins_without_a_hash(tmp_path: Path, site: Path, wheels: Path, installed: bool) -> None:
     publish(wheels, "1.0")
-    (tmp_path / "requirements.txt").write_text("tiny==1.0\n", encoding="utf-8")
-    remedy = "pip cannot fetch the pinned packages .* install them first: pip install --require-hashes -r"
-    with pytest.raises(VendoringProblem, match=remedy) as problem:
+    if installed:
+        install(site, "1.0")
+    (tmp_path / "requirements.txt").write_text("tiny==1.0\nother==2 \\\n  --hash=sha256:00\nthird==3\n")
+    with pytest.raises(VendoringProblem, match=r"has no hash for tiny==1\.0, third==3; .*--generate-hashes"):
         vendored_files(tmp_path / "requirements.txt", [str(site)])
+
+
+@pytest.mark.parametrize(
+    "line", ["tiny>=1.0", "-r other.txt", "-e .", "./tiny.whl", "tiny @ https://example.org/t.whl"]
+)
+def test_vendoring_refuses_a_line_that_pins_nothing(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "requirements.txt"
+    path.write_text(f"a==1.0 --hash=sha256:00\n{line}\n", encoding="utf-8")
+    with pytest.raises(VendoringProblem, match=f"pins no version in the line '{re.escape(line)}'"):
+        read_pins(path)
+
+
+def test_vendoring_says_why_pip_fetched_nothing(tmp_path: Path, site: Path, wheels: Path) -> None:
+    pinned = requirements(tmp_path, "3.0")
+    said = r"for Lambda's Python 3.14 on ARM \(No matching distribution found for tiny==3.0.*\); check the network, and"
+    with pytest.raises(VendoringProblem, match=said) as problem:
+        vendored_files(pinned, [str(site)])
     assert "\n" not in str(problem.value)
 
 
-@pytest.mark.parametrize("text", ["", "# nothing\n", "tiny>=1.0\n"])
+@pytest.mark.parametrize("tag", ["manylinux2014_aarch64", "manylinux_2_28_aarch64", "manylinux_2_34_aarch64"])
+def test_vendoring_fetches_wheels_of_every_tag_that_lambda_runs(
+    tmp_path: Path, site: Path, wheels: Path, tag: str
+) -> None:
+    sha256 = publish(wheels, "1.0", f"cp314-cp314-{tag}")
+    assert vendored_files(requirements(tmp_path, "1.0", sha256), [str(site)]) == expected("1.0")
+
+
+def test_vendoring_takes_this_machines_binaries_for_a_local_asset(
+    tmp_path: Path, site: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(LOCAL_VARIABLE, "1")
+    install(site, "1.0", pure=False)
+    assert vendored_files(requirements(tmp_path, "1.0"), [str(site)]) == expected("1.0")
+
+    here = next(tag for tag in packaging.tags.sys_tags() if "manylinux" in tag.platform)
+    sha256 = publish(wheels, "2.0", str(here))
+    assert vendored_files(requirements(tmp_path, "2.0", sha256), [str(site)]) == expected("2.0")
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "--only-binary :all:\n"])
 def test_vendoring_refuses_a_file_without_pins(tmp_path: Path, text: str) -> None:
     (tmp_path / "requirements.txt").write_text(text, encoding="utf-8")
-    with pytest.raises(VendoringProblem, match="pins no package; write it by `uv pip compile --generate-hashes`"):
+    with pytest.raises(VendoringProblem, match="pins no package; write it by `uv pip compile --generate-hashes"):
         vendored_files(tmp_path / "requirements.txt")
 
 

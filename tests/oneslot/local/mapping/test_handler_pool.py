@@ -132,6 +132,19 @@ def test_handler_imports_the_assets_packages_first(pool_of: Callable[..., Handle
     assert answer(pool.invoke({}))[1] == "the asset"
 
 
+def test_handler_has_boto3_and_no_other_package_of_this_environment(pool_of: Callable[..., HandlerPool]) -> None:
+    pool = pool_of(
+        """
+        import boto3, botocore.session, dateutil.parser, importlib.util, jmespath, s3transfer, six, urllib3
+        names = ("boto3", "click", "oneslot", "pydantic", "pytest", "redis", "yaml")
+        found = [name for name in names if importlib.util.find_spec(name)]
+        def handle(event, context):
+            return [found, boto3.client("sqs").meta.service_model.service_name]
+        """
+    )
+    assert answer(pool.invoke({})) == [["boto3"], "sqs"]
+
+
 def test_process_stays_warm_between_invocations(pool_of: Callable[..., HandlerPool]) -> None:
     pool = pool_of(
         """
