@@ -8,6 +8,7 @@ from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from oneslot.cdk.resources import name_in_this_stack
 from oneslot.cdk.rules import accept
 from stacks.shared.topics import RUNBOOKS
 
@@ -64,6 +65,8 @@ class MissingAudit(Construct):
         alarm = cloudwatch.CompositeAlarm(
             self,
             "Alarm",
+            # CloudFormation begins every other alarm's name with the stack's, by which they are found.
+            composite_alarm_name=name_in_this_stack("audit-missing"),
             alarm_description=f"No audit has ended with a verdict for {missing_hours} hours, so losses and duplicates go "
             f"unnoticed. What to do: {RUNBOOKS}/audit-missing.md",
             alarm_rule=cloudwatch.AlarmRule.all_of(

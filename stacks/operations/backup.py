@@ -9,7 +9,7 @@ from aws_cdk import aws_backup as backup
 from aws_cdk import aws_events as events
 from constructs import Construct
 
-from oneslot.cdk.resources import removal_policy
+from oneslot.cdk.resources import name_in_this_stack, removal_policy
 from oneslot.cdk.rules import accept
 from stacks.shared.keys import customer_managed_key
 
@@ -18,20 +18,29 @@ TABLES = ("ledger", "appointments")
 
 
 class TableBackup(Construct):
-    """A backup each night, kept for `days`. Point-in-time recovery covers faults of the last 35 days without it."""
+    """A backup each night, kept for `days`. Point-in-time recovery covers faults of the last 35 days without it.
+
+    Vault and key outlive their stack in every stage, because AWS Backup deletes no vault that has backups.
+    """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, stage: str, table_arns: Mapping[str, str], days: int, retain: bool
+        self, scope: Construct, construct_id: str, *, stage: str, table_arns: Mapping[str, str], days: int, locked: bool
     ) -> None:
+        """Define the plan. `locked`: no role may delete a backup before its time."""
         super().__init__(scope, construct_id)
-        key = customer_managed_key(self, "Key", description=f"Oneslot {stage}: backups of its tables", retain=retain)
+        key = customer_managed_key(self, "Key", description=f"Oneslot {stage}: backups of its tables", retain=True)
         vault = backup.BackupVault(
             self,
             "Vault",
             encryption_key=key,
-            block_recovery_point_deletion=retain,
-            removal_policy=removal_policy(retain=retain),
+            block_recovery_point_deletion=locked,
+            removal_policy=removal_policy(retain=True),
         )
+        resource = vault.node.default_child
+        if not isinstance(resource, backup.CfnBackupVault):
+            raise TypeError("a vault's default child is its CloudFormation resource")
+        # In the template itself: CDK takes no name that holds the stack's id, and its own one is the same in each stack.
+        resource.add_property_override("BackupVaultName", name_in_this_stack("backup"))
         rule = backup.BackupPlanRule(
             backup_vault=vault,
             delete_after=Duration.days(days),

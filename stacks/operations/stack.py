@@ -66,5 +66,5 @@ class OperationsStack(Stack):
                 stage=settings.stage,
                 table_arns=deployed.table_arns(),
                 days=settings.backup_days,
-                retain=settings.retain_data,
+                locked=settings.retain_data,
             )

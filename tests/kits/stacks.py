@@ -91,3 +91,19 @@ def resolve(value: Any) -> Any:
         case _:
             resolved = {name: resolve(entry) for name, entry in value.items()}
     return resolved
+
+
+def literal_names(template: dict[str, Any]) -> list[str]:
+    """Return the resources that outlive their stack under a name that its next one would have, too.
+
+    A name is unique if CloudFormation makes it, if it is another resource's, or if it holds the stack's id.
+    """
+    found = []
+    for logical_id, resource in template["Resources"].items():
+        if "Retain" not in f"{resource.get('DeletionPolicy')} {resource.get('UpdateReplacePolicy')}":
+            continue
+        for name, value in resource.get("Properties", {}).items():
+            of_another = isinstance(value, dict) and list(value) in (["Ref"], ["Fn::GetAtt"])
+            if name.endswith("Name") and not of_another and "AWS::StackId" not in json.dumps(value):
+                found.append(f"{logical_id}.{name}")
+    return found

@@ -1,0 +1,68 @@
+"""What outlives its stack never blocks the next stack of the same name, and an operator finds every alarm by the stack's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from examples.gift_card_mail.build import build as gift_card_mail
+from examples.worker_on_fargate.build import build as worker_on_fargate
+from tests.kits.stacks import Stage, literal_names
+from tests.stacks.conftest import VARIANTS
+
+
+def templates(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path in sorted(folder.glob("*.template.json")):
+        yield path.name, json.loads(path.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(params=[*VARIANTS, "dev", "prod", "audit"])
+def folder(
+    request: pytest.FixtureRequest, stages: dict[str, Stage], with_audit: Stage, variant: Callable[[str], Stage]
+) -> Path:
+    """The cloud assembly of each stage, with every setting."""
+    if request.param == "audit":
+        return with_audit.folder
+    return (stages.get(request.param) or variant(request.param)).folder
+
+
+def test_retained_resource_has_no_literal_name(folder: Path) -> None:
+    found = {name: literal_names(template) for name, template in templates(folder)}
+    assert len(found) >= 2
+    assert {name: resources for name, resources in found.items() if resources} == {}
+
+
+@pytest.mark.parametrize("build", [gift_card_mail, worker_on_fargate])
+def test_retained_resource_of_an_example_has_no_literal_name(build: Callable[..., Any], tmp_path: Path) -> None:
+    build(str(tmp_path)).synth()
+    assert [literal_names(template) for _, template in templates(tmp_path)] == [[]]
+
+
+@pytest.mark.parametrize("policy", ["DeletionPolicy", "UpdateReplacePolicy"])
+def test_literal_name_of_a_retained_resource_is_found(policy: str) -> None:
+    vault = {"Type": "AWS::Backup::BackupVault", policy: "Retain", "Properties": {"BackupVaultName": "backups"}}
+    assert literal_names({"Resources": {"Vault": vault}}) == ["Vault.BackupVaultName"]
+
+
+@pytest.mark.parametrize("name", ["rush", "keys"])
+def test_stack_with_backups_can_be_deleted(name: str, variant: Callable[[str], Stage]) -> None:
+    """AWS Backup deletes no vault that has backups, and no one can read a backup without its key."""
+    stage = variant(name)
+    operations = Stage(stage.settings, stage.folder, "-operations")
+    kept = [
+        each for kind in ("Backup::BackupVault", "KMS::Key") for each in operations.resources(f"AWS::{kind}").values()
+    ]
+    assert [resource["DeletionPolicy"] for resource in kept] == ["Retain", "Retain"]
+
+
+def test_alarm_is_found_by_its_stacks_name(folder: Path) -> None:
+    """CloudFormation begins a name that it makes with the stack's."""
+    for file, template in templates(folder):
+        for logical_id, resource in template["Resources"].items():
+            if resource["Type"] in {"AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm"}:
+                name = resource["Properties"].get("AlarmName")
+                assert name is None or name["Fn::Join"][1][0] == {"Ref": "AWS::StackName"}, (file, logical_id)
