@@ -174,7 +174,7 @@ deploy: $(CDK) ## deploy STAGE to the AWS account of your environment, with stag
 
 # By templates alone, so it needs no more rights than to read them: a pull request's code runs with these.
 diff: $(CDK) ## what a deployment of STAGE would change in the AWS account of your environment
-	$(CDK) diff --all --method=template -c stage=$(STAGE) $(SETTINGS)
+	$(CDK) diff --method=template -c stage=$(STAGE) $(SETTINGS)
 
 smoke: $(VENV)/.installed ## test the deployed STAGE: book once from two copies, cancel, clean up
 	$(BIN)/python -m oneslot smoke --stack Oneslot-$(STAGE)

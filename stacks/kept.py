@@ -20,6 +20,12 @@ from stacks.context import STAGE_FILES, default_of, read_stage_file, settings_fr
 
 OUTPUT = "GivenSettings"
 
+REMAINDERS = {
+    "audit": "The stack {stack}-audit stays, audits each night and is billed. Delete it",
+    "backup": "The backups of {stack} stay until their days are over, and are billed. Delete them before that",
+}
+"""A setting → what stays after a deployment that ends it, because CDK deletes no stack and CloudFormation no backup."""
+
 
 def main(arguments: Sequence[str], client: Any = None) -> int:
     """Return 0 if the deployment may go on, and 1 after a sentence on standard error if not.
@@ -29,7 +35,7 @@ def main(arguments: Sequence[str], client: Any = None) -> int:
     stage, *options = arguments
     context = dict(pair.split("=", 1) for pair in options if pair != "-c")
     try:
-        settings_from_context({"stage": stage, **context}, STAGE_FILES)
+        settings = settings_from_context({"stage": stage, **context}, STAGE_FILES)
         named = {*context, *read_stage_file(stage, STAGE_FILES)}
         stack = f"Oneslot-{stage}"
         deployed = deployed_settings(client or boto3.client("cloudformation"), stack)
@@ -43,7 +49,9 @@ def main(arguments: Sequence[str], client: Any = None) -> int:
         )
         return 1
     lines = list(refusals(stage, deployed, named))
-    sys.stderr.write("".join(f"Oneslot: {line}\n" for line in lines))
+    ended = [name for name in REMAINDERS if deployed.get(name) == "true" and not getattr(settings, name)]
+    notes = [f"{REMAINDERS[name].format(stack=stack)}: docs/do/deploy.md, Delete a stage." for name in ended]
+    sys.stderr.write("".join(f"Oneslot: {line}\n" for line in [*lines, *notes]))
     return 1 if lines else 0
 
 

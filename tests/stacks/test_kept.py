@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from stacks import kept
 from stacks.application import build
 from stacks.context import STAGE_FILES, given_settings, settings_from_context
 from stacks.settings import STAGES
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class CloudFormation:
@@ -92,6 +96,31 @@ def test_deployment_that_drops_a_setting_is_refused(files: Path, capsys: pytest.
 def test_deployment_that_names_every_setting_goes_on(files: Path, options: list[str]) -> None:
     (files / "prod.json").write_text(json.dumps({"customer_managed_keys": True}))
     assert kept.main(["prod", *options], CloudFormation("-c customer_managed_keys=true -c audit=true")) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("audit", "The stack Oneslot-dev-audit stays, audits each night"), ("backup", "The backups of Oneslot-dev stay")],
+)
+def test_deployment_that_ends_a_setting_names_what_stays(
+    files: Path, capsys: pytest.CaptureFixture[str], name: str, said: str
+) -> None:
+    (files / "dev.json").write_text(json.dumps({name: False}))
+    assert kept.main(["dev"], CloudFormation(f"-c {name}=true")) == 0
+    assert capsys.readouterr().err.startswith(f"Oneslot: {said}")
+    assert kept.main(["dev", "-c", f"{name}=true"], CloudFormation(f"-c {name}=true")) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_rollback_leaves_out_a_setting_that_the_older_version_refuses() -> None:
+    page = (ROOT / "docs" / "do" / "deploy.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^export GIVEN=.*NAME=VALUE.*$", page, re.MULTILINE)
+    given = "-c audit=true -c newer=1 -c max_concurrency=200"
+    with pytest.raises(ContradictorySettings, match="-c newer is unknown"):
+        settings_from_context({"stage": "prod", "newer": "1"})
+    script = f'{line.replace("NAME=VALUE", "newer=1")}\nprintf "%s|" $GIVEN'
+    done = subprocess.run(["/bin/bash", "-c", script], env={"GIVEN": given}, capture_output=True, text=True, check=True)
+    assert done.stdout == "-c|audit=true|-c|max_concurrency=200|"
 
 
 @pytest.mark.parametrize("given", [None, ""])

@@ -77,7 +77,7 @@ def test_pull_request_compares_templates_alone() -> None:
     job = parsed(ROOT / ".github" / "workflows" / "diff.yml")["jobs"]["diff"]
     assert "github.event.pull_request.head.repo.full_name == github.repository" in job["if"]
     done = subprocess.run(["/usr/bin/env", "make", "-n", "diff"], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert "cdk diff --all --method=template" in done.stdout
+    assert "cdk diff --method=template" in done.stdout
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)

