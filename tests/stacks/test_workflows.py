@@ -25,6 +25,11 @@ def steps(path: Path) -> list[dict[str, Any]]:
     return [step for job in parsed(path)["jobs"].values() for step in job["steps"]]
 
 
+def has_token(job: dict[str, Any]) -> bool:
+    """Whether the job may ask for a token that AWS exchanges for credentials."""
+    return "id-token" in job.get("permissions", {})
+
+
 def test_workflows_are_these() -> None:
     assert [path.stem for path in WORKFLOWS] == ["deploy", "diff", "tests"]
 
@@ -106,12 +111,27 @@ def test_action_is_pinned_to_a_commit_with_its_version(path: Path) -> None:
 
 
 def test_deployment_starts_by_hand_and_no_test_gets_a_token() -> None:
-    rights = {path.stem: parsed(path)["permissions"] for path in WORKFLOWS}
-    token = {"contents": "read", "id-token": "write"}
-    assert rights == {"tests": {"contents": "read"}, "deploy": token, "diff": token}
+    assert [parsed(path)["permissions"] for path in WORKFLOWS] == [{"contents": "read"}] * len(WORKFLOWS)
+    tokens = {(path.stem, name) for path in WORKFLOWS for name, job in parsed(path)["jobs"].items() if has_token(job)}
+    assert tokens == {("deploy", "deploy"), ("diff", "diff")}
     triggers: Any = parsed(ROOT / ".github" / "workflows" / "deploy.yml")
     assert list(triggers[True]) == ["workflow_dispatch"]
     assert triggers["jobs"]["deploy"]["environment"] == "${{ inputs.stage }}"
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_job_with_a_token_runs_what_needs_aws_alone(path: Path) -> None:
+    """Any tool that runs there could ask for the role's credentials."""
+    needed = {"make deploy", "make smoke", "make diff"}
+    for job in parsed(path)["jobs"].values():
+        commands = {" ".join(step["run"].split()[:2]) for step in job["steps"] if "run" in step}
+        assert commands <= needed if has_token(job) else not commands & needed
+
+
+def test_deployment_waits_for_the_checks() -> None:
+    jobs = parsed(ROOT / ".github" / "workflows" / "deploy.yml")["jobs"]
+    assert jobs["deploy"]["needs"] == "check"
+    assert [step["run"] for step in jobs["check"]["steps"] if "run" in step] == ["make check"]
 
 
 def test_threat_model_names_existing_tests() -> None:

@@ -34,7 +34,7 @@ SECTIONS = ("What it means", "What to look at", "What to do", "What not to do")
 GLOBAL_OPTIONS = {"query", "output", "region", "profile", "endpoint-url", "no-cli-pager", "max-items", "starting-token"}
 # Words in backticks on the pages about dead letters that are not reasons of the consumer.
 NO_REASONS = {"receives_exhausted", "max_receive_count", "message_id"}
-SHELL = {"echo", "export", "eval", "make", "git", "source", "cdk", "aws", "oneslot", "date", "python"}
+SHELL = {"echo", "sed", "export", "eval", "make", "git", "source", "cdk", "aws", "oneslot", "date", "python"}
 
 
 def runbooks() -> list[str]:
