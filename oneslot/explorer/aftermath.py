@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from oneslot.explorer.execution.process import Outcome
@@ -45,11 +46,11 @@ class Aftermath:
 
     def __init__(self, system: System) -> None:
         self._system = system
-        self._known: dict[tuple[int, int, int], tuple[str, ...]] = {}
+        self._known: dict[tuple[int, int, int, tuple[int, ...]], tuple[str, ...]] = {}
 
     def __call__(self, state: State) -> tuple[str, ...]:
         """Return the laws that the aftermath of a state breaks."""
-        key = (state.world, state.expiries, state.acknowledged)
+        key = (state.world, state.expiries, state.acknowledged, self._system.receives(state.codes))
         if key not in self._known:
             self._known[key] = tuple(self._breaches(*key, []))
         return self._known[key]
@@ -57,12 +58,15 @@ class Aftermath:
     def deliveries(self, state: State) -> list[Redelivery]:
         """Return the deliveries of the aftermath of a state, in their order."""
         made: list[Redelivery] = []
-        self._breaches(state.world, state.expiries, state.acknowledged, made)
+        self._breaches(state.world, state.expiries, state.acknowledged, self._system.receives(state.codes), made)
         return made
 
-    def _breaches(self, world: int, expiries: int, acknowledged: int, made: list[Redelivery]) -> list[str]:
+    def _breaches(
+        self, world: int, expiries: int, acknowledged: int, received: Sequence[int], made: list[Redelivery]
+    ) -> list[str]:
+        """`received`: the deliveries of each message so far."""
         system, scenario, laws = self._system, self._system.scenario, self._system.subject.laws
-        now = scenario.clock(expiries)
+        now = scenario.redelivered_at(expiries)
         name = len(scenario.deliveries)
         breaches: list[str] = []
         everything = (1 << len(scenario.messages)) - 1
@@ -72,7 +76,7 @@ class Aftermath:
             for position in range(len(scenario.messages)):
                 if acknowledged >> position & 1:
                     continue
-                delivered = self.deliver(world, position, now, name, receives)
+                delivered = self.deliver(world, position, now, name, received[position] + receives)
                 made.append(Redelivery(position, now, delivered))
                 name += 1
                 world = delivered.world

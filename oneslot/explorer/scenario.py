@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
@@ -13,10 +12,7 @@ from oneslot.explorer.execution.process import LEASE_MS, Context, Process, Progr
 from oneslot.explorer.faults import Choice, all_faults
 from oneslot.explorer.laws import Laws, law_name
 from oneslot.explorer.services.contents import Table
-from oneslot.explorer.world import Request, SqsMessage, World
-
-NOON = int(datetime(2026, 11, 20, 12, 0, tzinfo=UTC).timestamp() * 1000)
-"""The default start of an exploration (epoch ms)."""
+from oneslot.explorer.world import NOON, Request, SqsMessage, World
 
 EXPIRIES = (LEASE_MS + 1_000, 11 * 60_000, LEASE_MS + 1_000)
 """How far each expiry moves the clock (ms): past every lease; the second also past DynamoDB's memory of tokens."""
@@ -33,7 +29,7 @@ class Subject:
     """The code under test, and the laws that it must keep.
 
     `identified`: each delivery has a program of its own, because its ids have forms that cannot be renamed in a text.
-    `counts_receives`: a message that is delivered again and again says how often, as SQS does.
+    `counts_receives`: each delivery of a message says how many there were, as SQS does. Then no two are interchangeable.
     """
 
     name: str
@@ -136,6 +132,10 @@ class Scenario:
     def deleted(self, world: World) -> int:
         """Return the messages that the code under test has deleted by calls of its own, as bits."""
         return 0
+
+    def redelivered_at(self, expiries: int) -> int:
+        """Return when SQS delivers again what a schedule left, after this many expiries (epoch ms)."""
+        return self.clock(expiries)
 
     def checked(self, breaches: Iterable[str]) -> tuple[str, ...]:
         """Return the breaches of laws that are not exempt."""

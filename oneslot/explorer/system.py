@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -80,12 +80,17 @@ class System:
         self._choices: dict[int, tuple[Choice, ...]] = {}
         self._in_state: dict[tuple[int, int, int], tuple[str, ...]] = {}
         self._moves: dict[tuple[int, int, int, int, bool], list[_Move]] = {}
-        self._behaviour = [self.behaviour(messages, name) for name, messages in enumerate(scenario.deliveries)]
+        kinds = scenario.kinds
+        self._behaviour = [
+            # Equal deliveries start in their order, so a later one has the higher count.
+            self.behaviour(messages, name, 1 + kinds[:name].count(kinds[name]))
+            for name, messages in enumerate(scenario.deliveries)
+        ]
         self._ahead = [ahead for _, ahead in scenario.kinds]
         self._clocks = [scenario.clock(expiries) for expiries in range(scenario.expiries + 1)]
-        classes = list(range(len(scenario.kinds)))
-        if not subject.identified:
-            classes = [scenario.kinds.index(kind) for kind in scenario.kinds]
+        classes = list(range(len(kinds)))
+        if not subject.identified and not subject.counts_receives:
+            classes = [kinds.index(kind) for kind in kinds]
         self.canonical = Symmetry(self.texts, self._behaviour, classes).canonical
         self.renamed, self.world_number = self.texts.renamed, self.texts.world_number
 
@@ -118,6 +123,20 @@ class System:
             behaviour.left_by(self._environments)
             self._behaviours[key] = behaviour
         return self._behaviours[key]
+
+    def behaviour_of(self, delivery: int) -> Behaviour:
+        """Return the behaviour of one delivery of the scenario."""
+        return self._behaviour[delivery]
+
+    def receives(self, codes: Sequence[int]) -> tuple[int, ...]:
+        """Return how often each message was delivered; 0 for a subject that does not count. `codes`: as in a `State`."""
+        started = [
+            position
+            for messages, code in zip(self.scenario.deliveries, codes, strict=True)
+            if code != NOT_STARTED and self.subject.counts_receives
+            for position in messages
+        ]
+        return tuple(started.count(position) for position in range(len(self.scenario.messages)))
 
     def steps(self, state: State) -> Iterator[Step]:
         """Yield every step that can be taken in a state."""

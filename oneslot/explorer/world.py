@@ -7,6 +7,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -17,7 +18,14 @@ from oneslot.explorer.renaming import OWN_NAME
 from oneslot.explorer.services.contents import Contents, Table
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
 from oneslot.explorer.services.sqs.explored import ExploredSQS
+from oneslot.runtime.sqs.lambda_event import received, record
 from oneslot.runtime.stores.expressions import from_attributes, to_attributes
+
+NOON = int(datetime(2026, 11, 20, 12, 0, tzinfo=UTC).timestamp() * 1000)
+"""The default start of an exploration (epoch ms)."""
+
+SENT_MS = NOON - 1_000
+"""When the messages were sent (epoch ms)."""
 
 TRANSIENT_CONFLICT = "TransactionConflictException"
 Line = list[Any]
@@ -49,12 +57,13 @@ class Request:
 class SqsMessage:
     """A message in the queue. `message_id` is the request's id, not SQS's; a malformed message has its body as the id.
 
-    `receives` is SQS's count of its deliveries.
+    `receives` is SQS's count of its deliveries. `fifo_number` is its place in a FIFO queue.
     """
 
     message_id: str
     body: str
     receives: int = 1
+    fifo_number: int | None = None
 
     @property
     def sqs_id(self) -> str:
@@ -63,14 +72,12 @@ class SqsMessage:
 
     def record(self, position: int) -> dict[str, Any]:
         """Return the record that delivers the message at this position of a batch."""
-        return {
-            "messageId": self.sqs_id,
-            "receiptHandle": f"receipt-{position}-of-{OWN_NAME}",
-            "body": self.body,
-            "attributes": {"ApproximateReceiveCount": str(self.receives), "SentTimestamp": "1763625600000"},
-            "messageAttributes": {},
-            "eventSource": "aws:sqs",
-        }
+        receipt = f"receipt-{position}-of-{OWN_NAME}"
+        message = received(
+            self.body, self.sqs_id, receipt, receives=self.receives, sent_ms=SENT_MS, fifo_number=self.fifo_number
+        )
+        queue = "arn:aws:sqs:eu-west-2:000000000000:explored"
+        return record(message, queue_arn=queue if self.fifo_number is None else f"{queue}.fifo", region="eu-west-2")
 
 
 def line_text(line: Line) -> str:

@@ -20,6 +20,7 @@ from oneslot.explorer.handlers.templates.tables import tables_of
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.embedded_aws import EmbeddedAws
 from oneslot.local.mapping.bootstrap import Context
+from oneslot.runtime.sqs import lambda_event
 from oneslot.runtime.stores.expressions import to_attributes
 from verification.handlers.subjects import Subject
 
@@ -72,9 +73,11 @@ def _events(connection: Connection, subject: Subject, deliveries: int) -> Iterat
     url = sqs.create_queue(QueueName="explored")["QueueUrl"]
     sqs.send_message(QueueUrl=url, MessageBody=message if isinstance(message, str) else json.dumps(message))
     for _ in range(deliveries):
-        received = sqs.receive_message(QueueUrl=url, VisibilityTimeout=0)["Messages"][0]
-        yield {"Records": [{"messageId": received["MessageId"], "body": received["Body"], "attributes": {}}]}
-    sqs.delete_message(QueueUrl=url, ReceiptHandle=received["ReceiptHandle"])
+        received = sqs.receive_message(QueueUrl=url, VisibilityTimeout=0, MessageSystemAttributeNames=["All"])[
+            "Messages"
+        ]
+        yield lambda_event.event(received, queue_arn="arn:aws:sqs:eu-west-2:000000000000:explored", region="eu-west-2")
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=received[0]["ReceiptHandle"])
 
 
 def _held(connection: Connection, subject: Subject) -> str:

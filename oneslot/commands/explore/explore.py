@@ -58,7 +58,8 @@ def explore(  # noqa: PLR0917 - click passes them by name
     """Explore our handler and the peers', judge the mutants of ours, and print what was covered and what broke.
 
     Exit status 0 only if no schedule of ours breaks a law, every peer breaks its known laws, and every mutant has its
-    recorded verdict. With --handler: exit status 0 only if no explored schedule breaks the law.
+    recorded verdict. With --handler: exit status 0 if every schedule keeps the law, 1 if one breaks it, and 3
+    if the budget ends first.
     """
     _refuse_ineffective_options()
     terminal = Terminal(as_json)

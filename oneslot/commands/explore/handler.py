@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 import runpy
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from oneslot.errors import BadInput
 from oneslot.explorer.handlers.exploration import explore
 from oneslot.explorer.handlers.templates import from_template
+from oneslot.explorer.handlers.verdict import STATUSES
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.terminal import Terminal
 
@@ -22,10 +22,10 @@ GIVEN = set(inspect.signature(explore).parameters) - {"handler", "progress"}
 
 
 def explore_handler(handler: str, scenario: Path | None, budget: float | None, terminal: Terminal) -> int:
-    """Explore the handler and print the verdict. Return 1 with the counterexample if a law breaks."""
+    """Explore the handler and print the verdict. Return its exit status: see `STATUSES`."""
     if scenario is None:
         raise BadInput(
-            "--handler needs the handler's messages. Add --scenario with a Python file that defines messages."
+            "--handler needs the handler's messages. Add --scenario with a Python file that defines messages or event."
         )
     options = _options(scenario)
     if budget is not None:
@@ -36,8 +36,8 @@ def explore_handler(handler: str, scenario: Path | None, budget: float | None, t
     except NotExplorable as error:
         raise BadInput(str(error)) from error
     terminal.lines(str(result), style="" if result.holds else "red")
-    terminal.result(asdict(result))
-    return 0 if result.holds else 1
+    terminal.result(result.document)
+    return STATUSES[result.kind]
 
 
 def _options(scenario: Path) -> dict[str, Any]:
@@ -47,8 +47,8 @@ def _options(scenario: Path) -> dict[str, Any]:
         raise BadInput(
             f"{scenario}: {type(error).__name__}: {error}. Mend the file, which is run as Python."
         ) from error
-    if "messages" not in values:
-        raise BadInput(f"{scenario}: messages is missing. Define a list of bodies, records or events.")
+    if "messages" not in values and "event" not in values:
+        raise BadInput(f"{scenario}: messages is missing. Define a list of bodies, records or events, or one event.")
     options = {name: value for name, value in values.items() if name in GIVEN}
     if "template" not in values:
         return options

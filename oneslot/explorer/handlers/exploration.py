@@ -14,18 +14,26 @@ from itertools import permutations, product
 from pathlib import Path
 from typing import Any
 
-from oneslot.explorer.aftermath import Aftermath
+from oneslot.explorer.aftermath import Aftermath, Delivered
 from oneslot.explorer.counterexample import counterexample, replay
 from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.handlers.aws import intercepted
+from oneslot.explorer.handlers.following import RECEIVES, RECORDS
 from oneslot.explorer.handlers.laws import HandlerLaws, Law, View, as_if_once
 from oneslot.explorer.handlers.modules import Code, found
-from oneslot.explorer.handlers.process import AT_IMPORT, HandlerProcess, running
-from oneslot.explorer.handlers.scenario import HandlerScenario, HandlerSubject, batches_of, message_of, records_of
+from oneslot.explorer.handlers.process import AT_IMPORT, DRAW, HandlerProcess, running
+from oneslot.explorer.handlers.scenario import (
+    Direct,
+    HandlerScenario,
+    HandlerSubject,
+    Numbered,
+    batches_of,
+    messages_of,
+)
 from oneslot.explorer.handlers.services import AccountServices, handler_faults
 from oneslot.explorer.handlers.surroundings import taken_over
 from oneslot.explorer.handlers.templates.tables import tables_of
-from oneslot.explorer.handlers.verdict import FIFO_LEVELS, LEVELS, Explored, Level, Result, over_budget
+from oneslot.explorer.handlers.verdict import FIFO_LEVELS, LEVELS, Explored, Kind, Level, Result, over_budget
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.scenario import MOST_REDELIVERIES
 from oneslot.explorer.services.values import PARAMETERS, SECRETS
@@ -50,7 +58,8 @@ MOST_ORDERS = 4
 def explore(
     handler: str,
     *,
-    messages: Sequence[Any],
+    messages: Sequence[Any] = (),
+    event: Any = None,
     tables: Any = (),
     law: Law | Sequence[Law] | None = None,
     ignore: Collection[str] = (),
@@ -78,7 +87,8 @@ def explore(
 
     Args:
         handler: "app.handler", below `path`.
-        messages: bodies, records of SQS or whole events.
+        messages: bodies, records of SQS, or events that name their source.
+        event: one whole event of any shape, such as the input of a task of Step Functions, in place of messages.
         tables: the tables of DynamoDB: {"orders": "order_id"}, {"orders": ("customer", "order_id")} or ["orders:order_id"].
         law: a function of the end, or several; without one, the end must be as if each message was delivered once.
         acknowledges_only_finished: also require that no invocation acknowledges whose last call failed.
@@ -102,7 +112,9 @@ def explore(
     Raises `NotExplorable`, naming what the explorer does not have and the remedy.
     """
     code = found(handler, [Path(one) for one in ([path] if isinstance(path, str | Path) else path)])
-    records = tuple(message_of(position, one) for position, one in enumerate(records_of(messages)))
+    records = messages_of(messages, event, fifo=fifo)
+    if event is not None:
+        batch = len(records)
     return _Exploration(
         code=code,
         laws=HandlerLaws(tables_of(tables), _laws(law), ignore, acknowledges_only_finished, answers_equal),
@@ -117,6 +129,7 @@ def explore(
             faults=faults,
             expiries=2,
             choices=handler_faults,
+            fifo=fifo,
             ends_with=(),
             once_more=False,
             plain=True,
@@ -159,6 +172,8 @@ class _Exploration:
     progress: Callable[[str, int, int], None]
     levels: list[Explored] = field(default_factory=list)
     known: System | None = None
+    at_work: set[int] = field(default_factory=set)
+    """The messages for which a single delivery makes a call."""
 
     def run(self) -> Result:
         """Run without faults first, then level by level."""
@@ -168,9 +183,11 @@ class _Exploration:
             stack.enter_context(intercepted(running))
             stack.enter_context(self.code.importable())
             # A library is imported once in a process. What it reads then is not what the handler reads.
-            self._deliver_first()
+            self._learn_reads()
+            self._refuse_guess()
             self.code.forget_reads()
-            result = self._fails_without_faults() or self._explored(started)
+            self._learn_receives()
+            result = self._fails_without_faults(started) or self._explored(started)
         return replace(
             result,
             levels=tuple(self.levels),
@@ -192,13 +209,48 @@ class _Exploration:
             timeout_ms=self.scenario.timeout_ms,
             reports_failures=self.scenario.reports_failures,
             keeps_answer=self.laws.answers_equal,
+            counts_receives=self.code.reads_receives,
         )
 
-    def _deliver_first(self) -> None:
-        system = System(self.scenario, replace(self.subject, identified=True), self.services)
-        Aftermath(system).deliver(system.start.world, 0, self.scenario.start, 0)
+    def _deliver_first(
+        self, scenario: HandlerScenario | None = None, position: int = 0, receives: int = 1
+    ) -> Delivered:
+        scenario = scenario or self.scenario
+        reports = scenario.reports_failures
+        subject = replace(self.subject, identified=True, counts_receives=True, reports_failures=reports)
+        system = System(scenario, subject, self.services)
+        return Aftermath(system).deliver(system.start.world, position, self.scenario.start, position, receives)
 
-    def _fails_without_faults(self) -> Result | None:
+    def _learn_reads(self) -> None:
+        """Import everything, and see whether the handler bears an event whose lookups are followed: some encoders do not."""
+        if self._deliver_first().outcome.error is None:
+            return
+        self.code.follows = False
+        self.code.follows = self._deliver_first().outcome.error is not None
+
+    def _refuse_guess(self) -> None:
+        """Raise `NotExplorable` if the handler takes a message, as it was given, for its whole event."""
+        first = self.scenario.messages[0]
+        unread = replace(self.scenario, reports_failures=False)  # whatever it answers
+        as_body = self._deliver_first(unread)
+        if RECORDS in self.code.looked_up or not (isinstance(first, Numbered) and first.is_guess):
+            return
+        whole = replace(unread, messages=(Direct(first.message_id, first.body),), deliveries=((0,),))
+        as_event = self._deliver_first(whole)
+        if as_event.outcome.error is None and (as_body.outcome.error or as_body.calls != as_event.calls):
+            raise NotExplorable(
+                f"{self.code.name} reads no Records and takes message 1 for its whole event. Give it with event=..., or "
+                "as text if it is the body of a message of SQS."
+            )
+
+    def _learn_receives(self) -> None:
+        """Note that the handler reads its receive count if a first delivery with another one does other things."""
+        for position in range(len(self.scenario.messages)):
+            once, later = (self._deliver_first(None, position, receives) for receives in (1, 2))
+            if (once.calls, once.outcome) != (later.calls, later.outcome):
+                self.code.looked_up.add(RECEIVES)
+
+    def _fails_without_faults(self, started: float) -> Result | None:
         """Deliver each message once, in every order, with random numbers drawn both ways; learn what that leaves."""
         count = len(self.scenario.messages)
         orders = list(permutations(range(count))) if count <= MOST_ORDERS else [tuple(range(count))]
@@ -212,6 +264,8 @@ class _Exploration:
                         return views
                     runs.append(views)
                 self.laws.learn(order, *runs)
+                if self._possible and _is_over(started + self.budget):
+                    return self._not_finished(self._possible[0])
         self.laws.settle()
         return None
 
@@ -243,26 +297,43 @@ class _Exploration:
                 if error.startswith(AT_IMPORT):
                     raise NotExplorable(f"{self.code.name} fails {error}. {IMPORT_REMEDY}")
                 text = f"fails when nothing goes wrong, at message {position + 1}: {error}"
-                return Result(self.code.name, False, False, text, level="once")
+                return Result(self.code.name, "breaks", text, level="once")
+            if any(request.parts[0] != DRAW for request in delivered.calls):
+                self.at_work.add(position)
             views.append(View(system.worlds[world], self.scenario.tables, delivered.outcome.answer))
         return views
 
     def _explored(self, started: float) -> Result:
-        possible = [level for level in self.possible if self.scenario.faults or not level.faulty]
-        for level in possible:
+        for level in self._possible:
             left = self.budget - (time.perf_counter() - started)
             result = self._level(level, left) if left > 0 else None
-            if result is not None and not result.holds:
+            if result is not None and result.kind == "breaks":
                 return result
-            if result is None or not result.complete:
-                return Result(self.code.name, True, False, over_budget(possible, level), level=level.name)
-        return Result(self.code.name, True, True, "holds at every level")
+            if result is None or result.kind == "not finished":
+                return self._not_finished(level)
+        return Result(self.code.name, "holds", f"holds at every level{self._idle()}")
+
+    @property
+    def _possible(self) -> list[Level]:
+        return [level for level in self.possible if self.scenario.faults or not level.faulty]
+
+    def _not_finished(self, level: Level) -> Result:
+        verdict = f"{over_budget(self._possible, level)}{self._idle()}"
+        return Result(self.code.name, "not finished", verdict, level=level.name)
+
+    def _idle(self) -> str:
+        """Return the end of a sentence if a message, delivered alone, makes no call."""
+        idle = [str(position + 1) for position in range(len(self.scenario.messages)) if position not in self.at_work]
+        if not idle:
+            return ""
+        which = "" if not self.at_work else f" for message {' and '.join(idle)}"
+        return f", but it called nothing and wrote nothing{which}"
 
     def _level(self, level: Level, seconds: float) -> Result:
         started = time.perf_counter()
         over = functools.partial(_is_over, started + seconds)
         while True:
-            knows = (self.code.reads_identity, self.code.reads_clock)
+            knows = self._knows()
             scenario = replace(
                 self.scenario,
                 apart=level.apart,
@@ -273,7 +344,7 @@ class _Exploration:
             explorer = Explorer(scenario, self.subject, self.services, known)
             self.known = explorer.system
             explored = explorer.run(True, functools.partial(self.progress, level.name), over)
-            if knows == (self.code.reads_identity, self.code.reads_clock):
+            if knows == self._knows():
                 break
         self.levels.append(
             Explored(
@@ -286,12 +357,16 @@ class _Exploration:
             )
         )
         if not explored.breaches:
-            return Result(self.code.name, True, explored.complete, "holds", level=level.name)
+            kind: Kind = "holds" if explored.complete else "not finished"
+            return Result(self.code.name, kind, kind, level=level.name)
         breach = explored.breaches[0]
         kept = counterexample(explorer.system, breach)
         shown = replay(kept, scenario, self.subject, self.services)
         verdict = f'breaks at level "{level.name}" ({level.likely}): {"; ".join(dict.fromkeys(breach.laws))}'
-        return Result(self.code.name, False, False, verdict, "\n".join(shown.lines), len(kept.moves), level.name)
+        return Result(self.code.name, "breaks", verdict, "\n".join(shown.lines), len(kept.moves), level.name)
+
+    def _knows(self) -> tuple[bool, bool, bool]:
+        return self.code.reads_identity, self.code.reads_clock, self.code.reads_receives
 
 
 def _is_over(ends: float) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from oneslot.explorer.handlers.following import RECEIVES, RECORDS
 from oneslot.explorer.handlers.memory.visible import LOOP, Loop, Visible
 from oneslot.explorer.refusal import NotExplorable
 
@@ -28,19 +29,26 @@ class Code:
     """A handler by name: "app.handler", or "app:handler". Its modules are those below `roots`: its folder and layers."""
 
     def __init__(self, handler: str, roots: Sequence[Path]) -> None:
-        module, _, function = handler.replace(":", ".").rpartition(".")
+        module, _, function = handler.replace(":", ".").replace("/", ".").rpartition(".")
         if not module:
             raise ValueError(f'handler: "{handler}" names no function. Write it as Lambda does: "app.handler".')
         self.name, self.module, self.function = handler, module, function
         self.roots = [root.resolve() for root in roots]
+        self.follows = True
         self.forget_reads()
         self.visible = Visible()
         self._compiled: dict[str, tuple[CodeType, Any]] = {}
 
     def forget_reads(self) -> None:
-        """Forget that an invocation has read the clock or an id, and how many random numbers one has drawn."""
+        """Forget that an invocation has read the clock, an id or its event, and how many random numbers one has drawn."""
         self.reads_clock = self.reads_identity = False
         self.draws = 0
+        self.looked_up = set() if self.follows else {RECEIVES, RECORDS}
+
+    @property
+    def reads_receives(self) -> bool:
+        """Whether an invocation has read how often its message was delivered."""
+        return RECEIVES in self.looked_up
 
     def note_clock(self) -> None:
         """Note that time makes a difference to the code."""

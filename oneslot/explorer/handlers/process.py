@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from oneslot.explorer.encoding import to_text
 from oneslot.explorer.execution.process import Outcome, Process, Program
+from oneslot.explorer.handlers.following import followed
 from oneslot.explorer.handlers.memory.memory import Memory, Opaque, waiting_frames
 from oneslot.explorer.handlers.modules import Code, fingerprint
 from oneslot.explorer.refusal import NotExplorable, Stop
@@ -65,7 +66,8 @@ class Invocation:
     def __call__(self, process: Process, context: Any) -> Mapping[str, Any]:
         """Run the handler once. Raises what it raises."""
         handler = self.code.load()
-        answer = handler(json.loads(self.event), Context(process, self))  # type: ignore[arg-type]
+        event = followed(self.event) if self.code.follows else json.loads(self.event)
+        answer = handler(event, Context(process, self))  # type: ignore[arg-type]
         text = encoded(answer)
         if self.keeps_answer:
             process.returned = _sorted(text)  # type: ignore[attr-defined]

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from oneslot.explorer.aftermath import TRAVEL_MS
 from oneslot.explorer.encoding import to_text
 from oneslot.explorer.execution.process import Program
+from oneslot.explorer.handlers.following import RECEIVES
 from oneslot.explorer.handlers.modules import Code
 from oneslot.explorer.handlers.process import Invocation
 from oneslot.explorer.renaming import OWN_NAME
@@ -20,12 +22,25 @@ from oneslot.explorer.services.sqs.explored import DELETED
 from oneslot.explorer.state import GONE, NOT_STARTED
 from oneslot.explorer.world import STATE, SqsMessage, World, line_text
 
+EVENTS = {"Records", "detail-type", "httpMethod", "requestContext"}
+"""Names that only whole events have: of queues, topics, buckets and streams, EventBridge, API Gateway, function URLs."""
+
+RECORD = {
+    *("messageId", "receiptHandle", "body", "attributes", "messageAttributes", "md5OfBody", "md5OfMessageAttributes"),
+    *("eventSource", "eventSourceARN", "awsRegion"),
+}
+"""The names of a record of SQS."""
+
+LISTS: Mapping[str, Any] = {"stringListValues": [], "binaryListValues": []}
+"""What Lambda adds to each message attribute."""
+
 
 @dataclass(frozen=True)
 class HandlerScenario(Scenario):
     """A scenario in which Lambda ends an invocation at its timeout, so no invocation outlives it."""
 
     apart: bool = False
+    fifo: bool = False
     timed: bool = True
     timeout_ms: int = 30_000
     reports_failures: bool = True
@@ -62,6 +77,10 @@ class HandlerScenario(Scenario):
             return () if self.apart or expiries else (1,)
         return (2,) if expiries < self.expiries else ()
 
+    def redelivered_at(self, expiries: int) -> int:
+        """Return when SQS delivers again: on FIFO, which delivers nothing twice, only when the visibility has ended."""
+        return self.clock(expiries) + (self.visibility_ms + TRAVEL_MS if self.fifo else 0)
+
     def clock(self, expiries: int) -> int:
         """Return the time (epoch ms)."""
         return self.start + (0, self.timeout_ms - 1_000, self.timeout_ms + self.visibility_ms + 1_000)[expiries]
@@ -71,7 +90,6 @@ class HandlerScenario(Scenario):
 class HandlerSubject(Subject):
     """A handler as the explorer's subject."""
 
-    counts_receives: bool = True
     code: Code | None = None
     timeout_ms: int = 30_000
     reports_failures: bool = True
@@ -106,7 +124,7 @@ def _sequence_numbers(event: Any) -> list[str]:
 
 
 class Direct(SqsMessage):
-    """An event that is not of SQS: it is delivered as it is, and again after a failure."""
+    """A whole event: it is delivered as it is, and again after a failure."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +133,8 @@ class Numbered(SqsMessage):
 
     position: int = 0
     more: str = "{}"
+    is_guess: bool = False
+    """Whether it may as well be an event of another source: JSON, without a sign that it is a body."""
 
     @property
     def sqs_id(self) -> str:
@@ -124,12 +144,14 @@ class Numbered(SqsMessage):
     def record(self, position: int) -> dict[str, Any]:
         """Return the record, with what the user gave of it."""
         usual, given = super().record(position), json.loads(self.more)
+        attributes, more = given.get("attributes") or {}, given.get("messageAttributes") or {}
+        first = int(attributes.get(RECEIVES, 1))
         own = {
             "messageId": self.sqs_id,
             "receiptHandle": f"receipt-{self.sqs_id}-of-{OWN_NAME}",
-            "attributes": {**usual["attributes"], **given.get("attributes", {})},
+            "attributes": {**usual["attributes"], **attributes, RECEIVES: str(first + self.receives - 1)},
+            "messageAttributes": {name: {**LISTS, **value} for name, value in more.items()},
         }
-        usual |= {"eventSourceARN": "arn:aws:sqs:eu-west-2:000000000000:explored", "awsRegion": "eu-west-2"}
         return {**usual, **given, **own}
 
 
@@ -141,24 +163,36 @@ def batches_of(messages: Sequence[SqsMessage], most: int) -> list[tuple[int, ...
     return [positions[first : first + most] for first in range(0, len(positions), most)]
 
 
-def message_of(position: int, message: Any) -> SqsMessage:
-    """Return a message from a body (text, or JSON), a record of SQS (it has a `body`), or a whole event (`Records`)."""
-    if isinstance(message, dict) and ("Records" in message or "detail-type" in message or "httpMethod" in message):
+def messages_of(given: Sequence[Any], event: Any, *, fifo: bool) -> tuple[SqsMessage, ...]:
+    """Return the messages: bodies, records or events, or those of one whole event of any shape.
+
+    The records of an event of SQS are messages of their own, because SQS redelivers each apart. Raises `ValueError`.
+    """
+    if (event is None) == (not given):
+        raise ValueError("messages: give one or more, or a whole event of any shape with event=, and not both")
+    if event is not None and not _is_sqs(event):
+        return (Direct("0", json.dumps(event)),)
+    every = [
+        one
+        for each in ([event] if event is not None else given)
+        for one in (each["Records"] if _is_sqs(each) else [each])
+    ]
+    return tuple(message_of(position, one, fifo=fifo) for position, one in enumerate(every))
+
+
+def message_of(position: int, message: Any, *, fifo: bool = False) -> SqsMessage:
+    """Return a message from a body (text, or JSON), a record of SQS, or an event that has one of the `EVENTS`' names."""
+    if isinstance(message, dict) and EVENTS & message.keys():
         return Direct(str(position), json.dumps(message))
-    more = message if isinstance(message, dict) and isinstance(message.get("body"), str) else {}
+    is_record = isinstance(message, dict) and isinstance(message.get("body"), str) and message.keys() <= RECORD
+    more = message if is_record else {}
     body = more.get("body", message)
     text = body if isinstance(body, str) else json.dumps(body)
-    return Numbered(str(position), text, position=position, more=json.dumps(more))
+    number = position if fifo else None
+    is_guess = not is_record and not isinstance(message, str)
+    return Numbered(str(position), text, 1, number, position, json.dumps(more), is_guess)
 
 
-def records_of(messages: Sequence[Any]) -> list[Any]:
-    """Return the messages, with the records of a whole event of SQS in its place: SQS redelivers each apart."""
-    return [
-        one
-        for message in messages
-        for one in (message["Records"] if isinstance(message, dict) and _is_sqs(message.get("Records")) else [message])
-    ]
-
-
-def _is_sqs(records: Any) -> bool:
+def _is_sqs(event: Any) -> bool:
+    records: list[Any] = event.get("Records") or [] if isinstance(event, dict) else []
     return bool(records) and all("body" in record for record in records)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 
 @dataclass(frozen=True)
@@ -38,23 +39,26 @@ class Explored:
     seconds: float
 
 
+Kind = Literal["holds", "breaks", "not finished"]
+STATUSES: dict[Kind, int] = {"holds": 0, "breaks": 1, "not finished": 3}
+"""The exit status of each verdict; 2 is a mistake on the command line, or a handler that is refused."""
+
+
 @dataclass(frozen=True)
 class Result:
     """The verdict.
 
     Attributes:
-        holds: whether no explored schedule breaks the law.
-        complete: whether all levels were explored to the end.
+        kind: whether all levels are complete and none breaks the law, one breaks it, or the budget ended before.
         verdict: one sentence.
-        counterexample: the shortest path to a breach, to read; empty if there is none.
+        counterexample: what to read about a breach: the shortest path, or how the handler fails without a fault.
         length: the steps of that path.
         levels: the figures of each level.
         outside: outside effects that may happen more often than in a run without a fault.
     """
 
     handler: str
-    holds: bool
-    complete: bool
+    kind: Kind
     verdict: str
     counterexample: str = ""
     length: int = 0
@@ -63,6 +67,21 @@ class Result:
     outside: tuple[str, ...] = ()
     seconds: float = 0.0
     masked: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether every schedule of every level was explored, and none breaks the law."""
+        return self.kind == "holds"
+
+    @property
+    def complete(self) -> bool:
+        """Whether all levels were explored to the end: as `holds`, because a breach ends the exploration."""
+        return self.holds
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """What `--json` prints."""
+        return {**asdict(self), "holds": self.holds, "complete": self.complete}
 
     def __str__(self) -> str:
         lines = [f"{self.handler}: {self.verdict}"]
@@ -74,7 +93,7 @@ class Result:
 def _figures(one: Explored, result: Result) -> str:
     if one.complete:
         return f"{one.name}: complete, {one.schedules:,} schedules, {one.states:,} states, {one.seconds:.1f} s"
-    end = "the budget ended" if result.holds else "stopped at the breach"
+    end = "stopped at the breach" if result.kind == "breaks" else "not finished, because the budget ended"
     return f"{one.name}: {end}, {one.states:,} states, {one.seconds:.1f} s"
 
 

@@ -18,18 +18,38 @@ def event_of(*bodies: Mapping[str, Any] | str, receive_count: int = 1) -> dict[s
     texts = [body if isinstance(body, str) else json.dumps(body) for body in bodies]
     return event(
         [
-            {
-                "MessageId": f"00000000-0000-4000-8000-{number:012d}",
-                "ReceiptHandle": f"receipt-{number}",
-                "Body": text,
-                "MD5OfBody": hashlib.md5(text.encode(), usedforsecurity=False).hexdigest(),
-                "Attributes": {"ApproximateReceiveCount": str(receive_count), "SentTimestamp": "0"},
-            }
+            received(text, f"00000000-0000-4000-8000-{number:012d}", f"receipt-{number}", receives=receive_count)
             for number, text in enumerate(texts, 1)
         ],
         queue_arn="arn:aws:sqs:eu-west-2:000000000000:queue",
         region="eu-west-2",
     )
+
+
+def received(
+    body: str, message_id: str, receipt: str, *, receives: int = 1, sent_ms: int = 0, fifo_number: int | None = None
+) -> MessageTypeDef:
+    """Return a message as ReceiveMessage would, for a test. `fifo_number`: its place in a FIFO queue's one group."""
+    content = body.encode("utf-8", "surrogatepass")
+    message: MessageTypeDef = {
+        "MessageId": message_id,
+        "ReceiptHandle": receipt,
+        "Body": body,
+        "MD5OfBody": hashlib.md5(content, usedforsecurity=False).hexdigest(),
+        "Attributes": {
+            "ApproximateReceiveCount": str(receives),
+            "SentTimestamp": str(sent_ms),
+            "SenderId": "AIDAIENQZJOLO23YVJ4VO",
+            "ApproximateFirstReceiveTimestamp": str(sent_ms + 1),
+        },
+    }
+    if fifo_number is not None:
+        message["Attributes"] |= {
+            "MessageGroupId": "group",
+            "MessageDeduplicationId": hashlib.sha256(content).hexdigest(),
+            "SequenceNumber": f"{18849496460467696128 + fifo_number}",
+        }
+    return message
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,3 +122,16 @@ def test_explorer_reports_progress() -> None:
     explore(UNKNOWN_PRACTICE, OURS, progress=lambda states, waiting: heard.append((states, waiting)))
     assert [states for states, _ in heard] == sorted({states for states, _ in heard})
     assert all(waiting >= 0 for _, waiting in heard)
+
+
+def test_budget_is_looked_at_after_each_state() -> None:
+    looks = 0
+
+    def over() -> bool:
+        nonlocal looks
+        looks += 1
+        return looks == 3
+
+    explored = Explorer(ONE_REQUEST, OURS).run(True, lambda *_: None, over)
+
+    assert (looks, explored.complete) == (3, False)

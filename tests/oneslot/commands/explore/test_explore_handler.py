@@ -32,6 +32,24 @@ def test_verdict_is_the_exit_status(handler: str, status: int, tmp_path: Path) -
     assert "once more" not in shown["counterexample"]
 
 
+def test_exit_status_is_three_when_the_budget_ends_first(tmp_path: Path) -> None:
+    text = f'messages = [{{"order": "o-1"}}]\ntables = ["orders:id"]\nbudget = 0\npath = {str(SUBJECTS)!r}\n'
+
+    result = explored("put_ten", tmp_path, text, "--json")
+
+    shown = json.loads(result.stdout)
+    assert (result.return_value, shown["kind"], shown["holds"], shown["complete"]) == (3, "not finished", False, False)
+    assert "no level is complete" in shown["verdict"]
+
+
+def test_scenario_may_have_one_event(tmp_path: Path) -> None:
+    text = f'event = {{"Records": [{{"body": "{{}}"}}]}}\nlaw = lambda world: True\npath = {str(SUBJECTS)!r}\n'
+
+    result = explored("raise_always", tmp_path, text, "--json")
+
+    assert "fails when nothing goes wrong" in json.loads(result.stdout)["verdict"]
+
+
 def test_scenario_is_refused_without_messages(tmp_path: Path) -> None:
     result = explored("put", tmp_path, "tables = {}")
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import hashlib
+from typing import TYPE_CHECKING, Any
 
+import pytest
+from aws_lambda_powertools.utilities.data_classes import SQSEvent
+
+from oneslot.explorer.handlers.scenario import message_of
 from oneslot.runtime.sqs.lambda_event import event, event_of
 
 if TYPE_CHECKING:
@@ -81,3 +86,47 @@ def test_event_of_bodies_has_a_record_for_each() -> None:
     assert (first["messageId"], first["receiptHandle"]) != (second["messageId"], second["receiptHandle"])
     assert second["attributes"]["ApproximateReceiveCount"] == "3"
     assert second["md5OfBody"] == "902815a97d180e395e9abb266024a7dc"  # pragma: allowlist secret
+
+
+MODEL = {"messageId", "receiptHandle", "body", "attributes", "messageAttributes", "md5OfBody"}
+MODEL |= {"eventSource", "eventSourceARN", "awsRegion"}
+"""The fields that Powertools' SqsRecordModel requires. Pydantic is not installed here."""
+
+MODEL_ATTRIBUTES = {"ApproximateReceiveCount", "ApproximateFirstReceiveTimestamp", "SenderId", "SentTimestamp"}
+FIFO_ATTRIBUTES = {"MessageGroupId", "MessageDeduplicationId", "SequenceNumber"}
+
+
+@pytest.mark.parametrize(
+    ("record", "fifo"),
+    [
+        pytest.param(event_of("text")["Records"][0], False, id="event_of"),
+        pytest.param(message_of(0, "text").record(0), False, id="explorer, a body"),
+        pytest.param(message_of(0, {"body": "text", "attributes": {"SenderId": "me"}}).record(0), False, id="a record"),
+        pytest.param(message_of(1, "text", fifo=True).record(0), True, id="explorer, FIFO"),
+    ],
+)
+def test_record_has_what_powertools_models_require(record: dict[str, Any], fifo: bool) -> None:
+    parsed = next(SQSEvent({"Records": [record]}).records)
+
+    assert record.keys() >= MODEL
+    assert record["attributes"].keys() == MODEL_ATTRIBUTES | (FIFO_ATTRIBUTES if fifo else set())
+    assert all(isinstance(value, str) for value in record["attributes"].values())
+    assert (parsed.body, parsed.md5_of_body) == ("text", hashlib.md5(b"text", usedforsecurity=False).hexdigest())
+    assert int(parsed.attributes.sent_timestamp) < int(parsed.attributes.approximate_first_receive_timestamp)
+    assert parsed.event_source_arn.endswith(".fifo") is fifo
+    assert (parsed.aws_region, parsed.event_source) == ("eu-west-2", "aws:sqs")
+
+
+def test_given_message_attributes_have_lambdas_lists() -> None:
+    given = {"body": "", "messageAttributes": {"kind": {"stringValue": "a", "dataType": "String"}}}
+
+    assert message_of(0, given).record(0)["messageAttributes"] == {
+        "kind": {"stringValue": "a", "stringListValues": [], "binaryListValues": [], "dataType": "String"}
+    }
+
+
+def test_fifo_records_are_in_order() -> None:
+    first, second = (message_of(position, "text", fifo=True).record(0)["attributes"] for position in (0, 1))
+
+    assert int(first["SequenceNumber"]) < int(second["SequenceNumber"])
+    assert first["MessageGroupId"] == second["MessageGroupId"]
