@@ -98,17 +98,18 @@ def _complete_means_done(evidence: Evidence) -> Iterator[tuple[str, str]]:
         appointment = evidence.rows(APPOINTMENTS).get(appointment_id, {})
         status, outcome = appointment.get("status"), result.get("outcome")
         own = appointment_id == message_id
-        made = bool(evidence.rows(APPOINTMENTS).get(message_id, {}).get("practice"))
+        mine = evidence.rows(APPOINTMENTS).get(message_id, {})
+        made = bool(mine.get("practice"))
         agrees = {
             "booked": own and status in (BOOKED, CANCELLED) and not _differ(appointment, result, PLACE),
             "waitlist": own and status in (WAITLIST, CANCELLED) and not _differ(appointment, result, PLACE),
-            "cancelled": own or not made,
+            "cancelled": bool(appointment_id) and (own or not made),
             "refused": own and not made and status in (None, CANCELLED),
         }.get(str(outcome), False)
-        if outcome == "cancelled" and status != CANCELLED:
+        if outcome == "cancelled" and appointment_id and status != CANCELLED:
             yield appointment_id, f"cancelled by {message_id}, which is COMPLETE, but it is {status or 'not there'}"
         if not agrees:
-            is_not = f"is {status or 'not there'}, or not what was answered"
+            is_not = f"is {mine.get('status') or 'not there'}, or not what was answered"
             yield message_id, f"COMPLETE with outcome {outcome}, but its appointment {is_not}"
     for appointment_id, appointment in evidence.rows(APPOINTMENTS).items():
         canceller = _canceller(appointment)
@@ -129,9 +130,9 @@ def _differ(one: Mapping[str, Any], other: Mapping[str, Any], names: Sequence[st
 
 
 LAWS = (
-    Law("I1", "A request holds at most one slot.", _one_slot_per_request),
-    Law("I3", "A slot has at most one appointment.", _one_appointment_per_slot),
+    Law("I1", "A request holds at most one slot.", _one_slot_per_request, twice=True),
+    Law("I3", "A slot has at most one appointment.", _one_appointment_per_slot, twice=True),
     Law("I4", "A slot is busy if, and only if, a booked appointment holds it.", _busy_means_held),
     Law("I5", "A COMPLETE row's recorded outcome exists.", _complete_means_done),
-    Law("L1", "No NHS number is in anything that is logged.", None),
+    Law("L1", "No NHS number is in anything that is logged."),
 )

@@ -19,12 +19,10 @@ from oneslot.evidence.verdict import Counts, Verdict, judge, seen_before, unsett
 from oneslot.options import json_option, stack_option
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal, table
-from oneslot.wording import count_text, counted
+from oneslot.wording import count_text, counted, numbered
 
 LOOKS = 3
 BREACHES_SHOWN = 10
-CONFLICT = "conflict"
-"""The reason of a message that reuses an id with other content."""
 COLOURS = {
     "holds": "bold green",
     "broken": "bold red",
@@ -92,7 +90,7 @@ def show(terminal: Terminal, target: Target, verdict: Verdict) -> None:
     if verdict.counts.verdicts:
         terminal.show(verdicts_table(verdict.counts.verdicts))
     terminal.show(counts_table(verdict.counts, declared().twice))
-    for sentence in format_letters_of_others(verdict.counts):
+    for sentence in format_reused(verdict.counts):
         terminal.plain(sentence)
     if verdict.breaches:
         shown = table("Breaches", "Invariant", "Subject", "Detail")
@@ -143,15 +141,9 @@ def verdicts_table(verdicts: Mapping[str, int]) -> Table:
     return shown
 
 
-def format_letters_of_others(counts: Counts) -> Iterator[str]:
-    """Yield why the dead letters are more than the quarantined requests, if they are."""
-    if not counts.letters_of_others:
-        return
-    some = counted(counts.letters_of_others, "dead letter belongs to a request", "dead letters belong to requests")
-    if counts.letters_of_others == counts.dead_letters.get(CONFLICT):
-        yield (
-            f"{some} with another verdict, whose id {'it reuses' if counts.letters_of_others == 1 else 'they reuse'} with "
-            "other content. `oneslot send` counts such a message as a request, check and audit do not."
-        )
-    else:
-        yield f"{some} with another verdict, so the dead letters are not all quarantined requests."
+def format_reused(counts: Counts) -> Iterator[str]:
+    """Yield why the requests are fewer than the messages sent, if some reuse an id with other content."""
+    if counts.reused and counts.requests is not None:
+        requests = counts.requests - (counts.unarchived or 0)
+        reused = counted(counts.reused, "of them a known id", "of them known ids")
+        yield f"{requests + counts.reused:,} sent, {reused} with other content: {numbered(requests, 'request')}."

@@ -22,7 +22,8 @@ class DeclaredTable:
     """A table as the file writes it; `Table` is the same with its functions.
 
     `request` is an attribute, or the dotted name of a function from row to the requests that it names: ids or `Effect`s.
-    `time` is the attribute with the time of the commit (epoch ms). `lacking` is the dotted name of a function.
+    `time` is the attribute with the time of the commit (epoch ms). `lacking` is the dotted name of a function. `names` are
+    further subjects that a row is about, as in `Table`.
     """
 
     key: tuple[str, ...]
@@ -32,7 +33,15 @@ class DeclaredTable:
     outcomes: tuple[str, ...] = ()
     by_request: bool = False
     attributes: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
     lacking: str | None = None
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The attributes that the tools need in any case."""
+        by_name = (self.request,) if self.request and "." not in self.request else ()
+        parts = (part for name in self.names for part in name.split("/"))
+        return tuple(dict.fromkeys([*self.key, *by_name, *((self.time,) if self.time else ()), *parts]))
 
 
 @dataclass(frozen=True)
@@ -130,7 +139,7 @@ class Declaration:
     @property
     def judged(self) -> list[Law]:
         """The laws that a history can show."""
-        return [law for law in self.laws if law.breaches is not None]
+        return [law for law in self.laws if law.is_judged]
 
     def check(self, evidence: Evidence) -> list[Breach]:
         """Return all breaches, in the order of the laws."""
@@ -196,8 +205,10 @@ class Declaration:
             declared.attributes,
             effects,
             declared.rows,
-            frozenset(declared.outcomes),
+            declared.outcomes,
             declared.by_request or declared.key == needed,
+            declared.attributes or declared.needed,
+            declared.names,
             lacking,
         )
 

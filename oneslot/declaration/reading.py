@@ -106,7 +106,13 @@ def parse_declaration(text: str, path: Path | None) -> Declaration:
         twice=top.text("twice", Declaration.twice),
         declared_tables={name: _table(name, part) for name, part in top.parts("tables")},
         outcomes={
-            name: Outcome(name, part.text("request", None), part.text("sentence", ""), part.text("forgotten", ""))
+            name: Outcome(
+                name,
+                part.text("request", None),
+                part.text("names", None),
+                part.text("sentence", ""),
+                part.text("forgotten", ""),
+            )
             for name, part in top.parts("outcomes")
         },
         law_names=top.texts("laws"),
@@ -206,6 +212,7 @@ def _table(name: str, part: Part) -> DeclaredTable:
         outcomes=part.texts("outcomes"),
         by_request=part.take("by_request", False, lambda value: isinstance(value, bool), "true or false"),
         attributes=part.texts("attributes"),
+        names=part.texts("names"),
         lacking=part.text("lacking", None),
     )
     if not 1 <= len(declared.key) <= 2:  # noqa: PLR2004 - a partition key, and a sort key
@@ -214,9 +221,7 @@ def _table(name: str, part: Part) -> DeclaredTable:
         part.refuse("request", "the attribute that names a row's request, or a function's dotted name")
     if declared.outcomes and declared.rows is None:
         part.refuse("rows", "the number of rows that a request with one of these outcomes has, e.g. 1")
-    needed = {*declared.key, *((declared.time,) if declared.time else ())}
-    needed |= {declared.request} if declared.request and "." not in declared.request else set()
-    if declared.attributes and (left_out := sorted(needed - set(declared.attributes))):
+    if declared.attributes and (left_out := sorted({*declared.needed} - {*declared.attributes})):
         raise BadInput(
             f"{part.where}: {part.name}.attributes leaves out {left_out[0]}, which the laws need. "
             "Add it, or remove attributes to read all."

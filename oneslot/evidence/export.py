@@ -20,7 +20,7 @@ from oneslot.errors import BadInput
 from oneslot.evidence.consumer_configuration import FOREVER, ledger_forgotten_before, ledger_retention_seconds
 from oneslot.evidence.dead_letters import count_hidden, format_hidden, list_dead_letters
 from oneslot.evidence.deliveries import read_deliveries
-from oneslot.evidence.operator_log import drops, read_lines
+from oneslot.evidence.operator_log import drops, read_lines, sent_as
 from oneslot.evidence.tables import scan
 from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.pipeline.layout import CONTEXT, Full, Part, item_line, write_export
@@ -109,7 +109,7 @@ def _accepted(target: Target) -> Iterator[dict[str, Any]]:
 def _dropped(line: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "message_id": line.get("message_id"),
-        "source_message_id": line.get("source_message_id") or line.get("sqs_message_id"),
+        "source_message_id": sent_as(line),
         "at": round(datetime.fromisoformat(line["at"]).timestamp() * 1000),
     }
 

@@ -14,10 +14,10 @@ from oneslot.evidence.consumer_configuration import ledger_forgotten_before, led
 from oneslot.evidence.dead_letters import count_hidden, list_dead_letters
 from oneslot.evidence.deliveries import valid_deliveries
 from oneslot.evidence.malformed import Malformed
-from oneslot.evidence.operator_log import drops
+from oneslot.evidence.operator_log import drops, sent_as
 from oneslot.evidence.tables import Missing, scan, unless_missing
 from oneslot.laws.evidence import Evidence
-from oneslot.laws.schema import LEDGER_ATTRIBUTES
+from oneslot.laws.schema import LEDGER_ATTRIBUTES, UNIDENTIFIED_PREFIX
 from oneslot.runtime.sqs.dead_letters import DeadLetter
 from oneslot.runtime.sqs.queue_depth import QueueDepth, queue_depth
 from oneslot.sending.archive import AcceptedRequest, read_archive
@@ -86,24 +86,28 @@ def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() //
     hidden = count_hidden(target, len(letters))
     if queue.empty:  # a redrive may have moved messages to it before the dead-letter queue was read
         queue = queue_depth(target.sqs, outputs.queue_url)
-    dropped = {line["message_id"] for line in drops(target) if line.get("message_id")}
+    dropped = {line.get("message_id") or UNIDENTIFIED_PREFIX + sent_as(line) for line in drops(target)}
     evidence = Evidence(
         ledger={row["message_id"]: row for row in rows["ledger"]},
         tables={name: table.by_key(rows[name]) for name, table in schema.tables.items()},
-        # A dead letter that an operator dropped is not lost.
-        quarantined={letter.message_id for letter in letters if letter.message_id} | dropped,
+        quarantined={letter.message_id for letter in letters if letter.message_id},
+        dropped=dropped,
         deliveries=deliveries,
         # SQS cannot list a queue, so what waits is known only when both queues are empty or shown.
         waiting=frozenset() if queue.empty and not hidden else None,
+        dead_letters_known=not hidden,
         now=now_ms(),
         retention_ms=retention_ms,
         forgotten_before=forgotten_before,
         schema=schema,
     )
-    accepted = [line for line in archived if not evidence.may_be_gone(line.sent)] or None
-    requests = accepted and {line.request.message_id for line in accepted if line.request.message_id}
+    accepted = [line for line in archived if not evidence.may_be_gone(line.sent, evidence.now)] or None
+    sent: dict[str, int] | None = None if accepted is None else {}
+    for line in accepted or ():
+        if sent is not None and (message_id := line.request.message_id):
+            sent[message_id] = min(line.sent, sent.get(message_id, line.sent))
     return Gathered(
-        replace(evidence, requests=requests),
+        replace(evidence, requests=sent and set(sent), sent=sent or {}),
         accepted,
         letters,
         queue,

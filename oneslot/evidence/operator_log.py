@@ -113,6 +113,11 @@ def drops(target: Target) -> Iterator[dict[str, Any]]:
     yield from (line for line in last.values() if line["outcome"] != NOT_DONE)
 
 
+def sent_as(line: Mapping[str, Any]) -> str:
+    """Return the SQS id that a dropped message had in the consumer's queue."""
+    return str(line.get("source_message_id") or line["sqs_message_id"])
+
+
 def _user() -> str:
     try:
         return getpass.getuser()

@@ -9,20 +9,21 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from oneslot.declaration.declaration import Declaration
-from oneslot.evidence.endings import Endings
+from oneslot.evidence.endings import Endings, with_unidentified
 from oneslot.evidence.gathering import Gathered
 from oneslot.evidence.malformed import Malformed, malformed_evidence
 from oneslot.evidence.tables import Missing
+from oneslot.laws import groups
 from oneslot.laws.evidence import COMPLETE, Breach, Law
-from oneslot.laws.schema import is_answer
+from oneslot.laws.request import RequestVerdict
+from oneslot.laws.schema import UNIDENTIFIED_PREFIX
 from oneslot.pipeline.vocabulary import REJECT_SHARE
-from oneslot.pipeline.vocabulary import Verdict as Ending
 from oneslot.wording import counted, numbered
 
 Kind = Literal["holds", "broken", "unfinished", "nothing", "unreadable"]
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-NOTHING_LOST, TWICE = "I2", ("I1", "I3", "I12")
+NOTHING_LOST = "I2"
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,10 @@ class Counts:
             `malformed_deliveries`: lines that are not counted.
         completed: requests whose row in the ledger is COMPLETE.
         duplicates: deliveries that got the recorded answer.
-        dead_letters: messages in the dead-letter queue, by reason. `letters_of_others` belong to requests with another end.
+        reused: messages from `oneslot send` whose id was known with other content; each is about the request of that id.
+        dead_letters: messages in the dead-letter queue, by reason.
         lost: accepted requests, or messages without an id, of which nothing is left.
-        double_booked: requests with two slots, and slots with two appointments.
+        double_booked: subjects that break a law about effects that happen once, such as a request with two slots.
         too_old: accepted requests before the ledger's retention, of which a lost one would not show.
     """
 
@@ -47,11 +49,11 @@ class Counts:
     verdicts: dict[str, int] | None
     unarchived: int | None
     messages: int | None
+    reused: int | None
     deliveries: int | None
     completed: int | None
     duplicates: int | None
     dead_letters: dict[str, int]
-    letters_of_others: int | None
     lost: int | None
     double_booked: int | None
     too_old: int
@@ -153,7 +155,8 @@ def unsettled(verdict: Verdict, command: Callable[[str], str]) -> Verdict:
 def _judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[Breach] | None) -> Verdict:
     breaches = list(lasting or ())
     if lasting is None:
-        breaches = [*gathered.declaration.check(gathered.evidence), *_lost_without_identity(gathered)]
+        named = replace(gathered, evidence=with_unidentified(gathered))
+        breaches = [*_by_groups(named), *_lost_without_identity(named)]
     counts = _count(gathered, breaches)
     if breaches:
         names = ", ".join(dict.fromkeys(breach.invariant for breach in breaches))
@@ -183,6 +186,12 @@ def _judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[
     return Verdict("holds", _success(counts, gathered.declaration), counts)
 
 
+def _by_groups(gathered: Gathered) -> list[Breach]:
+    """Return the breaches that the audit would find, each with its subject as it is shown."""
+    found = groups.judge(gathered.evidence, gathered.declaration.laws)
+    return [replace(breach, subject=breach.subject.removeprefix(UNIDENTIFIED_PREFIX)) for breach in found]
+
+
 def _no_verdict(rows: Sequence[Malformed]) -> str:
     more = f" and {len(rows) - 1:,} more" if rows[1:] else ""
     return f"No verdict: {rows[0]}{more}. Complete or delete the row, then check again."
@@ -196,7 +205,7 @@ def _success(counts: Counts, declaration: Declaration) -> str:
         else ""
     )
     twice, checked = declaration.twice, len(declaration.judged)
-    quarantined = (counts.verdicts or {}).get(Ending.QUARANTINED, 0)
+    quarantined = (counts.verdicts or {}).get(RequestVerdict.QUARANTINED, 0)
     reason = f" or is quarantined with its reason ({quarantined:,})" if quarantined else ""
     requests = numbered(counts.requests or 0, "request")  # unknown only where nothing is judged
     if counts.messages is None:
@@ -215,11 +224,10 @@ def _count(gathered: Gathered, breaches: Sequence[Breach] | None) -> Counts:
     """Count the evidence. Without `breaches` there is no verdict, and the counts that follow from them are None."""
     evidence, accepted = gathered.evidence, gathered.accepted
     found = breaches or ()
-    endings = None if breaches is None else Endings(gathered, breaches)
+    endings = None if breaches is None else Endings(replace(gathered, evidence=with_unidentified(gathered)), breaches)
     verdicts = None if endings is None else endings.count()
-    broken = {
-        name: {breach.subject for breach in found if breach.invariant == name} for name in ("I1", "I2", "I3", "I12")
-    }
+    twice = {law.name for law in gathered.declaration.laws if law.twice}
+    contents = {line.subject for line in accepted or () if line.request.message_id}
     complete = [row for row in evidence.ledger.values() if row.get("status") == COMPLETE]
     missing = {each.table for each in gathered.missing}
 
@@ -234,31 +242,35 @@ def _count(gathered: Gathered, breaches: Sequence[Breach] | None) -> Counts:
         verdicts=verdicts,
         unarchived=None if endings is None or accepted is None else endings.unarchived,
         messages=None if accepted is None else sum(len(line.sqs_message_ids) for line in accepted),
+        reused=None if accepted is None else len(contents) - len({message_id for message_id, _ in contents}),
         deliveries=logged(len(evidence.deliveries)),
         completed=of("ledger", len(complete)),
         duplicates=logged(sum(line["outcome"] == "duplicate" for line in evidence.deliveries)),
         dead_letters=dict(sorted(Counter(letter.reason for letter in gathered.dead_letters).items())),
-        letters_of_others=None if endings is None else endings.letters_of_others,
-        lost=None if breaches is None or accepted is None or not gathered.complete else len(broken[NOTHING_LOST]),
-        double_booked=None if breaches is None else sum(len(broken[name]) for name in TWICE),
+        lost=None
+        if breaches is None or accepted is None or not gathered.complete
+        else _subjects(found, {NOTHING_LOST}),
+        double_booked=None if breaches is None else _subjects(found, twice),
         too_old=gathered.too_old,
         malformed_deliveries=len(gathered.malformed_lines),
     )
 
 
+def _subjects(breaches: Sequence[Breach], laws: set[str]) -> int:
+    return len({(breach.invariant, breach.subject) for breach in breaches if breach.invariant in laws})
+
+
 def _lost_without_identity(gathered: Gathered) -> list[Breach]:
-    """Return a breach for each message without an id that was neither quarantined nor answered.
+    """Return a breach for each message without an id that only the archive shows: no delivery and no dead letter.
 
     Only a consumer that identifies messages by their content answers one. The delivery log shows it, or the row under the
-    digest of its content if a worker consumed it.
+    digest of its content if a worker consumed it. A message that either names is judged as a request.
     """
     if gathered.accepted is None or not gathered.complete:
         return []
-    accounted = {letter.original_sqs_message_id for letter in gathered.dead_letters} | {
-        line["sqs_message_id"]
-        for line in gathered.evidence.deliveries
-        if is_answer(line["outcome"]) or line["outcome"] in ("duplicate", "quarantined")
-    }
+    accounted = {letter.original_sqs_message_id for letter in gathered.dead_letters}
+    accounted |= {line["sqs_message_id"] for line in gathered.evidence.deliveries}
+    accounted |= {each.removeprefix(UNIDENTIFIED_PREFIX) for each in gathered.evidence.dropped}
     answered = {
         row.get("payload_hash")
         for message_id, row in gathered.evidence.ledger.items()

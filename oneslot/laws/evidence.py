@@ -7,13 +7,27 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oneslot.laws.schema import Effect, Key, Row, Schema, Table, is_answer, text_of
+from oneslot.laws.schema import Effect, Key, Row, Schema, Table, text_of
+
+if TYPE_CHECKING:
+    from oneslot.laws.request import Request
 
 IN_PROGRESS, COMPLETE = "IN_PROGRESS", "COMPLETE"
 """The ledger's statuses, as `oneslot.runtime.protocol` defines them; repeated here, where no AWS library is imported."""
 LEDGER = "ledger"
+PATIENCE_MS = 4 * 24 * 3600 * 1000
+"""How long SQS keeps a message, unless a queue is set otherwise."""
+
+
+class Made(NamedTuple):
+    """An effect with the table and the key of its row."""
+
+    table: Table
+    key: Key
+    row: Row
+    effect: Effect
 
 
 @dataclass(frozen=True)
@@ -22,12 +36,16 @@ class Evidence:
 
     Attributes:
         requests: the message ids that the queue accepted; None without an archive.
+        sent: when the producer sent them first (epoch ms), where the archive says so.
         ledger: rows by message_id.
         tables: the rows of the consumer's own tables, by table and key.
         quarantined: message ids with a copy in the dead-letter queue.
+        dropped: message ids of which an operator deleted a copy from there.
         deliveries: lines of the delivery log.
-        waiting: message ids that the queue still holds; None if unknown, and then no request counts as lost.
+        waiting: message ids that the queue still holds; None if unknown. Then a request counts as lost after the patience.
+        dead_letters_known: whether `quarantined` is the whole dead-letter queue.
         now: epoch ms; leases that ended earlier are over.
+        patience_ms: how long a request may be unseen while the content of the queue is not known.
         retention_ms: how long the ledger keeps a row after its last change; None for ever. A request completed longer ago
             needs no row: effects, archive and log outlive it.
         forgotten_before: epoch ms; a request completed earlier needs no row either, from a time of shorter retention.
@@ -35,12 +53,16 @@ class Evidence:
     """
 
     requests: Collection[str] | None = None
+    sent: Mapping[str, int] = field(default_factory=dict)
     ledger: Mapping[str, Row] = field(default_factory=dict)
     tables: Mapping[str, Mapping[Any, Row]] = field(default_factory=dict)
     quarantined: Collection[str] = frozenset()
+    dropped: Collection[str] = frozenset()
     deliveries: Sequence[Mapping[str, Any]] = ()
     waiting: Collection[str] | None = None
+    dead_letters_known: bool = True
     now: int = 0
+    patience_ms: int = PATIENCE_MS
     retention_ms: int | None = None
     forgotten_before: int = 0
     schema: Schema = field(default_factory=Schema)
@@ -49,48 +71,57 @@ class Evidence:
         """Return the rows of one of the consumer's tables, by key."""
         return self.tables.get(table, {})
 
-    def effects(self) -> Iterator[tuple[Table, Key, Effect]]:
+    def effects(self) -> Iterator[Made]:
         """Yield each effect with the table and the key of its row."""
         for table in self.schema.effect_tables:
             for key, row in self.rows(table.name).items():
                 for effect in table.effects(row) if table.effects else ():
-                    yield table, key, effect
+                    yield Made(table, key, row, effect)
 
     def complete(self, message_id: str) -> bool:
         """Return whether the request has a COMPLETE row."""
         return self.ledger.get(message_id, {}).get("status") == COMPLETE
 
-    def may_be_gone(self, since: int) -> bool:
-        """Return whether the ledger may have deleted the row of a request completed at `since` (epoch ms)."""
-        return since < self.forgotten_before or (self.retention_ms is not None and since + self.retention_ms < self.now)
+    def may_be_gone(self, since: int | None, at: int | None) -> bool:
+        """Return whether the ledger may have deleted, at `at`, a row last written at `since` (epoch ms; None: unknown)."""
+        if since is None or at is None:
+            return False
+        return since < self.forgotten_before or (self.retention_ms is not None and since + self.retention_ms < at)
 
-    def forgotten(self, message_id: str) -> bool:
-        """Return whether the request was completed so long ago that its row may be gone."""
-        return message_id in self._completed and self.may_be_gone(self._completed[message_id])
+    def request(self, message_id: str) -> Request:
+        """Return all that names one request."""
+        from oneslot.laws.request import Request  # which reads evidence
 
-    def remembered(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the delivery log's lines about rows that still exist, rather than about earlier rows of the same id.
-
-        DynamoDB deletes late: a duplicate's line may be young, and about the row of a request that was sent long ago.
-        """
-
-        def since(line: Mapping[str, Any]) -> int:
-            return int(line.get("sent", line.get("finished", self.now)))
-
-        renewed = {line["message_id"] for line in self.deliveries if self.may_be_gone(since(line))}
-        yield from (line for line in self.deliveries if line["message_id"] not in renewed)
+        return Request(message_id, self)
 
     @cached_property
-    def _completed(self) -> Mapping[str, int]:
-        """The last completion of each request (epoch ms); 0 where only a duplicate's answer shows it."""
-        latest: dict[str, int] = defaultdict(int)
+    def subjects(self) -> Mapping[str, Request]:
+        """Every request that anything names, by its id."""
+        named = (self.ledger, self.lines, self.requests or (), self.made, self.quarantined, self.dropped)
+        return {each: self.request(each) for each in dict.fromkeys(each for ids in named for each in ids)}
+
+    @cached_property
+    def lines(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """The lines of the delivery log by request. A line without an id is about none."""
+        found = defaultdict(list)
         for line in self.deliveries:
-            if is_answer(line["outcome"]) or line["outcome"] == "duplicate":
-                finished = line.get("finished", self.now) if is_answer(line["outcome"]) else 0
-                latest[line["message_id"]] = max(latest[line["message_id"]], finished)
-        for _, _, effect in self.effects():
-            latest[effect.request] = max(latest[effect.request], self.now if effect.at is None else effect.at)
-        return latest
+            if line["message_id"] is not None:
+                found[line["message_id"]].append(line)
+        return found
+
+    @cached_property
+    def made(self) -> Mapping[str, Sequence[Made]]:
+        """The effects by request; an effect that names none is under the key of its row."""
+        found = defaultdict(list)
+        for made in self.effects():
+            found[made.effect.request or text_of(made.key)].append(made)
+        return found
+
+    @cached_property
+    def undone(self) -> Mapping[str, str]:
+        """The deed by which another request undid a request's effect, such as `cancelled`, by the first one's id."""
+        every = (made for several in self.made.values() for made in several)
+        return {text_of(key): effect.deed for table, key, _, effect in every if table.by_request and effect.undoes}
 
 
 @dataclass(frozen=True)
@@ -108,21 +139,39 @@ Breaches = Callable[[Evidence], Iterable[tuple[str, str]]]
 
 @dataclass(frozen=True)
 class Law:
-    """A law of a consumer. `breaches` is None if no history shows whether it holds."""
+    """A law of a consumer.
+
+    Attributes:
+        breaches: judges the whole evidence; None for a law of one request, and if no history shows whether it holds.
+        of_request: judges one request: the detail of its breach, or None. The ledger's laws are such laws.
+        twice: whether a request that breaks it took effect twice.
+    """
 
     name: str
     sentence: str
-    breaches: Breaches | None
+    breaches: Breaches | None = None
+    of_request: Callable[[Request], str | None] | None = None
+    twice: bool = False
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether a history can show a breach."""
+        return self.breaches is not None or self.of_request is not None
 
 
 def check(evidence: Evidence, laws: Iterable[Law]) -> list[Breach]:
     """Return all breaches, in the order of the laws."""
-    return [
-        Breach(law.name, subject, detail)
-        for law in laws
-        if law.breaches is not None
-        for subject, detail in law.breaches(evidence)
-    ]
+    return [Breach(law.name, subject, detail) for law in laws for subject, detail in breaches_of(law, evidence)]
+
+
+def breaches_of(law: Law, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """Yield subject and detail of each breach of one law."""
+    if law.of_request is not None:
+        for subject, request in evidence.subjects.items():
+            if (detail := law.of_request(request)) is not None:
+                yield subject, detail
+    elif law.breaches is not None:
+        yield from law.breaches(evidence)
 
 
 def lacking(evidence: Evidence) -> Iterator[tuple[str, str, str]]:

@@ -1,178 +1,142 @@
 """The ledger's own laws: one list for every consumer, and for the explorer, the simulation, the local check and the audit.
 
-Laws about calls and interleavings have no `breaches`, because no history shows them: the explorer checks those, and the
-simulation those named Q and M. A consumer's own laws join this list by their names.
+Each is a function of one request. Laws about calls and interleavings have none, because no history shows them: the explorer
+checks those, and the simulation those named Q and M. A consumer's own laws join this list by their names.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from oneslot.laws.evidence import IN_PROGRESS, Evidence, Law, result_of
-from oneslot.laws.schema import is_answer, text_of
-from oneslot.runtime.consumer.delivery_log import LONGEST_OUTCOME
-
-
-def _nothing_lost(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    if evidence.requests is None or evidence.waiting is None:
-        return
-    for message_id in evidence.requests:
-        held = message_id in evidence.quarantined or message_id in evidence.waiting
-        if not evidence.complete(message_id) and not held and not evidence.forgotten(message_id):
-            yield message_id, "accepted by the queue, and now nowhere: no result, not waiting, not quarantined"
+from oneslot.laws.evidence import Law
+from oneslot.laws.request import Request
+from oneslot.laws.schema import text_of
 
 
-def _done_means_complete(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    for table, key, (request, _, deed) in evidence.effects():
-        if not evidence.complete(request) and not evidence.forgotten(request):
-            yield request or text_of(key), f"{deed} the row {text_of(key)} of {table.name}, and has no COMPLETE row"
+def _nothing_lost(request: Request) -> str | None:
+    if (request.lost or request.left_begun) and not request.forgotten:
+        return "accepted by the queue, and now nowhere: no result, not waiting, not quarantined"
+    return None
 
 
-def _complete_stays(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    completed = {
-        line["message_id"]
-        for line in evidence.deliveries
-        if is_answer(line["outcome"]) or line["outcome"] == "duplicate"
-    }
-    for message_id in completed:
-        if not evidence.complete(message_id) and not evidence.forgotten(message_id):
-            yield message_id, "a delivery completed it, and its row no longer says so"
-
-
-def _same_answer(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    answers, outcomes = defaultdict(set), defaultdict(set)
-    for line in evidence.remembered():
-        if line.get("answer"):
-            answers[line["message_id"]].add(line["answer"])
-        if is_answer(line["outcome"]):
-            outcomes[line["message_id"]].add(line["outcome"])
-    broken = {
-        message_id: f"its deliveries were given {len(given)} different answers"
-        for message_id, given in answers.items()
-        if len(given) > 1
-    }
-    for message_id, said in outcomes.items():
-        kept = _kept(evidence, message_id)
-        if kept is not None and said != {kept}:
-            broken.setdefault(
-                message_id, f"answered {', '.join(sorted(said))}, and its row keeps {kept} for duplicates"
-            )
-    yield from broken.items()
-
-
-def _kept(evidence: Evidence, message_id: str) -> str | None:
-    """Return the outcome that the row keeps; None without one, and where the row holds another request's answer."""
-    result = result_of(evidence.ledger[message_id]) if evidence.complete(message_id) else {}
-    kept = str(result.get("outcome", "complete"))[:LONGEST_OUTCOME] if result else None
-    known = evidence.schema.outcomes
-    if kept is None or not known:
-        return kept
-    if kept not in known or (known[kept].request and result.get(known[kept].request or "") != message_id):
+def _done_means_complete(request: Request) -> str | None:
+    if request.excused:
         return None
-    return kept
+    for table, key, _, effect in request.made:
+        if not request.complete or not effect.request:
+            return f"{effect.deed} the row {text_of(key)} of {table.name}, and has no COMPLETE row"
+    return None
 
 
-def _nothing_stuck(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    if evidence.waiting is None:
-        return
-    for message_id, row in evidence.ledger.items():
-        over = row["status"] == IN_PROGRESS and row["lease_until"] < evidence.now
-        if over and message_id not in evidence.waiting and message_id not in evidence.quarantined:
-            yield message_id, "IN_PROGRESS, its lease long over, and nothing in a queue will wake it"
+def _complete_stays(request: Request) -> str | None:
+    if request.done and not request.complete and not request.excused:
+        return "a delivery completed it, and its row no longer says so"
+    return None
 
 
-def _claims_counted(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    claims = defaultdict(set)
-    counted: dict[str, int] = defaultdict(int)
-    for line in evidence.remembered():
-        if count := line.get("consumption_count"):
-            counted[line["message_id"]] = max(counted[line["message_id"]], count)
-        if line.get("claimed_by"):
-            claims[line["message_id"]].add(line["claimed_by"])
-    for message_id, row in evidence.ledger.items():
-        if row["consumption_count"] < max(1, len(claims[message_id]), counted[message_id]):
-            yield message_id, f"consumption_count {row['consumption_count']}, below the claims that were granted"
+def _same_answer(request: Request) -> str | None:
+    if not request.lines:
+        return None
+    answers = {line["answer"] for line in request.lines if line.get("answer")}
+    if len(answers) > 1 and not request.answered_again:
+        return f"its deliveries were given {len(answers)} different answers"
+    kept = request.kept
+    if kept is None or request.answered <= {kept} or request.renewed:
+        return None
+    return f"answered {', '.join(sorted(request.answered))}, and its row keeps {kept} for duplicates"
 
 
-def _quarantined_means_not_done(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    done = {effect.request for _, _, effect in evidence.effects()}
-    for message_id in evidence.quarantined:
-        if message_id in done and not evidence.complete(message_id) and not evidence.forgotten(message_id):
-            yield message_id, "in the dead-letter queue with an effect, and its row is not COMPLETE"
+def _nothing_stuck(request: Request) -> str | None:
+    return "IN_PROGRESS, its lease long over, and nothing in a queue will wake it" if request.stuck else None
 
 
-def _exactly_its_rows(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    named: dict[tuple[str, str], int] = defaultdict(int)
-    for table, _, effect in evidence.effects():
-        named[table.name, effect.request] += 1
-    for table in evidence.schema.effect_tables:
+def _claims_counted(request: Request) -> str | None:
+    if request.row is None:
+        return None
+    count = request.row["consumption_count"]
+    if count >= max(1, request.counted, len(request.lines)):
+        return None
+    claims = {line["claimed_by"] for line in request.lines if line.get("claimed_by")}
+    # A request that comes again after its row expired gets a new row, whose count starts at 1.
+    if count >= (1 if request.renewed else max(1, request.counted, len(claims))):
+        return None
+    return f"consumption_count {count}, below the claims that were granted"
+
+
+def _quarantined_means_not_done(request: Request) -> str | None:
+    if (request.dead or request.dropped) and request.own and not request.complete and not request.excused:
+        return "in the dead-letter queue with an effect, and its row is not COMPLETE"
+    return None
+
+
+def _exactly_its_rows(request: Request) -> str | None:
+    for table in request.evidence.schema.effect_tables:
         if table.rows is None:
             continue
-        for (name, request), count in named.items():
-            if name == table.name and request and count > table.rows:
-                yield request, f"{count} rows of {table.name} name it, and one effect has {table.rows}"
-        if not table.outcomes:
-            continue
-        for message_id in evidence.ledger:
-            outcome = _kept(evidence, message_id)
-            due = table.rows if outcome in table.outcomes else 0
-            count = named[table.name, message_id]
-            if outcome is not None and count != due and count <= table.rows:
-                yield message_id, f"COMPLETE with outcome {outcome}, and {count} of {due} rows of {table.name} name it"
+        count = request.rows_of(table)
+        if count > table.rows:
+            return f"{count} rows of {table.name} name it, and one effect has {table.rows}"
+        due = table.rows if request.kept in table.outcomes else 0
+        if table.outcomes and request.kept is not None and count != due:
+            return f"COMPLETE with outcome {request.kept}, and {count} of {due} rows of {table.name} name it"
+    return None
 
 
 EFFECT_ROWS = Law(
-    "I12", "A request has its effect's rows exactly once, and none without the outcome.", _exactly_its_rows
+    "I12",
+    "A request has its effect's rows exactly once, and none without the outcome.",
+    of_request=_exactly_its_rows,
 )
 """Only for a consumer that declares how many rows an effect has."""
 
 LEDGER_LAWS = (
-    Law("I2", "An acknowledged request has a recorded answer.", _nothing_lost),
-    Law("I5r", "An effect's request has a COMPLETE row.", _done_means_complete),
-    Law("I6", "COMPLETE never reverts and never disappears.", _complete_stays),
-    Law("I7", "Duplicates get the original's answer.", _same_answer),
-    Law("I8", "Nothing is acknowledged after an exception.", None),
-    Law("I9", "Once faults stop, redelivery brings every request to its end.", _nothing_stuck),
-    Law("I10", "consumption_count counts every claim that was granted.", _claims_counted),
-    Law("I11", "A message in the dead-letter queue took no effect, or is COMPLETE.", _quarantined_means_not_done),
-    Law("E1", "One delivery with one transient fault of a write finishes within that delivery.", None),
-    Law("E2", "A live lease is never taken over.", None),
-    Law("E3", "A duplicate of a finished request costs one call.", None),
-    Law("Q1", "A request is committed once at most, counted where DynamoDB performs the writes.", None),
-    Law("Q2", "Without a fault, each message is received once.", None),
+    Law("I2", "An acknowledged request has a recorded answer.", of_request=_nothing_lost),
+    Law("I5r", "An effect's request has a COMPLETE row.", of_request=_done_means_complete),
+    Law("I6", "COMPLETE never reverts and never disappears.", of_request=_complete_stays),
+    Law("I7", "Duplicates get the original's answer.", of_request=_same_answer),
+    Law("I8", "Nothing is acknowledged after an exception."),
+    Law("I9", "Once faults stop, redelivery brings every request to its end.", of_request=_nothing_stuck),
+    Law("I10", "consumption_count counts every claim that was granted.", of_request=_claims_counted),
+    Law(
+        "I11",
+        "A message in the dead-letter queue took no effect, or is COMPLETE.",
+        of_request=_quarantined_means_not_done,
+    ),
+    Law("E1", "One delivery with one transient fault of a write finishes within that delivery."),
+    Law("E2", "A live lease is never taken over."),
+    Law("E3", "A duplicate of a finished request costs one call."),
+    Law("Q1", "A request is committed once at most, counted where DynamoDB performs the writes."),
+    Law("Q2", "Without a fault, each message is received once."),
     Law(
         "Q3",
         "b crashes cost a message 2b + 1 receives, its short waits, and one for each request that lands after its process "
         "died. They send it to no dead-letter queue if it has as many.",
-        None,
     ),
-    Law("Q4", "Messages of a FIFO group are sent, begun and committed in their order.", None),
-    Law("Q5", "A worker has no more messages at work than threads, and asks for no more than are idle.", None),
-    Law("Q6", "The queue drains soon after the last fault: the longest lease, a visibility timeout, 5 s.", None),
-    Law("Q7", "The archive holds every message of which an ended sender knows that it was accepted.", None),
-    Law("Q8", "Every dead letter has its reason.", None),
-    Law("Q9", "No thread dies.", None),
-    Law("Q10", "A redrive ends, however often it is killed and resumed.", None),
-    Law("Q11", "A redrive sends each message as its producer did, and nothing again that its journal has.", None),
-    Law("Q12", "An operator's change is in the operator log before it is made.", None),
-    Law("Q13", "The archive holds nothing that the queue did not accept.", None),
-    Law("Q14", "A producer gives one result for each message, also for one that it is given twice.", None),
-    Law("Q15", "Every sender and every backfill ends.", None),
-    Law("Q16", "A backfill that succeeds has handed over or counted each row.", None),
-    Law("Q17", "A redelivery of a request that a backfill entered is not quarantined.", None),
-    Law("Q18", "A renewed lease never ends later than its claim asked for.", None),
-    Law("Q19", "A renewed claim is not taken over while its process lives and its calls are answered.", None),
+    Law("Q4", "Messages of a FIFO group are sent, begun and committed in their order."),
+    Law("Q5", "A worker has no more messages at work than threads, and asks for no more than are idle."),
+    Law("Q6", "The queue drains soon after the last fault: the longest lease, a visibility timeout, 5 s."),
+    Law("Q7", "The archive holds every message of which an ended sender knows that it was accepted."),
+    Law("Q8", "Every dead letter has its reason."),
+    Law("Q9", "No thread dies."),
+    Law("Q10", "A redrive ends, however often it is killed and resumed."),
+    Law("Q11", "A redrive sends each message as its producer did, and nothing again that its journal has."),
+    Law("Q12", "An operator's change is in the operator log before it is made."),
+    Law("Q13", "The archive holds nothing that the queue did not accept."),
+    Law("Q14", "A producer gives one result for each message, also for one that it is given twice."),
+    Law("Q15", "Every sender and every backfill ends."),
+    Law("Q16", "A backfill that succeeds has handed over or counted each row."),
+    Law("Q17", "A redelivery of a request that a backfill entered is not quarantined."),
+    Law("Q18", "A renewed lease never ends later than its claim asked for."),
+    Law("Q19", "A renewed claim is not taken over while its process lives and its calls are answered."),
     Law(
         "Q20",
         "In the history of Valkey that survives, each request takes effect once, whole, and by its claim's holder.",
-        None,
     ),
-    Law("Q21", "A request in Valkey is lost only if a failover lost its commit.", None),
-    Law("M1", "A mapping keeps the limits of its function: environments, batch size, payload.", None),
-    Law("M2", "A mapping offers no message that is visible in its queue again.", None),
-    Law("M3", "A mapping that stops has accounted for every message that it received.", None),
+    Law("Q21", "A request in Valkey is lost only if a failover lost its commit."),
+    Law("M1", "A mapping keeps the limits of its function: environments, batch size, payload."),
+    Law("M2", "A mapping offers no message that is visible in its queue again."),
+    Law("M3", "A mapping that stops has accounted for every message that it received."),
 )
 
 

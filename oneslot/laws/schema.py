@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 Row = Mapping[str, Any]
@@ -11,6 +12,12 @@ Key = str | tuple[Any, ...]
 
 LIBRARY_OUTCOMES = frozenset({"duplicate", "busy", "quarantined", "fenced", "failed"})
 """The outcomes in the delivery log that are the library's own. Every other one is the consumer's first answer."""
+
+COMPLETE = "complete"
+"""The outcome of an answer that names none, and the end of a request of which only its effects tell."""
+
+UNIDENTIFIED_PREFIX = "?"
+"""Begins the id that a message without one has here, which SQS gave it. A message id must not begin with it."""
 
 LEDGER_ATTRIBUTES = (
     "message_id",
@@ -37,6 +44,11 @@ class Effect(NamedTuple):
     at: int | None = 0
     deed: str = "made"
 
+    @property
+    def undoes(self) -> bool:
+        """Whether the effect undoes what the row's own request made."""
+        return self.deed != "made"
+
 
 @dataclass(frozen=True)
 class Table:
@@ -47,6 +59,8 @@ class Table:
         key: the attributes of its key.
         output: the stack's output with the table's name.
         attributes: those that the tools read and show; all if empty.
+        carried: those that laws may read, as no other leaves the export in an audit.
+        names: further subjects that a row is about: an attribute, or several joined by `/` for another table's key.
         effects: the requests that a row names; None for a table that the ledger's laws do not judge.
         rows: how many rows name a request that took effect; None if the number is not judged.
         outcomes: the recorded outcomes of requests with these rows; others have none. Empty: not judged.
@@ -60,8 +74,10 @@ class Table:
     attributes: tuple[str, ...] = ()
     effects: Callable[[Row], Iterable[Effect]] | None = None
     rows: int | None = None
-    outcomes: frozenset[str] = frozenset()
+    outcomes: tuple[str, ...] = ()
     by_request: bool = False
+    carried: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
     lacking: Callable[[Row], Iterable[str]] = lambda _: ()
 
     def key_of(self, row: Row) -> Key:
@@ -79,12 +95,14 @@ class Outcome:
 
     Attributes:
         request: the attribute of the result with the request's own id; None if the result does not repeat it.
+        names: the attribute of the result with another request's id, which the answer is about; None if it is about its own.
         sentence: says what was answered, with the result's attributes in braces.
         forgotten: what deleting the ledger's row brings about.
     """
 
     name: str
     request: str | None = None
+    names: str | None = None
     sentence: str = ""
     forgotten: str = ""
 
@@ -96,10 +114,22 @@ class Schema:
     tables: Mapping[str, Table] = field(default_factory=dict)
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def effect_tables(self) -> list[Table]:
         """The tables whose rows name their requests."""
         return [table for table in self.tables.values() if table.effects]
+
+    @cached_property
+    def answers(self) -> tuple[str, ...]:
+        """The words of all answers, in their declared order; the last is that of an answer without one."""
+        of_tables = (outcome for table in self.tables.values() for outcome in table.outcomes)
+        return tuple(dict.fromkeys([*(self.outcomes or of_tables), COMPLETE]))
+
+    def word_of(self, outcome: str | None) -> str | None:
+        """Return an outcome as one of `answers`; None for one that the consumer does not have."""
+        if outcome is None or outcome in (self.outcomes or self.answers):
+            return outcome
+        return None if self.outcomes else COMPLETE
 
     def knows(self, outcome: str) -> bool:
         """Return whether the delivery log may have this outcome."""

@@ -57,8 +57,8 @@ def test_commands_change_nothing_when_they_are_repeated(terminal: Terminal) -> N
     counts = check["counts"]
     # A message that reuses an id with other content is a dead letter about that request, and not a request.
     assert counts["requests"] + counts["dead_letters"]["conflict"] == 200
-    assert counts["letters_of_others"] == counts["dead_letters"]["conflict"]
-    assert counts["verdicts"]["quarantined"] + counts["letters_of_others"] == 20
+    assert counts["reused"] == counts["dead_letters"]["conflict"]
+    assert counts["verdicts"]["quarantined"] + counts["reused"] == 20
     assert sum(counts["dead_letters"].values()) == 20
     assert counts["verdicts"]["waitlist"] > 0
     assert counts["duplicates"] >= 40
@@ -113,9 +113,9 @@ def test_run_leaves_nothing_running(tmp_path: Path) -> None:
     counts = document["counts"]
     assert document["holds"]
     assert (counts["messages"], counts["lost"], counts["double_booked"]) == (96, 0, 0)
-    assert counts["requests"] + counts["letters_of_others"] == 80
-    assert counts["verdicts"]["quarantined"] + counts["letters_of_others"] == 8
-    assert counts["letters_of_others"] == counts["dead_letters"].get("conflict", 0)
+    assert counts["requests"] + counts["reused"] == 80
+    assert counts["verdicts"]["quarantined"] + counts["reused"] == 8
+    assert counts["reused"] == counts["dead_letters"].get("conflict", 0)
     assert sum(counts["dead_letters"].values()) == 8
     assert not (tmp_path / "state.json").exists()
     assert {"accepted.jsonl", "consumer.jsonl", "check.json"} <= {path.name for path in tmp_path.iterdir()}

@@ -10,6 +10,8 @@ from typing import Any
 
 from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.reading import read_declaration
+from oneslot.laws.evidence import Evidence
+from oneslot.laws.groups import judge
 from oneslot.pipeline.layout import Full, Incremental, Part, change_line, item_line, write_export
 from tests.kits.histories import START, arn, write_lines
 
@@ -88,9 +90,9 @@ class OrderHistory:
         write_lines(folder / "waiting" / "lines.jsonl", self.waiting)
         return folder
 
-    def breaches(self, declaration: Declaration = ORDERS) -> set[tuple[str, str]]:
-        """Return (law, subject) of each breach, as `oneslot check` finds them."""
-        evidence = declaration.evidence(
+    def evidence(self, declaration: Declaration = ORDERS) -> Evidence:
+        """Return the history as evidence."""
+        return declaration.evidence(
             requests={row["message_id"] for row in self.accepted},
             ledger={row["message_id"]: row for row in self.ledger},
             charges={row["order_id"]: row for row in self.charges},
@@ -99,7 +101,10 @@ class OrderHistory:
             waiting={row["message_id"] for row in self.waiting},
             now=self.now,
         )
-        return {(breach.invariant, breach.subject) for breach in declaration.check(evidence)}
+
+    def breaches(self, declaration: Declaration = ORDERS) -> set[tuple[str, str]]:
+        """Return (law, subject) of each breach, as `oneslot check` finds them."""
+        return {(each.invariant, each.subject) for each in judge(self.evidence(declaration), declaration.laws)}
 
 
 def _lost(history: OrderHistory) -> None:

@@ -56,7 +56,7 @@ _SHOWN_BY = {"Q": "the simulation", "M": "the simulation"}
 
 def shown_by(law: Law) -> str:
     """Return who checks a law, in words."""
-    return _SHOWN_BY.get(law.name[0], "the explorer") if law.breaches is None else "all"
+    return _SHOWN_BY.get(law.name[0], "the explorer") if not law.is_judged else "all"
 
 
 def laws() -> str:

@@ -74,7 +74,7 @@ def _breaches(evidence: Evidence, history: History, declaration: Declaration) ->
 def _effects(evidence: Evidence, history: History) -> Iterator[dict[str, Any]]:
     places = history.model.by_function
     with _named(f"The function in `request` of {' or '.join(places)}", "name an attribute"):
-        for table, key, (request, at, _) in evidence.effects():
+        for table, key, _, (request, at, _) in evidence.effects():
             if table.name in places:
                 known = evidence.now if at is None else at or None
                 fact = {"key": request or text_of(key), "kind": int(Kind.EFFECT), "number": places[table.name]}

@@ -148,7 +148,7 @@ def test_dead_letter_is_handled_by_its_content_id(content_based: MotoStack, tmp_
     lines, _ = exported(content_based.target, tmp_path / "after")
     assert {line["message_id"] for line in lines["dropped"]} == {digest}
     evidence = gather(content_based.target, lambda: BEFORE).evidence
-    assert evidence.quarantined == {digest}, "its row is begun and not finished"
+    assert evidence.dropped == {digest}, "its row is begun and not finished"
     assert judge(gather(content_based.target, lambda: BEFORE), content_based.target.command).holds
 
 

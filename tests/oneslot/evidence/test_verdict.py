@@ -129,11 +129,11 @@ def test_counts_are_those_of_the_evidence() -> None:
         "verdicts": {"booked": 1, "waitlist": 1, "cancelled": 1, "refused": 1, "quarantined": 2, "in_flight": 1},
         "unarchived": 0,
         "messages": 10,
+        "reused": 1,
         "deliveries": 5,
         "completed": 4,
         "duplicates": 1,
         "dead_letters": {"conflict": 1, "not_json": 2},
-        "letters_of_others": 1,
         "lost": None,
         "double_booked": 0,
         "too_old": 0,
@@ -141,22 +141,30 @@ def test_counts_are_those_of_the_evidence() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("outcome", "ended"),
-    [
-        *((outcome, True) for outcome in ("booked", "waitlist", "cancelled", "refused", "duplicate", "quarantined")),
-        *((outcome, False) for outcome in ("busy", "failed")),
-    ],
-)
-def test_message_without_id_is_lost_unless_it_was_finished(outcome: str, ended: bool) -> None:
-    """By the log, when no dead letter shows it any more."""
+DIGEST = "0" * 64
+
+
+@pytest.mark.parametrize("outcome", ["booked", "duplicate"])
+def test_message_without_id_is_not_lost_when_it_was_answered(outcome: str) -> None:
+    """Under the digest of its content, by the log."""
     requests = [accepted(None, "sqs-1", "sqs-2", kind=MALFORMED)]
-    both = [delivery(None, outcome, name) for name in ("sqs-1", "sqs-2")]
+    both = [delivery(DIGEST, outcome, name) for name in ("sqs-1", "sqs-2")]
+    ledger = {DIGEST: row(DIGEST, "booked")}
     for logged, lost in ((both, set()), (both[:1], {"sqs-2"}), ([], {"sqs-1", "sqs-2"})):
-        verdict = verdict_of(gathered(requests, deliveries=logged))
-        expected = lost if ended else {"sqs-1", "sqs-2"}
-        assert {breach.subject for breach in verdict.breaches if breach.invariant == "I2"} == expected
-        assert verdict.counts.lost == len(expected)
+        verdict = verdict_of(gathered(requests, deliveries=logged, ledger=ledger))
+        assert {breach.subject for breach in verdict.breaches if breach.invariant == "I2"} == lost
+        assert verdict.counts.lost == len(lost)
+
+
+@pytest.mark.parametrize("outcome", ["busy", "failed", "quarantined"])
+def test_message_without_id_is_lost_when_no_queue_has_it(outcome: str) -> None:
+    """Whatever the log says, as in the audit. A dead letter, or one that an operator dropped, is not lost."""
+    requests = [accepted(None, "sqs-1", "sqs-2", "sqs-3", kind=MALFORMED)]
+    logged = [delivery(None, outcome, name) for name in ("sqs-1", "sqs-2", "sqs-3")]
+    found = gathered(requests, [letter(None, "not_json", "sqs-2")], deliveries=logged, dropped={"?sqs-3"})
+    verdict = verdict_of(found)
+    assert {(breach.invariant, breach.subject) for breach in verdict.breaches} == {("I2", "sqs-1")}
+    assert verdict.counts.verdicts == {"quarantined": 1, "dropped": 1, "lost": 1}
 
 
 @pytest.mark.parametrize("unseen", [{"queue": QueueDepth(0, 1, 0)}, {"queue": QueueDepth(0, 0, 1)}, {"behind": 1}])

@@ -66,7 +66,7 @@ def test_verdict_holds_for_a_run_with_every_kind_of_request(moto_stack: MotoStac
     assert (counts.requests, counts.messages, counts.deliveries) == (99, 130, 130)
     assert counts.verdicts is not None
     assert counts.verdicts["waitlist"], "forty slots for seventy-five patients"
-    assert (counts.verdicts["quarantined"], counts.letters_of_others) == (14, 1)
+    assert (counts.verdicts["quarantined"], counts.reused) == (14, 1)
     assert counts.duplicates == 30
     malformed = {message.number: message.request for message in messages if message.request.kind == MALFORMED}
     assert sum(counts.dead_letters.values()) == len(malformed) == 15

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import duckdb
 
 from benchmarks.audit import duckdb_audit as audit_duckdb
+from oneslot.laws.evidence import Evidence
 from tests.kits.histories import World
 from workload.declared import CONSUMER
 
@@ -55,22 +56,29 @@ def audit_verdicts(folder: Path) -> dict[str, str]:
     return {row.key: row.verdict for row in judged(folder) if row.subject == "request"}
 
 
-def list_found(world: World, retention_ms: int | None = None, forgotten_before: int = 0) -> Found:
-    """Return (invariant, subject) by the project's list, with `retention_ms` and `forgotten_before` as in `Evidence`."""
+def evidence_of(world: World, retention_ms: int | None = None, forgotten_before: int = 0) -> Evidence:
+    """Return the world's evidence, with `retention_ms` and `forgotten_before` as in `Evidence`."""
     deliveries = [line for line in world.deliveries if line["message_id"] and line["finished"] < world.now]
-    evidence = CONSUMER.evidence(
-        requests={row["message_id"] for row in world.accepted} | {line["message_id"] for line in deliveries},
+    return CONSUMER.evidence(
+        requests={row["message_id"] for row in world.accepted},
+        sent={row["message_id"]: row["sent"] for row in reversed(world.accepted)},
         ledger=world.ledger,
         slots=world.slots,
         appointments=world.appointments,
-        quarantined={row["message_id"] for row in [*world.dead_letters, *world.dropped] if row["message_id"]},
+        quarantined={row["message_id"] for row in world.dead_letters if row["message_id"]},
+        dropped={row["message_id"] for row in world.dropped if row["message_id"]},
         deliveries=deliveries,
         waiting=None if world.waiting is None else {row["message_id"] for row in world.waiting},
         now=world.now,
         retention_ms=retention_ms,
         forgotten_before=forgotten_before,
     )
-    return {(breach.invariant, breach.subject) for breach in CONSUMER.check(evidence)}
+
+
+def list_found(world: World, retention_ms: int | None = None, forgotten_before: int = 0) -> Found:
+    """Return (invariant, subject) by the project's list."""
+    found = CONSUMER.check(evidence_of(world, retention_ms, forgotten_before))
+    return {(breach.invariant, breach.subject) for breach in found}
 
 
 def duckdb_answers(folder: Path, now: int) -> tuple[dict[str, str], Found]:

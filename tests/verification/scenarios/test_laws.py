@@ -179,7 +179,7 @@ def test_acknowledgement_must_match_request_and_log(
 def test_unreadable_row_is_a_breach() -> None:
     bare = {name: ROW[name] for name in ("message_id", "status")}
     broken = list(collect(LAWS.in_state(world(bare), ["m-1"], ["m-1"], 5_000)))
-    assert broken == ["unreadable: KeyError in _nothing_stuck: 'lease_until'"]
+    assert broken == ["unreadable: KeyError in resting: 'lease_until'"]
     written = list(LAWS.at_write(world(ROW), world(bare), write(A), 5_000, "delivery-0"))
     assert {one.split()[0] for one in written} == {"E2", "I7"}
     ends = list(LAWS.at_end(world({**bare, "status": "COMPLETE"}), [BOOKING], ended("booked")))

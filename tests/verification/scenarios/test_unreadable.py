@@ -44,7 +44,7 @@ def _sends_what_the_port_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("scenario", "weaken", "breach"),
     [
-        (SMALL, _claims_without_a_lease, "unreadable: KeyError in _nothing_stuck: 'lease_until'"),
+        (SMALL, _claims_without_a_lease, "unreadable: KeyError in resting: 'lease_until'"),
         (
             replace(UNKNOWN_PRACTICE, deliveries=((0,),), faults=0, expiries=0),
             _sends_what_the_port_does_not_know,

@@ -26,7 +26,7 @@ def test_audit_judges_every_invariant_of_the_list() -> None:
     from oneslot.pipeline.judge.violations import SOURCE_FINDINGS
 
     model = model_of(CONSUMER)
-    shown = {invariant.name for invariant in CONSUMER.laws if invariant.breaches is not None}
+    shown = {invariant.name for invariant in CONSUMER.laws if invariant.is_judged}
     assert set(violations(Moment(0), model)) == shown | set(SOURCE_FINDINGS)
     assert list(model.sentences) == list(violations(Moment(0), model))
     assert not model.own_laws, "Spark judges each"
@@ -67,5 +67,5 @@ def test_corruptions_break_every_invariant() -> None:
     world = System(33, practices=8, slots_per_practice=26).run(420)
     pick = Picker(world, random.Random(33))
     broken = {corruption(pick)[0] for corruption in CORRUPTIONS}
-    assert broken == {invariant.name for invariant in CONSUMER.laws if invariant.breaches is not None}
+    assert broken == {invariant.name for invariant in CONSUMER.laws if invariant.is_judged}
     assert len(CORRUPTIONS) >= 15
