@@ -185,6 +185,7 @@ LOCK := $(BIN)/uv pip compile -q --generate-hashes --no-header --python-version 
 lock: $(VENV)/.installed ## resolve and hash every requirements.in into its requirements.txt
 	for list in requirements-d*.in requirements-fuzz.in lambda_src/requirements.in; do $(LOCK) $$list -o $${list%.in}.txt || exit; done
 	for list in requirements requirements-run; do $(LOCK) $$list.in -c requirements-dev.txt -o $$list.txt || exit; done
+	$(LOCK) --universal --group emulator -c requirements-dev.txt -o oneslot/local/aws/emulator.txt
 
 # The licences that code deployed with ours may have: the Lambda function's packages, and those of the audit's report.
 SHIPPED := aws-lambda-powertools jmespath typing_extensions jinja2 markupsafe

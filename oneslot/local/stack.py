@@ -69,7 +69,7 @@ def local_stack(
     consumer = declared()
     with _owned(home):
         prepare_home(home)
-        with EmbeddedAws(home) as aws:
+        with EmbeddedAws(home, progress=progress) as aws:
             progress(f"The embedded AWS answers at {aws.endpoint_url}.")
             if assembly is None:
                 progress("Synthesising the CDK app (about 5 s)...")

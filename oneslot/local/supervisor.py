@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from oneslot.errors import OneslotError
-from oneslot.local.aws.embedded_aws import EmbeddedAwsFailed
+from oneslot.local.aws.emulator import EmbeddedAwsFailed
 from oneslot.local.stack import local_stack
 
 

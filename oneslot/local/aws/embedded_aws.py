@@ -7,18 +7,18 @@ import http.client
 import os
 import socket
 import subprocess
-import sys
 import tempfile
 import time
-from importlib.util import find_spec
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from oneslot.errors import OneslotError
 from oneslot.local.aws.connection import LOCAL_ACCOUNT, REGION, Connection
+from oneslot.local.aws.emulator import EmbeddedAwsFailed, emulator_python
 
 SERVER = Path(__file__).with_name("embedded_server.py")
+LIBRARY = Path(__file__).resolve().parents[2]
 HOST = "127.0.0.1"
 START_SECONDS = 120.0  # measured: 0.3-1 s; a busy build machine gets the rest
 STOP_SECONDS = 5.0  # measured: up to 2 s
@@ -28,17 +28,17 @@ _LOG_TAIL = 15  # lines of its log in an error
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "VIRTUAL_ENV")
 
 
-class EmbeddedAwsFailed(OneslotError):
-    """The embedded AWS did not start, or it exited unexpectedly."""
-
-
 class EmbeddedAws:
     """One ministack. `with EmbeddedAws(folder) as aws: aws.connection().dynamodb()`."""
 
-    def __init__(self, folder: Path, *, region: str = REGION) -> None:
-        """folder: for its log (`embedded-aws.log`) and temporary files. It is created if missing."""
+    def __init__(self, folder: Path, *, region: str = REGION, progress: Callable[[str], None] = lambda _: None) -> None:
+        """folder: for its log (`embedded-aws.log`) and temporary files. It is created if missing.
+
+        progress: called with a sentence if the emulator has to be installed.
+        """
         self._folder = folder
         self._region = region
+        self._progress = progress
         self._port = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
@@ -69,16 +69,13 @@ class EmbeddedAws:
 
     def start(self) -> None:
         """Start it and wait until it answers. Raises `EmbeddedAwsFailed` with the end of its log if it does not."""
-        if find_spec("ministack") is None:
-            raise EmbeddedAwsFailed(
-                "The embedded AWS needs ministack, which is missing; run: pip install 'oneslot[local]'"
-            )
+        python = emulator_python(self._progress)
         self._folder.mkdir(parents=True, exist_ok=True)
         for attempt in range(1, PORT_ATTEMPTS + 1):
             # Short, and outside of the state folder: the emulator names sockets and PID files there.
             self._temporary = tempfile.TemporaryDirectory(prefix="oneslot-")
             self._port = _free_port()
-            self._launch()
+            self._launch(python)
             try:
                 self._wait_until_ready()
             except EmbeddedAwsFailed:
@@ -138,15 +135,19 @@ class EmbeddedAws:
             "LOG_LEVEL": "WARNING",
         }
 
-    def _launch(self) -> None:
+    def _launch(self, python: Path) -> None:
+        assert self._temporary is not None  # noqa: S101  made by start()
+        library = Path(self._temporary.name, "library")
+        library.mkdir()
+        (library / LIBRARY.name).symlink_to(LIBRARY)  # of this environment the server sees nothing else
         with self.log_file.open("wb") as log:
             self._process = subprocess.Popen(
                 # -P: the script's folder must not come first in the search path, because its modules have common names
-                [sys.executable, "-P", str(SERVER)],
+                [python, "-P", SERVER],
                 stdin=subprocess.PIPE,  # never written: its end tells the emulator that its parent is gone
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=self._environment(),
+                env={**self._environment(), "PYTHONPATH": str(library)},
                 cwd=self._folder,
                 start_new_session=True,  # Ctrl-C must reach only us, so that the poller stops before its AWS
                 bufsize=0,

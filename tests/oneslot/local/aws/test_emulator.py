@@ -1,0 +1,68 @@
+"""The emulator's Python: this one where it has the pinned ministack, else one that is installed once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from oneslot.cdk.asset.vendoring import read_pins
+from oneslot.local.aws import emulator
+from oneslot.local.aws.emulator import PINNED, EmbeddedAwsFailed, emulator_python
+
+ROOT = Path(__file__).resolve().parents[4]
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the cache of a user whose Python lacks ministack."""
+    monkeypatch.setattr(emulator, "_installed_version", lambda: None)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "oneslot"
+
+
+def make_python(*command: str | Path) -> None:
+    """Stand in for `venv` and pip."""
+    if command[1:3] == ("-m", "venv"):
+        Path(command[3], "bin").mkdir(parents=True)
+        Path(command[3], "bin", "python").touch()
+
+
+def test_emulator_runs_here_when_the_pinned_one_is_installed() -> None:
+    assert emulator_python() == Path(sys.executable)
+
+
+def test_emulator_is_installed_once_when_it_is_missing(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(emulator, "_run", make_python)
+    python = emulator_python(said.append)
+    assert python.is_relative_to(cache)
+    assert emulator_python(said.append) == python
+    assert said == [f"Installing the embedded AWS, once, into {python.parents[1]} (10 s)..."]
+    assert list(cache.iterdir()) == [python.parents[1]]
+
+
+def test_emulator_is_installed_again_when_its_python_is_gone(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(emulator, "_run", make_python)
+    python = emulator_python()
+    python.unlink()
+    python.symlink_to(cache / "removed")
+    assert emulator_python() == python
+    assert python.exists()
+
+
+def test_emulator_is_refused_in_one_sentence_when_pip_reaches_no_index(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"NO_INDEX": "1", "CONFIG_FILE": "/dev/null", "FIND_LINKS": str(cache)}.items():
+        monkeypatch.setenv(f"PIP_{name}", value)
+    said = r"^The embedded AWS is installed on first use, and that failed: .*botocore==.* Connect to the network and repeat"
+    with pytest.raises(EmbeddedAwsFailed, match=said) as refused:
+        emulator_python()
+    assert "\n" not in str(refused.value)
+    assert list(cache.iterdir()) == []
+
+
+def test_emulator_has_the_tested_versions() -> None:
+    assert set(read_pins(PINNED)) < set(read_pins(ROOT / "requirements-dev.txt"))
