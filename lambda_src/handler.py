@@ -19,11 +19,12 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from appointments.outcomes import ANSWERED
 from booking.compose import client_configuration, compose, without_private_trace
 from booking.configuration import Configuration
-from oneslot.runtime.consumer.delivery_log import Delivery
+from oneslot.runtime.consumer.delivery_log import Delivery, function_version
 from oneslot.runtime.consumer.queues import SQS
 from oneslot.runtime.stores.expressions import DynamoDB
 
 logger = Logger()
+logger.append_keys(**function_version(os.environ))
 metrics = Metrics()
 configuration = Configuration.from_environment(os.environ)
 client_config = client_configuration(configuration.batch_concurrency)

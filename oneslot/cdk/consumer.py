@@ -191,8 +191,14 @@ class ExactlyOnceConsumer(Construct):
             dimensions=metrics_dimensions or {},
         )
         if gradual_deployment and consumer.alias:
-            watched = conditions(self.metrics, Thresholds(), self.numbers)
-            GradualDeployment(self, "Deployment", alias=consumer.alias, function=self.function, conditions=watched)
+            GradualDeployment(
+                self,
+                "Deployment",
+                alias=consumer.alias,
+                function=self.function,
+                metrics=self.metrics,
+                log_group=self.log_group,
+            )
         if count_outcomes:
             count_deliveries(Construct(self, "Counts"), self.log_group, self.metrics.namespace)
 

@@ -14,7 +14,13 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_sqs as sqs
 from constructs import IConstruct
 
-from oneslot.cdk.numbers import FEWEST_RECEIVES, ContradictorySettings, Numbers, refuse
+from oneslot.cdk.numbers import (
+    FEWEST_RECEIVES,
+    MAXIMUM_VISIBILITY_SECONDS,
+    ContradictorySettings,
+    Numbers,
+    refuse,
+)
 from oneslot.cdk.tables import LEDGER_EXPIRY, LEDGER_KEY
 
 SQS_DEFAULTS = {"visibilityTimeout": 30, "messageRetentionPeriod": 345_600}
@@ -82,6 +88,8 @@ def numbers_of(existing: ExistingQueue, numbers: Numbers) -> Numbers:
     if queue:
         found["queue_retention_seconds"] = queue["messageRetentionPeriod"]
         found["max_receive_count"] = queue["redrivePolicy"]["maxReceiveCount"]
+        timeout, hidden = numbers.lambda_timeout_seconds, queue["visibilityTimeout"]
+        found["visibility_multiplier"] = min(-(-hidden // timeout), MAXIMUM_VISIBILITY_SECONDS // timeout)
     if dead:
         found["dead_letter_retention_seconds"] = dead["messageRetentionPeriod"]
     return replace(numbers, **found)

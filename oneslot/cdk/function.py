@@ -12,13 +12,11 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from oneslot.cdk.monitoring.metrics import ALIAS
 from oneslot.cdk.numbers import Numbers
 from oneslot.cdk.resources import log_group
 from oneslot.cdk.roles import service_role
 from oneslot.cdk.rules import accept
-
-ALIAS = "live"
-"""The name that the queue invokes, where versions are published."""
 
 
 class ConsumerFunction(Construct):

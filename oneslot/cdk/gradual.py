@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from aws_cdk import aws_codedeploy as codedeploy
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from oneslot.cdk.function import ALIAS
-from oneslot.cdk.monitoring.alarms import Alarms, Condition
+from oneslot.cdk.monitoring.alarms import Alarms
+from oneslot.cdk.monitoring.conditions import canary_conditions
+from oneslot.cdk.monitoring.metrics import ALIAS, ConsumerMetrics, count_failures_by_version
 from oneslot.cdk.roles import allow, document, service_role
-
-ROLLS_BACK = ("function-errors", "failed-deliveries")
-"""The conditions that roll a deployment back: they begin with a faulty version, and end within minutes without it.
-
-A deployment does not start while one holds. One that stays until an operator has acted, such as `dead-letters`, would block
-every correction.
-"""
 
 
 class GradualDeployment(Construct):
     """A CodeDeploy group that moves `alias` to its new version: a tenth for five minutes, then the rest.
 
-    The consumer's own alarms decide. Both versions work on the queue meanwhile, which the ledger allows.
+    One failure of the new version rolls it back. Both versions work on the queue meanwhile, which the ledger allows.
     """
 
     def __init__(
@@ -33,13 +26,18 @@ class GradualDeployment(Construct):
         *,
         alias: lambda_.Alias,
         function: lambda_.IFunction,
-        conditions: Sequence[Condition],
+        metrics: ConsumerMetrics,
+        log_group: logs.ILogGroup,
     ) -> None:
-        """Define the group. `conditions`: the consumer's; those of `ROLLS_BACK` become alarms that notify no one."""
+        """Define the group, and the alarms that it reads. They notify no one."""
         super().__init__(scope, construct_id)
-        watched = [condition for condition in conditions if condition.name in ROLLS_BACK]
+        count_failures_by_version(self, log_group, metrics.namespace)
         alarms = Alarms(
-            self, "Alarms", conditions=watched, topic=None, silent="CodeDeploy reads it, and rolls the deployment back"
+            self,
+            "Alarms",
+            conditions=canary_conditions(metrics, alias.version.version),
+            topic=None,
+            silent="CodeDeploy reads it, and rolls the deployment back",
         ).alarms
         role = service_role(
             self,

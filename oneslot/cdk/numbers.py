@@ -29,6 +29,9 @@ FEWEST_RECEIVES = 5
 RECEIVES_SHARE = 2
 """A message may spend at most 1/RECEIVES_SHARE of the queue's retention failing. The rest is for waiting."""
 
+LONGEST_ALARM_MINUTES = 1_440
+"""CloudWatch evaluates one day of minutes at most."""
+
 LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1_827, 3_653)
 """The retentions that CloudWatch Logs offers."""
 
@@ -137,8 +140,8 @@ class Thresholds:
     A dead letter has no threshold: one is one too many.
     """
 
-    alarm_oldest_message_seconds: int = 600  # twice the time after which a standstill rings: this one is slowness
-    alarm_stalled_minutes: int = 5  # a crash heals in one visibility timeout; what takes longer does not heal
+    alarm_oldest_message_seconds: int = 600  # slowness; the next one is a standstill
+    alarm_stalled_minutes: int = 5  # at least; and longer than a failing message or a long job can be its cause
     alarm_function_errors: int = 3  # the protocol handles single crashes; a fourth in five minutes is a pattern
     alarm_function_throttles: int = 10  # the mapping's own limit causes none, so ten are other functions' traffic
     alarm_failed_deliveries: int = 10  # a passing fault of a service touches a batch, which is ten
@@ -148,8 +151,21 @@ class Thresholds:
 
 
 def stalled_minutes(thresholds: Thresholds, numbers: Numbers) -> int:
-    """Return the minutes of a standstill before its alarm: more than a crashed consumer's messages stay hidden."""
-    return max(thresholds.alarm_stalled_minutes, -(-numbers.visibility_timeout_seconds // 60) + 1)
+    """Return the minutes of a standstill before its alarm: longer than one failing message or one long job can be its cause.
+
+    The two more are the first and the last minute, which such a message holds in part.
+    """
+    explained = max(seconds_to_dead_letters(numbers), numbers.longest_lease_seconds)
+    return max(thresholds.alarm_stalled_minutes, min(-(-explained // 60) + 2, LONGEST_ALARM_MINUTES))
+
+
+def seconds_to_dead_letters(numbers: Numbers) -> int:
+    """Return the longest time in which a message that fails at each receive gets to the dead-letter queue."""
+    longest = numbers.longest_retry_delay_seconds
+    # 1 s, up to twice as long with its jitter, then doubled with each receive. A killed consumer costs the visibility timeout.
+    delays = [min(2**receive, longest) for receive in range(1, numbers.max_receive_count + 1)] if longest else []
+    waits = [max(numbers.visibility_timeout_seconds, numbers.lambda_timeout_seconds + delay) for delay in delays]
+    return sum(waits) or numbers.max_receive_count * numbers.visibility_timeout_seconds
 
 
 def dead_letter_age_seconds(numbers: Numbers) -> int:

@@ -24,6 +24,7 @@ ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "123456789012",
     "AWS_SECRET_ACCESS_KEY": "none",
     "AWS_DEFAULT_REGION": REGION,
+    "AWS_LAMBDA_FUNCTION_VERSION": "7",
     "ONESLOT_LEDGER_TABLE": "ledger",
     "ONESLOT_TABLE_SLOTS": "slots",
     "ONESLOT_TABLE_APPOINTMENTS": "appointments",
@@ -83,6 +84,7 @@ def test_a_batch_goes_all_the_way(made: Bench, handler: ModuleType, capsys: pyte
         "consumption_count",
         "answer",
     }
+    assert {line["function_version"] for line in deliveries} == {"7"}, "a gradual deployment counts its failures"
     assert NHS_NUMBER not in json.dumps(written)
 
     (metrics,) = [line for line in written if "_aws" in line]

@@ -38,7 +38,8 @@ def conditions(measures: ConsumerMetrics, thresholds: Thresholds, numbers: Numbe
         ),
         Condition(
             name="stalled",
-            means=f"The queue holds messages and not one was finished for {minutes} minutes.",
+            means=f"The queue holds messages and not one was finished for {minutes} minutes, longer than one failing message "
+            "or one long job explains.",
             metric=stalled(measures),
             above=0,
             periods=minutes,
@@ -56,6 +57,28 @@ def conditions(measures: ConsumerMetrics, thresholds: Thresholds, numbers: Numbe
                 name=name, means=means, metric=metric, above=getattr(thresholds, f"alarm_{name.replace('-', '_')}")
             )
             for name, means, metric in _counts(measures)
+        ),
+    ]
+
+
+def canary_conditions(measures: ConsumerMetrics, version: str) -> list[Condition]:
+    """Return the conditions that roll a version back: one failure of it, and none of the version before.
+
+    They begin with a faulty version, and no other version's failures keep its deployment from starting. A tenth of a quiet
+    queue's messages is few, so more than one failure would often not come.
+    """
+    return [
+        Condition(
+            name="function-errors",
+            means="The new version crashes, times out or cannot start.",
+            metric=over_window(measures.errors_of_version(version)),
+            above=0,
+        ),
+        Condition(
+            name="failed-deliveries",
+            means="Deliveries fail inside the new version.",
+            metric=over_window(measures.failed_in_version(version)),
+            above=0,
         ),
     ]
 

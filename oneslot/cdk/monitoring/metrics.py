@@ -13,7 +13,12 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+ALIAS = "live"
+"""The name that the queue invokes, where versions are published."""
 DELIVERIES = "Deliveries"
+FAILED_BY_VERSION = "DeliveriesFailedByVersion"
+VERSION, VERSION_FIELD = "version", "function_version"
+"""The dimension of that count, and the field of a delivery's line that has it."""
 OUTCOMES = ("duplicate", "busy", "quarantined", "fenced", "failed")
 """The library's outcomes of a delivery. A decision has outcomes of its own beside them."""
 PAUSED_NAMESPACE, PAUSED = "Oneslot", "Paused"
@@ -54,6 +59,19 @@ class ConsumerMetrics:
         """Return a metric of the function."""
         return metric("AWS/Lambda", name, {"FunctionName": self.function_name}, statistic, label)
 
+    def errors_of_version(self, version: str) -> cloudwatch.Metric:
+        """Return the errors of one version, while the alias shares the batches among two."""
+        dimensions = {
+            "FunctionName": self.function_name,
+            "Resource": f"{self.function_name}:{ALIAS}",
+            "ExecutedVersion": version,
+        }
+        return metric("AWS/Lambda", "Errors", dimensions, "Sum", "errors of the new version")
+
+    def failed_in_version(self, version: str) -> cloudwatch.Metric:
+        """Return the failed deliveries of one version, as `count_failures_by_version` counts them."""
+        return metric(self.namespace, FAILED_BY_VERSION, {VERSION: version}, "Sum", "failures of the new version")
+
     def paused(self) -> cloudwatch.Metric:
         """Return 1 after `oneslot pause`, 0 after `oneslot resume`; it has a value only when one of them runs."""
         return metric(PAUSED_NAMESPACE, PAUSED, {"FunctionName": self.function_name}, "Minimum")
@@ -81,22 +99,38 @@ def deliveries_metric(outcome: str) -> str:
 
 def count_deliveries(scope: Construct, log_group: logs.ILogGroup, namespace: str) -> None:
     """Count the lines of the delivery log by outcome, so that the function makes no call for its metrics."""
-    line = logs.FilterPattern.string_value("$.message", "=", "delivery")
     for outcome in ("", *OUTCOMES):
-        pattern = (
-            logs.FilterPattern.all(line, logs.FilterPattern.string_value("$.outcome", "=", outcome))
-            if outcome
-            else line
-        )
         logs.MetricFilter(
             scope,
             deliveries_metric(outcome),
             log_group=log_group,
-            filter_pattern=pattern,
+            filter_pattern=_lines(outcome),
             metric_namespace=namespace,
             metric_name=deliveries_metric(outcome),
             metric_value="1",
         )
+
+
+def count_failures_by_version(scope: Construct, log_group: logs.ILogGroup, namespace: str) -> None:
+    """Count the failed deliveries of each version of the function."""
+    logs.MetricFilter(
+        scope,
+        FAILED_BY_VERSION,
+        log_group=log_group,
+        filter_pattern=_lines("failed"),
+        metric_namespace=namespace,
+        metric_name=FAILED_BY_VERSION,
+        metric_value="1",
+        dimensions={VERSION: f"$.{VERSION_FIELD}"},
+    )
+
+
+def _lines(outcome: str) -> logs.IFilterPattern:
+    """Return the pattern of the delivery log's lines with this outcome; of all without one."""
+    line = logs.FilterPattern.string_value("$.message", "=", "delivery")
+    if not outcome:
+        return line
+    return logs.FilterPattern.all(line, logs.FilterPattern.string_value("$.outcome", "=", outcome))
 
 
 def metric(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from oneslot.runtime.effects import Result
@@ -43,8 +45,15 @@ class Delivery:
 
 def print_line(delivery: Delivery) -> None:
     """Print one JSON line for an attempt: Lambda logs what is printed, and the audit reads this form."""
+    line = {"message": "delivery", **asdict(delivery), **function_version(os.environ)}
     # One write with its line end: the threads of a batch print side by side.
-    print(json.dumps({"message": "delivery", **asdict(delivery)}) + "\n", end="", flush=True)  # noqa: T201
+    print(json.dumps(line) + "\n", end="", flush=True)  # noqa: T201
+
+
+def function_version(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the version of the function as a line has it, by which a gradual deployment counts failures; none elsewhere."""
+    version = environment.get("AWS_LAMBDA_FUNCTION_VERSION")
+    return {"function_version": version} if version else {}
 
 
 def _digest(result: Result) -> str:

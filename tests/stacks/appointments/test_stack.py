@@ -307,16 +307,16 @@ def test_production_deploys_gradually(stages: dict[str, Stage]) -> None:
     assert stages["dev"].resources("AWS::CodeDeploy::DeploymentGroup") == {}
 
 
-def test_rollback_alarms_watch_the_handlers_metrics(stages: dict[str, Stage]) -> None:
-    """An alarm that stays until an operator has acted would block every deployment, also of the mend."""
+def test_rollback_alarms_watch_the_new_version_in_the_stages_namespace(stages: dict[str, Stage]) -> None:
     watched = [
         alarm["Properties"]["Metrics"][0]["MetricStat"]["Metric"]
         for alarm in stages["prod"].resources("AWS::CloudWatch::Alarm").values()
     ]
     metrics = {metric["MetricName"]: metric for metric in watched}
-    assert set(metrics) == {"Errors", "DeliveriesFailed"}
-    assert metrics["DeliveriesFailed"]["Namespace"] == "Oneslot/prod"
-    assert metrics["DeliveriesFailed"]["Dimensions"] == [{"Name": "service", "Value": "appointments"}]
+    assert set(metrics) == {"Errors", "DeliveriesFailedByVersion"}
+    assert metrics["DeliveriesFailedByVersion"]["Namespace"] == "Oneslot/prod"
+    (version,) = stages["prod"].resources("AWS::Lambda::Version")
+    assert all(version in json.dumps(metric["Dimensions"]) for metric in watched)
 
 
 def test_rollback_role_does_not_wait_for_the_alias(stages: dict[str, Stage]) -> None:

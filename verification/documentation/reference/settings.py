@@ -38,7 +38,7 @@ MEANINGS = {
     "table_maximum_writes": "writes a second above which DynamoDB throttles; 0 is the account's quota",
     "log_retention_days": "how long the delivery log is kept",
     "alarm_oldest_message_seconds": "age of the oldest message",
-    "alarm_stalled_minutes": "minutes in which messages wait and none is finished",
+    "alarm_stalled_minutes": "fewest minutes of a standstill before [its alarm](construct.md#alarms)",
     "alarm_function_errors": "errors of the function in five minutes",
     "alarm_function_throttles": "throttled invocations in five minutes",
     "alarm_failed_deliveries": "failed deliveries in five minutes",
@@ -98,8 +98,11 @@ VARIABLES = {
 }
 """A variable → who reads it, and its value."""
 
-WRITTEN = {"JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "ONESLOT_LOCAL_ASSET", "POWERTOOLS_TRACE_DISABLED"}
-"""Variables that our programs set for others, and no user does."""
+WRITTEN = {
+    *("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "ONESLOT_LOCAL_ASSET", "POWERTOOLS_TRACE_DISABLED"),
+    "AWS_LAMBDA_FUNCTION_VERSION",
+}
+"""Variables that Lambda or our programs set for others, and no user does."""
 
 _NAMED = re.compile(r'"((?:ONESLOT|POWERTOOLS|JSII)_[A-Z_]+|LEDGER_FORGOTTEN_BEFORE)"')
 _CONFIGURED = re.compile(r'(?:text|number|environment\.get)\("([A-Z]+_[A-Z_]+)"\)')

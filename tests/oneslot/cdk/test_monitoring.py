@@ -1,0 +1,114 @@
+"""Alarms of the construct: a standstill is no failing message and no long job, and a canary sees its own failures alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oneslot.cdk import Numbers, Thresholds
+from oneslot.cdk.monitoring.metrics import VERSION_FIELD
+from oneslot.cdk.numbers import stalled_minutes
+from oneslot.runtime.consumer.delivery_log import Delivery, print_line
+from oneslot.runtime.sqs.deferral import Deferral
+from tests.oneslot.cdk.kit import Defined, define, new_stack
+
+from aws_cdk import Duration  # isort: skip
+from aws_cdk import aws_sqs as sqs  # isort: skip
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        Numbers(),  # ten receives of 30 s
+        Numbers(max_receive_count=40),
+        Numbers(lambda_timeout_seconds=900),
+        Numbers(visibility_multiplier=6),
+        Numbers(longest_retry_delay_seconds=900),
+        Numbers(longest_retry_delay_seconds=1),
+        Numbers(longest_retry_delay_seconds=300, visibility_multiplier=4),
+        Numbers(longest_lease_seconds=7_200),  # a worker's long job
+    ],
+)
+def test_stalled_alarm_waits_for_a_failing_message_and_for_a_long_job(numbers: Numbers) -> None:
+    deferral = Deferral(
+        max_receive_count=numbers.max_receive_count, longest_retry_delay_seconds=numbers.longest_retry_delay_seconds
+    )
+    lasts = 0
+    for receive in range(1, numbers.max_receive_count + 1):
+        delay = deferral.after_failure(receive, jitter=1.0)
+        returns = numbers.visibility_timeout_seconds
+        # It fails at the end of its time, or its consumer is killed.
+        lasts += returns if delay is None else max(returns, numbers.lambda_timeout_seconds + delay)
+    minutes = stalled_minutes(Thresholds(), numbers)
+    # A minute counts if the queue held the message at its report: the first and the last one do in part.
+    assert (minutes - 1) * 60 > max(lasts, numbers.longest_lease_seconds)
+    assert minutes <= stalled_minutes(Thresholds(alarm_stalled_minutes=minutes), numbers)
+
+
+def test_stalled_alarm_waits_for_the_receives_of_an_existing_queue(tmp_path: Path) -> None:
+    _, shop = stack = new_stack(tmp_path)
+    theirs = sqs.DeadLetterQueue(
+        queue=sqs.Queue(shop, "Dead", retention_period=Duration.days(14)), max_receive_count=20
+    )
+    queue = sqs.Queue(shop, "Theirs", dead_letter_queue=theirs, visibility_timeout=Duration.seconds(301))
+    defined = define(tmp_path, stack, existing_queue=queue)
+    defined.consumer.add_alarms()
+    (stalled,) = [
+        alarm
+        for alarm in defined.resources("AWS::CloudWatch::Alarm")
+        if "not one was finished" in alarm["AlarmDescription"]
+    ]
+    assert stalled["EvaluationPeriods"] * 60 > 20 * 301
+
+
+@pytest.fixture(scope="module")
+def canary(tmp_path_factory: pytest.TempPathFactory) -> Defined:
+    """A consumer that is deployed gradually."""
+    return define(tmp_path_factory.mktemp("canary"), gradual_deployment=True)
+
+
+def rollback_alarms(defined: Defined) -> dict[str, dict[str, Any]]:
+    found = defined.resources("AWS::CloudWatch::Alarm")
+    return {alarm["Metrics"][0]["MetricStat"]["Metric"]["MetricName"]: alarm for alarm in found}
+
+
+def test_canary_rolls_back_with_the_first_failure_of_the_new_version(canary: Defined) -> None:
+    (version,) = (
+        name for name in canary.app.synth().stacks[0].template["Resources"] if "FunctionCurrentVersion" in name
+    )
+    alarms = rollback_alarms(canary)
+    assert set(alarms) == {"Errors", "DeliveriesFailedByVersion"}
+    for alarm in alarms.values():
+        assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (0, "GreaterThanThreshold")
+        assert (alarm["EvaluationPeriods"], alarm["TreatMissingData"]) == (1, "notBreaching")
+        dimensions = alarm["Metrics"][0]["MetricStat"]["Metric"]["Dimensions"]
+        assert f"<{version}.Version>" in {dimension["Value"] for dimension in dimensions}
+    of_lambda = {
+        each["Name"]: each["Value"] for each in alarms["Errors"]["Metrics"][0]["MetricStat"]["Metric"]["Dimensions"]
+    }
+    # Lambda's developer guide, "Types of metrics": these three for a version behind an alias that shares its traffic.
+    assert set(of_lambda) == {"FunctionName", "Resource", "ExecutedVersion"}
+    assert of_lambda["Resource"] == f"{of_lambda['FunctionName']}:live"
+
+
+def test_canary_counts_the_lines_that_a_version_prints(
+    canary: Defined, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (counted,) = (
+        each
+        for each in canary.resources("AWS::Logs::MetricFilter")
+        if each["MetricTransformations"][0]["MetricName"] == "DeliveriesFailedByVersion"
+    )
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_VERSION", "7")
+    print_line(Delivery("sqs-1", 1, 0, "request-1"))
+    line = json.loads(capsys.readouterr().out)
+    assert counted["FilterPattern"] == '{ ($.message = "delivery") && ($.outcome = "failed") }'
+    assert (line["message"], line["outcome"], line[VERSION_FIELD]) == ("delivery", "failed", "7")
+    (transformation,) = counted["MetricTransformations"]
+    assert transformation["Dimensions"] == [{"Key": "version", "Value": f"$.{VERSION_FIELD}"}]
+    (watched,) = rollback_alarms(canary)["DeliveriesFailedByVersion"]["Metrics"]
+    assert watched["MetricStat"]["Metric"]["Namespace"] == transformation["MetricNamespace"]
+    assert [each["Name"] for each in watched["MetricStat"]["Metric"]["Dimensions"]] == ["version"]
