@@ -163,7 +163,7 @@ $(VENV)/docs/.installed: requirements-docs.txt $(VENV)/.installed
 	@touch $@
 
 docs: $(VENV)/docs/.installed ## the documentation as a site, its links checked: build/site/index.html
-	NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs build --quiet --strict
+	$(VENV)/docs/bin/properdocs build --quiet --strict
 
 synth: $(CDK) ## the CloudFormation templates of STAGE (dev, prod), into cdk.out
 	$(CDK) synth --quiet -c stage=$(STAGE) $(SETTINGS)

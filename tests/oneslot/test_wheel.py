@@ -119,7 +119,7 @@ def test_wheel_runs_the_quickstart_in_another_folder(complete: Path, tmp_path: P
 
 def test_wheel_runs_a_consumer_in_another_folder(complete: Path, tmp_path: Path) -> None:
     install(complete, *PINS, "moto[dynamodb,sqs]")
-    (tmp_path / "orders.py").write_text(fence("python orders.py"), encoding="utf-8")
+    (tmp_path / "orders.py").write_text(fence('python title="orders.py"'), encoding="utf-8")
     log = python(CONSUME, executable=complete, folder=tmp_path)
     assert outcomes(log) == ["taken", "duplicate", "duplicate", "duplicate"]
 
@@ -133,7 +133,7 @@ def lowest(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("way", ["plain", "powertools"])
 def test_wheel_runs_a_consumer_on_its_lowest_versions(lowest: Path, tmp_path: Path, way: str) -> None:
-    (tmp_path / "orders.py").write_text(fence("python orders.py"), encoding="utf-8")
+    (tmp_path / "orders.py").write_text(fence('python title="orders.py"'), encoding="utf-8")
     assert python("import boto3; print(boto3.__version__)", executable=lowest, folder=tmp_path) == "1.35.0"
     log = python(CONSUME, way, executable=lowest, folder=tmp_path)
     assert outcomes(log) == ["taken", "duplicate", "duplicate", "duplicate"]
@@ -154,14 +154,14 @@ def test_command_names_its_extra_until_it_is_installed(wheel: Path, complete: Pa
 
 
 def test_lambda_asset_is_small_by_the_documented_commands(tmp_path: Path) -> None:
-    (tmp_path / "orders.py").write_text(fence("python orders.py"), encoding="utf-8")
+    (tmp_path / "orders.py").write_text(fence('python title="orders.py"'), encoding="utf-8")
     variables = {
         **os.environ,
         "REPOSITORY": str(ROOT),
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PIP_NO_BUILD_ISOLATION": "0",  # pip's spelling of "without": the environment here has the build backend
     }
-    subprocess.run(["/bin/sh", "-ec", fence("sh asset")], cwd=tmp_path, env=variables, check=True)
+    subprocess.run(["/bin/sh", "-ec", fence('sh title="the asset"')], cwd=tmp_path, env=variables, check=True)
 
     files = [path for path in (tmp_path / "asset").rglob("*") if path.is_file()]
     top = {path.name for path in (tmp_path / "asset").iterdir() if path.suffix != ".dist-info"}

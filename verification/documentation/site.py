@@ -1,4 +1,4 @@
-"""Hooks of MkDocs: the navigation comes from docs/index.md, and links into the code lead to the repository."""
+"""Hooks of the site: the navigation comes from docs/index.md, and links into the code lead to `repo_url`, if it is set."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCUMENTATION = REPOSITORY / "docs"
-SOURCE = "https://github.com/oneslot/oneslot/blob/main/"
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:)([^)#\s]+)(#[^)]*)?\)")
-_TARGET = re.compile(r"(\]\()(?!https?:|#)([^)#\s]+)((?:#[^)]*)?\))")
-Section = dict[str, list[Any]]
 
 
-def pages_of(page: Path) -> list[tuple[str, Path]]:
-    """Return text and file of each link from `page` to a page of the documentation, in order, each file once."""
-    found: dict[Path, str] = {}
-    for title, target, _ in LINK.findall(page.read_text(encoding="utf-8")):
-        file = (page.parent / target).resolve()
-        if file.suffix == ".md" and file.is_relative_to(DOCUMENTATION):
-            found.setdefault(file, title)
-    return [(title, file) for file, title in found.items()]
+def pages_of(page: Path) -> list[Path]:
+    """Return each page of the documentation that `page` links to, in order, each once."""
+    files = [(page.parent / target).resolve() for _, target, _ in LINK.findall(page.read_text(encoding="utf-8"))]
+    return list(dict.fromkeys(file for file in files if file.suffix == ".md" and file.is_relative_to(DOCUMENTATION)))
 
 
 def navigation(index: Path = DOCUMENTATION / "index.md") -> list[Any]:
-    """Return MkDocs' navigation: a section for each heading of `index`, and one for each folder with an index of its own."""
+    """Return the navigation: a section for each heading of `index`, and one for each folder with an index of its own.
+
+    Pages have no title here, so each is named by its heading.
+    """
     sections: list[Any] = [{"Start": "index.md"}]
     parts = re.split(r"^## (.+)$", index.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     for heading, body in zip(parts[::2], parts[1::2], strict=True):
         entries: list[Any] = []
-        for title, target, _ in LINK.findall(body):
+        for _, target, _ in LINK.findall(body):
             file = (index.parent / target).resolve()
             if file.suffix != ".md" or not file.is_relative_to(DOCUMENTATION):
                 continue
-            entry: dict[str, Any] = {title: _relative(file)}
             if file.name == "README.md":
-                below = [{name: _relative(page)} for name, page in pages_of(file) if page.parent == file.parent]
-                entry = {title: [_relative(file), *below]}
-            entries.append(entry)
+                below = [_relative(page) for page in pages_of(file) if page.parent == file.parent]
+                entries.append({_heading(file): [_relative(file), *below]})
+            else:
+                entries.append(_relative(file))
         sections.append({heading: entries})
     return sections
+
+
+def _heading(file: Path) -> str:
+    return file.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
 
 
 def _relative(file: Path) -> str:
@@ -54,17 +54,20 @@ def on_config(config: Any) -> Any:
     return config
 
 
-def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Return the page with each link that leaves docs/ leading to the repository."""
+def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
+    """Return the page with each link that leaves docs/ leading to the repository. Without `repo_url` its text stays."""
     folder = (DOCUMENTATION / page.file.src_uri).parent
 
     def outside(match: re.Match[str]) -> str:
         file = Path(os.path.normpath(folder / match[2]))
         if file.is_relative_to(DOCUMENTATION) and not file.is_dir():
             return match[0]
-        return f"{match[1]}{SOURCE}{file.relative_to(REPOSITORY).as_posix()}{match[3]}"
+        if not config["repo_url"]:
+            return match[1]
+        path = file.relative_to(REPOSITORY).as_posix()
+        return f"[{match[1]}]({config['repo_url'].rstrip('/')}/blob/main/{path}{match[3] or ''})"
 
-    return _TARGET.sub(outside, _indented_by_four(markdown))
+    return LINK.sub(outside, _indented_by_four(markdown))
 
 
 def _indented_by_four(markdown: str) -> str:

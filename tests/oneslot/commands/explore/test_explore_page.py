@@ -14,7 +14,7 @@ from oneslot.explorer.services.stand_in import OPERATIONS
 DOCUMENTATION = Path(__file__).parents[4] / "docs"
 PAGE = (DOCUMENTATION / "do" / "explore-your-handler.md").read_text(encoding="utf-8")
 REFERENCE = (DOCUMENTATION / "look-up" / "explorer.md").read_text(encoding="utf-8")
-FILES = dict(re.findall(r"^```(?:python|yaml) (\S+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
+FILES = dict(re.findall(r'^```(?:python|yaml) title="(\S+)"\n(.*?)^```', PAGE, re.MULTILINE | re.DOTALL))
 (COMMAND,) = re.findall(r"^```sh\n(.*?)\n```", PAGE, re.MULTILINE | re.DOTALL)
 
 
