@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ FILE_NAME = "oneslot.toml"
 VARIABLE = "ONESLOT_CONSUMER"
 REPOSITORY = Path(__file__).resolve().parents[2]
 NONE = (
-    f"There is no {FILE_NAME} in {{folder}} or above it, so the consumer is not known. "
+    f"There is no {FILE_NAME} in {{folder}} or above it, up to its repository or your home, so the consumer is not known. "
     "Write one as docs/look-up/declaration.md says, or name one with --consumer FILE."
 )
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
@@ -54,19 +55,44 @@ def declared() -> Declaration:
 def find_declaration() -> Declaration | None:
     """Return the declaration of `--consumer`, `ONESLOT_CONSUMER`, the current folder or one above it; None without one.
 
-    Elsewhere a checkout of Oneslot uses its own, and a package of the audit's job the one inside it.
+    The search ends at the root of the repository, or at the user's home. A file names code that is imported, so one that
+    was found, and not named, must be the user's. Raises `BadInput` if it is not. Elsewhere a checkout of Oneslot uses its
+    own, and a package of the audit's job the one inside it.
     """
     chosen = _chosen.get() or os.environ.get(VARIABLE)
     if isinstance(chosen, Declaration):
         return chosen
     if chosen:
         return read_declaration(Path(chosen))
-    here = Path.cwd()
-    for folder in (here, *here.parents, REPOSITORY):
+    for folder in _folders_to_search(Path.cwd()):
         if (path := folder / FILE_NAME).is_file():
+            _refuse_others_file(path)
             return read_declaration(path)
+    if (path := REPOSITORY / FILE_NAME).is_file():
+        return read_declaration(path)
     packed = files("oneslot") / FILE_NAME
     return parse_declaration(packed.read_text(encoding="utf-8"), None) if packed.is_file() else None
+
+
+def _folders_to_search(here: Path) -> Iterator[Path]:
+    """Yield the folder and those above it, up to the root of its repository or the user's home."""
+    home = Path("~").expanduser().resolve()
+    for folder in (here, *here.parents):
+        yield folder
+        if folder == home or (folder / ".git").exists():
+            return
+
+
+def _refuse_others_file(path: Path) -> None:
+    """Raise `BadInput` for a file that another user wrote or can write. The system's administrator is trusted."""
+    about = path.stat()
+    if about.st_uid not in (os.geteuid(), 0):
+        problem = "belongs to another user"
+    elif about.st_mode & stat.S_IWOTH:
+        problem = "can be written by every user"
+    else:
+        return
+    raise BadInput(f"{path} {problem}, and it names code to run. If you trust it, name it: --consumer {path}.")
 
 
 def read_declaration(path: Path) -> Declaration:

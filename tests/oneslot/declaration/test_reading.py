@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from oneslot.declaration.reading import REPOSITORY, declared, parse_declaration, read_declaration
+from oneslot.declaration.reading import REPOSITORY, choosing, declared, parse_declaration, read_declaration
 from oneslot.errors import BadInput
+from tests.kits.moto_stack import invoke
 
 ORDERS = Path(__file__).with_name("orders") / "oneslot.toml"
 LEAST = 'name = "orders"\nhandler = "app.handler"\nstack = "Orders"\n'
@@ -31,6 +34,54 @@ def test_declaration_of_the_appointments_is_the_default(monkeypatch: pytest.Monk
     (tmp_path / "inner").mkdir()
     monkeypatch.chdir(tmp_path / "inner")
     assert declared().name == "orders"
+
+
+@pytest.mark.parametrize("end", ["repository", "home"])
+def test_search_ends_at_the_repository_or_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, end: str) -> None:
+    (tmp_path / "oneslot.toml").write_text(LEAST)
+    inner = tmp_path / "project" / "inner"
+    inner.mkdir(parents=True)
+    monkeypatch.chdir(inner)
+    assert declared().name == "orders"
+    if end == "home":
+        monkeypatch.setenv("HOME", str(tmp_path / "project"))
+    else:
+        (tmp_path / "project" / ".git").mkdir()
+    assert declared().path == REPOSITORY / "oneslot.toml"
+    (tmp_path / "project" / "oneslot.toml").write_text(LEAST.replace('"orders"', '"mine"'))
+    assert declared().name == "mine", "the last folder is searched, too"
+
+
+def write_for_all(file: Path, _: pytest.MonkeyPatch) -> str:
+    file.chmod(0o646)
+    return "can be written by every user"
+
+
+def give_away(file: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    if os.geteuid():  # only the administrator gives a file away, so the process becomes another user
+        monkeypatch.setattr("os.geteuid", lambda: file.stat().st_uid + 1)
+    else:
+        os.chown(file, 12_345, -1)
+    return "belongs to another user"
+
+
+@pytest.mark.parametrize("change", [write_for_all, give_away])
+def test_found_file_is_refused_when_others_wrote_or_can_write_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, change: Callable[[Path, pytest.MonkeyPatch], str]
+) -> None:
+    """Not even `--help` imports what it names. Naming the file says that the user trusts it."""
+    found = tmp_path / "oneslot.toml"
+    (tmp_path / "evil.py").write_text("raise SystemExit('ran')")
+    found.write_text(LEAST + 'verbs = ["evil.verb"]')
+    monkeypatch.chdir(tmp_path)
+    problem = change(found, monkeypatch)
+
+    refused = invoke("--help")
+
+    assert (refused.exit_code, problem in refused.stderr) == (2, True)
+    assert "ran" not in refused.output
+    with choosing(found):
+        assert declared().name == "orders"
 
 
 def test_outputs_have_the_declared_prefix() -> None:
