@@ -68,6 +68,12 @@ class Terminal:
         if not self.as_json:
             self.out.print(Text(visible(text), style=style), soft_wrap=True)
 
+    def sentence(self, text: str, style: str = "") -> None:
+        """Write a sentence: on a screen broken between words, elsewhere as one line to search for."""
+        if not self.as_json:
+            screen = self.out.is_terminal or bool(os.environ.get("COLUMNS"))
+            self.out.print(Text(visible(text), style=style), soft_wrap=not screen)
+
     def lines(self, text: str, style: str = "") -> None:
         """Write text of several lines, each as `plain` does."""
         for line in text.split("\n"):

@@ -67,7 +67,7 @@ def audit(
     document = {**conclusion.document, "notes": [*notes, *conclusion.document["notes"]]}
     terminal.result({"audit": str(answer), "report": str(report), **document})
     _show(terminal, document, answer, stack)
-    terminal.plain(conclusion.sentence, style="bold green" if conclusion.sound else "bold red")
+    terminal.sentence(conclusion.sentence, style="bold green" if conclusion.sound else "bold red")
     terminal.plain(f"Report, for a browser: {report}")
     return 0 if conclusion.sound else 1
 

@@ -102,7 +102,7 @@ def show(terminal: Terminal, target: Target, verdict: Verdict) -> None:
     terminal.warn(format_malformed(verdict.malformed, target.command))
     terminal.warn(format_missing(verdict.missing, target.command))
     terminal.plain()
-    terminal.plain(verdict.sentence, style=COLOURS[verdict.kind])
+    terminal.sentence(verdict.sentence, style=COLOURS[verdict.kind])
 
 
 def counts_table(counts: Counts, twice: str) -> Table:

@@ -7,17 +7,14 @@ from dataclasses import asdict
 from typing import Any
 
 import click
-from botocore.exceptions import ClientError
 
-from oneslot.errors import OneslotError
 from oneslot.evidence.malformed import Tally, format_malformed, tally
 from oneslot.evidence.observation import Observer
-from oneslot.evidence.pause import MappingState, read_mapping_state
+from oneslot.evidence.pause import find_mapping_state
 from oneslot.evidence.tables import Missing, format_missing, unless_missing
 from oneslot.laws.schema import Table
 from oneslot.local.state import read_statistics
 from oneslot.options import json_option, stack_option
-from oneslot.runtime.stores.expressions import error_code
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal, table
 from oneslot.wording import count_text
@@ -45,7 +42,7 @@ def status(stack: str | None, as_json: bool) -> int:
     missing = [*snapshot.missing, *(each for each in tallies.values() if isinstance(each, Missing))]
     statuses = {name: _statuses(each) for name, each in tallies.items()}
     statistics = read_statistics(target.home) if target.local else None
-    mapping, unread = _mapping(target)
+    mapping, unread = find_mapping_state(target)
     document: dict[str, Any] = {
         "stack_name": target.stack_name,
         "mapping": mapping and mapping.document(),
@@ -85,16 +82,6 @@ def status(stack: str | None, as_json: bool) -> int:
     terminal.warn(format_malformed(malformed, target.command))
     terminal.warn(format_missing(missing, target.command))
     return int(bool(missing))
-
-
-def _mapping(target: Target) -> tuple[MappingState | None, list[str]]:
-    """Return the mapping's state, or a sentence if it cannot be read."""
-    try:
-        return read_mapping_state(target), []
-    except OneslotError as error:
-        return None, [str(error)]
-    except ClientError as error:
-        return None, [f"It is not known whether the consumer is paused: {error_code(error)}."]
 
 
 def _tally(target: Target, which: Table) -> Tally | Missing:

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from oneslot.evidence.malformed import format_malformed
 from oneslot.evidence.observation import Observer, Snapshot, until_drained
+from oneslot.evidence.pause import find_mapping_state
 from oneslot.evidence.tables import format_missing
 from oneslot.options import Number, json_option, stack_option
 from oneslot.target import Target, open_target
@@ -41,7 +42,11 @@ def watch(until_drained: bool, timeout: float | None, interval: float | None, st
     snapshot = follow(target, terminal, interval=interval, timeout=timeout, drain=until_drained)
     if snapshot is None:
         raise KeyboardInterrupt("Interrupted before the first snapshot.")
-    terminal.result({"stack_name": target.stack_name, **snapshot.document()})
+    mapping, unread = find_mapping_state(target)
+    terminal.result({"stack_name": target.stack_name, "mapping": mapping and mapping.document(), **snapshot.document()})
+    if mapping and mapping.off:
+        terminal.plain(mapping.sentence(target), style="bold yellow")
+    terminal.warn(unread)
     terminal.warn(format_malformed(snapshot.malformed, target.command))
     terminal.warn(format_missing(snapshot.missing, target.command))
     if until_drained and not snapshot.drained:
@@ -64,10 +69,12 @@ def follow(
         if live:
             live.start()
         for snapshot in until_drained(observer, interval=interval, timeout=timeout, for_ever=not drain):
+            mapping, _ = find_mapping_state(target)
+            paused = mapping is not None and mapping.off
             if live:
-                live.update(_table(target, snapshot))
+                live.update(_table(target, snapshot, paused=paused))
                 continue
-            line, over = _line(snapshot), snapshot.drained and drain
+            line, over = f"{'PAUSED; ' if paused else ''}{_line(snapshot)}", snapshot.drained and drain
             if line != said if over else time.monotonic() - said_at >= SECONDS_BETWEEN_PLAIN_LINES:
                 said_at, said = time.monotonic(), line
                 terminal.say(line)
@@ -102,8 +109,10 @@ def _speed(snapshot: Snapshot) -> str:
     return f"; {snapshot.rate:,.0f} messages/s, about {snapshot.seconds_left:,.0f} s left"
 
 
-def _table(target: Target, snapshot: Snapshot) -> Table:
+def _table(target: Target, snapshot: Snapshot, *, paused: bool = False) -> Table:
     shown = table(target.stack_name, "What", "Count", numbers=(1,))
+    if paused:
+        shown.add_row("consumer", "PAUSED", style="bold yellow")
     shown.add_row("waiting in the queue", f"{snapshot.queue.waiting:,}")
     shown.add_row("in flight", f"{snapshot.queue.in_flight:,}")
     shown.add_row("in the dead-letter queue", f"{snapshot.dead_letters:,}")

@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 
 from oneslot.errors import OneslotError
 from oneslot.local.mapping.event_source_mapping import PAUSED_AT
+from oneslot.runtime.stores.expressions import error_code
 from oneslot.target import Target
 
 PAUSED_BY, PAUSED_BECAUSE = "oneslot:paused-by", "oneslot:paused-because"
@@ -42,6 +43,16 @@ class MappingState:
         """Return the state as JSON."""
         since, who, why = (self.tags.get(tag) for tag in TAGS)
         return {"paused": self.off, "since": since, "who": who, "reason": why}
+
+
+def find_mapping_state(target: Target) -> tuple[MappingState | None, list[str]]:
+    """Return the mapping's state; None and a sentence if it cannot be read."""
+    try:
+        return read_mapping_state(target), []
+    except OneslotError as error:
+        return None, [str(error)]
+    except ClientError as error:
+        return None, [f"It is not known whether the consumer is paused: {error_code(error)}."]
 
 
 def read_mapping_state(target: Target) -> MappingState:

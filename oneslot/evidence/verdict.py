@@ -207,15 +207,16 @@ def _success(counts: Counts, declaration: Declaration) -> str:
     twice, checked = declaration.twice, len(declaration.judged)
     quarantined = (counts.verdicts or {}).get(RequestVerdict.QUARANTINED, 0)
     reason = f" or is quarantined with its reason ({quarantined:,})" if quarantined else ""
-    requests = numbered(counts.requests or 0, "request")  # unknown only where nothing is judged
+    count = counts.requests or 0  # unknown only where nothing is judged
+    each = "the only request" if count == 1 else f"each of {numbered(count, 'request')}"
     if counts.messages is None:
         unknown = " There is no archive of accepted requests, so a lost one would not show."
         return (
-            f"Sound: each of {requests} has exactly one answer{reason}; none is {twice}; all "
+            f"Sound: {each} has exactly one answer{reason}; none is {twice}; all "
             f"{checked} invariants hold.{older if counts.too_old else unknown}{unlogged}"
         )
     return (
-        f"Exactly once: each of {requests} has exactly one answer{reason}; none is lost, none is {twice}; all "
+        f"Exactly once: {each} has exactly one answer{reason}; none is lost, none is {twice}; all "
         f"{checked} invariants hold.{older if counts.too_old else ''}{unlogged}"
     )
 

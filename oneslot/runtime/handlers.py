@@ -1,8 +1,9 @@
 """Idempotent handlers for work that `Effects` cannot describe: a mail, a payment, a file.
 
-One handler at a time works on a message. Once the message is marked as processed, no handler works on it again: every later
-delivery gets the stored answer. A crash between the effect and the mark leaves one gap, and the work is then done again.
-Effects outside the ledger's transaction therefore happen **at least once**, unless `if_unknown` says otherwise.
+One handler at a time works on a message. Once the message is marked as processed, no handler works on it as long as the
+ledger keeps its row (`retention_seconds`): every later delivery gets the stored answer. A crash between the effect and the
+mark leaves one gap, and the work is then done again. Effects outside the ledger's transaction therefore happen **at least
+once**, unless `if_unknown` says otherwise.
 
 The handler receives a key that is the same in every attempt at one message. Pass it on to the service that takes the effect
 (an `Idempotency-Key` header, a payment reference, a file name, a primary key) to make a repetition harmless.
@@ -70,7 +71,7 @@ def acquire(
 
 
 def mark_processed(ledger: Store, claim: Claim, returned: Any = None) -> Committed | Duplicate | Fenced:
-    """Record the result for ever. Call it *after* the effect: the other order loses work in a crash.
+    """Record the result for the ledger's `retention_seconds`. Call it *after* the effect: else a crash loses work.
 
     `Duplicate` and `Fenced` mean that the lock had ended and another handler took the message: the effect may exist twice.
 
@@ -123,8 +124,8 @@ def make_handler_idempotent(
 ) -> Callable[[M], Any]:
     """Wrap `handler(message, idempotency_key)`; call the result with the message alone.
 
-    Two calls never overlap within `lock_timeout`, and none runs after one has returned. Every call gets the same answer:
-    the first return value, after a round trip through JSON.
+    Two calls never overlap within `lock_timeout`. After one has returned, none runs until the ledger's row expires. Every
+    call until then gets the same answer: the first return value, after a round trip through JSON.
 
     Args:
         handler: a function or a coroutine function; the wrapped one is of the same kind. Its second argument is the same

@@ -104,7 +104,7 @@ def test_tutorial_takes_a_message_once_on_the_wheel_alone(tmp_path: Path) -> Non
     assert "The local stack is stopped." in stopped.shown
     assert "6 passed" in done.shown
     assert re.search("taken, .*duplicate, ", done.shown, re.DOTALL)
-    assert "Exactly once: each of 1 request has exactly one answer" in done.shown
+    assert "Exactly once: the only request has exactly one answer" in done.shown
     (verdict,) = re.findall(r"^> (.*)$", PAGE, re.MULTILINE)
     assert verdict in done.shown
     assert {path.name for path in asset.iterdir()} - {"__pycache__"} == {"app.py", "decision.py", "oneslot"}

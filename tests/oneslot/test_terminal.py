@@ -125,3 +125,17 @@ def test_json_is_exact_when_text_is_foreign(capsys: pytest.CaptureFixture[str]) 
     assert json.loads(written) == {HOSTILE: [HOSTILE, "Zoë", "\U000e0041"]}
     assert written.replace("\n", "").isprintable()
     assert "Zoë" in written
+
+
+@pytest.mark.parametrize("columns", ["40", "80", "120"])
+def test_sentence_breaks_between_words_when_on_a_screen(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    sentence = "Exactly once: each of 2,000 requests has exactly one answer; none is lost, none is booked twice. " * 2
+    Terminal().sentence(sentence.strip())
+    monkeypatch.setenv("COLUMNS", columns)
+    Terminal().sentence(sentence.strip())
+    whole, *broken = capsys.readouterr().out.splitlines()
+    assert whole == sentence.strip()
+    assert max(map(len, broken)) <= int(columns)
+    assert [word for line in broken for word in line.split()] == sentence.split()

@@ -139,7 +139,8 @@ def run(
     report(terminal, target, verdict, stages)
     terminal.warn(unwritten)
     if conclusion is not None:
-        terminal.lines(f"\nAudit: {conclusion.sentence}", style="bold green" if conclusion.sound else "bold red")
+        terminal.plain()
+        terminal.sentence(f"Audit: {conclusion.sentence}", style="bold green" if conclusion.sound else "bold red")
         terminal.warn(differences(verdict, conclusion.document))
     sound = verdict.holds and not unwritten and (conclusion is None or conclusion.sound)
     terminal.lines(f"\n{last_line(verdict, stages, sound=sound)}", style="bold green" if sound else "bold red")

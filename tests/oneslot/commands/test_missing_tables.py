@@ -163,7 +163,7 @@ def test_check_shows_its_verdict_when_the_report_is_unwritable(moto_stack: MotoS
     assert (checked["kind"], checked["unwritten"]) == ("holds", [said])
     people = invoke("check")
     assert people.exit_code == 1
-    assert "Sound: each of 1 request has" in people.stdout
+    assert "Sound: the only request has" in people.stdout
     assert said in people.stdout
 
 
