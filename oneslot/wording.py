@@ -25,6 +25,11 @@ def count_text(count: int | None) -> str:
     return "unknown" if count is None else f"{count:,}"
 
 
+def verdict_text(verdict: str, twice: str) -> str:
+    """Return a verdict in words; `twice` is the consumer's for a request that took effect twice."""
+    return twice if verdict == "duplicate_effect" else verdict.replace("_", " ")
+
+
 def time_text(epoch_ms: int) -> str:
     """Return epoch milliseconds as UTC, to the millisecond."""
     return datetime.fromtimestamp(epoch_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]

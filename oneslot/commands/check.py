@@ -19,7 +19,7 @@ from oneslot.evidence.verdict import Counts, Verdict, judge, seen_before, unsett
 from oneslot.options import json_option, stack_option
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal, table
-from oneslot.wording import count_text, counted, numbered
+from oneslot.wording import count_text, counted, numbered, verdict_text
 
 LOOKS = 3
 BREACHES_SHOWN = 10
@@ -135,7 +135,7 @@ def verdicts_table(verdicts: Mapping[str, int]) -> Table:
     shown = table("Requests by verdict", "Verdict", "Requests", numbers=(1,))
     for verdict, count in verdicts.items():
         if count:
-            shown.add_row(verdict.replace("_", " "), f"{count:,}")
+            shown.add_row(verdict_text(verdict, declared().twice), f"{count:,}")
     shown.add_section()
     shown.add_row("all", f"{sum(verdicts.values()):,}")
     return shown

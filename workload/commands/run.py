@@ -26,7 +26,7 @@ from oneslot.options import COUNT, json_option, local_stack_options
 from oneslot.sending.pacing import Pacing
 from oneslot.target import Target, home_folder, local_target
 from oneslot.terminal import Terminal, table
-from oneslot.wording import count_text, numbered
+from oneslot.wording import count_text, numbered, verdict_text
 from workload.commands.options import mix_options, practice_options
 from workload.commands.seed import seed_plan
 from workload.commands.send import generated
@@ -155,7 +155,7 @@ def differences(verdict: Verdict, audited: Mapping[str, Any]) -> Iterator[str]:
         return
     for name, count in other.items():
         if count != checked.get(name, 0):
-            yield f"Check and audit differ: {name.replace('_', ' ')} {checked.get(name, 0):,} and {count:,}."
+            yield f"Check and audit differ: {verdict_text(name, declared().twice)} {checked.get(name, 0):,} and {count:,}."
 
 
 def last_line(verdict: Verdict, stages: Stages, *, sound: bool) -> str:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -14,8 +15,8 @@ from oneslot.pipeline.judge.violations import SOURCE_FINDINGS
 from oneslot.pipeline.model import Words
 from oneslot.pipeline.report.data import ReportData, percentiles
 from oneslot.pipeline.report.figures import drain_figure, latency_figure, rush_figure, timeline_figure
-from oneslot.pipeline.vocabulary import VERDICT_SENTENCES, Verdict, counted
-from oneslot.wording import visible
+from oneslot.pipeline.vocabulary import UNSOUND, VERDICT_SENTENCES, Verdict, counted
+from oneslot.wording import verdict_text, visible
 
 _UNFIT = "cannot be processed and"
 ENDS: dict[str, tuple[str, str]] = {
@@ -55,6 +56,9 @@ def render(data: ReportData) -> str:
             next_steps=next_steps(data.document, words),
             figures=figures(data),
             words=words,
+            verdicts=sorted(data.document["verdicts"].items(), key=lambda each: not (each[1] and each[0] in UNSOUND)),
+            invariants=sorted(data.invariants, key=lambda each: not each[-1]),
+            verdict_text=partial(verdict_text, twice=words.twice),
             listing=data.model.listing,
             story=story(data),
             percentiles=percentiles(data.latency),

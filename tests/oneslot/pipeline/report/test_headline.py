@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from oneslot.declaration.reading import declared
-from oneslot.pipeline.report.page import headline, next_steps, open_templates
+from oneslot.pipeline.report.data import ReportData
+from oneslot.pipeline.report.page import headline, next_steps, open_templates, render
 from workload.audit.model import model_of_appointments
 
 WORDS = model_of_appointments(declared()).words
@@ -51,3 +52,38 @@ def test_report_shows_controls_when_text_is_foreign() -> None:
     page = open_templates().from_string('<td title="{{ text }}">{{ text }}</td>')
     shown = r"a\x1b[31m\u202e&lt;b&gt;"
     assert page.render(text="a\x1b[31m\u202e<b>") == f'<td title="{shown}">{shown}</td>'
+
+
+def test_report_names_the_broken_first() -> None:
+    """In its first band by their ids, and in the tables above what is sound. One word says that an effect happened twice."""
+    model = model_of_appointments(declared())
+    verdicts = dict.fromkeys(model.verdicts, 0) | {"booked": 9, "duplicate_effect": 1}
+    document = {
+        **audited(duplicate_effect=1, I3=1),
+        "verdicts": verdicts,
+        "requests": 10,
+        "slots": 12,
+        "sentence": "The history is not sound.",
+        "sums": {"deliveries": 0, "deliveries_duplicate": 0},
+        "rejects": {"lines": 0, "above_limit": False},
+        "sources": ["ledger"],
+        "notes": [],
+    }
+    data = ReportData(
+        document=document,
+        title_time="24 November 2026",
+        invariants=(("I1", "One appointment a slot.", 0), ("I3", "One slot a request.", 1)),
+        **dict.fromkeys(("rush", "drain", "lives", "days", "listed"), ()),
+        rush_step="1 second",
+        rush_scope="",
+        run={},
+        latency=[],
+        findings=({"invariant": "I3", "subject": "request", "id": "m-twice", "verdict": "duplicate_effect"},),
+        model=model,
+    )
+    page = render(data)
+    band = page[page.index('id="answer"') : page.index('class="figures"')]
+    assert "<code>m-twice</code> I3" in band
+    assert page.index("<td>booked twice<small>") < page.index("<td>booked<small>")
+    assert page.index("<td>I3</td>") < page.index("<td>I1</td>")
+    assert "duplicate effect" not in page
