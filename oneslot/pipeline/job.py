@@ -11,6 +11,7 @@ import dataclasses
 import sys
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
@@ -50,6 +51,8 @@ REJECTED_EARLIER = (
     "{lines} could not be read in earlier audits, whose rejects.jsonl locate them. "
     "A row of a table stops counting once it is corrected; a line of a log counts until full exports are audited."
 )
+SECONDS_FOR_CHECKSUMS = 3
+"""What the checksums of an export of usual size take at most. Those of a larger one go on beside the work."""
 BROADCAST_KEYS = 4_000_000  # at 16 bytes each; more are joined by a shuffle
 
 
@@ -86,8 +89,10 @@ def _audit(spark: SparkSession, settings: AuditSettings, say: Callable[[str], ob
     try:
         finished.begin(storage, settings.output)
         notes = [*history.notes, *sample_notes(storage, history), *own_law_notes(history)]
+        _refuse_damaged(checks, SECONDS_FOR_CHECKSUMS)
         work = Work(spark, storage, settings, history, previous)
         verdicts_written = write_verdicts(work)
+        _refuse_damaged(checks, 0)
         judged = summarise(work, verdicts_written, notes)
         if checks is not None:
             checks.result()
@@ -105,6 +110,12 @@ def _audit(spark: SparkSession, settings: AuditSettings, say: Callable[[str], ob
         spark.catalog.clearCache()
     storage.delete(f"{settings.output}/{finished.STARTED}")
     return conclusion
+
+
+def _refuse_damaged(checks: Future[None] | None, seconds: float) -> None:
+    """Raise `AuditRefused` if a file is known to be damaged. Wait so long for that: minutes of Spark's work depend on it."""
+    if checks is not None and wait([checks], seconds).done:
+        checks.result()
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
+from oneslot.declaration.reading import declared
 from oneslot.pipeline.errors import AuditRefused
 from oneslot.pipeline.layout import EXPORT_FOLDER
 from oneslot.pipeline.model import Model
@@ -153,7 +154,7 @@ def find_history(
         raise AuditRefused(f"There is no folder {folder}. Make one with `oneslot export`, or name another history.")
     notes: list[str] = []
     exports = {table: _export(storage, f"{folder}/{table}", table, notes) for table in model.exports}
-    manifests.check_together(exports, after)
+    manifests.check_together(exports, after, declared().stack)
     notes += [f"The export of {table} is empty." for table, export in exports.items() if not export.items]
     lines = {name: tuple(files) for name in sources.LINES if (files := _files(storage, f"{folder}/{name}")) is not None}
     more: list[str] = []
@@ -210,10 +211,10 @@ def sample_notes(storage: Storage, history: History) -> list[str]:
                 f"whose key is {' and '.join(keys)}. Put the export of {table} there."
             )
         given = {name for item in items for name in item}
-        for attribute, declared in export.wanted.items():
+        for attribute, place in export.wanted.items():
             if items and attribute not in given:
                 raise AuditRefused(
-                    f"No row of {table} has the attribute {attribute}, which {declared} names. Correct {declared} in the "
+                    f"No row of {table} has the attribute {attribute}, which {place} names. Correct {place} in the "
                     f"consumer's oneslot.toml; the rows have {', '.join(sorted(given))}."
                 )
         unknown = sorted(given - export.known) if export.known else []

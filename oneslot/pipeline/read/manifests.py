@@ -99,10 +99,11 @@ def check_md5(name: str, text: str, checksum: str | None) -> None:
         raise AuditRefused(f"{name} does not match its checksum: it was changed or cut short. Copy or export it again.")
 
 
-def check_together(exports: Mapping[str, Export], after: int | None) -> None:
-    """Reject exports that do not show the system at one time.
+def check_together(exports: Mapping[str, Export], after: int | None, stack: str) -> None:
+    """Reject exports that do not show one system at one time.
 
-    All exports must have one type, one moment or window, and different tables. Incremental exports must begin where the audit
+    All exports must be of one account, region and stage of `stack`, with one type, one moment or window, and different
+    tables. Incremental exports must begin where the audit
     that they continue ends (`after`, epoch ms).
     """
     arns: dict[str, str] = {}
@@ -113,6 +114,15 @@ def check_together(exports: Mapping[str, Export], after: int | None) -> None:
                 "Put each table's export into its own folder."
             )
         arns[export.table_arn] = table
+    homes = {table: _home_of(export.table_arn, stack) for table, export in exports.items()}
+    if len(set(homes.values())) > 1:
+        named = "; ".join(
+            f"{table}: {_name(exports[table].table_arn)}, {home}" for table, home in sorted(homes.items())
+        )
+        raise AuditRefused(
+            f"The exports are not of one system ({named}), so no request's rows belong together. "
+            "Export all tables of one account, region and stage."
+        )
     spans = {(export.start, export.end) for export in exports.values()}
     if len(spans) > 1:
         times = "; ".join(f"{table}: {_span(export)}" for table, export in sorted(exports.items()))
@@ -192,6 +202,13 @@ def _arn(home: str, summary: Mapping[str, Any]) -> str:
     if not isinstance(arn, str):
         raise AuditRefused(f"{home}/manifest-summary.json does not name its table (tableArn). Export again.")
     return arn
+
+
+def _home_of(arn: str, stack: str) -> str:
+    """Return account and region of a table, and the stage if CloudFormation named the table after the declared stack."""
+    region, account = [*arn.split(":"), *[""] * 5][3:5]
+    named = re.match(rf"{re.escape(stack.removesuffix('-dev'))}-(\w+)-", _name(arn)) if stack.endswith("-dev") else None
+    return f"account {account} in {region}" + (f", stage {named[1]}" if named else "")
 
 
 def _name(arn: str) -> str:

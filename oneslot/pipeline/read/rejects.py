@@ -27,7 +27,7 @@ WHOLE_FILES = dict.fromkeys(("spark.sql.files.maxPartitionBytes", "spark.sql.fil
 def locate_rejects(spark: SparkSession, history: History, paths: Iterable[str]) -> list[dict[str, object]]:
     """Return file, line (from 1) and problem of the first thousand rejected lines. The text may be personal.
 
-    Each source with such lines is read by one query. Raises AuditRefused for a gzipped file that is not named so.
+    Each source with such lines is read by one query. Raises AuditRefused for a file that is gzipped twice, or not named so.
     """
     source_of = source_finder(history)
     by_source: dict[str, list[str]] = {}
@@ -39,9 +39,13 @@ def locate_rejects(spark: SparkSession, history: History, paths: Iterable[str]) 
             found += rejected_lines(spark, history, name, of_source).collect()
     for row in found:
         if row.gzipped:
-            raise AuditRefused(
-                f"{unquote(row.file)} is gzipped, but its name does not end in .gz. Rename it, or unpack it."
+            file = unquote(row.file)
+            remedy = (
+                "is gzipped twice. Unpack it once"
+                if file.endswith(".gz")
+                else "is gzipped, but its name does not end in .gz. Rename it, or unpack it"
             )
+            raise AuditRefused(f"{file} {remedy}.")
     return [
         {
             "file": unquote(row.file),  # Spark names files as URLs

@@ -80,15 +80,30 @@ def with_corrupt(schema: StructType) -> StructType:
 
 
 def read_lines(spark: SparkSession, paths: list[str], schema: StructType) -> DataFrame:
-    """Read JSON lines into the columns of `schema`, `corrupt_line` (the text of an invalid line) and `path`."""
-    reader = spark.read.schema(with_corrupt(schema)).option("columnNameOfCorruptRecord", CORRUPT)
-    return reader.json([*map(literal, paths)]).selectExpr("*", f"_metadata.file_path AS {PATH}")
+    """Read JSON lines into the columns of `schema`, `corrupt_line` (the text of an invalid line) and `path`.
+
+    Text behind the object of a line makes the line invalid. Spark's own reader would skip it.
+    """
+    value = F.col("value")
+    # In brackets the parser must read a line to its end. It replaces invalid bytes, which could turn two ids into one.
+    listed = F.when(F.is_valid_utf8(value), F.concat(F.lit("["), value, F.lit("]")))
+    objects = F.coalesce(F.from_json(listed, ArrayType(with_corrupt(schema))), _corrupt(schema, value))
+    return _texts(spark, paths).select(PATH, F.inline(objects))
 
 
-def read_log(spark: SparkSession, paths: list[str], name: str) -> DataFrame:
+def read_log(spark: SparkSession, paths: list[str], name: str, schema: StructType | None = None) -> DataFrame:
     """Read the lines of a log into its columns, `corrupt_line` (the text of an invalid line) and `path`."""
-    text = spark.read.text([*map(literal, paths)]).select("value", F.expr(f"_metadata.file_path AS {PATH}"))
-    return parse_lines(text, name, LINES[name])
+    return parse_lines(_texts(spark, paths), name, schema or LINES[name])
+
+
+def _texts(spark: SparkSession, paths: list[str]) -> DataFrame:
+    return spark.read.text([*map(literal, paths)]).select("value", F.expr(f"_metadata.file_path AS {PATH}"))
+
+
+def _corrupt(schema: StructType, line: Column) -> Column:
+    """Return the row of an invalid line, in a list."""
+    nothing = [F.lit(None).cast(field.dataType).alias(field.name) for field in schema]
+    return F.array(F.struct(*nothing, line.alias(CORRUPT)))
 
 
 def parse_lines(lines: DataFrame, name: str, schema: StructType) -> DataFrame:
@@ -98,17 +113,13 @@ def parse_lines(lines: DataFrame, name: str, schema: StructType) -> DataFrame:
     of its own, as an invalid line has.
     """
     kept = [column for column in lines.columns if column != "value"]
-    nothing = [F.lit(None).cast(field.dataType).alias(field.name) for field in schema]
     several = ArrayType(with_corrupt(schema))
-
-    def corrupt(line: Column) -> Column:
-        return F.array(F.struct(*nothing, line.alias(CORRUPT)))
 
     def one(line: Column) -> Column:
         # `from_json` replaces invalid bytes, which could turn two ids into one. Spark's own reader refuses them.
         objects = F.when(F.is_valid_utf8(line), F.from_json(line, several))
-        whole = F.coalesce(objects, F.when(line.rlike(r"\S"), corrupt(line)))
-        part = F.concat(F.coalesce(objects, F.array()), corrupt(line))
+        whole = F.coalesce(objects, F.when(line.rlike(r"\S"), _corrupt(schema, line)))
+        part = F.concat(F.coalesce(objects, F.array()), _corrupt(schema, line))
         return F.when(unread(line, name), part).otherwise(F.coalesce(whole, F.array()))
 
     value = F.col("value")

@@ -66,7 +66,7 @@ def lives(spark: SparkSession, found_eventful: list[dict[str, Any]], history: Hi
     if not paths or not found_eventful:
         return ()
     worst = [Row(**row) for row in sorted(found_eventful, key=lambda row: (-row["events"], row["key"].encode()))]
-    log = sound_deliveries(sources.read_lines(spark, paths, sources.TIMELINE), history.delivered)
+    log = sound_deliveries(sources.read_log(spark, paths, sources.JOINED, sources.TIMELINE), history.delivered)
     mine = log.where(F.col("message_id").isin([row.key for row in worst]))
     in_order = Window.partitionBy("message_id").orderBy("finished", "sqs_message_id")
     first = mine.withColumn("place", F.row_number().over(in_order)).where(F.col("place") <= ATTEMPTS_SHOWN)

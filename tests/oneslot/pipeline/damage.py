@@ -98,6 +98,14 @@ def _same_table(history: Path) -> None:
     edit(manifest(history, "slots", "manifest-summary.json"), lambda summary: summary.update(tableArn=arn("ledger")))
 
 
+def _other_home(old: str, new: str) -> Callable[[Path], None]:
+    def change(history: Path) -> None:
+        other = arn("slots").replace(old, new)
+        edit(manifest(history, "slots", "manifest-summary.json"), lambda summary: summary.update(tableArn=other))
+
+    return change
+
+
 def _escape(history: Path) -> None:
     key = "AWSDynamoDB/../../../etc/passwd"
     edit(manifest(history, "ledger", "manifest-files.json"), lambda line: line.update(dataFileS3Key=key))
@@ -159,6 +167,11 @@ def log_is_no_gzip(history: Path) -> None:
 def _log_is_gzipped(history: Path) -> None:
     path = history / "deliveries" / "deliveries.jsonl.gz"
     path.rename(path.with_suffix(""))
+
+
+def _log_is_gzipped_twice(history: Path) -> None:
+    path = history / "deliveries" / "deliveries.jsonl.gz"
+    path.write_bytes(gzip.compress(path.read_bytes()))
 
 
 def log_has_a_colon(history: Path) -> None:
@@ -232,6 +245,15 @@ REFUSED = {
     ),
     "mixed times": (_other_time, "The exports are not of the same time"),
     "one table twice": (_same_table, "are of one table, Oneslot-test-ledger"),
+    "another account": (
+        _other_home(":000000000000:", ":111111111111:"),
+        r"not of one system \(.*slots: Oneslot-test-slots, account 111111111111 in eu-west-2, stage test\)",
+    ),
+    "another region": (
+        _other_home("eu-west-2", "eu-west-1"),
+        "slots: Oneslot-test-slots, account 000000000000 in eu-west-1",
+    ),
+    "another stage": (_other_home("-test-", "-prod-"), "slots: Oneslot-prod-slots, .* stage prod"),
     "wrong table": (_wrong_table, "is of another table: most of its items do not look like slots"),
     "a table of others": (_foreign_table, "is of another table: most of its items do not look like ledger"),
     "path outside": (_escape, "which is not inside AWSDynamoDB"),
@@ -242,6 +264,7 @@ REFUSED = {
         _log_is_gzipped,
         "jsonl is gzipped, but its name does not end in .gz",
     ),
+    "log is gzipped twice": (_log_is_gzipped_twice, r"jsonl.gz is gzipped twice. Unpack it once"),
     "a file for a log": (_file_for_log, "deliveries is a file and must be a folder"),
     "a file for a folder": (_a_file, "slots holds no export|ledger holds no export"),
     "a folder for the context": (_folder_for_context, "context.json is a folder and must be a file"),
@@ -271,8 +294,8 @@ REFUSED = {
 REFUSED_BY_SPARK = {
     "wrong table",
     "a table of others",
-    "data file tampered with",
     "fewer lines than counted",
     "log is gzip and is not called so",
+    "log is gzipped twice",
 }
 """Those that the audit finds only by reading the data, which takes a few seconds each."""

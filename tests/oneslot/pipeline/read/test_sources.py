@@ -67,6 +67,29 @@ def test_audit_refuses_a_damaged_history(audited: Audited, history: Path, tmp_pa
     assert not (tmp_path / "audit").exists()
 
 
+@pytest.mark.parametrize("behind", [" text", "{}", " 5}", '{"Item":{"message_id":{"S":"m-2"}}}', " \u2028"])
+def test_export_line_is_invalid_when_text_is_behind_its_item(spark: SparkSession, tmp_path: Path, behind: str) -> None:
+    item = '{"Item":{"message_id":{"S":"m-1"}}}'
+    path = tmp_path / "items.json"
+    path.write_text(f"{item}{behind}\n\n{item} \r\n")
+
+    rows = sources.read_lines(
+        spark, [str(path)], sources.full_export_schema(sources.attributes(["message_id"]))
+    ).collect()
+
+    assert [row.corrupt_line for row in rows] == [f"{item}{behind}", None]
+    assert [row.Item and row.Item.message_id.S for row in rows] == [None, "m-1"]
+
+
+def test_damaged_file_is_refused_before_spark_judges(
+    audited: Audited, history: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tampered_data(history)
+    monkeypatch.setattr("oneslot.pipeline.job.write_verdicts", lambda _: pytest.fail("Spark has begun to judge"))
+    with pytest.raises(AuditRefused, match="does not match the MD5 in its manifest"):
+        audited(history)
+
+
 @pytest.mark.parametrize(
     ("damage", "expected"),
     [
