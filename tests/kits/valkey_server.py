@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -16,6 +17,7 @@ import redis
 
 SERVERS = ("valkey-server", "redis-server")
 START_SECONDS = 120.0
+HIGHEST_PORT = 65_536 - 10_000  # a cluster's nodes talk on the port above by 10,000
 ADVICE = "Valkey and Redis are not on PATH. On Debian and Ubuntu: sudo make valkey."
 
 
@@ -30,12 +32,13 @@ def find_server() -> str:
 
 
 class ValkeyServer:
-    """One server. If `durable`, each write is on disk before the answer."""
+    """One server. If `durable`, each write is on disk before the answer. options: of its configuration."""
 
-    def __init__(self, folder: Path, *, durable: bool = False) -> None:
+    def __init__(self, folder: Path, *, durable: bool = False, **options: str) -> None:
         self._program = find_server()
         self._folder = folder
         self._durable = durable
+        self._options = options
         self._process: subprocess.Popen[bytes] | None = None
         self.port = 0
 
@@ -48,9 +51,15 @@ class ValkeyServer:
     def start(self) -> None:
         """Start the server on the data of its folder, and wait until it answers."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = HIGHEST_PORT
+        while self.port >= HIGHEST_PORT:
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                self.port = probe.getsockname()[1]
+        self.restart()
+
+    def restart(self) -> None:
+        """Start it on the port that it had."""
         options = {
             "port": self.port,
             "bind": "127.0.0.1",
@@ -59,6 +68,7 @@ class ValkeyServer:
             "appendonly": "yes" if self._durable else "no",
             "appendfsync": "always",
             "maxmemory-policy": "noeviction",
+            **{name.replace("_", "-"): value for name, value in self._options.items()},
         }
         command = [self._program, *(text for name, value in options.items() for text in (f"--{name}", str(value)))]
         with (self._folder / "server.log").open("ab") as log:
@@ -74,6 +84,11 @@ class ValkeyServer:
             else:
                 client.close()
                 return
+
+    def freeze(self) -> None:
+        """Stop the process with SIGSTOP: connections open, and nothing is answered."""
+        assert self._process
+        self._process.send_signal(signal.SIGSTOP)
 
     def kill(self) -> None:
         """Kill the server with SIGKILL. Data that is not on disk is lost."""

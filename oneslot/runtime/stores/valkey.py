@@ -10,48 +10,63 @@ It needs the client `redis` (`pip install oneslot[valkey]`), which works with bo
 from __future__ import annotations
 
 import json
-import re
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from oneslot.runtime.backoff import Backoff, retry
 from oneslot.runtime.effects import Effects, Item, Put, Write, result_text
 from oneslot.runtime.protocol import COMPLETE, Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Taken
 from oneslot.runtime.stores.checks import key_of, require_identity, require_one_write_each
+from oneslot.runtime.stores.valkey_client import Client, RedisClient
 from oneslot.runtime.surroundings import Surroundings
 
-if TYPE_CHECKING:
-    import redis
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+SHORTEST_RETENTION_SECONDS = 0.001
+LONGEST_RETENTION_SECONDS = 100 * 366 * 86_400
+READ_MS = 5_000
+"""How long `item` is repeated. The ledger does not know the lease of a decision that reads."""
 
 _FOREVER = 0
 _ROW = "'status', 'payload_hash', 'lease_until', 'claimed_by', 'consumption_count', 'result'"
 
-# KEYS: the row. ARGV: message_id, claimed_by, payload_hash, now, lease_until, milliseconds to live.
+# An error of a command ends a script and undoes nothing: a right that the user lacks, or a time to live that is too large. So
+# each script first calls every command that it writes with, in a way that changes only how long its row lives. HSET is the
+# first, because a server without memory refuses it, but not after another write.
+_REHEARSAL = """
+redis.call('HSET', KEYS[1], 'claimed_by', owner or '')
+redis.call('HDEL', KEYS[1], owner and 'no such field' or 'claimed_by')
+if ARGV[1] == '0' then redis.call('PERSIST', KEYS[1]) else redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
+"""
+
+# KEYS: the row. ARGV: milliseconds to live, now, claimed_by, lease_until, message_id, payload_hash.
 _CLAIM = f"""
 local status, hash, lease, owner, count, result = unpack(redis.call('HMGET', KEYS[1], {_ROW}))
 if status then
-    local ended = status == 'IN_PROGRESS' and tonumber(lease) < tonumber(ARGV[4]) and hash == ARGV[3]
+    local ended = status == 'IN_PROGRESS' and tonumber(lease) < tonumber(ARGV[2]) and hash == ARGV[6]
     if not ended then
         return {{'refused', status, hash, lease or '', owner, count, result or ''}}
     end
 end
-count = redis.call('HINCRBY', KEYS[1], 'consumption_count', 1)
-redis.call('HSET', KEYS[1], 'message_id', ARGV[1], 'status', 'IN_PROGRESS', 'updated', ARGV[4],
-    'lease_until', ARGV[5], 'claimed_by', ARGV[2], 'payload_hash', ARGV[3])
-if ARGV[6] == '0' then redis.call('PERSIST', KEYS[1]) else redis.call('PEXPIRE', KEYS[1], ARGV[6]) end
-return {{'claimed', tostring(count)}}
+{_REHEARSAL}
+count = string.format('%d', (count or 0) + 1)
+redis.call('HSET', KEYS[1], 'message_id', ARGV[5], 'status', 'IN_PROGRESS', 'updated', ARGV[2],
+    'lease_until', ARGV[4], 'claimed_by', ARGV[3], 'payload_hash', ARGV[6], 'consumption_count', count)
+if ARGV[1] ~= '0' then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
+return {{'claimed', count}}
 """
 
-# KEYS: the row, then the key of each write. ARGV: claimed_by, now, milliseconds to live, result, position of `once`
+# KEYS: the row, then the key of each write. ARGV: milliseconds to live, now, claimed_by, result, position of `once`
 # among the writes (0 for none), the writes as JSON. Every condition is checked before anything is written.
 _COMMIT = f"""
 local status, hash, lease, owner, count, result = unpack(redis.call('HMGET', KEYS[1], {_ROW}))
 if status == 'COMPLETE' then
     return {{'complete', result, count, owner}}
 end
-if not status or owner ~= ARGV[1] then
+if not status or owner ~= ARGV[3] then
     return {{'fenced'}}
 end
 local writes, refused, exists = cjson.decode(ARGV[6]), false, false
@@ -72,26 +87,26 @@ end
 if refused then
     return {{'taken'}}
 end
+{_REHEARSAL}
 for at, write in ipairs(writes) do
     for _, pair in ipairs(write.set) do redis.call('HSET', KEYS[at + 1], pair[1], pair[2]) end
     for _, name in ipairs(write.remove) do redis.call('HDEL', KEYS[at + 1], name) end
 end
 redis.call('HSET', KEYS[1], 'status', 'COMPLETE', 'updated', ARGV[2], 'result', ARGV[4])
 redis.call('HDEL', KEYS[1], 'lease_until')
-if ARGV[3] == '0' then redis.call('PERSIST', KEYS[1]) else redis.call('PEXPIRE', KEYS[1], ARGV[3]) end
 return {{'committed'}}
 """
 
-# KEYS: the row. ARGV: claimed_by, now, lease_until, '1' if a released claim may be changed too, milliseconds to live.
-_SET_LEASE = """
+# KEYS: the row. ARGV: milliseconds to live, now, claimed_by, lease_until, '1' if a released claim may be changed too.
+_SET_LEASE = f"""
 local status, lease, owner = unpack(redis.call('HMGET', KEYS[1], 'status', 'lease_until', 'claimed_by'))
-if status ~= 'IN_PROGRESS' or owner ~= ARGV[1] then return 0 end
-if ARGV[4] ~= '1' then
+if status ~= 'IN_PROGRESS' or owner ~= ARGV[3] then return 0 end
+if ARGV[5] ~= '1' then
     if lease == '0' then return 0 end
-    if tonumber(lease) > tonumber(ARGV[3]) then return 1 end
+    if tonumber(lease) > tonumber(ARGV[4]) then return 1 end
 end
-redis.call('HSET', KEYS[1], 'lease_until', ARGV[3], 'updated', ARGV[2])
-if ARGV[5] ~= '0' then redis.call('PEXPIRE', KEYS[1], ARGV[5]) end
+{_REHEARSAL}
+redis.call('HSET', KEYS[1], 'lease_until', ARGV[4], 'updated', ARGV[2])
 return 1
 """
 
@@ -99,37 +114,44 @@ return 1
 class ValkeyLedger:
     """The `Store` steps on one Valkey or Redis database.
 
+    The ledger calls with connections of its own and repeats calls itself, within the lease; the client's retries are not used.
+
     Args:
-        client: made with `decode_responses=True`, and with socket timeouts, which detect a lost answer.
+        client: made with `decode_responses=True` and socket timeouts. One call takes `socket_connect_timeout` and
+            `socket_timeout` at worst; a client with Sentinel or of a cluster takes that for each node that it asks. No lease
+            may be shorter.
         prefix: begins every key. In a cluster all keys of one commit must be on one shard: use a hash tag such as
             "{bookings}:", or write no effects.
         retention_seconds: how long a row outlives its last change and its lease; None for ever. The server must not evict
-            keys (`maxmemory-policy noeviction`).
+            keys (`maxmemory-policy noeviction`); the first claim checks that.
 
     Raises:
-        ValueError: for a client that answers in bytes, which would turn every row into a conflict; and for a
-            `retention_seconds` under one millisecond.
+        ValueError: for a client that answers in bytes, which would turn every row into a conflict, or that has no socket
+            timeout; and for a `retention_seconds` under one millisecond or over 100 years.
     """
 
     def __init__(
         self,
-        client: redis.Redis,
+        client: Client,
         *,
         prefix: str = "oneslot:",
         retention_seconds: int | None,
         surroundings: Surroundings | None = None,
     ) -> None:
-        if not client.get_encoder().decode_responses:
-            raise ValueError("the client answers in bytes; make it with decode_responses=True")
-        self._client = client
+        self._client = RedisClient(client)
         self._prefix = prefix
+        if (
+            retention_seconds is not None
+            and not SHORTEST_RETENTION_SECONDS <= retention_seconds <= LONGEST_RETENTION_SECONDS
+        ):
+            size = "long" if retention_seconds > SHORTEST_RETENTION_SECONDS else "short"
+            raise ValueError(f"retention_seconds of {retention_seconds} is too {size}; None keeps rows for ever")
         self._to_live = _FOREVER if retention_seconds is None else int(retention_seconds * 1000)
-        if retention_seconds is not None and self._to_live < 1:
-            raise ValueError(f"retention_seconds of {retention_seconds} is too short; None keeps rows for ever")
         self.surroundings = surroundings or Surroundings()
-        self._claim = client.register_script(_CLAIM)
-        self._commit = client.register_script(_COMMIT)
-        self._lease = client.register_script(_SET_LEASE)
+        self._keeps_rows = False
+        self._claim = self._client.script(_CLAIM)
+        self._commit = self._client.script(_COMMIT)
+        self._lease = self._client.script(_SET_LEASE)
 
     def row_key(self, message_id: str) -> str:
         """Return the key of a row."""
@@ -144,16 +166,23 @@ class ValkeyLedger:
         """Claim the message until `lease_until` (epoch ms).
 
         Raises:
-            ValueError: for an id that is empty or not text.
+            ValueError: for an id that is empty or not text, a lease that one call can outlast, and a server that may evict.
         """
         require_identity(message_id, payload_hash)
+        lease_ms = lease_until - self.surroundings.now_ms()
+        if 0 < lease_ms < self._client.longest_call_ms:  # a lease that has ended cannot be outlasted
+            raise ValueError(
+                f"a lease of {lease_ms} ms is shorter than one call can be ({self._client.longest_call_ms} ms by the client's "
+                "timeouts); make the client with a shorter socket_timeout and socket_connect_timeout"
+            )
         claimed_by = self.surroundings.new_id()
 
         def run() -> Claim | Duplicate | Busy | Conflict:
+            self._require_no_eviction()
             now = self.surroundings.now_ms()
             answer = self._claim(
                 keys=[self.row_key(message_id)],
-                args=[message_id, claimed_by, payload_hash, now, lease_until, self._to_live_after(now, lease_until)],
+                args=[self._to_live_after(now, lease_until), now, claimed_by, lease_until, message_id, payload_hash],
             )
             if answer[0] == "claimed":
                 return Claim(message_id, claimed_by, int(answer[1]), lease_until)
@@ -183,7 +212,7 @@ class ValkeyLedger:
 
         def run() -> Committed | Duplicate | Exists | Fenced | Taken:
             now = self.surroundings.now_ms()
-            answer = self._commit(keys=keys, args=[claim.claimed_by, now, self._to_live, result, once_at, described])
+            answer = self._commit(keys=keys, args=[self._to_live, now, claim.claimed_by, result, once_at, described])
             match answer:
                 case ["committed"]:
                     return Committed(json.loads(result))
@@ -210,7 +239,8 @@ class ValkeyLedger:
 
     def item(self, table: str, key: Item) -> dict[str, Any] | None:
         """Read an item that effects wrote, for a decision; None if it does not exist."""
-        found: Any = self._client.hgetall(self.item_key(table, key))
+        item_key = self.item_key(table, key)
+        found: Any = self._repeated(lambda: self._client.hgetall(item_key), self.surroundings.now_ms() + READ_MS)
         return {name: json.loads(value) for name, value in found.items()} or None
 
     def _set_lease(self, claim: Claim, lease_until: int, *, even_if_released: bool) -> bool:
@@ -220,7 +250,7 @@ class ValkeyLedger:
             to_live = self._to_live_after(now, lease_until)
             return bool(
                 self._lease(
-                    keys=[self.row_key(claim.message_id)], args=[claim.claimed_by, now, lease_until, allowed, to_live]
+                    keys=[self.row_key(claim.message_id)], args=[to_live, now, claim.claimed_by, lease_until, allowed]
                 )
             )
 
@@ -229,21 +259,29 @@ class ValkeyLedger:
     def _to_live_after(self, now: int, lease_until: int) -> int:
         return _FOREVER if self._to_live == _FOREVER else self._to_live + max(0, lease_until - now)
 
+    def _require_no_eviction(self) -> None:
+        """Read the server's policy once. An evicted row is a forgotten request: its copy takes effect again."""
+        if self._keeps_rows:
+            return
+        policies = self._client.eviction_policies()
+        if evicting := ", ".join(sorted(policies - {"noeviction", ""})):
+            raise ValueError(
+                f"the server's maxmemory-policy is {evicting}, which forgets requests; set it to noeviction"
+            )
+        if "" in policies:
+            logger.warning("maxmemory-policy cannot be read: INFO is forbidden. Make sure that it is noeviction")
+        self._keeps_rows = True
+
     def _retried(self, run: Callable[[], T], deadline: int) -> T:
+        """Run once, then after each transient error while a whole call fits before the deadline."""
+        return self._repeated(run, deadline - self._client.longest_call_ms)
+
+    def _repeated(self, run: Callable[[], T], until: int) -> T:
         started = self.surroundings.now_ms()
         try:
             return run()
         except Exception as error:
-            return retry(run, error, self._is_transient, Backoff(self.surroundings, deadline, started))
-
-    def _is_transient(self, error: Exception) -> bool:
-        if not _is_transient(error):
-            return False
-        # Idle connections may lead to a server that is no longer the primary. A cluster's client has no such pool.
-        pool = getattr(self._client, "connection_pool", None)
-        if pool is not None:
-            pool.disconnect(inuse_connections=False)
-        return True
+            return retry(run, error, self._client.is_transient, Backoff(self.surroundings, until, started))
 
 
 def _described(write: Write) -> Mapping[str, Any]:
@@ -262,25 +300,3 @@ def _plain(flat: Sequence[str]) -> dict[str, Any]:
 
 def _json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-_REFUSED_FOR_NOW = re.compile(r"(^|-)(BUSY|MISCONF|NOREPLICAS|OOM|READONLY) ")
-"""The beginning of refusals for which the client has no class, or which Redis 6.2 reports inside a script's error."""
-
-
-def _is_transient(error: Exception) -> bool:
-    import redis
-    from redis.exceptions import AuthorizationError, ClusterDownError, SlotNotCoveredError, TryAgainError
-
-    if isinstance(error, redis.AuthenticationError | AuthorizationError):
-        return False  # a subclass of ConnectionError, but permanent
-    return isinstance(
-        error,
-        redis.ConnectionError  # among them BusyLoadingError
-        | redis.TimeoutError
-        | redis.ReadOnlyError  # a replica that is about to be promoted, or a primary that was just demoted
-        | redis.OutOfMemoryError
-        | ClusterDownError  # among them MasterDownError
-        | TryAgainError
-        | SlotNotCoveredError,
-    ) or (isinstance(error, redis.ResponseError) and _REFUSED_FOR_NOW.search(str(error)) is not None)

@@ -126,7 +126,7 @@ class Desk:
             self.commits[message_id] += 1
             self._complete.add(message_id)
             owner = self._server.hashes[parameters["keys"][0]]["claimed_by"]
-            if owner != parameters["args"][0]:
+            if owner != parameters["args"][2]:
                 self._simulation.breach(SURVIVES, f"{message_id} is claimed by {owner}, not by {parameters['args'][0]}")
 
     def _take_back(self, key: str, gone: Hash | None, back: Hash | None) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from types import SimpleNamespace
 from typing import Any
 
+import redis
 from botocore.exceptions import EndpointConnectionError, ReadTimeoutError
 
 Hash = dict[str, str]
@@ -47,6 +47,10 @@ class Valkey:
         if digest not in self._scripts:
             self._scripts[digest] = self._lua.eval(f"function(KEYS, ARGV, redis, cjson) {script} end")
         return digest
+
+    def has(self, digest: str) -> bool:
+        """Return whether a script was loaded."""
+        return digest in self._scripts
 
     def evalsha(self, *, sha: str, keys: Sequence[str], args: Sequence[str]) -> Any:
         """Run a script. All that it writes is one entry of the replication's stream."""
@@ -166,42 +170,34 @@ class Valkey:
         return self._lua.table_from([self._to_lua(each) for each in value]) if isinstance(value, list) else value
 
 
-class ValkeyClient:
-    """The part of redis-py's client that the ledger and its tests use. `perform` makes a call to the server."""
+class ValkeyClient(redis.Redis):
+    """redis-py's client over a simulated server. `perform` makes a call to it."""
 
     def __init__(self, server: Valkey, perform: Callable[..., Any] | None = None) -> None:
+        super().__init__(decode_responses=True, socket_timeout=1, socket_connect_timeout=1)
         self._server = server
         self._perform = perform or (lambda operation, **parameters: getattr(server, operation)(**parameters))
 
-    def get_encoder(self) -> Any:
-        """Return the encoder's settings."""
-        return SimpleNamespace(decode_responses=True)
-
-    def register_script(self, script: str) -> Callable[..., Any]:
-        """Return a function that runs a script."""
-        sha = self._server.load(script)
-
-        def run(*, keys: Sequence[str], args: Sequence[str | int]) -> Any:
-            return self._call("evalsha", sha=sha, keys=list(keys), args=[_text(each) for each in args])
-
-        return run
-
-    def hgetall(self, key: str) -> Hash:
-        """Return a hash."""
-        found: Hash = self._call("hgetall", key=key)
-        return found
-
-    def hset(self, key: str, name: str, value: str) -> None:
-        """Set a field."""
-        self._call("hset", key=key, name=name, value=value)
-
-    def pttl(self, key: str) -> int:
-        """Return the milliseconds for which a key lives."""
-        return int(self._call("pttl", key=key))
+    def execute_command(self, *args: Any, **_: Any) -> Any:
+        """Run one of the commands that the ledger and its tests use. Raises `TypeError` for an argument that none takes."""
+        match [_text(each) for each in args]:
+            case ["INFO", "memory"]:
+                return {"maxmemory_policy": "noeviction"}
+            case ["EVALSHA", sha, count, *rest]:
+                if not self._server.has(sha):
+                    raise redis.exceptions.NoScriptError
+                return self._call("evalsha", sha=sha, keys=rest[: int(count)], args=rest[int(count) :])
+            case ["EVAL", script, *rest]:
+                return self.execute_command("EVALSHA", self._server.load(script), *rest)
+            case ["HGETALL", key]:
+                return self._call("hgetall", key=key)
+            case ["HSET", key, name, value]:
+                return self._call("hset", key=key, name=name, value=value)
+            case ["PTTL", key]:
+                return self._call("pttl", key=key)
+        raise NotImplementedError(args[0])
 
     def _call(self, operation: str, **parameters: Any) -> Any:
-        import redis
-
         try:
             return self._perform(operation, **parameters)
         except ReadTimeoutError as error:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 import socket
+import subprocess
+import sys
 import threading
+import tomllib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -18,7 +23,7 @@ from redis.retry import Retry
 
 from oneslot.runtime.effects import Effects, Once, Put, Update
 from oneslot.runtime.powertools import exactly_once
-from oneslot.runtime.protocol import Answer, Claim, Committed, Duplicate, Taken
+from oneslot.runtime.protocol import Answer, Claim, Committed, Duplicate, Exists, Taken
 from oneslot.runtime.stores.valkey import ValkeyLedger
 from oneslot.runtime.surroundings import Surroundings
 from tests.kits.consumer import Clock, surroundings
@@ -27,6 +32,7 @@ from tests.kits.valkey_server import ValkeyServer
 
 pytestmark = pytest.mark.valkey
 
+ROOT = Path(__file__).parents[4]
 LEASE = 30_000
 DONE = Effects({"done": True}, (), Once(Put(TABLE, KEY, {KEY: "a"}), dict))
 
@@ -86,30 +92,177 @@ def test_k_late_claim_does_not_lock_its_owner_out(valkey: redis.Redis) -> None:
         requests.append(request)
         return script(**request)
 
-    ledger._claim = remember  # type: ignore[assignment]
+    ledger._claim = remember
     mine = claim(ledger)
     script(**requests[0])
     assert ledger.commit(mine, DONE) == Committed({"done": True})
 
 
-def test_patience_ends_with_the_lease(valkey: redis.Redis) -> None:
-    clock = Clock()
-    dead = redis.Redis(host="127.0.0.1", port=1, decode_responses=True, retry=Retry(NoBackoff(), 0))
-    ledger = ValkeyLedger(dead, retention_seconds=None, surroundings=surroundings(clock))
-    with pytest.raises(redis.ConnectionError):
-        ledger.claim("m", "h", clock() + 5_000)
-    assert 0 < clock() - Clock().now < 5_000
+def test_calls_end_before_the_lease_when_the_server_stops(tmp_path: Path) -> None:
+    """The client has redis-py's own retries: ten of its calls would take many times the lease."""
+    with ValkeyServer(tmp_path) as server:
+        client = redis.Redis(port=server.port, decode_responses=True, socket_timeout=0.5, socket_connect_timeout=0.5)
+        ledger = ValkeyLedger(client, retention_seconds=None)
+        lease_ms = 5_000
+        mine = ledger.claim("m", "h", ledger.surroundings.now_ms() + lease_ms)
+        assert isinstance(mine, Claim)
+        server.freeze()
+        with pytest.raises(redis.TimeoutError):
+            ledger.commit(mine, DONE)
+        assert ledger.surroundings.now_ms() < mine.lease_until
 
 
-def test_a_client_that_answers_in_bytes_is_refused() -> None:
-    with pytest.raises(ValueError, match="decode_responses=True"):
-        ValkeyLedger(redis.Redis(), retention_seconds=None)
+def test_a_cluster_client_makes_each_call_once(tmp_path: Path) -> None:
+    with ValkeyServer(tmp_path, cluster_enabled="yes") as server:
+        node: Any = server.client()
+        node.execute_command("CLUSTER", "ADDSLOTS", *range(16_384))
+        while "cluster_state:ok" not in str(node.execute_command("CLUSTER", "INFO")):
+            threading.Event().wait(0.02)
+        client = redis.RedisCluster(
+            port=server.port, host="127.0.0.1", decode_responses=True, socket_timeout=0.5, socket_connect_timeout=0.5
+        )
+        ledger = ValkeyLedger(client, prefix="{desk}:", retention_seconds=100)
+        assert ledger.commit(claim(ledger), DONE) == Committed({"done": True})
+        assert ledger.item(TABLE, {KEY: "a"}) == {KEY: "a"}
+        mine = ledger.claim("n", "h", ledger.surroundings.now_ms() + 8_000)
+        assert isinstance(mine, Claim)
+        server.freeze()
+        with pytest.raises((redis.TimeoutError, redis.exceptions.RedisClusterException)):
+            ledger.commit(mine, DONE)
+        assert ledger.surroundings.now_ms() < mine.lease_until
+        server.kill()
 
 
-@pytest.mark.parametrize("seconds", [0, -1])
-def test_retention_under_a_millisecond_is_refused(seconds: int) -> None:
-    with pytest.raises(ValueError, match="is too short; None keeps rows for ever"):
-        ValkeyLedger(redis.Redis(decode_responses=True), retention_seconds=seconds)
+@pytest.mark.parametrize("policy", ["allkeys-lru", "allkeys-random", "volatile-lru", "volatile-ttl"])
+def test_claim_is_refused_when_the_server_may_evict(valkey: redis.Redis, policy: str) -> None:
+    valkey.config_set("maxmemory-policy", policy)
+    try:
+        with pytest.raises(ValueError, match=f"maxmemory-policy is {policy}.* set it to noeviction"):
+            claim(InValkey(valkey).ledger())
+    finally:
+        valkey.config_set("maxmemory-policy", "noeviction")
+
+
+NO_RIGHT = "(?i)can't run this command|no permissions"  # in a script, and of the script
+
+
+def _rights() -> list[str]:
+    """Return the rules of the documented user."""
+    page = (ROOT / "docs" / "do" / "choose-a-store.md").read_text()
+    (line,) = re.findall(r"^ACL SETUSER oneslot (.*)$", page, re.MULTILINE)
+    return str(line).split()
+
+
+def _as_documented_user(server: Any, *, without: str = "") -> redis.Redis:
+    server.execute_command("ACL", "SETUSER", "oneslot", "reset", *(rule for rule in _rights() if rule != without))
+    (password,) = (rule[1:] for rule in _rights() if rule.startswith(">"))
+    port = server.connection_pool.connection_kwargs["port"]
+    return redis.Redis(port=port, username="oneslot", password=password, decode_responses=True, socket_timeout=5)
+
+
+def _work(ledger: ValkeyLedger) -> None:
+    """Call every step on an item with the key "b"."""
+    mine = claim(ledger)
+    ledger.extend(mine, mine.lease_until + 1)
+    ledger.release(mine)
+    claim(ledger, "x")
+    ledger.commit(claim(ledger), replace(DONE, writes=(Update(TABLE, {KEY: "b"}, {"n": 0}, {"n": 1}, ("old",)),)))
+    assert ledger.item(TABLE, {KEY: "a"}) == {KEY: "a"}
+    assert ledger.commit(claim(ledger, "again"), DONE) == Exists({KEY: "a"})
+
+
+@pytest.mark.parametrize("retention", [None, 100])
+def test_documented_rights_are_enough(
+    valkey: redis.Redis, caplog: pytest.LogCaptureFixture, retention: int | None
+) -> None:
+    InValkey(valkey).keep({KEY: "b", "n": 0, "old": 0})
+    _work(ValkeyLedger(_as_documented_user(valkey), retention_seconds=retention))
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("right", ["evalsha", "hset", "hdel", "exists", "hget", "hmget", "pexpire"])
+def test_commit_writes_nothing_when_the_user_lacks_a_right(valkey: redis.Redis, right: str) -> None:
+    kept = InValkey(valkey)
+    kept.keep({KEY: "counter", "value": 0, "old": 1})
+    mine = claim(kept.ledger())
+    before = kept.row("m")
+    add = Update(TABLE, {KEY: "counter"}, expect={"value": 0}, set={"value": 1}, remove=("old",))
+    limited = ValkeyLedger(_as_documented_user(valkey, without=f"+{right}"), retention_seconds=100)
+    with pytest.raises(redis.ResponseError, match=NO_RIGHT):
+        limited.commit(mine, replace(DONE, writes=(add,)))
+    assert (kept.thing("counter"), kept.thing("a")) == ({KEY: "counter", "value": 0, "old": 1}, None)
+    assert kept.row("m") == before
+
+
+@pytest.mark.parametrize("right", ["evalsha", "hset", "hmget", "pexpire"])
+def test_claim_writes_nothing_when_the_user_lacks_a_right(valkey: redis.Redis, right: str) -> None:
+    limited = ValkeyLedger(_as_documented_user(valkey, without=f"+{right}"), retention_seconds=100)
+    with pytest.raises(redis.ResponseError, match=NO_RIGHT):
+        claim(limited)
+    assert valkey.keys() == []
+
+
+def test_policy_that_cannot_be_read_is_warned_of(valkey: redis.Redis, caplog: pytest.LogCaptureFixture) -> None:
+    ledger = ValkeyLedger(_as_documented_user(valkey, without="+info"), retention_seconds=100)
+    claim(ledger, "m-1")
+    claim(ledger, "m-2")
+    assert [record.message for record in caplog.records] == [
+        "maxmemory-policy cannot be read: INFO is forbidden. Make sure that it is noeviction"
+    ]
+
+
+def test_extension_writes_nothing_when_its_time_to_live_is_too_large(valkey: redis.Redis) -> None:
+    kept = InValkey(valkey)
+    mine = claim(kept.ledger())
+    before = kept.row("m")
+    with pytest.raises(redis.ResponseError, match="invalid expire"):
+        kept.ledger().extend(mine, 2**63)
+    assert kept.row("m") == before
+
+
+def test_script_that_the_server_forgot_is_sent_again(valkey: redis.Redis) -> None:
+    ledger = InValkey(valkey).ledger()
+    claim(ledger)
+    valkey.script_flush()
+    assert claim(ledger, "n").consumption_count == 1
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+def test_a_restarted_server_is_waited_for(tmp_path: Path, *, blocking: bool) -> None:
+    with ValkeyServer(tmp_path, durable=True) as server:
+        kind = redis.BlockingConnectionPool if blocking else redis.ConnectionPool
+        pool = kind(port=server.port, host="127.0.0.1", decode_responses=True, socket_timeout=5)
+        ledger = ValkeyLedger(redis.Redis(connection_pool=pool), retention_seconds=None)
+        claim(ledger)
+        server.kill()
+        starting = threading.Timer(0.3, server.restart)
+        starting.start()
+        try:
+            assert claim(ledger, "n").consumption_count == 1
+        finally:
+            starting.join()
+
+
+@pytest.mark.slow
+def test_lowest_client_version_passes_these_tests(tmp_path: Path) -> None:
+    """An older redis-py has other defaults, and other pools."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    (requirement,) = extras["valkey"]
+    lowest = requirement.partition(",")[0].replace(">=", "==")
+    install = [sys.executable, "-m", "uv", "pip", "install", "-q", "--no-deps", "--target", tmp_path / "client", lowest]
+    subprocess.run(install, check=True)
+    tests = [
+        str(Path(__file__).with_name(name)) for name in ("test_valkey.py", "test_valkey_client.py", "test_contract.py")
+    ]
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", "-k", "valkey", *tests],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "client")},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stdout
 
 
 def test_a_window_may_be_given_as_python_counts_seconds(valkey: redis.Redis) -> None:
@@ -224,7 +377,7 @@ def test_wrong_password_is_raised_at_once(valkey: redis.Redis) -> None:
     try:
         port = valkey.connection_pool.connection_kwargs["port"]
         clock = Clock()
-        client = redis.Redis(port=port, password="y", decode_responses=True)
+        client = redis.Redis(port=port, password="y", decode_responses=True, socket_timeout=5)
         with pytest.raises(redis.AuthenticationError):
             claim(ValkeyLedger(client, retention_seconds=None, surroundings=surroundings(clock)))
         assert clock() == Clock().now, "no pause"

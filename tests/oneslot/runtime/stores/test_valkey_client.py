@@ -1,0 +1,182 @@
+"""The ledger's own client: which clients it refuses, and which errors it repeats. No test needs a server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import redis
+from redis.exceptions import (
+    AuthorizationError,
+    ClusterDownError,
+    MasterDownError,
+    MaxConnectionsError,
+    RedisClusterException,
+    SlotNotCoveredError,
+    TryAgainError,
+)
+from redis.sentinel import Sentinel as UntypedSentinel
+
+from oneslot.runtime.effects import Effects
+from oneslot.runtime.protocol import Claim, Committed
+from oneslot.runtime.stores.valkey import ValkeyLedger
+from tests.kits.consumer import Clock, surroundings
+from verification.simulation.systems.valkey import Valkey, ValkeyClient
+
+LEASE = 30_000
+Sentinel: Any = UntypedSentinel
+BlockingConnectionPool: Any = redis.BlockingConnectionPool
+
+
+class Failing(ValkeyClient):
+    """Raises each of `errors` in place of a call."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(Valkey(clock))
+        self.errors: list[Exception] = []
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        if self.errors:
+            raise self.errors.pop()
+        return super().execute_command(*args, **options)
+
+
+def no_node_answers() -> RedisClusterException:
+    error = RedisClusterException("Redis Cluster cannot be connected")
+    error.__cause__ = redis.ConnectionError("refused")
+    return error
+
+
+TRANSIENT = [
+    redis.ConnectionError("gone"),
+    redis.TimeoutError("late"),
+    redis.BusyLoadingError("loading"),
+    redis.ReadOnlyError("a replica"),
+    redis.OutOfMemoryError("full"),
+    TryAgainError("slots move"),
+    ClusterDownError("down"),
+    MasterDownError("down"),
+    SlotNotCoveredError("no node has the slot"),
+    MaxConnectionsError("too many"),
+    no_node_answers(),
+    redis.ResponseError("BUSY Redis is busy running a script."),
+    redis.ResponseError("MISCONF disk"),
+    redis.ResponseError("NOREPLICAS few"),
+]
+
+
+@pytest.mark.parametrize("error", TRANSIENT, ids=lambda error: f"{type(error).__name__}: {error}")
+def test_ledger_repeats_every_step_when_the_error_is_transient(error: Exception) -> None:
+    clock = Clock()
+    client = Failing(clock)
+    ledger = ValkeyLedger(client, retention_seconds=None, surroundings=surroundings(clock))
+
+    def failing() -> ValkeyLedger:
+        client.errors += [error, error]
+        return ledger
+
+    mine = failing().claim("m", "h", clock() + LEASE)
+    assert isinstance(mine, Claim)
+    assert failing().extend(mine, mine.lease_until)
+    assert failing().item("things", {"thing_id": "a"}) is None
+    assert failing().commit(mine, Effects({"n": 1})) == Committed({"n": 1})
+    assert not failing().release(mine)
+    assert client.errors == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        redis.AuthenticationError("who"),
+        AuthorizationError("no"),
+        redis.ResponseError("WRONGTYPE"),
+        RedisClusterException("shards"),
+    ],
+)
+def test_ledger_raises_at_once_when_the_error_is_permanent(error: Exception) -> None:
+    clock = Clock()
+    client = Failing(clock)
+    ledger = ValkeyLedger(client, retention_seconds=None, surroundings=surroundings(clock))
+    mine = ledger.claim("m", "h", clock() + LEASE)
+    assert isinstance(mine, Claim)
+    began = clock()
+    client.errors += [error]
+    with pytest.raises(type(error)):
+        ledger.commit(mine, Effects({}))
+    assert clock() == began
+
+
+def test_patience_ends_with_the_lease() -> None:
+    clock = Clock()
+    client = Failing(clock)
+    client.errors += [redis.ConnectionError("gone") for _ in range(1_000)]
+    ledger = ValkeyLedger(client, retention_seconds=None, surroundings=surroundings(clock))
+    with pytest.raises(redis.ConnectionError):
+        ledger.claim("m", "h", clock() + 5_000)
+    assert 0 < clock() - Clock().now < 5_000 - 2_000, "less than the lease by the longest call"
+
+
+@pytest.mark.parametrize(
+    "client",
+    [
+        redis.Redis(decode_responses=True, socket_timeout=None),
+        redis.Redis(decode_responses=True, socket_timeout=None, socket_connect_timeout=1),
+        redis.Redis(connection_pool=BlockingConnectionPool(decode_responses=True, socket_timeout=None)),
+        redis.Redis.from_url("unix:///tmp/server", decode_responses=True, socket_timeout=None),
+        Sentinel([("127.0.0.1", 1)], sentinel_kwargs={"socket_timeout": None}).master_for(
+            "main", decode_responses=True, socket_timeout=1
+        ),
+    ],
+    ids=["no timeout", "connect timeout alone", "blocking pool", "socket file", "sentinel"],
+)
+def test_client_without_socket_timeout_is_refused(client: redis.Redis) -> None:
+    with pytest.raises(ValueError, match=r"no socket_timeout.*make it with socket_timeout=2"):
+        ValkeyLedger(client, retention_seconds=None)
+
+
+@pytest.mark.parametrize(
+    ("client", "longest"),
+    [
+        (redis.Redis(decode_responses=True, socket_timeout=20, socket_connect_timeout=12), 32_000),
+        (redis.Redis(decode_responses=True, socket_timeout=1, socket_connect_timeout=30), 31_000),
+        (redis.Redis(decode_responses=True, socket_timeout=16, socket_connect_timeout=None), 32_000),
+        (
+            Sentinel(
+                [("127.0.0.1", 1), ("127.0.0.1", 2)], socket_timeout=6, socket_connect_timeout=5, decode_responses=True
+            ).master_for("main"),
+            33_000,
+        ),
+    ],
+    ids=["read", "connect", "default", "sentinel"],
+)
+def test_claim_is_refused_when_one_call_can_outlast_its_lease(client: redis.Redis, longest: int) -> None:
+    ledger = ValkeyLedger(client, retention_seconds=None, surroundings=surroundings(Clock()))
+    with pytest.raises(ValueError, match=rf"lease of 30000 ms is shorter.*{longest} ms.*shorter socket_timeout"):
+        ledger.claim("m", "h", Clock().now + LEASE)
+
+
+def test_a_client_that_answers_in_bytes_is_refused() -> None:
+    with pytest.raises(ValueError, match="decode_responses=True"):
+        ValkeyLedger(redis.Redis(), retention_seconds=None)
+
+
+def test_a_client_of_another_package_is_refused() -> None:
+    other: Any = object()
+    with pytest.raises(TypeError, match=r"use redis\.Redis or redis\.RedisCluster"):
+        ValkeyLedger(other, retention_seconds=None)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "size"),
+    [(0, "short"), (-1, "short"), (10**13, "long"), (float("inf"), "long"), (float("nan"), "short")],
+)
+def test_retention_that_the_server_cannot_keep_is_refused(seconds: Any, size: str) -> None:
+    with pytest.raises(ValueError, match=f"is too {size}; None keeps rows for ever"):
+        ValkeyLedger(Failing(Clock()), retention_seconds=seconds)
+
+
+def test_client_of_the_user_keeps_its_retries_and_connections() -> None:
+    client = redis.Redis(decode_responses=True, socket_timeout=1)
+    before = client.get_retry()
+    ValkeyLedger(client, retention_seconds=None)
+    assert (client.get_retry(), client.connection_pool.connection_kwargs["retry"]) == (before, before)
