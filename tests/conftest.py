@@ -73,6 +73,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.disable_socket)
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """Say last how many tests were skipped for each reason. A reason names the command that brings what they need."""
+    yield
+    skipped = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()))
+    for reason, tests in skipped.most_common():
+        terminalreporter.write_line(f"{tests} not run. {reason.removeprefix('Skipped: ')}", yellow=True)
+
+
 @pytest.fixture(scope="session")
 def embedded_aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedAws]:
     """One embedded AWS for the session, started for the first test that needs it."""

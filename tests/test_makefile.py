@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,12 @@ def test_environment_is_refused_when_python_is_too_old(checkout: Path) -> None:
     done = make(checkout, f"PYTHON={old}", ".venv/.installed")
     assert done.returncode != 0
     assert "Oneslot needs Python 3.11 or newer. Try: make PYTHON=python3.11" in done.stderr
+
+
+def test_last_lines_name_skipped_tests_and_their_remedy_when_a_server_is_missing(tmp_path: Path) -> None:
+    tests = "tests/oneslot/runtime/stores/test_valkey.py"
+    environment = {name: value for name, value in os.environ.items() if name != "CI"} | {"PATH": str(tmp_path)}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", tests]
+    run = subprocess.run(command, cwd=MAKEFILE.parent, env=environment, capture_output=True, text=True, check=True)
+    *_, reason, _ = run.stdout.splitlines()
+    assert re.fullmatch(r"\d+ not run\. Valkey and Redis are not on PATH\. .*: sudo make valkey\.", reason)
