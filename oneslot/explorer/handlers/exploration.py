@@ -16,6 +16,7 @@ from typing import Any
 
 from oneslot.explorer.aftermath import Aftermath, Delivered
 from oneslot.explorer.counterexample import counterexample, replay
+from oneslot.explorer.execution.process import capture_logs
 from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.handlers.aws import intercepted
 from oneslot.explorer.handlers.following import RECEIVES, RECORDS
@@ -49,6 +50,7 @@ LAMBDA = {
     "POWERTOOLS_TRACE_DISABLED": "true",
 }
 IMPORT_REMEDY = "Install what it imports here, name its folders in path, and give its variables in env."
+UNREAD = "It read no Records. If its event is not of SQS, give it whole with event=..."
 MOST_DRAWN = 400
 """The most single deliveries with different random numbers that are tried for "as if once"."""
 MOST_ORDERS = 4
@@ -293,15 +295,29 @@ class _Exploration:
             delivered = Aftermath(system).deliver(world, position, now, name + position)
             world = delivered.world
             if not system.acknowledges((position,), delivered.outcome):
-                error = delivered.outcome.error or "it reports the message as failed"
-                if error.startswith(AT_IMPORT):
-                    raise NotExplorable(f"{self.code.name} fails {error}. {IMPORT_REMEDY}")
-                text = f"fails when nothing goes wrong, at message {position + 1}: {error}"
-                return Result(self.code.name, "breaks", text, level="once")
+                if not self.code.is_watched:
+                    self.code.is_watched = True
+                    with capture_logs():
+                        return self._delivered_once(order, now, name, high)
+                return self._fails(position, delivered.outcome.error)
             if any(request.parts[0] != DRAW for request in delivered.calls):
                 self.at_work.add(position)
             views.append(View(system.worlds[world], self.scenario.tables, delivered.outcome.answer))
         return views
+
+    def _fails(self, position: int, error: str | None) -> Result:
+        """Return the verdict on a message that fails without a fault, with the last words of its watched invocation."""
+        raised, logged = self.code.last_words
+        if error is None:
+            error = f"it reports the message as failed{f', after {raised}' if raised else ''}"
+        if error.startswith(AT_IMPORT):
+            raise NotExplorable(f"{self.code.name} fails {error}. {IMPORT_REMEDY}")
+        message = self.scenario.messages[position]
+        lines = [f"Its last line of log: {logged}"] if logged else []
+        if RECORDS not in self.code.looked_up and isinstance(message, Numbered) and message.is_guess:
+            lines.append(UNREAD)
+        text = f"fails when nothing goes wrong, at message {position + 1}: {error}"
+        return Result(self.code.name, "breaks", text, "\n".join(lines), level="once")
 
     def _explored(self, started: float) -> Result:
         for level in self._possible:

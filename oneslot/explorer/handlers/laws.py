@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from oneslot.explorer.encoding import from_text
@@ -218,10 +219,15 @@ def difference(rows: Rows, once: Rows, tables: Mapping[str, Table]) -> str:
                 key = "/".join(str(row.get(part)) for part in keys)
                 name = changed[0]
                 found, usual = row.get(name), wanted.get(name)
-                counts = isinstance(found, (int, float)) and isinstance(usual, (int, float))
-                hint = f' (a counter of deliveries? ignore=["{table}.{name}"])' if counts else ""
+                hint = f' (a counter of deliveries? ignore=["{table}.{name}"])' if _is_one_more(found, usual) else ""
                 return f"{table} {key}: {name} is {_short(found)}, and single deliveries leave {_short(usual)}{hint}"
     return "the tables differ"
+
+
+def _is_one_more(found: Any, usual: Any) -> bool:
+    """Return whether a value is as a counter's after one more delivery: what the shortest path has."""
+    numbers = all(isinstance(one, (int, float, Decimal)) and not isinstance(one, bool) for one in (found, usual))
+    return numbers and found - usual == 1
 
 
 def _rows(count: int) -> str:

@@ -35,6 +35,9 @@ class Code:
         self.name, self.module, self.function = handler, module, function
         self.roots = [root.resolve() for root in roots]
         self.follows = True
+        self.is_watched = False
+        self.last_words = ("", "")
+        """The last invocation's last exception, if it is watched, and its last line of output."""
         self.forget_reads()
         self.visible = Visible()
         self._compiled: dict[str, tuple[CodeType, Any]] = {}

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
@@ -21,8 +22,8 @@ from oneslot.explorer.handlers.memory.memory import Memory, Opaque, waiting_fram
 from oneslot.explorer.handlers.modules import Code, fingerprint
 from oneslot.explorer.refusal import NotExplorable, Stop
 from oneslot.explorer.world import Request
+from oneslot.runtime.sqs import marshalling
 from oneslot.runtime.sqs.batch_response import Invalid, judge
-from oneslot.runtime.sqs.marshalling import encoded
 
 BOTH_WAYS = 2
 """The random numbers of an invocation that are drawn low and high; later ones are fixed."""
@@ -33,6 +34,12 @@ INJECTED = '"Message": "injected"'
 """What the text of an injected error has, and no other."""
 
 POOL_REMEDY = "Leave the pool by `with`, or wait for its futures, because Lambda freezes what still runs"
+
+LONGEST_OUTPUT = 4_000
+"""The characters of an invocation's output that are kept, from its end."""
+
+RUNTIME = str(Path(marshalling.__file__).parents[1])
+"""The folder of the library that may run inside the handler."""
 
 HANDLER_REMEDY = "Name the handler as its template does: handler=... (--handler)."
 
@@ -68,7 +75,7 @@ class Invocation:
         handler = self.code.load()
         event = followed(self.event) if self.code.follows else json.loads(self.event)
         answer = handler(event, Context(process, self))  # type: ignore[arg-type]
-        text = encoded(answer)
+        text = marshalling.encoded(answer)
         if self.keeps_answer:
             process.returned = _sorted(text)  # type: ignore[attr-defined]
         batch = self.batch or {}
@@ -122,6 +129,8 @@ class HandlerProcess(Process):
         self.refusal: str | None = None
         self.last_failed = False
         self.returned = ""
+        self.output = ""
+        self.raised = ""
         self.working = 0
         self.pools: dict[int, Any] = {}
         self._slept = self._draws = self._uniques = 0
@@ -208,12 +217,29 @@ class HandlerProcess(Process):
         super().answer(strand, observation, clock)
 
     def note(self, text_of: Callable[[logging.LogRecord], str], record: logging.LogRecord) -> None:
-        """Keep nothing: no law reads a handler's log."""
+        """Keep what is logged as output: no law reads a handler's log, and people do."""
+        self.write(f"{text_of(record)}\n")
+
+    def write(self, text: str) -> None:
+        """Keep the end of the output."""
+        self.output = f"{self.output}{text}"[-LONGEST_OUTPUT:]
+
+    def _watch(self, frame: FrameType, what: str, argument: Any) -> Any:
+        """Keep the last exception that passes through the handler, or through Oneslot's own consumer: see `sys.settrace`."""
+        file = frame.f_code.co_filename
+        if not self.code.is_own(file) and not file.startswith(RUNTIME):
+            return None
+        if what == "exception" and not issubclass(argument[0], (StopIteration, GeneratorExit)):
+            self.raised = f"{argument[0].__name__}: {argument[1]}"
+        return self._watch
 
     def _main(self) -> None:
         failures: tuple[str, ...] = ()
         error, where = None, f"{AT_IMPORT}: "
+        tracing = sys.gettrace()
         try:
+            if self.code.is_watched:
+                sys.settrace(self._watch)
             if self.before is None:
                 if self.code.load() is None:
                     self.refuse(f"{self.code.module} has no {self.code.function}. {HANDLER_REMEDY}")
@@ -226,6 +252,10 @@ class HandlerProcess(Process):
         except (Stop, SystemExit) as raised:
             error = f"{type(raised).__name__}: {raised}"
             self._clean = ""  # Lambda starts a new environment
+        finally:
+            if self.code.is_watched:
+                sys.settrace(tracing)
+        self.code.last_words = (self.raised, self.output.strip().rpartition("\n")[2])
         if self.working and error is None:
             self.refusal = f"The handler returns while its thread pool works. {POOL_REMEDY}."
         dirty = bool(self._clean) and (self._read_at_import or fingerprint(self._modules()) != self._clean)
@@ -239,7 +269,7 @@ class HandlerProcess(Process):
         outer, out, errors = Process.running, sys.stdout, sys.stderr
         sys.modules.update({name: module for name, module in self.own_modules.items() if module is not None})
         asyncio._set_running_loop(self._loop)
-        sys.stdout = sys.stderr = io.StringIO()
+        sys.stdout = sys.stderr = _OUTPUT
         Process.running = self
         try:
             self.run()
@@ -252,6 +282,20 @@ class HandlerProcess(Process):
                 self.own_modules[name] = sys.modules.pop(name, None)
         if self.refusal is not None:
             raise NotExplorable(self.refusal)
+
+
+class _Output(io.StringIO):
+    """Standard output of every invocation. It is one, because a logger keeps the one that it was made with."""
+
+    def write(self, text: str) -> int:
+        """Give the text to the running invocation."""
+        process = running()
+        if process is not None:
+            process.write(text)
+        return len(text)
+
+
+_OUTPUT = _Output()
 
 
 def running() -> HandlerProcess | None:

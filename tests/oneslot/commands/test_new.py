@@ -92,3 +92,26 @@ def test_new_project_passes_its_tests_and_linters(project: Path) -> None:
     for check in (["ruff", "check", "--no-cache", "."], ["ruff", "format", "--no-cache", "--check", "."]):
         done = run(*check, folder=project)
         assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            "boto3.client('sns').publish(TopicArn='arn:aws:sns:eu-west-2:000000000000:t', Message='x')",
+            "may happen twice: sns",
+        ),
+        ("message.body['colour']", "it reports the message as failed, after KeyError: 'colour'"),
+    ],
+)
+def test_new_project_fails_its_test_when_its_decision_does(project: Path, change: str, said: str) -> None:
+    decision = project / "consumer" / "decision.py"
+    decision.write_text(
+        f"import boto3\n{decision.read_text().replace('    quantity = ', f'    {change}' + chr(10) + '    quantity = ')}"
+    )
+
+    tested = run("pytest", "-q", "-p", "no:cacheprovider", "-k", "under_every_fault", folder=project)
+
+    assert tested.returncode == 1, tested.stdout
+    assert said in tested.stdout
