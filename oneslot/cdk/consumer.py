@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from aws_cdk import CfnOutput, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
@@ -17,8 +19,8 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from oneslot.cdk.asset.code import lambda_code
-from oneslot.cdk.existing import ExistingQueue, check_ledger, find_queues, mixed_queues, numbers_of
-from oneslot.cdk.function import ConsumerFunction, EventSource
+from oneslot.cdk.existing import ExistingQueue, check_keys, check_ledger, find_queues, mixed_queues, numbers_of
+from oneslot.cdk.function import ConsumerFunction, EventSource, Network
 from oneslot.cdk.gradual import GradualDeployment
 from oneslot.cdk.monitoring.alarms import Alarms
 from oneslot.cdk.monitoring.conditions import conditions
@@ -34,7 +36,7 @@ from oneslot.cdk.numbers import (
 )
 from oneslot.cdk.queues import RequestQueue
 from oneslot.cdk.resources import path_name, unique_name
-from oneslot.cdk.rights import TableRights, consumer_rights
+from oneslot.cdk.rights import TableRights, consumer_rights, use_key
 from oneslot.cdk.tables import key_of, new_ledger
 
 Table = dynamodb.ITable | dynamodb.ITableV2
@@ -78,6 +80,11 @@ class ExactlyOnceConsumer(Construct):
         existing_ledger: Table | None = None,
         environment: Mapping[str, str] | None = None,
         description: str = "Consumes a queue; each message takes effect once",
+        layers: Sequence[lambda_.ILayerVersion] | None = None,
+        tracing: lambda_.Tracing | None = None,
+        vpc: ec2.IVpc | None = None,
+        vpc_subnets: ec2.SubnetSelection | None = None,
+        security_groups: Sequence[ec2.ISecurityGroup] | None = None,
         key: kms.IKey | None = None,
         retain_data: bool = True,
         group_commit: bool = False,
@@ -101,7 +108,11 @@ class ExactlyOnceConsumer(Construct):
             existing_dead_letter_queue: that of an imported queue, which does not show its own.
             existing_ledger: a ledger in place of a new one. Consumers that share one need ids that never meet.
             environment: further environment variables of the function.
-            key: encrypts queues, ledger and log in place of AWS's own keys. Its policy must allow CloudWatch Logs.
+            layers: the function's layers.
+            tracing: X-Ray's mode; CDK adds its rights.
+            vpc, vpc_subnets, security_groups: the function's network, from which it must reach DynamoDB and SQS.
+            key: encrypts queues, ledger and log in place of AWS's own keys. The policy of an imported one must allow CloudWatch
+                Logs.
             retain_data: queues, ledger and log outlive the stack.
             group_commit: also allow the ledger's calls of `GroupCommit`.
             snap_start: start from a snapshot of the imported function; snapshots and restores are billed.
@@ -121,6 +132,7 @@ class ExactlyOnceConsumer(Construct):
             for name, table in tables.items()
         }
         variables = _table_variables(self.tables)
+        refuse(check_keys({name: rights.table for name, rights in self.tables.items()}))
         refuse(mixed_queues(existing_queue, existing_dead_letter_queue, queue_name, fifo=fifo))
         queues: ExistingQueue | RequestQueue
         if existing_queue:
@@ -142,6 +154,7 @@ class ExactlyOnceConsumer(Construct):
         expires = self.numbers.ledger_retention_seconds is not None
         if existing_ledger:
             check_ledger(existing_ledger, expires=expires)
+            refuse(check_keys({LEDGER: existing_ledger}))
         self.ledger: Table = existing_ledger or new_ledger(
             self, "Ledger", numbers=self.numbers, retain_data=retain_data, key=key
         )
@@ -174,6 +187,9 @@ class ExactlyOnceConsumer(Construct):
             snap_start=snap_start,
             retain=retain_data,
             key=key,
+            layers=layers,
+            tracing=tracing,
+            network=Network(vpc, vpc_subnets, security_groups),
         )
         self.function, self.log_group = consumer.function, consumer.log_group
         self.mapping = EventSource(
@@ -211,12 +227,22 @@ class ExactlyOnceConsumer(Construct):
         )
 
     def grant_table(self, table: Table, *actions: str, index: str | None = None) -> iam.Grant:
-        """Allow the function further actions, such as `dynamodb:GetItem`, on a table or on one of its indexes."""
+        """Allow the function further actions, such as `dynamodb:GetItem`, on a table or on one of its indexes, and its key."""
+        if key := key_of(table):
+            self.function.add_to_role_policy(use_key(key))
         arn = f"{table.table_arn}/index/{index}" if index else table.table_arn
         return iam.Grant.add_to_principal(grantee=self.function, actions=list(actions), resource_arns=[arn])
 
-    def add_outputs(self, prefix: str = "") -> None:
-        """Add the stack's outputs by which the tools find this consumer. `prefix` is the `outputs` of its `oneslot.toml`."""
+    def add_outputs(self, prefix: str | None = None) -> None:
+        """Add the stack's outputs by which the tools find this consumer.
+
+        Args:
+            prefix: begins each name, as the `outputs` of the consumer's `oneslot.toml` says. By default there is none, and for
+                a second consumer of the stack it is the construct's id.
+        """
+        stack = Stack.of(self)
+        if prefix is None:
+            prefix = _letters(self.node.id) if stack.node.try_find_child("QueueUrl") else ""
         outputs = {
             "QueueUrl": self.queue.queue_url,
             "DeadLetterQueueUrl": self.dead_letter_queue.queue_url,
@@ -230,7 +256,7 @@ class ExactlyOnceConsumer(Construct):
             "EventSourceMappingId": self.mapping.event_source_mapping_id,
         }
         for name, value in outputs.items():
-            CfnOutput(Stack.of(self), f"{prefix}{name}", value=value)
+            CfnOutput(stack, f"{prefix}{name}", value=value)
 
     def add_alarms(
         self, topic: sns.ITopic | None = None, thresholds: Thresholds | None = None
@@ -244,37 +270,40 @@ class ExactlyOnceConsumer(Construct):
         refuse(late_alarms(limits, self.numbers))
         return Alarms(self, "Alarms", conditions=conditions(self.metrics, limits, self.numbers), topic=topic).alarms
 
-    def metric_deliveries(self, outcome: str = "") -> cloudwatch.Metric:
-        """Return the number of deliveries with this outcome of the library's; of all without one."""
-        return self.metrics.deliveries(outcome)
+    def metric_deliveries(self, outcome: str = "", **options: Any) -> cloudwatch.Metric:
+        """Return the number of deliveries with this outcome of the library's; of all without one.
 
-    def metric_duplicates(self) -> cloudwatch.Metric:
+        `options` of each metric are those of CDK's own, such as `period`, `statistic` or `label`.
+        """
+        return self.metrics.deliveries(outcome).with_(**options)
+
+    def metric_duplicates(self, **options: Any) -> cloudwatch.Metric:
         """Return the deliveries of a message that had taken effect before."""
-        return self.metrics.deliveries("duplicate")
+        return self.metrics.deliveries("duplicate").with_(**options)
 
-    def metric_busy(self) -> cloudwatch.Metric:
+    def metric_busy(self, **options: Any) -> cloudwatch.Metric:
         """Return the deliveries of a message that another consumer was working on."""
-        return self.metrics.deliveries("busy")
+        return self.metrics.deliveries("busy").with_(**options)
 
-    def metric_quarantined(self) -> cloudwatch.Metric:
+    def metric_quarantined(self, **options: Any) -> cloudwatch.Metric:
         """Return the deliveries that were set aside, with a reason, in the dead-letter queue."""
-        return self.metrics.deliveries("quarantined")
+        return self.metrics.deliveries("quarantined").with_(**options)
 
-    def metric_fenced(self) -> cloudwatch.Metric:
+    def metric_fenced(self, **options: Any) -> cloudwatch.Metric:
         """Return the deliveries whose consumer was overtaken by another, and wrote nothing."""
-        return self.metrics.deliveries("fenced")
+        return self.metrics.deliveries("fenced").with_(**options)
 
-    def metric_failed(self) -> cloudwatch.Metric:
+    def metric_failed(self, **options: Any) -> cloudwatch.Metric:
         """Return the deliveries that failed, and that SQS repeats."""
-        return self.metrics.deliveries("failed")
+        return self.metrics.deliveries("failed").with_(**options)
 
-    def metric_dead_letters(self) -> cloudwatch.Metric:
+    def metric_dead_letters(self, **options: Any) -> cloudwatch.Metric:
         """Return the messages in the dead-letter queue."""
-        return self.metrics.dead_letters()
+        return self.metrics.dead_letters().with_(**options)
 
-    def metric_oldest_message_age(self) -> cloudwatch.Metric:
+    def metric_oldest_message_age(self, **options: Any) -> cloudwatch.Metric:
         """Return the seconds for which the queue's oldest message has waited."""
-        return self.metrics.queue("ApproximateAgeOfOldestMessage")
+        return self.metrics.queue("ApproximateAgeOfOldestMessage").with_(**options)
 
     def _keys(self, key: kms.IKey | None) -> list[kms.IKey]:
         """Return each key that the consumer's data is encrypted with, once."""
@@ -294,6 +323,11 @@ def _code(scope: Construct, entry: str | Path | None, code: lambda_.Code | None,
             "the function's code is entry, a folder, or code, an asset, and exactly one of them is needed; pass one"
         )
     return code or lambda_code(str(entry), handler, scope)
+
+
+def _letters(construct_id: str) -> str:
+    """Return the id's letters and digits, of which CloudFormation takes the name of an output."""
+    return re.sub("[^A-Za-z0-9]", "", construct_id)
 
 
 def _table_variables(tables: Mapping[str, TableRights]) -> dict[str, str]:

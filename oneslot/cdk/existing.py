@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from aws_cdk import Stack, Token
+from aws_cdk import Annotations, Stack, Token
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_sqs as sqs
 from constructs import IConstruct
@@ -17,14 +17,19 @@ from constructs import IConstruct
 from oneslot.cdk.numbers import (
     FEWEST_RECEIVES,
     MAXIMUM_VISIBILITY_SECONDS,
+    QUARANTINE_BYTES,
     ContradictorySettings,
     Numbers,
     refuse,
 )
 from oneslot.cdk.tables import LEDGER_EXPIRY, LEDGER_KEY
 
-SQS_DEFAULTS = {"visibilityTimeout": 30, "messageRetentionPeriod": 345_600}
+SQS_DEFAULTS = {"visibilityTimeout": 30, "messageRetentionPeriod": 345_600, "maximumMessageSize": 1_048_576}
 """A queue's values where its template is silent: SQS's API reference, CreateQueue."""
+
+
+KINDS = {"N": "number", "B": "binary"}
+"""DynamoDB's types of a key beside text."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,7 @@ def numbers_of(existing: ExistingQueue, numbers: Numbers) -> Numbers:
         ContradictorySettings: a message would return while a consumer has it, or would be lost.
     """
     queue, dead = (_declared(each, SQS_DEFAULTS) for each in (existing.queue, existing.dead_letter_queue))
-    refuse(_queue_problems(existing.queue, queue, numbers))
+    refuse(_queue_problems(existing.queue, queue, numbers), _no_room_for_the_reason(existing, queue, dead))
     found = {}
     if queue:
         found["queue_retention_seconds"] = queue["messageRetentionPeriod"]
@@ -112,6 +117,42 @@ def _queue_problems(queue: sqs.IQueue, declared: Mapping[str, Any], numbers: Num
             f"existing_queue {name} moves a message to its dead-letter queue after {receives} receives, and deferrals "
             f"alone may use them up; set its max_receive_count to {FEWEST_RECEIVES} or more"
         )
+
+
+def _no_room_for_the_reason(
+    existing: ExistingQueue, queue: Mapping[str, Any], dead: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield a sentence if a quarantined message, which is larger by its reason, would not fit the dead-letter queue.
+
+    Queues whose sizes are SQS's own only get a warning: few messages are as large, and SQS moves one without a reason.
+    """
+    if not queue or not dead:
+        return
+    largest, room = queue["maximumMessageSize"], dead["maximumMessageSize"]
+    if largest + QUARANTINE_BYTES <= room:
+        return
+    sentence = (
+        f"existing_queue {existing.queue.node.path} takes messages of {largest} bytes and its dead-letter queue "
+        f"{existing.dead_letter_queue.node.path} of {room}, so the largest could not be quarantined with {QUARANTINE_BYTES} "
+        f"bytes for the reason; set the queue's max_message_size_bytes to {room - QUARANTINE_BYTES} or less"
+    )
+    if largest == room == SQS_DEFAULTS["maximumMessageSize"]:
+        Annotations.of(existing.queue).add_warning_v2("oneslot:ReasonsRoom", sentence)
+    else:
+        yield sentence
+
+
+def check_keys(tables: Mapping[str, dynamodb.ITable | dynamodb.ITableV2]) -> Iterator[str]:
+    """Yield a sentence for each attribute of a table's key that is not text, by the name that decisions write to."""
+    for name, table in tables.items():
+        declared = _declared(table, {})
+        kinds = {each["attributeName"]: each["attributeType"] for each in declared.get("attributeDefinitions", ())}
+        for key in (each["attributeName"] for each in declared.get("keySchema", ())):
+            if (kind := kinds.get(key, "S")) != "S":
+                yield (
+                    f"the table {name!r}, {table.node.path}, has the key {key} of type {KINDS[kind]}, and Oneslot's tools find "
+                    "rows by text; make the key a text"
+                )
 
 
 def check_ledger(table: dynamodb.ITable | dynamodb.ITableV2, *, expires: bool) -> None:
@@ -146,7 +187,9 @@ def _declared(resource: IConstruct, defaults: Mapping[str, Any]) -> dict[str, An
         "visibilityTimeout": "visibility_timeout",
         "messageRetentionPeriod": "message_retention_period",
         "redrivePolicy": "redrive_policy",
+        "maximumMessageSize": "maximum_message_size",
         "keySchema": "key_schema",
+        "attributeDefinitions": "attribute_definitions",
         "timeToLiveSpecification": "time_to_live_specification",
     }
     found = {name: getattr(child, attribute, None) for name, attribute in names.items()}

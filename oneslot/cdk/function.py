@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from aws_cdk import Duration
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
@@ -15,15 +17,32 @@ from constructs import Construct
 from oneslot.cdk.monitoring.metrics import ALIAS
 from oneslot.cdk.numbers import Numbers
 from oneslot.cdk.resources import log_group
-from oneslot.cdk.roles import service_role
+from oneslot.cdk.roles import allow, document, service_role
 from oneslot.cdk.rules import accept
+
+NETWORK = [
+    "ec2:CreateNetworkInterface",
+    "ec2:DeleteNetworkInterface",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSubnets",
+]
+"""What Lambda does in the role's name to put a function into a network."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """The network of the function: CDK's properties of these names. Without `vpc` it is Lambda's own."""
+
+    vpc: ec2.IVpc | None = None
+    vpc_subnets: ec2.SubnetSelection | None = None
+    security_groups: Sequence[ec2.ISecurityGroup] | None = None
 
 
 class ConsumerFunction(Construct):
     """The function, its `log_group` and its `role`. A queue invokes `target`: the function, or `alias` if there is one.
 
     The event source mapping bounds concurrency. None is reserved, because that would throttle the mapping's pollers and
-    burn receives. X-Ray is off: its SDK costs 160 ms of cold start, and the delivery log says more.
+    burn receives. X-Ray is off by default: its SDK costs 160 ms of cold start, and the delivery log says more.
     """
 
     def __init__(
@@ -41,10 +60,23 @@ class ConsumerFunction(Construct):
         snap_start: bool,
         retain: bool,
         key: kms.IKey | None = None,
+        layers: Sequence[lambda_.ILayerVersion] | None = None,
+        tracing: lambda_.Tracing | None = None,
+        network: Network,
     ) -> None:
         super().__init__(scope, construct_id)
         self.log_group = log_group(self, "LogGroup", days=numbers.log_retention_days, retain=retain, key=key)
-        self.role = service_role(self, "Role", "lambda", rights(self.log_group), only_this_account=False)
+        policies = {**rights(self.log_group), **({"Network": document(allow(NETWORK, "*"))} if network.vpc else {})}
+        self.role = service_role(
+            self,
+            "Role",
+            "lambda",
+            policies,
+            wildcards={"*": "Lambda's network interfaces and X-Ray's segments have no names"}
+            if network or tracing
+            else {},
+            only_this_account=False,
+        )
         self.function = lambda_.Function(
             self,
             "Function",
@@ -62,6 +94,11 @@ class ConsumerFunction(Construct):
             system_log_level_v2=lambda_.SystemLogLevel.INFO,
             environment=dict(environment),
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if snap_start else None,
+            layers=layers,
+            tracing=tracing,
+            vpc=network.vpc,
+            vpc_subnets=network.vpc_subnets,
+            security_groups=network.security_groups,
         )
         # Lambda takes snapshots of published versions only, and shifts traffic between them; a deployment moves the alias.
         self.alias = (
@@ -89,11 +126,17 @@ class ConsumerFunction(Construct):
                 "HIPAA.Security-LambdaDLQ": (
                     "that is for asynchronous invocations; a queue's messages fail into the queue's dead-letter queue"
                 ),
-                "HIPAA.Security-LambdaInsideVPC": (
-                    "it speaks only to AWS's own endpoints, over TLS with signed requests; nothing can connect to it"
-                ),
             },
         )
+        if not network.vpc:
+            accept(
+                self.function,
+                {
+                    "HIPAA.Security-LambdaInsideVPC": (
+                        "it speaks only to AWS's own endpoints, over TLS with signed requests; nothing can connect to it"
+                    )
+                },
+            )
 
 
 class EventSource(Construct):

@@ -7,6 +7,8 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from oneslot.cdk.keys import let_logs_use
+
 _LOG_RETENTION = {
     1: logs.RetentionDays.ONE_DAY,
     3: logs.RetentionDays.THREE_DAYS,
@@ -44,6 +46,8 @@ def log_group(
     name: str | None = None,
 ) -> logs.LogGroup:
     """Return a log group with a retention of `days`, encrypted with `key`; CloudFormation names it without `name`."""
+    if key:
+        let_logs_use(key, scope)
     return logs.LogGroup(
         scope,
         construct_id,

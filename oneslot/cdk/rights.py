@@ -67,7 +67,7 @@ def consumer_rights(
         # A log group's ARN ends with ":*", its streams: Lambda names those itself.
         "Logs": document(allow(["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn)),
     }
-    if used := [_use(key) for key in keys]:
+    if used := [use_key(key) for key in keys]:
         own["Key"] = document(*used)
     titles = {name: "".join(word.capitalize() for word in name.split("_")) for name in tables}
     of_tables = {
@@ -77,7 +77,7 @@ def consumer_rights(
     return {"Ledger": document(allow(of_ledger, ledger.table_arn)), **of_tables, **own}
 
 
-def _use(key: kms.IKey) -> iam.PolicyStatement:
+def use_key(key: kms.IKey) -> iam.PolicyStatement:
     """Allow DynamoDB and SQS to use the key in the consumer's name, and the consumer itself nothing."""
     region = key.env.region
     return iam.PolicyStatement(

@@ -25,12 +25,4 @@ def new_topic(scope: Construct, construct_id: str, *, stage: str, key: kms.Key) 
     topic.add_to_resource_policy(
         iam.PolicyStatement(principals=[cloudwatch_service], actions=["sns:Publish"], resources=[topic.topic_arn])
     )
-    key.add_to_resource_policy(
-        iam.PolicyStatement(
-            sid="Alarms",
-            principals=[cloudwatch_service],
-            actions=["kms:Decrypt", "kms:GenerateDataKey*"],
-            resources=["*"],
-        )
-    )
     return topic

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,7 +94,7 @@ def resolve(value: Any) -> Any:
     return resolved
 
 
-def literal_names(template: dict[str, Any]) -> list[str]:
+def literal_names(template: Mapping[str, Any]) -> list[str]:
     """Return the resources that outlive their stack under a name that its next one would have, too.
 
     A name is unique if CloudFormation makes it, if it is another resource's, or if it holds the stack's id.

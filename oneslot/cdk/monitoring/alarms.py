@@ -10,6 +10,7 @@ from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from oneslot.cdk.keys import let_alarms_use
 from oneslot.cdk.rules import accept
 
 WINDOW_MINUTES = 5
@@ -55,6 +56,8 @@ class Alarms(Construct):
         """Define the alarms. `silent`: why they notify no one, if `topic` is None."""
         super().__init__(scope, construct_id)
         self._runbooks, self._silent = runbooks, silent
+        if topic and topic.master_key:
+            let_alarms_use(topic.master_key, self)
         self.alarms = [self._alarm(condition, topic) for condition in conditions]
 
     def _alarm(self, condition: Condition, topic: sns.ITopic | None) -> cloudwatch.Alarm:

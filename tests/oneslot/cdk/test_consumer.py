@@ -14,12 +14,15 @@ from oneslot.runtime import lambda_consumer
 from oneslot.runtime.sqs.deferral import Deferral, deferral_of
 from oneslot.target import STACK_OUTPUTS, Outputs
 from stacks.shared.rules import add_rules
+from tests.kits.stacks import literal_names
 from tests.oneslot.cdk.kit import Defined, define, new_stack
 
-from aws_cdk import App, Stack  # isort: skip
+from aws_cdk import App, Duration, Stack  # isort: skip
 from aws_cdk.assertions import Template  # isort: skip
+from aws_cdk import aws_ec2 as ec2  # isort: skip
 from aws_cdk import aws_iam as iam  # isort: skip
 from aws_cdk import aws_kms as kms  # isort: skip
+from aws_cdk import aws_lambda as lambda_  # isort: skip
 from aws_cdk import aws_sns as sns  # isort: skip
 from aws_cdk import aws_sqs as sqs  # isort: skip
 
@@ -274,3 +277,72 @@ def test_outputs_are_those_that_a_declaration_asks_for(tmp_path: Path) -> None:
 
     assert Outputs.of("Shop", dict.fromkeys(outputs, "x"), declaration).tables == {"shipments": "x"}
     assert len(outputs) == len(STACK_OUTPUTS) + 1
+
+
+def test_outputs_of_a_second_consumer_begin_with_its_id(tmp_path: Path) -> None:
+    defined = define(tmp_path)
+    second = ExactlyOnceConsumer(
+        defined.stack, "gift-mails", entry=tmp_path / "orders", handler="app.handler", tables={}
+    )
+    for consumer in (defined.consumer, second):
+        consumer.add_outputs()
+
+    outputs = Template.from_stack(defined.stack).to_json()["Outputs"]
+
+    assert outputs["QueueUrl"]["Value"] == {"Ref": defined.logical_id(defined.consumer.queue)}
+    assert outputs["giftmailsQueueUrl"]["Value"] == {"Ref": defined.logical_id(second.queue)}
+    named = 'name = "mails"\nhandler = "app.handler"\nstack = "Shop"\noutputs = "giftmails"\n'
+    assert Outputs.of("Shop", dict.fromkeys(outputs, "x"), parse_declaration(named, None)).queue_url == "x"
+
+
+@pytest.mark.parametrize("name", [name for name in vars(ExactlyOnceConsumer) if name.startswith("metric_")])
+def test_metric_takes_the_options_of_cdks_own(orders: Defined, name: str) -> None:
+    metric = getattr(orders.consumer, name)
+    changed = metric(period=Duration.minutes(5), statistic="p99", label="theirs")
+    assert (changed.period.to_minutes(), changed.statistic, changed.label) == (5, "p99", "theirs")
+    assert (metric().metric_name, metric().period.to_minutes()) == (changed.metric_name, 1)
+
+
+def test_function_takes_a_network_layers_and_tracing(tmp_path: Path) -> None:
+    _, shop = stack = new_stack(tmp_path)
+    vpc = ec2.Vpc(shop, "Net", restrict_default_security_group=False)
+    group = ec2.SecurityGroup(shop, "Group", vpc=vpc)
+    layer = lambda_.LayerVersion.from_layer_version_arn(
+        shop, "Layer", "arn:aws:lambda:eu-west-2:111122223333:layer:theirs:1"
+    )
+    defined = define(
+        tmp_path,
+        stack,
+        vpc=vpc,
+        vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),
+        security_groups=[group],
+        layers=[layer],
+        tracing=lambda_.Tracing.ACTIVE,
+    )
+    (function,) = [each for each in defined.resources("AWS::Lambda::Function") if "VpcConfig" in each]
+    assert function["VpcConfig"]["SecurityGroupIds"] == [f"<{defined.logical_id(group)}.GroupId>"]
+    assert "PrivateSubnet" in str(function["VpcConfig"]["SubnetIds"])
+    assert function["Layers"] == [layer.layer_version_arn]
+    assert function["TracingConfig"] == {"Mode": "Active"}
+    # Lambda makes and deletes the network's interfaces in the role's name: developer guide, "Giving Lambda access to a VPC".
+    assert rights(defined)["*"] >= {
+        *("ec2:CreateNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DeleteNetworkInterface"),
+        *("xray:PutTraceSegments", "xray:PutTelemetryRecords"),
+    }
+
+
+def test_construct_in_a_network_breaks_no_rule(tmp_path: Path) -> None:
+    app, shop = stack = new_stack(tmp_path)
+    vpc = ec2.Vpc.from_vpc_attributes(
+        shop, "Net", vpc_id="vpc-1", availability_zones=["a"], private_subnet_ids=["subnet-1"]
+    )
+    group = ec2.SecurityGroup.from_security_group_id(shop, "Group", "sg-1")
+    define(tmp_path, stack, vpc=vpc, security_groups=[group], tracing=lambda_.Tracing.ACTIVE)
+    add_rules(app)
+    app.synth()
+
+
+def test_retained_resource_has_no_literal_name(tmp_path: Path) -> None:
+    _, shop = stack = new_stack(tmp_path)
+    defined = define(tmp_path, stack, key=kms.Key(shop, "Mine"), gradual_deployment=True)
+    assert literal_names(Template.from_stack(defined.stack).to_json()) == []

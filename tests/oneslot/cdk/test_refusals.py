@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from oneslot.cdk import ContradictorySettings, Numbers, Thresholds, new_table
+from oneslot.cdk import ContradictorySettings, Numbers, TableRights, Thresholds, new_table
 from tests.oneslot.cdk.kit import define, new_stack
 
 from aws_cdk import Duration, Stack  # isort: skip
+from aws_cdk.assertions import Annotations, Match  # isort: skip
 from aws_cdk import aws_dynamodb as dynamodb  # isort: skip
 from aws_cdk import aws_sqs as sqs  # isort: skip
 
@@ -25,9 +26,26 @@ def refusal(folder: Path, properties: Callable[[Stack], dict[str, Any]]) -> str:
     return str(refused.value)
 
 
-def queue(shop: Stack, *, receives: int = 10, fifo: bool | None = None, **properties: Any) -> sqs.Queue:
-    """Return a queue with a dead-letter queue, of defaults that fit the construct's."""
-    dead = sqs.Queue(shop, "Dead", retention_period=Duration.days(14), fifo=fifo)
+NUMBER, BINARY, TEXT = dynamodb.AttributeType.NUMBER, dynamodb.AttributeType.BINARY, dynamodb.AttributeType.STRING
+
+
+def attribute(name: str, kind: dynamodb.AttributeType) -> dynamodb.Attribute:
+    return dynamodb.Attribute(name=name, type=kind)
+
+
+def keyed(
+    table: Callable[..., Any], partition: dynamodb.AttributeType, sort: dynamodb.AttributeType | None = None
+) -> Callable[[Stack], Any]:
+    """Return a function that defines such a table with a key of these types."""
+    keys = {"partition_key": attribute("id", partition), **({"sort_key": attribute("at", sort)} if sort else {})}
+    return lambda shop: table(shop, "T", **keys)
+
+
+def queue(
+    shop: Stack, *, receives: int = 10, fifo: bool | None = None, room: int | None = None, **properties: Any
+) -> sqs.Queue:
+    """Return a queue with a dead-letter queue, of defaults that fit the construct's; `room` is the largest dead letter."""
+    dead = sqs.Queue(shop, "Dead", retention_period=Duration.days(14), fifo=fifo, max_message_size_bytes=room)
     theirs = sqs.DeadLetterQueue(queue=dead, max_receive_count=receives)
     return sqs.Queue(shop, "Theirs", dead_letter_queue=theirs, fifo=fifo, **properties)
 
@@ -126,6 +144,42 @@ def imported(shop: Stack, name: str) -> sqs.IQueue:
             },
             ["Shop/Old has the key id + at"],
         ),
+        *(
+            (
+                lambda shop, table=table: {"tables": {"shipments": table(shop)}},
+                ["'shipments', Shop/T,", *said, "a text"],
+            )
+            for table, said in (
+                (keyed(dynamodb.Table, NUMBER), ["the key id of type number"]),
+                (keyed(dynamodb.TableV2, NUMBER), ["the key id of type number"]),
+                (keyed(dynamodb.TableV2, BINARY), ["the key id of type binary"]),
+                (keyed(dynamodb.Table, TEXT, NUMBER), ["the key at of type number"]),
+                (
+                    lambda shop: new_table(shop, "T", "id", sort_key=attribute("at", BINARY)),
+                    ["the key at of type binary"],
+                ),
+            )
+        ),
+        (
+            lambda shop: {"tables": {"shipments": TableRights(table=keyed(dynamodb.Table, NUMBER)(shop))}},
+            ["the key id of type number"],
+        ),
+        (
+            lambda shop: {
+                "existing_ledger": dynamodb.Table(
+                    shop, "T", partition_key=attribute("message_id", NUMBER), time_to_live_attribute="expires_at"
+                )
+            },
+            ["'ledger', Shop/T,", "the key message_id of type number"],
+        ),
+        (
+            lambda shop: {"existing_queue": queue(shop, room=262_144)},
+            ["Shop/Theirs takes messages of 1048576 bytes", "Shop/Dead of 262144", "max_message_size_bytes to 253952"],
+        ),
+        (
+            lambda shop: {"existing_queue": queue(shop, room=262_144, max_message_size_bytes=253_953)},
+            ["takes messages of 253953 bytes", "8192 bytes for the reason"],
+        ),
         (
             lambda shop: {"tables": {"ledger": new_table(shop, "T", "id")}},
             ["called 'ledger'", "choose another name", "existing_ledger"],
@@ -166,6 +220,25 @@ def test_existing_queue_that_fits_is_accepted(tmp_path: Path) -> None:
     _, shop = stack = new_stack(tmp_path)
     defined = define(tmp_path, stack, existing_queue=queue(shop, visibility_timeout=Duration.seconds(30)))
     assert defined.consumer.numbers.max_receive_count == 10
+
+
+@pytest.mark.parametrize(
+    ("room", "largest", "warned"), [(None, None, True), (None, 262_144, False), (262_144, 253_952, False)]
+)
+def test_existing_queue_is_accepted_with_room_for_the_reason(
+    tmp_path: Path, room: int | None, largest: int | None, warned: bool
+) -> None:
+    """Queues of SQS's own sizes are usual, so the few messages that lack the room are a warning."""
+    _, shop = stack = new_stack(tmp_path)
+    define(tmp_path, stack, existing_queue=queue(shop, room=room, max_message_size_bytes=largest))
+    found = Annotations.from_stack(shop).find_warning("*", Match.string_like_regexp("could not be quarantined"))
+    assert len(found) == warned
+
+
+def test_key_of_a_table_that_decisions_only_read_may_be_a_number(tmp_path: Path) -> None:
+    _, shop = stack = new_stack(tmp_path)
+    table = keyed(dynamodb.Table, NUMBER)(shop)
+    define(tmp_path, stack).consumer.grant_table(table, "dynamodb:GetItem")
 
 
 def test_existing_ledger_that_fits_is_accepted(tmp_path: Path) -> None:
