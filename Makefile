@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
 .PHONY: help run bench-run test test-all check lint types imports format explore audit-sown mutants handlers simulate simulate-mutants simulate-coverage \
-  spec soak fuzz figures bench bench-explorer bench-audit docs synth deploy diff smoke lock dependencies browser valkey clean
+  spec soak fuzz figures bench bench-explorer bench-audit docs dist synth deploy diff smoke lock dependencies browser valkey clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -164,6 +164,10 @@ $(VENV)/docs/.installed: requirements-docs.txt $(VENV)/.installed
 
 docs: $(VENV)/docs/.installed ## the documentation as a site, its links checked: build/site/index.html
 	$(VENV)/docs/bin/properdocs build --quiet --strict
+
+dist: $(VENV)/.installed ## the wheel and the source archive, into dist (TAG: refuse another version's tag, such as v0.3.0)
+	@test -z "$(TAG)" || grep -qxF 'version = "$(TAG:v%=%)"' pyproject.toml || { echo "The tag $(TAG) is not v and the version in pyproject.toml."; exit 1; }
+	rm -rf dist && $(BIN)/python -m hatchling build -d dist
 
 synth: $(CDK) ## the CloudFormation templates of STAGE (dev, prod), into cdk.out
 	$(CDK) synth --quiet -c stage=$(STAGE) $(SETTINGS)

@@ -78,3 +78,12 @@ def test_last_lines_name_skipped_tests_and_their_remedy_when_a_server_is_missing
     run = subprocess.run(command, cwd=MAKEFILE.parent, env=environment, capture_output=True, text=True, check=True)
     *_, reason, _ = run.stdout.splitlines()
     assert re.fullmatch(r"\d+ not run\. Valkey and Redis are not on PATH\. .*: sudo make valkey\.", reason)
+
+
+@pytest.mark.parametrize("tag", ["v9.9.9", "v0.2.0-rc1", "v"])
+def test_dist_is_refused_when_the_tag_names_another_version(checkout: Path, tag: str) -> None:
+    (checkout / "pyproject.toml").write_text('version = "0.2.0"\n')
+    os.utime(checkout / "pyproject.toml", (0, 0))
+    done = make(checkout, "dist", f"TAG={tag}")
+    assert done.returncode != 0
+    assert f"The tag {tag} is not v and the version in pyproject.toml." in done.stdout

@@ -31,7 +31,7 @@ def has_token(job: dict[str, Any]) -> bool:
 
 
 def test_workflows_are_these() -> None:
-    assert [path.stem for path in WORKFLOWS] == ["deploy", "diff", "tests"]
+    assert [path.stem for path in WORKFLOWS] == ["deploy", "diff", "publish", "tests"]
 
 
 def test_tests_run_on_every_supported_python() -> None:
@@ -113,7 +113,7 @@ def test_action_is_pinned_to_a_commit_with_its_version(path: Path) -> None:
 def test_deployment_starts_by_hand_and_no_test_gets_a_token() -> None:
     assert [parsed(path)["permissions"] for path in WORKFLOWS] == [{"contents": "read"}] * len(WORKFLOWS)
     tokens = {(path.stem, name) for path in WORKFLOWS for name, job in parsed(path)["jobs"].items() if has_token(job)}
-    assert tokens == {("deploy", "deploy"), ("diff", "diff")}
+    assert tokens == {("deploy", "deploy"), ("diff", "diff"), ("publish", "publish")}
     triggers: Any = parsed(ROOT / ".github" / "workflows" / "deploy.yml")
     assert list(triggers[True]) == ["workflow_dispatch"]
     assert triggers["jobs"]["deploy"]["environment"] == "${{ inputs.stage }}"
@@ -132,6 +132,23 @@ def test_deployment_waits_for_the_checks() -> None:
     jobs = parsed(ROOT / ".github" / "workflows" / "deploy.yml")["jobs"]
     assert jobs["deploy"]["needs"] == "check"
     assert [step["run"] for step in jobs["check"]["steps"] if "run" in step] == ["make check"]
+
+
+def test_tag_is_tested_and_built_before_pypi_trusts_the_upload() -> None:
+    workflow = parsed(ROOT / ".github" / "workflows" / "publish.yml")
+    trigger: Any = workflow
+    assert trigger[True] == {"push": {"tags": ["v*"]}}
+    build, publish = workflow["jobs"]["build"], workflow["jobs"]["publish"]
+    assert [step["run"] for step in build["steps"] if "run" in step] == [".ci/run", 'make dist TAG="$TAG"']
+    assert (publish["needs"], publish["environment"], publish["permissions"]) == (
+        "build",
+        "pypi",
+        {"id-token": "write"},
+    )
+    assert [step["uses"].partition("@")[0] for step in publish["steps"]] == [
+        "actions/download-artifact",
+        "pypa/gh-action-pypi-publish",
+    ]
 
 
 def test_threat_model_names_existing_tests() -> None:

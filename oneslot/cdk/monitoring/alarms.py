@@ -16,7 +16,7 @@ from oneslot.cdk.rules import accept
 WINDOW_MINUTES = 5
 """Counts are added over this window: long enough to tell a pattern from one event, short enough to act."""
 
-RUNBOOKS = "https://github.com/oneslot/oneslot/blob/main/docs/do/runbooks"
+RUNBOOKS = "docs/do/runbooks"
 """The folder with a runbook for each alarm, named like it. A test checks that each one exists."""
 
 

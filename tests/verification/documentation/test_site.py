@@ -81,7 +81,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not BUILDER.exists():
         pytest.skip("make docs has not installed ProperDocs")
     folder = tmp_path_factory.mktemp("site")
-    command = [BUILDER, "build", "--quiet", "--strict", "--site-dir", folder]
+    command = [str(BUILDER), "build", "--quiet", "--strict", "--site-dir", str(folder)]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return folder
