@@ -1,7 +1,6 @@
 # Everything runs from one environment in .venv, made on first use. `make` lists the targets.
 SHELL := /bin/bash
 PYTHON ?= python3
-UV_VERSION := 0.13.8
 VENV := .venv
 BIN := $(VENV)/bin
 STAGE ?= dev
@@ -23,8 +22,9 @@ $(VENV)/.run: requirements-run.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Oneslot needs Python 3.11 or newer. Try: make PYTHON=python3.11")'
 	@echo "1/4 Make the environment $(VENV)"
 	@$(PYTHON) -m venv --clear $(VENV)
-	@echo "2/4 Install uv $(UV_VERSION), the installer"
-	@$(BIN)/python -m pip install -q --disable-pip-version-check uv==$(UV_VERSION)
+	@echo "2/4 Install uv, the installer, as requirements-run.txt pins it"
+	@sed -n '/^uv==/,/[^\]$$/p' requirements-run.txt > $(VENV)/uv.txt
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r $(VENV)/uv.txt
 	@echo "3/4 Install what requirements-run.txt pins: Spark, Java, CDK, the embedded AWS (about 900 MB)"
 	@$(ALIVE) $(BIN)/uv pip install --python $(BIN)/python --require-hashes -r requirements-run.txt
 	@echo "4/4 Install Oneslot"
