@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -18,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 from rich.text import Text
 
+from oneslot.runtime.values import to_json
 from oneslot.wording import as_json_value, visible, visible_json
 
 # Rich assumes 80 columns where there is no terminal, which would break the lines of a log file.
@@ -87,7 +87,7 @@ class Terminal:
     def result(self, document: Mapping[str, Any]) -> None:
         """Write the whole result as JSON to standard output, if the command was asked for it."""
         if self.as_json:
-            click.echo(visible_json(json.dumps(document, indent=2, ensure_ascii=False, default=as_json_value)))
+            click.echo(visible_json(to_json(document, other=as_json_value, indent=2, ensure_ascii=False)))
 
     def goes_ahead(self, *, yes: bool) -> bool:
         """Return `yes`. Without it, say that nothing was changed: a dry run asks nothing, so pasted lines stay commands."""

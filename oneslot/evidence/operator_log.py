@@ -22,6 +22,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.errors import OneslotError
 from oneslot.runtime.surroundings import Surroundings
+from oneslot.runtime.values import to_json
 from oneslot.target import Target
 from oneslot.wording import as_json_value
 
@@ -73,7 +74,7 @@ def append_line(path: Path, line: Mapping[str, Any], surroundings: Surroundings)
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        data = json.dumps(line, default=as_json_value).encode() + b"\n"
+        data = to_json(line, other=as_json_value).encode() + b"\n"
         surroundings.append(path, b"\n" * _is_cut_off(path) + data)
     except OSError as error:
         raise OneslotError(f"{path} cannot be written ({error.strerror}), so nothing more was changed.") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oneslot.laws.schema import Effect, Key, Row, Schema, Table, text_of
+from oneslot.runtime.values import from_json
 
 if TYPE_CHECKING:
     from oneslot.laws.request import Request
@@ -201,7 +201,7 @@ def lacks(row: Row, must: Mapping[str, type], may: Mapping[str, type] | None = N
 def result_of(row: Row) -> Mapping[str, Any]:
     """Return the recorded result of a COMPLETE row; empty if it cannot be read."""
     try:
-        recorded = json.loads(row.get("result") or "{}")
+        recorded = from_json(row.get("result") or "{}")
     except (TypeError, ValueError):
         return {}
     return recorded if isinstance(recorded, dict) else {}

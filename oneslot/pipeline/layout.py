@@ -19,9 +19,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
+
+from oneslot.runtime.values import to_attribute
 
 MANIFEST_VERSION = "2020-06-30"
 EXPORT_FOLDER = "AWSDynamoDB"
@@ -53,30 +54,8 @@ class Part:
 
 
 def to_dynamodb_json(item: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return attribute values for plain values, as an export writes them: numbers as text. None is left out."""
-    return {name: _attribute(value) for name, value in item.items() if value is not None}
-
-
-def _attribute(value: Any) -> dict[str, Any]:
-    value = getattr(value, "value", value) if not isinstance(value, str) else value  # boto3 wraps bytes
-    kind, content = "S", str(value)
-    match value:
-        case None:
-            return {"NULL": True}
-        case bool():
-            return {"BOOL": value}
-        case int() | float() | Decimal():
-            kind = "N"
-        case bytes() | bytearray():
-            kind, content = "B", base64.b64encode(value).decode()
-        case dict():
-            return {"M": {name: _attribute(each) for name, each in value.items()}}
-        case list():
-            return {"L": [_attribute(each) for each in value]}
-        case set():
-            members = [next(iter(_attribute(each).items())) for each in sorted(value, key=str)]
-            return {f"{members[0][0]}S": [text for _, text in members]}
-    return {kind: content}
+    """Return attribute values for plain values, as an export has them. None is left out."""
+    return {name: to_attribute(value, 1) for name, value in item.items() if value is not None}
 
 
 def item_line(item: Mapping[str, Any]) -> bytes:
@@ -103,7 +82,11 @@ def change_line(
 
 
 def _line(record: Mapping[str, Any]) -> bytes:
-    return json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+    return json.dumps(record, separators=(",", ":"), ensure_ascii=False, default=_base64).encode() + b"\n"
+
+
+def _base64(binary: bytes) -> str:
+    return base64.b64encode(binary).decode()
 
 
 def write_export(

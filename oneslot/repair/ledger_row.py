@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any, cast
 
 from oneslot.errors import OneslotError
@@ -88,7 +87,7 @@ def forget(target: Target, row: Mapping[str, Any], log: OperatorLog) -> None:
         {"message_id": row["message_id"]},
         table=target.outputs.ledger_table_name,
         key=to_attributes({"message_id": row["message_id"]}),
-        seen=to_attributes({name: _exact(row[name]) for name in COMPARED if name in row}),
+        seen=to_attributes({name: row[name] for name in COMPARED if name in row}),
         compared=COMPARED,
         becomes=None,
         before=row,
@@ -101,11 +100,6 @@ def forget(target: Target, row: Mapping[str, Any], log: OperatorLog) -> None:
 
 def _show(target: Target, row: Mapping[str, Any]) -> str:
     return target.command(f"ledger show {row['message_id']}")
-
-
-def _exact(value: Any) -> Any:
-    """Return the value as boto3 writes it: it takes no float."""
-    return Decimal(str(value)) if isinstance(value, float) else value
 
 
 def consequences(target: Target, row: Mapping[str, Any]) -> str:

@@ -5,10 +5,11 @@ A decision only describes. Nothing happens until the ledger commits the descript
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from oneslot.runtime.values import canonical_json
 
 LEDGER = "ledger"
 """The ledger's own table among the logical names; no decision may write to it."""
@@ -20,11 +21,47 @@ MAXIMUM_WRITES = 99
 """TransactWriteItems takes 100 items; one is the ledger's row."""
 
 
+INVALID_EFFECTS = "invalid_effects"
+"""The reason for a message whose effects exceed a limit of the store."""
+
+INVALID_MESSAGE_ID = "invalid_message_id"
+"""The reason for an id that must not become a key or enter a log; such an id is written nowhere."""
+
+
 Item = Mapping[str, Any]
-"""Attribute names and plain Python values: text, whole numbers, booleans, lists and mappings of these."""
+"""Attribute names and plain Python values, as `values.py` lists them. A fraction is a `Decimal`, never a float."""
 
 Result = Mapping[str, Any]
 """The answer to a request. It must survive JSON, because every duplicate gets it back from the ledger."""
+
+
+class Unprocessable(ValueError):
+    """The message can never succeed as it is. The consumer quarantines it with `reason` (a code) and `detail` (a sentence).
+
+    `detail` names the field and the remedy, never a value: its readers may not be allowed to see the message.
+    """
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail
+
+
+class InvalidEffects(ValueError):
+    """The decision cannot be committed, for example because a value has a type that no table holds; nothing was written.
+
+    The decision is at fault, so the message is delivered again.
+    """
+
+
+class InvalidContent(InvalidEffects, Unprocessable):
+    """The effects exceed a limit of the store with what this message holds, such as a number of 40 digits.
+
+    No delivery of the message can succeed, so it is quarantined.
+    """
+
+    def __init__(self, detail: str) -> None:
+        Unprocessable.__init__(self, INVALID_EFFECTS, detail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +71,7 @@ class Put:
     `table` is the table's logical name, `key` its partition key attribute.
 
     Raises:
-        ValueError: if the item lacks the key attribute: the condition would then hold, and the write replace an item.
+        InvalidEffects: if the item lacks the key attribute: the condition would then hold, and the write replace an item.
     """
 
     table: str
@@ -43,7 +80,7 @@ class Put:
 
     def __post_init__(self) -> None:
         if self.key not in self.item:
-            raise ValueError(
+            raise InvalidEffects(
                 f"a put into {self.table!r} has no attribute {self.key!r} in its item; "
                 "set `key` to the table's partition key"
             )
@@ -56,7 +93,7 @@ class Update:
     To rely on an item without changing it, set an attribute to its present value.
 
     Raises:
-        ValueError: if `expect` is empty, since a write without a condition can happen twice; or if nothing is changed.
+        InvalidEffects: if `expect` is empty, since a write without a condition can happen twice; or if nothing is changed.
     """
 
     table: str
@@ -67,11 +104,11 @@ class Update:
 
     def __post_init__(self) -> None:
         if not self.expect:
-            raise ValueError(
+            raise InvalidEffects(
                 f"an update of {self.table!r} has an empty `expect`; name the attributes that it relies on"
             )
         if not self.set and not self.remove:
-            raise ValueError(
+            raise InvalidEffects(
                 f"an update of {self.table!r} changes nothing; give an attribute a value, if need be its present one"
             )
 
@@ -116,52 +153,33 @@ class Effects:
         return self.writes if self.once is None else (*self.writes, self.once.write)
 
 
-class InvalidEffects(ValueError):
-    """The decision cannot be committed, for example because its result is not JSON; nothing was written."""
-
-
 def result_text(effects: Effects) -> str:
     """Return the result as the JSON text that the ledger records.
 
     Raises:
-        InvalidEffects: if the effects cannot be committed by any ledger; the message names the remedy.
+        InvalidEffects: if no ledger can commit the effects.
+        InvalidContent: if the message makes them too large.
     """
     if not isinstance(effects, Effects):
         raise InvalidEffects(f"the decision returned a {type(effects).__name__}; return Effects")
     if not isinstance(effects.result, Mapping) or not all(isinstance(name, str) for name in effects.result):
         raise InvalidEffects('the result must be a mapping with text keys, such as {"outcome": "shipped"}')
     try:
-        result = json.dumps(effects.result, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        result = canonical_json(effects.result)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidEffects(
             "the result cannot be written as JSON; return text, numbers, lists and mappings, moderately nested"
         ) from error
     if len(result) > MAXIMUM_RESULT_BYTES:
-        raise InvalidEffects(
+        raise InvalidContent(
             f"the result has {len(result)} bytes, more than {MAXIMUM_RESULT_BYTES}; store it elsewhere"
         )
     writes = effects.all_writes
     if len(writes) > MAXIMUM_WRITES:
-        raise InvalidEffects(f"{len(writes)} writes, more than {MAXIMUM_WRITES} in one transaction")
+        raise InvalidContent(f"{len(writes)} writes, more than {MAXIMUM_WRITES} in one transaction; split the message")
     if any(write.table == LEDGER for write in writes):
         raise InvalidEffects(f"a write to {LEDGER!r}, the ledger's own table; call your table by another name")
     return result
-
-
-INVALID_MESSAGE_ID = "invalid_message_id"
-"""The reason for an id that must not become a key or enter a log; such an id is written nowhere."""
-
-
-class Unprocessable(ValueError):
-    """The message can never succeed as it is. The consumer quarantines it with `reason` (a code) and `detail` (a sentence).
-
-    `detail` names the field and the remedy, never a value: its readers may not be allowed to see the message.
-    """
-
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(f"{reason}: {detail}")
-        self.reason = reason
-        self.detail = detail
 
 
 def conflict() -> Unprocessable:

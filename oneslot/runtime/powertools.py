@@ -7,7 +7,6 @@ function rather than in `save_success`, so that a decision whose slot was taken 
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -31,6 +30,7 @@ from oneslot.runtime.consumer.record import Receipt, Record
 from oneslot.runtime.effects import Effects
 from oneslot.runtime.protocol import Answer, Busy, Claim, Conflict, Duplicate, Fenced, M, Message, Outcome, Store
 from oneslot.runtime.surroundings import Executor
+from oneslot.runtime.values import to_json
 
 
 class NoClaim(RuntimeError):
@@ -137,7 +137,7 @@ def exactly_once(store: Store) -> Callable[[Callable[[M], Effects]], Callable[[M
 def _record(message_id: str, refusal: Duplicate | Busy) -> DataRecord:
     # No expiry_timestamp: Powertools would take a row past it for absent, and time to live is for cleaning only.
     if isinstance(refusal, Duplicate):
-        return DataRecord(message_id, STATUS_CONSTANTS["COMPLETED"], response_data=json.dumps(refusal.result))
+        return DataRecord(message_id, STATUS_CONSTANTS["COMPLETED"], response_data=to_json(refusal.result))
     return DataRecord(message_id, STATUS_CONSTANTS["INPROGRESS"])
 
 

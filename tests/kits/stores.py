@@ -91,7 +91,7 @@ class InDynamoDB:
         )
 
     def row(self, message_id: str) -> dict[str, Any] | None:
-        row = self._item("ledger", {"message_id": message_id})
+        row = self._item("ledger", {"message_id": message_id}) if message_id else None  # no key is empty
         return row and {name: value for name, value in row.items() if name != "expires_at"}
 
     def lives_for(self, message_id: str) -> int | None:

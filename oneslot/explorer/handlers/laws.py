@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from oneslot.explorer.handlers.effects import GENERATED, Answers, Left, effects_
 from oneslot.explorer.services.contents import Table
 from oneslot.explorer.services.objects import BUCKET
 from oneslot.explorer.world import STATE, Request, SqsMessage, World
+from oneslot.runtime.values import to_json
 
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -239,4 +239,4 @@ def _short(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, default=repr)
+    return to_json(value, other=repr, sort_keys=True)

@@ -6,7 +6,6 @@ that the rest of the audit treats it as every other.
 
 from __future__ import annotations
 
-import base64
 import json
 import traceback
 from collections.abc import Iterable, Iterator
@@ -24,6 +23,7 @@ from oneslot.pipeline.read.facts import FACT_COLUMNS
 from oneslot.pipeline.read.history import History
 from oneslot.pipeline.storage import literal
 from oneslot.pipeline.vocabulary import Kind
+from oneslot.runtime.stores.expressions import from_attributes
 
 LARGEST_HISTORY = 500_000
 """Items of a history that these functions read: about 2 KB of memory each."""
@@ -128,8 +128,6 @@ def _keyed(key: Iterable[str], rows: list[dict[str, Any]]) -> list[dict[str, Any
 
 
 def _rows(spark: SparkSession, history: History, table: str) -> list[dict[str, Any]]:
-    from oneslot.runtime.stores.expressions import from_attributes  # needs boto3
-
     paths = history.data_folders(table)
     lines = spark.read.text([*map(literal, paths)]).collect() if paths else []
     return [from_attributes(item) for line in lines if (item := _item(line.value))]
@@ -137,20 +135,10 @@ def _rows(spark: SparkSession, history: History, table: str) -> list[dict[str, A
 
 def _item(line: str) -> dict[str, Any] | None:
     try:
-        item = json.loads(line, object_hook=_with_bytes)["Item"]
+        item = json.loads(line)["Item"]
     except (ValueError, KeyError, TypeError):
         return None
     return item if isinstance(item, dict) else None
-
-
-def _with_bytes(attribute: dict[str, Any]) -> dict[str, Any]:
-    """Decode a binary attribute. An export has it as Base64, and DynamoDB's clients as bytes."""
-    match attribute:
-        case {"B": str(text)}:
-            return {"B": base64.b64decode(text)}
-        case {"BS": [*texts]}:
-            return {"BS": [base64.b64decode(text) for text in texts]}
-    return attribute
 
 
 def _ids(spark: SparkSession, history: History, name: str) -> set[str]:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 
 from oneslot.runtime.effects import Result
 from oneslot.runtime.protocol import Answer
+from oneslot.runtime.values import to_json
 
 LONGEST_OUTCOME = 128
 """Characters of an outcome that a line shows: CloudWatch drops a line that is too long."""
@@ -57,4 +58,4 @@ def function_version(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _digest(result: Result) -> str:
-    return hashlib.sha256(json.dumps(result, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(to_json(result, sort_keys=True).encode()).hexdigest()[:16]

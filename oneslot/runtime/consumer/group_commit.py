@@ -20,7 +20,6 @@ group, and the others are sent again in a new transaction.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,8 +28,9 @@ from typing import Any, Generic
 from botocore.exceptions import ClientError
 
 from oneslot.runtime.consumer.record import Receipt, Record
-from oneslot.runtime.effects import LEDGER, MAXIMUM_WRITES, Effects, InvalidEffects, Item, Put, Write, result_text
+from oneslot.runtime.effects import LEDGER, MAXIMUM_WRITES, Effects, InvalidEffects, Item, Put, Write
 from oneslot.runtime.protocol import COMPLETE, Answer, M, Message
+from oneslot.runtime.stores.checks import checked
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import (
     cancellation_reasons,
@@ -39,6 +39,7 @@ from oneslot.runtime.stores.expressions import (
     transact_items,
 )
 from oneslot.runtime.surroundings import Executor
+from oneslot.runtime.values import from_json
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +72,7 @@ class _Member:
 
     @property
     def answer(self) -> Answer:
-        return Answer(json.loads(self.row.item["result"]), False, 1, self.row.item["claimed_by"])
+        return Answer(from_json(self.row.item["result"]), False, 1, self.row.item["claimed_by"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +207,7 @@ class GroupCommit(Generic[M]):
         expiry = self.ledger.expiry(now)
         for decided in group:
             try:
-                result = result_text(decided.effects)
+                result = checked(decided.effects, self.ledger.tables)
             except InvalidEffects:
                 continue  # the ordinary way raises it
             row = {
@@ -230,7 +231,7 @@ def finished(row: Item, message: Message, ours: Put | None = None) -> Answer | N
     if row["status"] != COMPLETE or row["payload_hash"] != message.payload_hash:
         return None
     duplicate = ours is None or row["claimed_by"] != ours.item["claimed_by"]
-    return Answer(json.loads(row["result"]), duplicate, row["consumption_count"], row["claimed_by"])
+    return Answer(from_json(row["result"]), duplicate, row["consumption_count"], row["claimed_by"])
 
 
 def _transactions(members: Iterable[_Member]) -> Iterator[list[_Member]]:

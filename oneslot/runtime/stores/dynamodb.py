@@ -6,14 +6,13 @@ after a transient error and after a lost answer.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError
 
 from oneslot.runtime.backoff import Backoff, retry
-from oneslot.runtime.effects import LEDGER, Effects, Item, Update, result_text
+from oneslot.runtime.effects import LEDGER, Effects, Item, Update
 from oneslot.runtime.protocol import (
     COMPLETE,
     IN_PROGRESS,
@@ -27,6 +26,7 @@ from oneslot.runtime.protocol import (
     Fenced,
     Taken,
 )
+from oneslot.runtime.stores.checks import checked, require_identity, require_retention
 from oneslot.runtime.stores.expressions import (
     CONDITION_FAILED,
     TRANSIENT_ERRORS,
@@ -40,6 +40,7 @@ from oneslot.runtime.stores.expressions import (
     transact_items,
 )
 from oneslot.runtime.surroundings import Surroundings
+from oneslot.runtime.values import from_json
 
 T = TypeVar("T")
 
@@ -66,14 +67,20 @@ class DynamoDBLedger:
     ) -> None:
         if tables and LEDGER in tables:
             raise ValueError(f'"{LEDGER}" in `tables` names the ledger\'s own table; give your table another name')
+        require_retention(retention_seconds)
         self.client = client
         self.table_name = table_name
         self.tables = {**(tables or {}), LEDGER: table_name}
         self.surroundings = surroundings or Surroundings()
-        self._retention_seconds = retention_seconds
+        self._retention_seconds = None if retention_seconds is None else int(retention_seconds)
 
     def claim(self, message_id: str, payload_hash: str, lease_until: int) -> Claim | Duplicate | Busy | Conflict:
-        """Claim the message until `lease_until` (epoch ms), the invocation's own deadline. One write; no read."""
+        """Claim the message until `lease_until` (epoch ms), the invocation's own deadline. One write; no read.
+
+        Raises:
+            ValueError: for an id that cannot be a key.
+        """
+        require_identity(message_id, payload_hash)
         claimed_by = self.surroundings.new_id()
         first = "attribute_not_exists(message_id)"
         lease_ended = "#status = :in_progress AND lease_until < :now AND payload_hash = :payload_hash"
@@ -108,12 +115,12 @@ class DynamoDBLedger:
         """Complete the row and perform all effects in one transaction, or say why not.
 
         Raises:
-            InvalidEffects: before anything is sent, if the effects cannot be committed.
+            InvalidEffects: before anything is sent, as `checked` says.
             CommitRefused: for a cancellation that is neither an answer nor transient.
         """
         now = self.surroundings.now_ms()
         expiry = self.expiry(now)
-        result = result_text(effects)
+        result = checked(effects, self.tables)
         # One token for all attempts: a lost answer is given again, and nothing is performed twice.
         token = self.surroundings.new_id()
         complete = Update(
@@ -132,7 +139,7 @@ class DynamoDBLedger:
                 if error_code(error) != "TransactionCanceledException":
                     raise
                 return _explain(error, claim, effects)
-            return Committed(json.loads(result))
+            return Committed(from_json(result))
 
         return self._retried(write, claim.lease_until)
 
@@ -206,7 +213,7 @@ def _refusal(row: Item, message_id: str, claimed_by: str, digest: str, now: int)
     if row["payload_hash"] != digest:
         return Conflict()
     if row["status"] == COMPLETE:
-        return Duplicate(json.loads(row["result"]), row["consumption_count"], row["claimed_by"])
+        return Duplicate(from_json(row["result"]), row["consumption_count"], row["claimed_by"])
     if row["claimed_by"] == claimed_by:  # granted before; the answer was lost and the SDK asked again
         return Claim(message_id, claimed_by, row["consumption_count"], row["lease_until"])
     return Busy(max(0, row["lease_until"] - now))
@@ -222,7 +229,7 @@ def _explain(error: ClientError, claim: Claim, effects: Effects) -> Committed | 
         row = from_attributes(ledger.get("Item", {}))
         if row.get("status") != COMPLETE:
             return Fenced(claim)
-        result = json.loads(row["result"])
+        result = from_json(row["result"])
         if row["claimed_by"] == claim.claimed_by:  # our own commit, whose answer was lost
             return Committed(result)
         return Duplicate(result, row["consumption_count"], row["claimed_by"])

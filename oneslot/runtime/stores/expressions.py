@@ -5,22 +5,14 @@ Importing it needs no boto3, so that a memory ledger runs on Python alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from decimal import Clamped, Context, Decimal, Inexact, Overflow, Rounded, Underflow
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from oneslot.runtime.effects import Item, Put, Update, Write
+from oneslot.runtime.values import from_attribute, to_attribute
 
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
-
-# DynamoDB's numbers: 38 digits, and exponents up to 125. A number that does not fit is refused, never rounded.
-_NUMBERS = Context(prec=38, Emin=-128, Emax=126, traps=[Clamped, Overflow, Inexact, Rounded, Underflow])
-_SETS: tuple[tuple[str, type | tuple[type, ...]], ...] = (
-    ("NS", (int, Decimal)),
-    ("SS", str),
-    ("BS", (bytes, bytearray)),
-)
 
 CONDITION_FAILED = "ConditionalCheckFailed"
 
@@ -66,66 +58,13 @@ class DynamoDB(Protocol):
 
 
 def to_attributes(item: Item) -> dict[str, Any]:
-    """Return plain values as DynamoDB's typed attribute values."""
-    return {name: _attribute(value) for name, value in item.items()}
-
-
-def _attribute(value: Any) -> dict[str, Any]:
-    """Return a value as boto3's TypeSerializer does. Raises TypeError or ArithmeticError for what DynamoDB refuses."""
-    kind, content = "", value
-    match value:
-        case str():  # first, because most values are text
-            kind = "S"
-        case None:
-            kind, content = "NULL", True
-        case bool():
-            kind = "BOOL"
-        case int() | Decimal():
-            kind, content = "N", _number(value)
-        case bytes() | bytearray():
-            kind = "B"
-        case Mapping():
-            kind, content = "M", to_attributes(value)
-        case list() | tuple():
-            kind, content = "L", [_attribute(element) for element in value]
-        case Set():
-            fitting = [kind for kind, types in _SETS if all(isinstance(element, types) for element in value)]
-            kind = next(iter(fitting), "")
-            content = [_attribute(element)[kind[0]] for element in value] if kind else value
-        case _ if isinstance(content := getattr(value, "value", None), bytes | bytearray):
-            kind = "B"  # boto3's own type, Binary
-    if not kind:
-        raise TypeError(f"DynamoDB has no type for a {type(value).__name__}")
-    return {kind: content}
-
-
-def _number(value: int | Decimal) -> str:
-    text = str(_NUMBERS.create_decimal(value))
-    if not Decimal(text).is_finite():
-        raise TypeError("DynamoDB has no infinity and no NaN")
-    return text
+    """Return plain values as DynamoDB's typed attribute values. Raises `InvalidValue` for what DynamoDB does not hold."""
+    return cast("dict[str, Any]", to_attribute(item)["M"])
 
 
 def from_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return DynamoDB's typed attribute values as plain values, whole numbers as `int`."""
-    return {name: _plain(value) for name, value in attributes.items()}
-
-
-def _plain(attribute: Mapping[str, Any]) -> Any:
-    ((kind, value),) = attribute.items()
-    match kind:
-        case "N":
-            number = Decimal(value)
-            return int(number) if number == number.to_integral_value() else float(number)
-        case "M":
-            return from_attributes(value)
-        case "L":
-            return [_plain(element) for element in value]
-        case "NS" | "SS" | "BS":
-            return {_plain({kind[0]: element}) for element in value}
-        case "NULL":
-            return None
-    return value
+    """Return DynamoDB's typed attribute values as plain values: a whole number is an `int`, a fraction a `Decimal`."""
+    return cast("dict[str, Any]", from_attribute({"M": attributes}))
 
 
 def transact_items(writes: Iterable[Write], tables: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -161,7 +100,7 @@ def _update_expressions(update: Update) -> dict[str, Any]:
 
     def equals(attribute: str, value: Any) -> str:
         placeholder = f":v{len(values)}"
-        values[placeholder] = _attribute(value)
+        values[placeholder] = to_attribute(value, 1)
         return f"{name(attribute)} = {placeholder}"
 
     clauses = []

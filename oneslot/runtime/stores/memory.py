@@ -6,11 +6,10 @@ or would fail to protect, so that a test does not accept code that fails in prod
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
-from oneslot.runtime.effects import Effects, InvalidEffects, Item, Put, Write, result_text
+from oneslot.runtime.effects import Effects, InvalidEffects, Item, Put, Write
 from oneslot.runtime.protocol import (
     COMPLETE,
     IN_PROGRESS,
@@ -23,9 +22,10 @@ from oneslot.runtime.protocol import (
     Fenced,
     Taken,
 )
-from oneslot.runtime.stores.checks import key_of, require_identity, require_one_write_each
+from oneslot.runtime.stores.checks import checked, key_of, require_identity
 from oneslot.runtime.stores.expressions import from_attributes, to_attributes
 from oneslot.runtime.surroundings import Surroundings
+from oneslot.runtime.values import canonical_json, from_json
 
 
 class MemoryLedger:
@@ -59,7 +59,7 @@ class MemoryLedger:
             elif row["payload_hash"] != payload_hash:
                 return Conflict()
             elif row["status"] == COMPLETE:
-                return Duplicate(json.loads(row["result"]), row["consumption_count"], row["claimed_by"])
+                return Duplicate(from_json(row["result"]), row["consumption_count"], row["claimed_by"])
             elif row["lease_until"] >= now:
                 return Busy(row["lease_until"] - now)
             count = row["consumption_count"] + 1
@@ -80,16 +80,15 @@ class MemoryLedger:
             InvalidEffects: as the DynamoDB ledger does, and where DynamoDB itself would refuse a write or its condition
                 would protect nothing.
         """
-        result = result_text(effects)
+        result = checked(effects)
         with self._lock:
             for write in effects.all_writes:
-                self._require_fit(write)
-            require_one_write_each([f"{write.table} {key_text(write)}" for write in effects.all_writes])
+                self._require_one_key(write)
             row = self.rows.get(claim.message_id, {})
             if row.get("status") == COMPLETE:
                 if row["claimed_by"] == claim.claimed_by:
-                    return Committed(json.loads(row["result"]))
-                return Duplicate(json.loads(row["result"]), row["consumption_count"], row["claimed_by"])
+                    return Committed(from_json(row["result"]))
+                return Duplicate(from_json(row["result"]), row["consumption_count"], row["claimed_by"])
             if row.get("claimed_by") != claim.claimed_by:
                 return Fenced(claim)
             refused = [write for write in effects.all_writes if not self._holds(write)]
@@ -101,7 +100,7 @@ class MemoryLedger:
                 self._perform(write)
             row |= {"status": COMPLETE, "updated": self.surroundings.now_ms(), "result": result}
             del row["lease_until"]
-            return Committed(json.loads(result))
+            return Committed(from_json(result))
 
     def release(self, claim: Claim) -> bool:
         """End the lease now."""
@@ -121,7 +120,7 @@ class MemoryLedger:
             row |= {"lease_until": lease_until, "updated": self.surroundings.now_ms()}
             return True
 
-    def _require_fit(self, write: Write) -> None:
+    def _require_one_key(self, write: Write) -> None:
         names = set(key_of(write))
         known = self._key_names.setdefault(write.table, names)
         if names != known:
@@ -129,21 +128,6 @@ class MemoryLedger:
                 f"{write.table!r} is written under the key {' and '.join(sorted(names))} and was under "
                 f"{' and '.join(sorted(known))}; a table has one key, which `key` must name"
             )
-        for values in (write.item,) if isinstance(write, Put) else (write.expect, write.set):
-            for name, value in values.items():
-                self._require_plain(f"{name!r} in {write.table!r}", value)
-
-    @staticmethod
-    def _require_plain(what: str, value: Any) -> None:
-        advice = "write text, whole numbers (pence, not pounds), booleans, lists and mappings of these"
-        try:
-            to_attributes({"value": value})
-        except (TypeError, ArithmeticError) as error:
-            raise InvalidEffects(
-                f"{what} is a {type(value).__name__} that DynamoDB does not accept; {advice}"
-            ) from error
-        if not _names_are_text(value):
-            raise InvalidEffects(f"{what} has a key that is not text, which DynamoDB does not accept; {advice}")
 
     def _item(self, write: Write) -> dict[str, Any] | None:
         return self.tables.get(write.table, {}).get(key_text(write))
@@ -173,12 +157,6 @@ def _as_stored(item: Item) -> dict[str, Any]:
     return from_attributes(to_attributes(item))
 
 
-def _names_are_text(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return all(isinstance(name, str) and _names_are_text(inner) for name, inner in value.items())
-    return not isinstance(value, list | tuple) or all(map(_names_are_text, value))
-
-
 def key_text(write: Write) -> str:
     """Return the written item's key as one text."""
     return item_key(key_of(write))
@@ -186,4 +164,4 @@ def key_text(write: Write) -> str:
 
 def item_key(key: Mapping[str, Any]) -> str:
     """Return key attributes and their values as one canonical text."""
-    return json.dumps(key, sort_keys=True, separators=(",", ":"))
+    return canonical_json(key)

@@ -15,18 +15,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from oneslot.runtime.backoff import Backoff, retry
-from oneslot.runtime.effects import Effects, Item, Put, Write, result_text
+from oneslot.runtime.effects import Effects, InvalidEffects, Item, Put, Write
 from oneslot.runtime.protocol import COMPLETE, Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Taken
-from oneslot.runtime.stores.checks import key_of, require_identity, require_one_write_each
+from oneslot.runtime.stores.checks import checked, key_of, require_identity, require_retention
 from oneslot.runtime.stores.valkey_client import Client, RedisClient
 from oneslot.runtime.surroundings import Surroundings
+from oneslot.runtime.values import from_attribute, from_json, number, shown_name, to_attribute, to_json
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-SHORTEST_RETENTION_SECONDS = 0.001
-LONGEST_RETENTION_SECONDS = 100 * 366 * 86_400
 READ_MS = 5_000
 """How long `item` is repeated. The ledger does not know the lease of a decision that reads."""
 
@@ -127,7 +126,7 @@ class ValkeyLedger:
 
     Raises:
         ValueError: for a client that answers in bytes, which would turn every row into a conflict, or that has no socket
-            timeout; and for a `retention_seconds` under one millisecond or over 100 years.
+            timeout; and for a `retention_seconds` below 1 or over 100 years.
     """
 
     def __init__(
@@ -140,12 +139,7 @@ class ValkeyLedger:
     ) -> None:
         self._client = RedisClient(client)
         self._prefix = prefix
-        if (
-            retention_seconds is not None
-            and not SHORTEST_RETENTION_SECONDS <= retention_seconds <= LONGEST_RETENTION_SECONDS
-        ):
-            size = "long" if retention_seconds > SHORTEST_RETENTION_SECONDS else "short"
-            raise ValueError(f"retention_seconds of {retention_seconds} is too {size}; None keeps rows for ever")
+        require_retention(retention_seconds)
         self._to_live = _FOREVER if retention_seconds is None else int(retention_seconds * 1000)
         self.surroundings = surroundings or Surroundings()
         self._keeps_rows = False
@@ -190,7 +184,7 @@ class ValkeyLedger:
             if found_hash != payload_hash:
                 return Conflict()
             if status == COMPLETE:
-                return Duplicate(json.loads(result), int(count), owner)
+                return Duplicate(from_json(result), int(count), owner)
             if owner == claimed_by:  # granted before, and the answer was lost
                 return Claim(message_id, claimed_by, int(count), int(lease))
             return Busy(max(0, int(lease) - now))
@@ -201,25 +195,24 @@ class ValkeyLedger:
         """Complete the row and perform all effects, or nothing.
 
         Raises:
-            InvalidEffects: as the DynamoDB ledger does.
+            InvalidEffects: as the DynamoDB ledger does, and for bytes and sets, which this one does not keep.
         """
-        result = result_text(effects)
+        result = checked(effects)
         writes = effects.all_writes
         keys = [self.row_key(claim.message_id), *(self.item_key(write.table, key_of(write)) for write in writes)]
-        require_one_write_each(keys)
         once_at = len(writes) if effects.once else 0
-        described = _json([_described(write) for write in writes])
+        described = json.dumps([_described(write) for write in writes])
 
         def run() -> Committed | Duplicate | Exists | Fenced | Taken:
             now = self.surroundings.now_ms()
             answer = self._commit(keys=keys, args=[self._to_live, now, claim.claimed_by, result, once_at, described])
             match answer:
                 case ["committed"]:
-                    return Committed(json.loads(result))
+                    return Committed(from_json(result))
                 case ["complete", stored, _, owner] if owner == claim.claimed_by:  # our own, whose answer was lost
-                    return Committed(json.loads(stored))
+                    return Committed(from_json(stored))
                 case ["complete", stored, count, owner]:
-                    return Duplicate(json.loads(stored), int(count), owner)
+                    return Duplicate(from_json(stored), int(count), owner)
                 case ["exists", item]:
                     return Exists(_plain(item))
                 case ["taken"]:
@@ -241,7 +234,7 @@ class ValkeyLedger:
         """Read an item that effects wrote, for a decision; None if it does not exist."""
         item_key = self.item_key(table, key)
         found: Any = self._repeated(lambda: self._client.hgetall(item_key), self.surroundings.now_ms() + READ_MS)
-        return {name: json.loads(value) for name, value in found.items()} or None
+        return {name: _value(value) for name, value in found.items()} or None
 
     def _set_lease(self, claim: Claim, lease_until: int, *, even_if_released: bool) -> bool:
         def run() -> bool:
@@ -286,17 +279,32 @@ class ValkeyLedger:
 
 def _described(write: Write) -> Mapping[str, Any]:
     if isinstance(write, Put):
-        return {"new": True, "expect": [], "set": _pairs(write.item), "remove": []}
-    return {"new": False, "expect": _pairs(write.expect), "set": _pairs(write.set), "remove": list(write.remove)}
+        return {"new": True, "expect": [], "set": _pairs(write.table, write.item), "remove": []}
+    expect, change = _pairs(write.table, write.expect), _pairs(write.table, write.set)
+    return {"new": False, "expect": expect, "set": change, "remove": list(write.remove)}
 
 
-def _pairs(item: Item) -> list[tuple[str, str]]:
-    return [(name, _json(value)) for name, value in item.items()]
+def _pairs(table: str, item: Item) -> list[tuple[str, str]]:
+    pairs = []
+    for name, value in item.items():
+        try:
+            pairs.append((name, _json(value)))
+        except TypeError:
+            raise InvalidEffects(
+                f"{shown_name(name)!r} in {table!r} holds bytes or a set, which Valkey does not keep; "
+                "write text or a list"
+            ) from None
+    return pairs
 
 
 def _plain(flat: Sequence[str]) -> dict[str, Any]:
-    return {name: json.loads(value) for name, value in zip(flat[::2], flat[1::2], strict=True)}
+    return {name: _value(text) for name, text in zip(flat[::2], flat[1::2], strict=True)}
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    """Return the one text of a value, by which conditions compare. Equal numbers have equal texts."""
+    return to_json(from_attribute(to_attribute(value, 1)), sort_keys=True, separators=(",", ":"))
+
+
+def _value(text: str) -> Any:
+    return json.loads(text, parse_float=number)

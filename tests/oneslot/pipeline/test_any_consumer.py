@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from copy import deepcopy
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,15 @@ def test_law_that_raises_is_refused_with_its_place(
 
 def test_exported_row_of_every_type_reaches_a_law() -> None:
     """As DynamoDB's clients return it."""
-    row = {"id": "o", "pence": 2.5, "paid": True, "none": [None, 1], "of": {"B": "b"}, "tags": {"x", "y"}, "raw": b"\0"}
+    row = {
+        "id": "o",
+        "pence": Decimal("2.5"),
+        "paid": True,
+        "none": [None, 1],
+        "of": {"B": "b"},
+        "tags": {"x", "y"},
+        "raw": b"\0",
+    }
     item = whole._item(item_line(row).decode())
     assert item is not None
     assert from_attributes(item) == row

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -29,7 +30,9 @@ from oneslot.runtime.identity import IDENTITY_ATTRIBUTE, payload_hash
 from oneslot.runtime.powertools import exactly_once
 from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Store, Taken
 from oneslot.runtime.sqs.deferral import Deferral
+from oneslot.runtime.stores.expressions import from_attributes
 from oneslot.runtime.stores.memory import MemoryLedger
+from oneslot.runtime.values import from_json
 from tests.kits.consumer import Clock, Context, record, service_error, surroundings
 from tests.kits.sqs import ScriptedSqs
 
@@ -520,3 +523,37 @@ def test_forgotten_request_gets_the_decisions_result_without_an_answer() -> None
     first, again = desk.log
     assert (first.outcome, again.outcome, again.answer) == ("taken", "duplicate", first.answer)
     assert len(ledger.tables["orders"]) == 1
+
+
+def test_message_is_quarantined_at_once_when_its_value_exceeds_a_limit() -> None:
+    """The tenth delivery would fail as the first did, and the dead letter would have no reason."""
+    item = {"id": "m", "quantity": int("7" * 40)}
+    desk = Desk(decide=lambda request: Effects({}, once=Once(Put("orders", "id", item))))
+    assert desk.deliver(record({"message_id": "m"})) == []
+    (sent,) = desk.sqs.requests
+    assert sent["MessageAttributes"]["QuarantineReason"]["StringValue"] == "invalid_effects"
+    assert sent["MessageAttributes"]["QuarantineDetail"]["StringValue"] == (
+        "'quantity' in 'orders' has more than 38 digits; shorten the number, or write it as text"
+    )
+    assert [(each.outcome, each.reason) for each in desk.log] == [("quarantined", "invalid_effects")]
+
+
+def test_message_is_delivered_again_when_the_decision_writes_a_wrong_type() -> None:
+    """Every message would be quarantined: the next version of the decision can still answer it."""
+    desk = Desk(decide=lambda request: Effects({}, (Put("orders", "id", {"id": "m", "price": 0.5}),)))
+    again = record({"message_id": "m"})
+    assert desk.deliver(again) == [again["messageId"]]
+    assert [(each.outcome, each.reason) for each in desk.log] == [("failed", "InvalidEffects")]
+    assert desk.sqs.requests == []
+
+
+def test_forgotten_request_is_answered_when_its_item_has_a_number_of_another_client() -> None:
+    ledger = MemoryLedger()
+    ledger.tables["orders"] = {'{"id":"m"}': from_attributes({"id": {"S": "m"}, "n": {"N": "1" + "0" * 39}})}
+    ledger.tables["orders"]['{"id":"m"}']["price"] = Decimal("0.1")
+    put = Put("orders", "id", {"id": "m"})
+    desk = Desk(decide=lambda request: Effects({}, once=Once(put, answer=dict)), ledger=ledger)
+    assert desk.deliver(record({"message_id": "m"}), record({"message_id": "m"})) == []
+    assert [each.outcome for each in desk.log] == ["duplicate", "duplicate"]
+    assert desk.log[0].answer == desk.log[1].answer
+    assert from_json(ledger.rows["m"]["result"]) == {"id": "m", "n": 10**39, "price": Decimal("0.1")}

@@ -27,10 +27,11 @@ def refuse(effects: Effects, told: str) -> None:
     assert ledger.rows["m"]["status"] == "IN_PROGRESS"
 
 
-@pytest.mark.parametrize("value", [12.5, [1, 0.5], object(), 10**39])
+@pytest.mark.parametrize("value", [12.5, object(), 10**39 + 1, Decimal("NaN")])
 def test_invalid_value_is_named_with_its_table(value: Any) -> None:
     refuse(
-        Effects({}, (Put("refunds", "refund_id", {"refund_id": "1", "amount": value}),)), "'amount' in 'refunds' is a"
+        Effects({}, (Put("refunds", "refund_id", {"refund_id": "1", "amount": value}),)),
+        "'amount' in 'refunds' (is|has)",
     )
 
 
@@ -57,17 +58,12 @@ def test_an_update_that_dynamodb_does_not_take_is_refused(update: Update) -> Non
     refuse(Effects({}, (update,)), "DynamoDB refuses that")
 
 
-@pytest.mark.parametrize("value", [{1: "one"}, {"by id": {7: None}}, [{"a": {None: 1}}], ({2: 2},)])
+@pytest.mark.parametrize("value", [{1: "one"}, {"by_id": {7: None}}, [{"a": {None: 1}}], ({2: 2},)])
 def test_name_that_is_not_text_is_refused(value: Any) -> None:
     refuse(
         Effects({}, (Put("refunds", "refund_id", {"refund_id": "1", "parts": value}),)),
-        "'parts' in 'refunds' has a key",
+        r"'parts(\.by_id|\[0\]\.a|\[0\])?' in 'refunds' has a key that is not text",
     )
-
-
-def test_invalid_value_is_refused_in_expect_and_set() -> None:
-    change = Update("seats", {"seat": "A1"}, expect={"price": 1.5}, set={"price": 2})
-    refuse(Effects({}, (change,)), "'price' in 'seats' is a float")
 
 
 def test_item_is_stored_as_dynamodb_returns_it() -> None:
@@ -79,8 +75,15 @@ def test_item_is_stored_as_dynamodb_returns_it() -> None:
     assert ledger.commit(claim(ledger, "update"), Effects({}, (change,))) == Committed({})
     notes.append("b")
     (kept,) = ledger.tables["seats"].values()
-    assert kept == {"seat": "A1", "price": 12.5, "row": [1, 2], "notes": ["a"], "count": 2, "by": ["m", ["a"]]}
-    assert [type(kept[name]) for name in ("price", "count")] == [float, int]
+    assert kept == {
+        "seat": "A1",
+        "price": Decimal("12.5"),
+        "row": [1, 2],
+        "notes": ["a"],
+        "count": 2,
+        "by": ["m", ["a"]],
+    }
+    assert [type(kept[name]) for name in ("price", "count")] == [Decimal, int]
 
 
 @pytest.mark.parametrize(("there", "asked"), [(1, True), (False, 0), ([1, True], [1, 1]), ({"x": 1}, {"x": True})])
