@@ -10,12 +10,13 @@ from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionEr
 
 from oneslot.errors import OneslotError
 from oneslot.local.aws.connection import LOCAL_ACCOUNT
+from oneslot.runtime.sqs.errors import BAD_CREDENTIALS, KEY_REFUSED, NO_QUEUE, SIGNED_OUT, lacks_credentials
 from oneslot.target import format_command
 
 DEBUG_VARIABLE = "ONESLOT_DEBUG"
 NO_TABLE = "ResourceNotFoundException"
-NO_QUEUE = ("AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist")
-BAD_CREDENTIALS = ("InvalidClientTokenId", "UnrecognizedClientException")
+SIGN_IN = "Sign in again (aws sso login), or set AWS_PROFILE."
+OTHER_REGION = "If it is in another region, set AWS_DEFAULT_REGION."
 
 
 def explain(error: Exception, stack: str | None = None) -> str:
@@ -33,6 +34,8 @@ def explain(error: Exception, stack: str | None = None) -> str:
             text = "There is no AWS region. Set AWS_DEFAULT_REGION, e.g. to eu-west-2."
         case ClientError():
             text = _explain_refusal(error, lambda verb: format_command(verb, stack))
+        case BotoCoreError() if lacks_credentials(error):
+            text = f"The AWS credentials are incomplete or have expired: {error} {SIGN_IN}"
         case BotoCoreError():
             text = f"AWS cannot be used: {error}"
         case OSError(filename=str() as path, strerror=str() as problem):
@@ -66,11 +69,22 @@ def _explain_refusal(error: ClientError, command: Callable[[str], str]) -> str:
     code = about.get("Code")
     text = f"AWS refused {error.operation_name}: {code}: {about.get('Message')}"
     if code == NO_TABLE:
-        text += f". Part of the stack is missing: `{command('status')}` says which table. {how_to_restore(command)}"
+        text += (
+            f". Part of the stack is missing: `{command('status')}` says which table. {OTHER_REGION} "
+            f"{how_to_restore(command)}"
+        )
     if code in NO_QUEUE:
         text += (
-            f" A queue of the stack and its messages are gone: `{command('env')}` names the queues. "
+            f" {OTHER_REGION} Otherwise a queue of the stack and its messages are gone: `{command('env')}` names the "
+            "queues. "
             "docs/do/runbooks/stalled.md says how to restore it and which requests to send again."
+        )
+    if code in SIGNED_OUT:
+        text += f" {SIGN_IN}"
+    if code in KEY_REFUSED:
+        text += (
+            " The queue's KMS key refuses: enable it, and allow your role kms:GenerateDataKey and kms:Decrypt on it, in its "
+            "key policy as well."
         )
     if code in BAD_CREDENTIALS and os.environ.get("AWS_ACCESS_KEY_ID") == LOCAL_ACCOUNT:
         text += " This shell has the local stack's credentials from `oneslot env`. Open another shell."

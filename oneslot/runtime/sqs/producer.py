@@ -88,7 +88,8 @@ class Producer:
         Raises:
             NotAccepted: the time ran out; its cause is the error of the last call, if that had no answer.
             ClientError: the queue cannot be used, e.g. AccessDenied; nothing more is sent.
-            ParamValidationError, NoCredentialsError: botocore refused a message of a wrong type, or found no credentials.
+            ParamValidationError: botocore refused a message of a wrong type.
+            BotoCoreError: there are no credentials, or the sign-in has expired.
             ValueError: a message for a FIFO queue has no group; nothing was sent.
         """
         entries = [self._entry(message) for message in messages]

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, ParamValidationError
+from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
 from oneslot.runtime.backoff import Backoff
+from oneslot.runtime.sqs.errors import HOPELESS, ONE_MESSAGE, THROTTLED, lacks_credentials
 from oneslot.runtime.surroundings import Surroundings
 
 T = TypeVar("T")
@@ -21,38 +22,6 @@ BATCH = 10
 """Messages in one SendMessageBatch, by its API reference."""
 BATCH_BYTES = 1_048_576
 """Bytes in one SendMessageBatch, attributes included, by its API reference."""
-THROTTLED = frozenset({"RequestThrottled", "ThrottlingException", "Throttling", "KmsThrottled"})
-"""The codes of an entry that SQS reports as the sender's fault, and accepts later all the same."""
-
-# The codes of a call that fails in every attempt. After any other error the next attempt may succeed.
-HOPELESS = frozenset(
-    {
-        "AccessDenied",
-        "AccessDeniedException",
-        "AWS.SimpleQueueService.NonExistentQueue",
-        "ExpiredToken",
-        "InvalidAddress",
-        "InvalidClientTokenId",
-        "InvalidSecurity",
-        "KmsAccessDenied",
-        "KmsDisabled",
-        "KmsNotFound",
-        "QueueDoesNotExist",
-        "SignatureDoesNotMatch",
-        "UnrecognizedClientException",
-        "UnsupportedOperation",
-    }
-)
-
-# The codes of a call that fails because of one of its messages, which is then found by sending each alone.
-ONE_MESSAGE = frozenset(
-    {
-        "AWS.SimpleQueueService.BatchRequestTooLong",
-        "InvalidMessageContents",
-        "InvalidParameterValue",
-        "MissingParameter",
-    }
-)
 
 
 class SendsBatches(Protocol):
@@ -133,7 +102,8 @@ def send_all(
 
     Raises:
         ClientError: the queue cannot be used, e.g. AccessDenied; nothing more is sent.
-        ParamValidationError, NoCredentialsError: botocore refused a message of a wrong type, or found no credentials.
+        ParamValidationError: botocore refused a message of a wrong type.
+        BotoCoreError: there are no credentials, or the sign-in has expired.
     """
     waiting = list(entries)
     deadline = surroundings.now_ms() + round(within_seconds * 1000)
@@ -167,9 +137,9 @@ def _answers(client: SendsBatches, queue_url: str, batch: Sequence[Entry[T]]) ->
         else:
             for entry in batch:
                 yield from _answers(client, queue_url, [entry])
-    except (ParamValidationError, NoCredentialsError):
-        raise  # nothing was sent, and no retry would change that
     except (BotoCoreError, OSError) as error:
+        if isinstance(error, ParamValidationError) or lacks_credentials(error):
+            raise  # nothing was sent, and no retry would change that
         yield Answer(failed=batch, error=error)
     else:
         yield answer

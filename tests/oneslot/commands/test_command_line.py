@@ -8,7 +8,14 @@ from collections.abc import Callable, Iterator
 
 import click
 import pytest
-from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, NoRegionError
+from botocore.exceptions import (
+    ClientError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    NoRegionError,
+    TokenRetrievalError,
+    UnauthorizedSSOTokenError,
+)
 from click.testing import CliRunner, Result
 
 from oneslot import target
@@ -107,6 +114,20 @@ def test_status_asks_for_down_when_the_process_is_gone(moto_stack: MotoStack) ->
             ClientError({"Error": {"Code": "ResourceNotFoundException", "Message": "not found"}}, "Scan"),
             "AWS refused Scan: ResourceNotFoundException: not found. Part of the stack is missing",
         ),
+        (
+            ClientError({"Error": {"Code": "QueueDoesNotExist", "Message": "no queue."}}, "SendMessageBatch"),
+            "QueueDoesNotExist: no queue. If it is in another region, set AWS_DEFAULT_REGION. Otherwise a queue",
+        ),
+        (
+            ClientError({"Error": {"Code": "KMS.AccessDeniedException", "Message": "no."}}, "SendMessageBatch"),
+            "allow your role kms:GenerateDataKey and kms:Decrypt on it",
+        ),
+        (
+            ClientError({"Error": {"Code": "ExpiredTokenException", "Message": "expired."}}, "Scan"),
+            "expired. Sign in again (aws sso login)",
+        ),
+        (UnauthorizedSSOTokenError(), "have expired: The SSO session associated with this profile has expired"),
+        (TokenRetrievalError(provider="sso", error_msg="Token has expired"), "Sign in again (aws sso login)"),
         (AlreadyRunning("A local stack runs."), "A local stack runs."),
         (OneslotError("As it is."), "As it is."),
         (ZeroDivisionError(NHS_NUMBER), "Unexpected ZeroDivisionError: this is a fault in Oneslot"),

@@ -10,7 +10,7 @@ from typing import Any, Never, Protocol, cast
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 
 from oneslot.explorer.faults import DEATH, LATER, NEVER, SILENCE, Choice
-from oneslot.runtime.sqs.sending import THROTTLED
+from oneslot.runtime.sqs.errors import THROTTLED
 from verification.simulation.world.faults import (
     BLAMED,
     COPIED,

@@ -13,8 +13,9 @@ from botocore.exceptions import (
     ReadTimeoutError,
 )
 
+from oneslot.runtime.sqs.errors import THROTTLED
 from oneslot.runtime.sqs.producer import Accepted, NotAccepted, Outgoing, Producer, Refused
-from oneslot.runtime.sqs.sending import BATCH_BYTES, THROTTLED
+from oneslot.runtime.sqs.sending import BATCH_BYTES
 from oneslot.runtime.surroundings import Surroundings
 from tests.kits.consumer import Intercepted, bench, booking, raising, record
 from tests.kits.sqs import ACCEPTED, Entries, Fate, ScriptedSqs, all_but, fail, service_error
