@@ -75,8 +75,7 @@ def _explain_refusal(error: ClientError, command: Callable[[str], str]) -> str:
         )
     if code in NO_QUEUE:
         text += (
-            f" {OTHER_REGION} Otherwise a queue of the stack and its messages are gone: `{command('env')}` names the "
-            "queues. "
+            f" {OTHER_REGION} A queue of the stack and its messages are gone otherwise: `{command('env')}` names the queues. "
             "docs/do/runbooks/stalled.md says how to restore it and which requests to send again."
         )
     if code in SIGNED_OUT:

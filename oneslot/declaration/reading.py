@@ -107,7 +107,7 @@ def read_declaration(path: Path) -> Declaration:
 @lru_cache(16)
 def _read(path: Path, _written: int) -> Declaration:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadInput(f"{path} is not UTF-8 text. Save it as UTF-8.") from error
     return parse_declaration(text, path)

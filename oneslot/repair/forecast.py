@@ -14,6 +14,7 @@ from oneslot.evidence.malformed import blocking_attributes
 from oneslot.evidence.tables import Missing, read_rows, unless_missing
 from oneslot.laws.evidence import COMPLETE, result_of
 from oneslot.laws.schema import LEDGER_ATTRIBUTES, Table
+from oneslot.runtime.consumer.record import parsed
 from oneslot.runtime.effects import Unprocessable, conflict
 from oneslot.runtime.identity import parse_body, payload_hash
 from oneslot.runtime.sqs.dead_letters import (
@@ -163,7 +164,7 @@ def facts_of(held: HeldLetter, declaration: Declaration) -> Facts:
     except Unprocessable as problem:
         return Facts(held.letter.message_id, problem=problem.detail)
     try:
-        request = parse(identity, digest, body) if parse else None
+        request = parsed(parse, identity, digest, body) if parse else None
     except Unprocessable as problem:
         return Facts(held.letter.message_id, payload_hash=digest, problem=problem.detail)
     return Facts(identity, digest, request=request)

@@ -76,7 +76,7 @@ def read_repair_list(path: Path) -> list[str]:
     declaration = find_declaration()
     private = declaration.private if declaration else None
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{path} cannot be read as UTF-8 text.") from error
     for number, text in enumerate(lines, 1):

@@ -5,6 +5,7 @@ A decision only describes. Nothing happens until the ledger commits the descript
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,12 +40,25 @@ class Unprocessable(ValueError):
     """The message can never succeed as it is. The consumer quarantines it with `reason` (a code) and `detail` (a sentence).
 
     `detail` names the field and the remedy, never a value: its readers may not be allowed to see the message.
+    Both are sent as message attributes, so what SQS does not carry in one is written as `\\xNN`, and nothing is empty.
     """
 
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(f"{reason}: {detail}")
-        self.reason = reason
-        self.detail = detail
+    def __init__(self, reason: object, detail: object) -> None:
+        self.reason = _sendable(reason, 128) or "unprocessable"
+        self.detail = _sendable(detail, 2_048) or "the consumer gave no detail; see its code for this reason"
+        super().__init__(f"{self.reason}: {self.detail}")
+
+
+_NOT_SENDABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""All but the characters that SQS's API reference allows in a message."""
+
+
+def _sendable(text: object, longest: int) -> str:
+    """Return a value as text that SQS carries in a message attribute; empty for None, the class of an error without text."""
+    if isinstance(text, BaseException):
+        text = str(text) or type(text).__name__
+    clean = _NOT_SENDABLE.sub(lambda found: f"\\x{ord(found[0]):02x}", "" if text is None else str(text))
+    return clean[:longest]
 
 
 class InvalidEffects(ValueError):

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote_plus
 
 from oneslot.runtime.effects import Unprocessable
-from oneslot.runtime.identity import IDENTITY_ATTRIBUTE, Identity, parse_body, payload_hash
+from oneslot.runtime.identity import IDENTITY_ATTRIBUTE, Identity, parse_body, payload_hash, require_message_id
 
 
 def sns(record: Mapping[str, Any]) -> Identity:
@@ -26,7 +26,7 @@ def sns(record: Mapping[str, Any]) -> Identity:
         content = parse_body(text)
     except (AttributeError, KeyError, TypeError):
         raise _unlike("SNS notification; with raw message delivery leave `identity` out") from None
-    return Identity(attribute or content.get("message_id", own_id), content)
+    return Identity(require_message_id(attribute or content.get("message_id", own_id)), content)
 
 
 def eventbridge(record: Mapping[str, Any]) -> Identity:
@@ -37,9 +37,10 @@ def eventbridge(record: Mapping[str, Any]) -> Identity:
     event = parse_body(record["body"])
     try:
         content = {name: event[name] for name in ("source", "detail-type", "detail")}
-        return Identity(event["detail"].get("message_id", event["id"]), content)
+        own_id = event["detail"].get("message_id", event["id"])
     except (AttributeError, KeyError):
         raise _unlike("EventBridge event; use no input transformer") from None
+    return Identity(require_message_id(own_id), content)
 
 
 def s3(record: Mapping[str, Any]) -> Identity:

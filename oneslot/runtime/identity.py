@@ -22,15 +22,23 @@ MESSAGE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 MESSAGE_ID_FORM = "1 to 128 letters, digits or any of . _ : -"
 
 
+Content = Mapping[str, Any] | str
+"""What counts of a message: a JSON object, or any text."""
+
+
 class Identity(NamedTuple):
     """A message's id, and the content that counts: the ledger compares it, and the parser gets it in place of the body."""
 
     message_id: str
-    content: Mapping[str, Any]
+    content: Content
 
 
 Identify = Callable[[Mapping[str, Any]], "str | Identity"]
 """A record, as Lambda passes it, → the message's id; with its content where that is not the whole body."""
+
+
+class InvalidIdentity(TypeError):
+    """An `identity` returned something else than an id. Its code is at fault, so the message is delivered again."""
 
 
 def is_message_id(value: object) -> TypeGuard[str]:
@@ -67,9 +75,9 @@ def identify(attributes: Mapping[str, Any], body: Mapping[str, Any], text: str, 
     Raises:
         Unprocessable: `missing_message_id`, or `invalid_message_id` for an id that must not become a key.
     """
-    identity = attributes.get(IDENTITY_ATTRIBUTE, {}).get("stringValue") or body.get("message_id")
+    identity = (attributes.get(IDENTITY_ATTRIBUTE) or {}).get("stringValue") or body.get("message_id")
     if identity is None and content_based:
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        return payload_hash(text)
     if identity is None:
         raise Unprocessable("missing_message_id", "message_id is missing; give each request its own id")
     return require_message_id(identity)
@@ -77,13 +85,49 @@ def identify(attributes: Mapping[str, Any], body: Mapping[str, Any], text: str, 
 
 def require_message_id(identity: object) -> str:
     """Return a valid message id unchanged. Raises `Unprocessable`, `invalid_message_id`, for any other value."""
+    if not isinstance(identity, str):
+        raise Unprocessable(INVALID_MESSAGE_ID, f"message_id must be text, in quotes: {MESSAGE_ID_FORM}")
     if not is_message_id(identity):
         raise Unprocessable(INVALID_MESSAGE_ID, f"message_id must be {MESSAGE_ID_FORM}")
     return identity
 
 
-def payload_hash(body: Mapping[str, Any]) -> str:
-    """Return the SHA-256 (hex) of the body in canonical form: sorted names, no spaces, ASCII."""
+def identified(identity: Identify, record: Mapping[str, Any]) -> Identity:
+    """Return what a consumer's own rule finds in a record, as Lambda passes it. The rule is asked first, whatever the body is.
+
+    Without a content of its own, the content is the body: as a JSON object if it is one, else as its text.
+
+    Raises:
+        Unprocessable: by the rule itself, or `invalid_message_id` for an id that must not become a key.
+        InvalidIdentity: if the rule returns anything but text or an `Identity` of text.
+    """
+    found = identity(record)
+    chosen = found if isinstance(found, Identity) else Identity(found, _content(str(record["body"])))
+    if not isinstance(chosen.message_id, str):
+        raise InvalidIdentity(
+            f"identity returned a {type(chosen.message_id).__name__}; return the id as text, or raise Unprocessable for a "
+            "message that has none"
+        )
+    require_message_id(chosen.message_id)
+    return chosen
+
+
+def _content(text: str) -> Content:
+    try:
+        return parse_body(text)
+    except Unprocessable:
+        return text
+
+
+def message_attributes(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the record's message attributes. An event that was written by hand may have null in their place."""
+    return record.get("messageAttributes") or {}
+
+
+def payload_hash(body: Content) -> str:
+    """Return the SHA-256 (hex) of the body in canonical form: sorted names, no spaces, ASCII. A text counts as it is."""
+    if isinstance(body, str):
+        return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
     try:
         canonical = json.dumps(body, sort_keys=True, separators=(",", ":"))
     except RecursionError:

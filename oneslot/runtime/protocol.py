@@ -13,7 +13,6 @@ claim that lands late, after its own retry, changes nothing that its owner relie
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -116,12 +115,13 @@ class Message(Protocol):
 class JsonMessage:
     """A message whose body the decision reads as it is: the `parse` of a consumer that accepts every body.
 
+    `body` is a JSON object. Where the consumer has its own `identity`, a body that is none is its text.
     `payload_hash` is by default the body's digest.
     """
 
     message_id: str
     payload_hash: str = ""
-    body: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    body: Any = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if not self.payload_hash:

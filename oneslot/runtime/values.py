@@ -16,7 +16,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from decimal import Decimal
 from itertools import chain, zip_longest
 from typing import Any
@@ -36,20 +36,19 @@ class InvalidValue(ValueError):
 
     Attributes:
         of_content: the type is right, and the content breaks a limit. Another message may pass, and this one never will.
-        path: the steps that lead to the value.
+        path: the names and positions that lead to the value.
     """
 
     def __init__(self, problem: str, *, of_content: bool) -> None:
         super().__init__(problem)
         self.problem = problem
         self.of_content = of_content
-        self.path: list[str] = []
+        self.path: list[str | int] = []
 
     @property
     def place(self) -> str:
-        """The path as one text, such as `lines[0].price`; its first steps, where it is long."""
-        steps = [f"[{step}]" if step.isdecimal() else f".{step}" for step in self.path]
-        return "".join(steps[:SHOWN_STEPS]).removeprefix(".") + "..." * (len(steps) > SHOWN_STEPS)
+        """The path as one text, as an error shows it."""
+        return shown_path(self.path)
 
     def __str__(self) -> str:
         return f"{self.place!r} {self.problem}" if self.path else f"the value {self.problem}"
@@ -58,6 +57,12 @@ class InvalidValue(ValueError):
 def shown_name(name: object) -> str:
     """Return a field's name for an error; `...` for one that may be content, such as a patient's number used as a name."""
     return name if isinstance(name, str) and re.fullmatch(r"(?!.*\d{6})[^\W\d][\w.:-]{0,63}", name) else "..."
+
+
+def shown_path(path: Iterable[object]) -> str:
+    """Return names and positions as one text, such as `lines[0].price`; of a long path the first steps."""
+    steps = [f"[{step}]" if isinstance(step, int) else f".{shown_name(step)}" for step in path]
+    return "".join(steps[:SHOWN_STEPS]).removeprefix(".") + "..." * (len(steps) > SHOWN_STEPS)
 
 
 def to_attribute(value: Any, level: int = 0) -> dict[str, Any]:  # noqa: PLR0911 - one return for each type
@@ -82,9 +87,9 @@ def to_attribute(value: Any, level: int = 0) -> dict[str, Any]:  # noqa: PLR0911
         case int() | Decimal():
             return {"N": number_text(value)}
         case Mapping():
-            return {"M": {_name(name): _at(shown_name(name), each, level) for name, each in value.items()}}
+            return {"M": {_name(name): _at(name, each, level) for name, each in value.items()}}
         case list() | tuple():
-            return {"L": [_at(str(at), each, level) for at, each in enumerate(value)]}
+            return {"L": [_at(at, each, level) for at, each in enumerate(value)]}
         case Set():
             return _set(value)
     return {"B": _bytes(value)}
@@ -217,7 +222,7 @@ def _plain(value: Decimal) -> str:
     return "0" if not value else text
 
 
-def _at(step: str, value: Any, level: int) -> dict[str, Any]:
+def _at(step: str | int, value: Any, level: int) -> dict[str, Any]:
     try:
         return to_attribute(value, level + 1)
     except InvalidValue as error:

@@ -11,12 +11,13 @@ from typing import Any, TextIO
 from oneslot.declaration.reading import declared
 from oneslot.errors import BadInput
 from oneslot.runtime.effects import Unprocessable
-from oneslot.runtime.identity import identify, parse_body, payload_hash
+from oneslot.runtime.identity import Content, identify, parse_body, payload_hash
 from oneslot.runtime.sqs.dead_letters import identity_and_content
 from oneslot.sending.messages import Archived, Message, group_of
 
 # SQS's limit for one message (1 MiB).
 LARGEST_BODY_BYTES = 1_048_576
+BYTE_ORDER_MARK = "\ufeff"
 STANDARD_INPUT = Path("-")
 EMPTY = "{path} holds no request. Write one JSON object on each line."
 
@@ -50,8 +51,9 @@ def read_requests(path: Path) -> Iterator[Message]:
     try:
         with _open(path) as file:
             for line, text in enumerate(file, 1):
-                if text.strip():
-                    yield _message(f"{path}, line {line}", text.strip(), line)
+                text = text.lstrip(BYTE_ORDER_MARK).strip()  # noqa: PLW2901 - an editor on Windows writes one before the first line
+                if text:
+                    yield _message(f"{path}, line {line}", text, line)
     except UnicodeDecodeError as error:
         raise BadInput(f"{path} is not UTF-8 text.") from error
     except OSError as error:
@@ -79,7 +81,8 @@ def _message(where: str, text: str, number: int) -> Message:
 
 def _archived(body: Mapping[str, Any], text: str) -> Archived:
     """Return the request's id, as the consumer finds it, and the digest of its content."""
-    own, content = declared().tool("identity"), body
+    content: Content = body
+    own = declared().tool("identity")
     try:
         if own is None:
             identity = identify({}, body, text)

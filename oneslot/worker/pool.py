@@ -173,8 +173,12 @@ class Pool:
         return _Failure(_REPORTED_FAILED, lambda _: None) if verdict.failed else None
 
     def _hiding(self, error: BaseException) -> Callable[[Job], None]:
-        again = getattr(error, RETRY_AFTER, None)
-        milliseconds = again if isinstance(again, int) else None
+        milliseconds = getattr(error, RETRY_AFTER, None)
+        if milliseconds is not None and (type(milliseconds) is not int or milliseconds < 0):
+            self._log.event(
+                "retry_after_refused", error=name_of(error), reason=f"{RETRY_AFTER} must be an int of 0 or more"
+            )
+            milliseconds = None
         if milliseconds is not None and isinstance(error, Locked):
             return partial(self._visibility.defer, lease_ms=milliseconds)
         if milliseconds is not None and self.source.fifo:

@@ -27,7 +27,7 @@ from oneslot.runtime.consumer.batch import Handle, Process, process
 from oneslot.runtime.consumer.delivery_log import Delivery, print_line
 from oneslot.runtime.consumer.group_commit import EarlyAnswer, GroupCommit
 from oneslot.runtime.consumer.queues import Queues
-from oneslot.runtime.consumer.record import Parse, Record
+from oneslot.runtime.consumer.record import FIELDS, Parse, Record
 from oneslot.runtime.effects import Effects, Unprocessable, conflict
 from oneslot.runtime.identity import Identify
 from oneslot.runtime.protocol import Answer, Busy, Conflict, Fenced, M, Outcome, Store
@@ -100,6 +100,8 @@ class Consumer(Generic[M]):
         raw_records = event.get("Records") if isinstance(event, Mapping) else None
         if not isinstance(raw_records, list):
             raise TypeError("the event has no list 'Records'; invoke this function from an SQS event source mapping")
+        if not all(isinstance(raw, Mapping) and raw.keys() >= FIELDS for raw in raw_records):
+            raise TypeError("the event's records are not SQS's; invoke this function from an SQS event source mapping")
         records = [
             Record.parse(raw, self.parse, content_based=self.content_based, identity=self.identity)
             for raw in raw_records

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from oneslot.runtime.consumer.record import Record
 from oneslot.runtime.effects import Unprocessable
-from oneslot.runtime.identity import IDENTITY_ATTRIBUTE
+from oneslot.runtime.identity import IDENTITY_ATTRIBUTE, message_attributes
 from oneslot.runtime.sqs.dead_letters import DETAIL_ATTRIBUTE, QUARANTINE_ATTRIBUTES, REASON_ATTRIBUTE, SOURCE_ATTRIBUTE
 from oneslot.runtime.sqs.deferral import Deferral
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, RETRIES_SPEND_RECEIVES, is_fifo
@@ -107,7 +107,7 @@ class Queues:
 def _attributes(record: Record[Any]) -> Mapping[str, dict[str, Any]]:
     """Translate Lambda's message attributes to SQS's. Lambda passes bytes as base64 text; the SDK takes bytes."""
     attributes: dict[str, dict[str, Any]] = {}
-    for name, value in record.raw.get("messageAttributes", {}).items():
+    for name, value in message_attributes(record.raw).items():
         text, base64_text = value.get("stringValue"), value.get("binaryValue")
         if text is not None:
             attributes[name] = {"DataType": value["dataType"], "StringValue": text}

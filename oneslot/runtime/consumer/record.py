@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple
 
 from oneslot.runtime.effects import INVALID_MESSAGE_ID, Unprocessable
 from oneslot.runtime.identity import (
+    Content,
     Identify,
-    Identity,
+    identified,
     identify,
+    message_attributes,
     parse_body,
     payload_hash,
-    require_message_id,
 )
 from oneslot.runtime.protocol import M
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
+from oneslot.runtime.values import shown_name, shown_path
 
 
 class Receipt(NamedTuple):
@@ -27,8 +29,18 @@ class Receipt(NamedTuple):
     handle: str
 
 
-Parse = Callable[[str, str, Mapping[str, Any]], M]
-"""`(message_id, payload_hash, body)` → the message; raises `Unprocessable`."""
+Parse = Callable[[str, str, Any], M]
+"""`(message_id, payload_hash, body)` → the message; raises `Unprocessable`, or the `ValidationError` of a model.
+
+`body` is a JSON object. Where the consumer has its own `identity`, a body that is none is its text.
+"""
+
+FIELDS = frozenset({"messageId", "receiptHandle", "body", "attributes"})
+"""The fields of a record that SQS always sends, and that are needed. An SNS record has none of them."""
+
+INVALID_MESSAGE = "invalid_message"
+"""The reason for a message that its model refuses."""
+SHOWN_FIELDS = 5
 
 
 _TRACE = re.compile(
@@ -72,9 +84,9 @@ class Record(Generic[M]):
         content_based: bool = False,
         identity: Identify | None = None,
     ) -> Record[M]:
-        """Parse the body, identify the message, and let `parse` read it. For a failure see `problem`.
+        """Identify the message, and let `parse` read it. For a failure see `problem`.
 
-        `identity` replaces the usual rules for the id.
+        `identity` replaces the usual rules for the id, for which the body must be a JSON object.
 
         Raises:
             KeyError: for a record without the fields that SQS always sends.
@@ -86,16 +98,15 @@ class Record(Generic[M]):
         trace = _trace(raw)
         message_id, message, problem = None, None, None
         try:
-            body = parse_body(text)
+            content: Content
             if identity is None:
-                found = identify(raw.get("messageAttributes", {}), body, text, content_based=content_based)
+                content = parse_body(text)
+                found = identify(message_attributes(raw), content, text, content_based=content_based)
             else:
-                chosen = identity(raw)
-                found, body = chosen if isinstance(chosen, Identity) else (chosen, body)
-                require_message_id(found)
-            digest = payload_hash(body)
+                found, content = identified(identity, raw)
+            digest = payload_hash(content)
             message_id = found
-            message = parse(found, digest, body)
+            message = parsed(parse, found, digest, content)
         except BaseException as error:
             problem = error
             if isinstance(error, Unprocessable) and error.reason == INVALID_MESSAGE_ID:
@@ -118,9 +129,42 @@ class Record(Generic[M]):
         return str(self.raw["body"])
 
 
+def parsed(parse: Parse[M], message_id: str, digest: str, content: Content) -> M:
+    """Return the parsed message.
+
+    A `ValidationError`, of Pydantic for example, says that the message does not fit its model. Any other error but
+    `Unprocessable` may come from a fault of the parser, and is raised as it is.
+
+    Raises:
+        Unprocessable: by the parser, or `invalid_message`, which names the fields and no value.
+    """
+    try:
+        return parse(message_id, digest, content)
+    except Exception as error:
+        if isinstance(error, Unprocessable) or all(kind.__name__ != "ValidationError" for kind in type(error).__mro__):
+            raise
+        fields = "; ".join(_invalid_fields(error)) or "see the model"
+        # Its text quotes the message.
+        raise Unprocessable(INVALID_MESSAGE, f"the message does not fit its model: {fields}") from None
+
+
+def _invalid_fields(error: Any) -> Iterator[str]:
+    """Yield the fields that a validation error names, as Pydantic does in `errors()` and jsonschema in `absolute_path`."""
+    if callable(getattr(error, "errors", None)):
+        found = [(each["loc"], each["type"]) for each in error.errors()]
+    elif hasattr(error, "absolute_path"):
+        found = [(error.absolute_path, error.validator)]
+    else:
+        found = []
+    for path, rule in found[:SHOWN_FIELDS]:
+        yield f"{shown_path(path) or 'the whole message'} ({shown_name(rule)})"
+    if len(found) > SHOWN_FIELDS:
+        yield f"and {len(found) - SHOWN_FIELDS} more"
+
+
 def _trace(raw: Mapping[str, Any]) -> str | None:
     """Return the message attribute `traceparent`, else SQS's `AWSTraceHeader`; None if neither has a known form."""
-    attribute = raw.get("messageAttributes", {}).get("traceparent", {}).get("stringValue")
+    attribute = (message_attributes(raw).get("traceparent") or {}).get("stringValue")
     for text in (attribute, raw["attributes"].get("AWSTraceHeader")):
         found = _TRACE.match(text or "")
         if found:

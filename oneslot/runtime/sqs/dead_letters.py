@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from oneslot.runtime.backoff import Backoff
 from oneslot.runtime.effects import Unprocessable
-from oneslot.runtime.identity import Identify, Identity, identify, parse_body, require_message_id
+from oneslot.runtime.identity import Identify, Identity, identified, identify, parse_body
 from oneslot.runtime.sqs.deletion import BATCH, delete_messages
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
 from oneslot.runtime.sqs.queue_depth import queue_depth
@@ -297,13 +297,9 @@ def identity_and_content(identity: Identify, message: Mapping[str, Any]) -> Iden
         "attributes": dict(message.get("Attributes", {})),
         "messageAttributes": attributes,
     }
-    content = parse_body(body)
     try:
-        found = identity(record)
+        return identified(identity, record)
     except Unprocessable:
         raise
     except Exception as error:
         raise Unprocessable(MISSING_MESSAGE_ID, f"the consumer's identity raised {type(error).__name__}") from error
-    chosen = found if isinstance(found, Identity) else Identity(found, content)
-    require_message_id(chosen.message_id)
-    return chosen

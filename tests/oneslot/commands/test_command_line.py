@@ -116,7 +116,7 @@ def test_status_asks_for_down_when_the_process_is_gone(moto_stack: MotoStack) ->
         ),
         (
             ClientError({"Error": {"Code": "QueueDoesNotExist", "Message": "no queue."}}, "SendMessageBatch"),
-            "QueueDoesNotExist: no queue. If it is in another region, set AWS_DEFAULT_REGION. Otherwise a queue",
+            "QueueDoesNotExist: no queue. If it is in another region, set AWS_DEFAULT_REGION. A queue of the stack",
         ),
         (
             ClientError({"Error": {"Code": "KMS.AccessDeniedException", "Message": "no."}}, "SendMessageBatch"),

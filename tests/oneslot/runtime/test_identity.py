@@ -136,3 +136,10 @@ def test_ambiguous_json_is_refused(text: str) -> None:
     """A name twice, or a constant that is no JSON: two readers would see two different requests."""
     with pytest.raises(Unprocessable, match="each name once"):
         parse_body(text)
+
+
+@pytest.mark.parametrize("number", [42, 4.2, True, ["a"], {"a": 1}])
+def test_id_is_asked_for_as_text_when_it_is_another_type(number: Any) -> None:
+    with pytest.raises(Unprocessable) as refused:
+        identify({}, {"message_id": number}, "text")
+    assert refused.value.detail.startswith("message_id must be text, in quotes: 1 to 128 letters")

@@ -61,3 +61,10 @@ def test_request_file_is_rejected_when_empty_or_binary(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BadInput, match="is not UTF-8 text"):
         check_file(tmp_path / "binary")
+
+
+def test_request_file_is_read_when_an_editor_marked_its_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "requests.jsonl"
+    path.write_text(json.dumps(booking("m-1")) + "\n", encoding="utf-8-sig")
+    (message,) = read_requests(path)
+    assert message.body == json.dumps(booking("m-1"))

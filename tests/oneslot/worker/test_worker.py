@@ -217,7 +217,14 @@ class Later(Exception):
 
 @pytest.mark.parametrize(
     ("error", "hidden"),
-    [(Locked(860_000), 1), (Later(5_000), 5), (Later(None), 40), (Later("5"), 40)],
+    [
+        (Locked(860_000), 1),
+        (Later(5_000), 5),
+        (Later(None), 40),
+        (Later("5"), 40),
+        (Later(-5_000), 40),
+        (Later(True), 40),
+    ],
 )
 def test_failed_message_is_hidden_for_as_long_as_its_handler_asks(error: Exception, hidden: int) -> None:
     queue = FakeQueue(["a"])
@@ -227,6 +234,11 @@ def test_failed_message_is_hidden_for_as_long_as_its_handler_asks(error: Excepti
         running.stop()
         hides = queue.messages[0]["visible_at"] - received
     assert hidden <= hides < hidden + 4  # jitter of 2 s, and the time of the test
+    asked = getattr(error, "retry_after_ms", None)
+    refused = asked is not None and (type(asked) is not int or asked < 0)
+    assert [each["reason"] for each in running.events("retry_after_refused")] == [
+        "retry_after_ms must be an int of 0 or more"
+    ] * refused
     assert queue.receives() == {"a": 1}
 
 

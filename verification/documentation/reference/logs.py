@@ -57,7 +57,7 @@ EVENTS = {
     "finished_too_late": "a handler returned after the limit",
     "failed": "a handler raised",
     "over_limit": "a message exceeded `--limit`; its thread is given up",
-    "retry_after_refused": "a handler on a FIFO queue asked for its own wait; the visibility timeout counts",
+    "retry_after_refused": "a handler asked for its own wait on a FIFO queue, or not as an int of 0 or more",
     "delete_error": "a deletion failed; it is repeated",
     "not_deleted": "a processed message could not be deleted; a duplicate follows",
     "claim_not_released": "a claim stays until its lease ends",

@@ -342,6 +342,21 @@ def test_an_event_that_is_not_sqs_is_refused_with_a_remedy(event: Any) -> None:
     assert desk.log == []
 
 
+@pytest.mark.parametrize("record", [{"EventSource": "aws:sns", "Sns": {"Message": "m"}}, {"s3": {}}, {}, "text", None])
+def test_event_is_refused_with_a_remedy_when_another_service_sent_it(record: Any) -> None:
+    desk = Desk()
+    with pytest.raises(TypeError, match="not SQS's; invoke this function from an SQS event source mapping"):
+        desk.deliver(record)
+    assert desk.log == []
+
+
+def test_batch_is_consumed_when_one_record_has_null_attributes() -> None:
+    desk, null = Desk(), record({"message_id": "m"})
+    null["messageAttributes"] = None
+    assert desk.deliver(null, record({"message_id": "n"})) == []
+    assert [each.outcome for each in desk.log] == ["done", "done"]
+
+
 def test_unprocessable_names_reason_and_detail() -> None:
     assert str(Unprocessable("not_json", "the body must be one JSON object")) == (
         "not_json: the body must be one JSON object"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import cast
+import re
+from typing import Any, cast
 
 import boto3
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from moto import mock_aws
 
 from oneslot.runtime.consumer.queues import SQS, Queues
@@ -162,3 +165,40 @@ def test_a_binary_attribute_comes_along_byte_by_byte() -> None:
     sent = letter["MessageAttributes"]
     assert sent["Picture"] == {"DataType": "Binary.png", "BinaryValue": b"\x00\x01\xff"}
     assert set(sent) == {"Kept", "Picture", "QuarantineReason", "QuarantineDetail", "SourceMessageId"}
+
+
+SENDABLE = re.compile("[\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+")
+
+
+@given(
+    st.none() | st.text() | st.integers() | st.builds(ValueError, st.text()),
+    st.none() | st.text() | st.binary() | st.builds(KeyError, st.text()) | st.just("x" * 10_000),
+)
+def test_reason_and_detail_are_sent_when_they_are_anything(reason: Any, detail: Any) -> None:
+    sqs = ScriptedSqs()
+    Queues(sqs, "queue", "letters").quarantine(as_record(record("body")), Unprocessable(reason, detail))
+    sent = sqs.requests[0]["MessageAttributes"]
+    texts = [sent[name]["StringValue"] for name in ("QuarantineReason", "QuarantineDetail")]
+    assert all(SENDABLE.fullmatch(text) for text in texts)
+    assert sum(len(text.encode()) for text in texts) < 10_000
+
+
+@pytest.mark.parametrize(
+    ("detail", "sent"),
+    [
+        (None, "the consumer gave no detail; see its code for this reason"),
+        ("", "the consumer gave no detail; see its code for this reason"),
+        (ValueError("sku is unknown"), "sku is unknown"),
+        (ValueError(), "ValueError"),
+        ("a\0b\x1b[31m\ud800\n", "a\\x00b\\x1b[31m\\xd800\n"),
+    ],
+)
+def test_detail_is_readable_when_it_is_no_plain_text(detail: Any, sent: str) -> None:
+    assert Unprocessable("bad", detail).detail == sent
+
+
+def test_message_is_quarantined_when_its_attributes_are_null() -> None:
+    sqs, raw = ScriptedSqs(), record("body")
+    raw["messageAttributes"] = None
+    Queues(sqs, "queue", "letters").quarantine(as_record(raw), Unprocessable("why", "what to do"))
+    assert set(sqs.requests[0]["MessageAttributes"]) == {"QuarantineReason", "QuarantineDetail", "SourceMessageId"}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import traceback
 from typing import Any, cast
 
+import jsonschema
 import pytest
 
 from oneslot.runtime.consumer.record import Record
 from oneslot.runtime.effects import INVALID_MESSAGE_ID, Unprocessable
-from oneslot.runtime.identity import Identity, payload_hash
+from oneslot.runtime.identity import Identity, InvalidIdentity, payload_hash
 from oneslot.runtime.protocol import JsonMessage
-from tests.kits.consumer import record
+from tests.kits.consumer import NHS_NUMBER, record
 
 
 def parse_with(error: BaseException) -> Record[Any]:
@@ -118,3 +121,94 @@ def test_trace_is_none_when_the_event_was_written_by_hand() -> None:
 def test_json_message_has_its_bodys_digest_by_default() -> None:
     assert JsonMessage("m-1", body={"order": 7}).payload_hash == payload_hash({"order": 7})
     assert JsonMessage("m-1", "given", {"order": 7}).payload_hash == "given"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '["software.amazon.payloadoffloading.PayloadS3Pointer", {"s3BucketName": "large", "s3Key": "k"}]',
+        "eyJvcmRlciI6IDd9",
+        "plain text",
+        "",
+        '{"twice": 1, "twice": 2}',
+        '{"number": 1e400}',
+    ],
+)
+def test_identity_is_asked_first_when_the_body_is_no_json_object(body: str) -> None:
+    parsed = Record.parse(record(body), JsonMessage, identity=lambda record: "o-7")
+
+    assert (parsed.message_id, parsed.problem) == ("o-7", None)
+    assert parsed.message == JsonMessage("o-7", payload_hash(body), body)
+    assert payload_hash(body) == hashlib.sha256(body.encode()).hexdigest()
+
+
+@pytest.mark.parametrize("returned", [None, 7, b"o-7", ["o-7"], ("o-7", {}), Identity(None, {}), Identity(7, {})])  # type: ignore[arg-type]
+def test_identity_is_at_fault_when_it_returns_no_text(returned: Any) -> None:
+    """The whole queue would be quarantined: the next version of the function can still find the ids."""
+    parsed: Record[Any] = Record.parse(record({}), JsonMessage, identity=lambda _: returned)
+
+    assert isinstance(parsed.problem, InvalidIdentity)
+    assert "return the id as text, or raise Unprocessable" in str(parsed.problem)
+    assert (parsed.message_id, parsed.message) == (None, None)
+
+
+@pytest.mark.parametrize("attributes", [None, {"MessageDeduplicationId": None, "traceparent": None}])
+def test_record_is_parsed_when_its_message_attributes_are_null(attributes: Any) -> None:
+    raw = record({"message_id": "m-1"})
+    raw["messageAttributes"] = attributes
+
+    parsed = Record.parse(raw, JsonMessage)
+
+    assert (parsed.message_id, parsed.problem) == ("m-1", None)
+
+
+class ValidationError(ValueError):
+    """Pydantic's, as its second version raises it: `errors()` has the places, the rules, and the message's values."""
+
+    def __init__(self, *places: tuple[tuple[str | int, ...], str]) -> None:
+        super().__init__(f"1 validation error for Order: input_value={NHS_NUMBER}")
+        self._places = places
+
+    def errors(self) -> list[dict[str, Any]]:
+        return [
+            {"loc": place, "type": rule, "msg": f"not {NHS_NUMBER}", "input": NHS_NUMBER, "url": "https://errors"}
+            for place, rule in self._places
+        ]
+
+
+def of_jsonschema() -> Any:
+    schema = {"properties": {"lines": {"items": {"type": "object"}}}}
+    (error,) = jsonschema.Draft202012Validator(schema).iter_errors({"lines": [{}, NHS_NUMBER]})
+    return error
+
+
+class WithoutPlaces(Exception):
+    pass
+
+
+WithoutPlaces.__name__ = "ValidationError"
+
+
+@pytest.mark.parametrize(
+    ("error", "fields"),
+    [
+        (ValidationError((("quantity",), "int_parsing")), "quantity (int_parsing)"),
+        (
+            ValidationError((("lines", 1, "sku"), "missing"), ((), "value_error")),
+            "lines[1].sku (missing); the whole message (value_error)",
+        ),
+        (ValidationError(((NHS_NUMBER,), "extra_forbidden")), "... (extra_forbidden)"),
+        (
+            ValidationError(*[(("lines", at), "missing") for at in range(9)]),
+            "; ".join([f"lines[{at}] (missing)" for at in range(5)] + ["and 4 more"]),
+        ),
+        (of_jsonschema(), "lines[1] (type)"),
+        (WithoutPlaces(NHS_NUMBER), "see the model"),
+    ],
+)
+def test_message_is_unprocessable_when_its_model_refuses_it(error: Exception, fields: str) -> None:
+    problem = parse_with(error).problem
+
+    assert isinstance(problem, Unprocessable)
+    assert (problem.reason, problem.detail) == ("invalid_message", f"the message does not fit its model: {fields}")
+    assert NHS_NUMBER not in "".join(traceback.format_exception(problem))
