@@ -29,14 +29,19 @@ def let_logs_use(key: kms.IKey, scope: Construct) -> None:
 
 def let_alarms_use(key: kms.IKey, scope: Construct) -> None:
     """Let CloudWatch's alarms of this account publish to a topic that the key encrypts."""
-    account = {"StringEquals": {"aws:SourceAccount": Stack.of(scope).account}}
     statement = iam.PolicyStatement(
         sid="Alarms",
-        principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com", conditions=account)],
+        principals=[alarm_service(scope)],
         actions=["kms:Decrypt", "kms:GenerateDataKey*"],
         resources=["*"],
     )
     _add(key, statement, scope, "CloudWatch (cloudwatch.amazonaws.com)", "or no alarm reaches the topic")
+
+
+def alarm_service(scope: Construct) -> iam.ServicePrincipal:
+    """Return CloudWatch as the principal of this account's alarms."""
+    account = {"StringEquals": {"aws:SourceAccount": Stack.of(scope).account}}
+    return iam.ServicePrincipal("cloudwatch.amazonaws.com", conditions=account)
 
 
 def _add(key: kms.IKey, statement: iam.PolicyStatement, scope: Construct, service: str, otherwise: str) -> None:

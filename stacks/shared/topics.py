@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from constructs import Construct
@@ -17,12 +16,5 @@ def named_topic(scope: Construct, construct_id: str, arn: str) -> sns.ITopic | N
 
 
 def new_topic(scope: Construct, construct_id: str, *, stage: str, key: kms.Key) -> sns.ITopic:
-    """Return a new topic, encrypted and TLS only, to which CloudWatch's alarms of this account may publish."""
-    topic = sns.Topic(scope, construct_id, display_name=f"Oneslot {stage}", master_key=key, enforce_ssl=True)
-    cloudwatch_service = iam.ServicePrincipal(
-        "cloudwatch.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": topic.stack.account}}
-    )
-    topic.add_to_resource_policy(
-        iam.PolicyStatement(principals=[cloudwatch_service], actions=["sns:Publish"], resources=[topic.topic_arn])
-    )
-    return topic
+    """Return a new topic, encrypted and TLS only. `Alarms` lets the alarms of this account publish to it."""
+    return sns.Topic(scope, construct_id, display_name=f"Oneslot {stage}", master_key=key, enforce_ssl=True)

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from oneslot.cdk.keys import let_alarms_use
+from oneslot.cdk.keys import alarm_service, let_alarms_use
 from oneslot.cdk.rules import accept
 
 WINDOW_MINUTES = 5
@@ -56,8 +57,8 @@ class Alarms(Construct):
         """Define the alarms. `silent`: why they notify no one, if `topic` is None."""
         super().__init__(scope, construct_id)
         self._runbooks, self._silent = runbooks, silent
-        if topic and topic.master_key:
-            let_alarms_use(topic.master_key, self)
+        if topic:
+            _let_publish(topic, self)
         self.alarms = [self._alarm(condition, topic) for condition in conditions]
 
     def _alarm(self, condition: Condition, topic: sns.ITopic | None) -> cloudwatch.Alarm:
@@ -81,6 +82,19 @@ class Alarms(Construct):
                 {"HIPAA.Security-CloudWatchAlarmAction": self._silent},
             )
         return alarm
+
+
+def _let_publish(topic: sns.ITopic, scope: Construct) -> None:
+    """Let this account's alarms publish to the topic.
+
+    SNS allows it until the topic gets a policy of its own, such as one that enforces TLS. An imported topic has none here.
+    """
+    if topic.node.try_find_child("Policy"):
+        topic.add_to_resource_policy(
+            iam.PolicyStatement(principals=[alarm_service(scope)], actions=["sns:Publish"], resources=[topic.topic_arn])
+        )
+    if topic.master_key:
+        let_alarms_use(topic.master_key, scope)
 
 
 def over_window(metric: cloudwatch.Metric) -> cloudwatch.Metric:

@@ -105,3 +105,16 @@ def test_granted_table_brings_the_right_on_its_key(tmp_path: Path, by_new_table:
     (use,) = [each for each in granted if each["Resource"] == f"<{defined.logical_id(key)}.Arn>"]
     assert "kms:Decrypt" in use["Action"]
     assert "dynamodb." in str(use["Condition"])
+
+
+@pytest.mark.parametrize("enforced", [False, True])
+def test_alarm_may_publish_to_a_topic_with_a_policy(tmp_path: Path, enforced: bool) -> None:
+    """A policy takes the place of SNS's own, which lets the account's services publish."""
+    defined = define(tmp_path)
+    topic = sns.Topic(defined.stack, "OnCall", enforce_ssl=enforced)
+    defined.consumer.add_alarms(topic)
+    policies = [each["PolicyDocument"]["Statement"] for each in defined.resources("AWS::SNS::TopicPolicy")]
+    allowed = [each for policy in policies for each in policy if each["Effect"] == "Allow"]
+    assert [each["Action"] for each in allowed] == ["sns:Publish"] * enforced
+    assert len(policies) == enforced, "a policy would end what SNS's own allows"
+    assert all(each["Principal"] == {"Service": "cloudwatch.amazonaws.com"} for each in allowed)
