@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TypeVar
 
 from oneslot.explorer.aftermath import Aftermath
-from oneslot.explorer.execution.process import capture_logs
+from oneslot.explorer.execution.process import Outcome, capture_logs
 from oneslot.explorer.explorer import Breach
 from oneslot.explorer.renaming import rename, swap
 from oneslot.explorer.scenario import Scenario, Subject
@@ -220,8 +220,7 @@ def _what_came_after(system: System, state: State, made_before: set[int]) -> Ite
             yield f"     {letter}  {call} -> {_seen(system, request, observation)}"
             yield from _changes(before, after := _rows(system, world))
             before = after
-        ended = one.delivered.outcome
-        yield f"     {letter}  ends, {_ending(ended.error, ended.failed, ended.lines, 0, plain=True)}"
+        yield f"     {letter}  ends, {_ending(one.delivered.outcome, 0, plain=True)}"
 
 
 def _move(system: System, step: Step) -> Move:
@@ -248,7 +247,7 @@ def _describe_step(system: System, step: Step) -> str:
         seen = _seen(system, step.call, step.observation)
         text += "" if plain and step.name.startswith(seen) else f" -> {seen}"
     if node.outcome is not None:
-        text += f"; ends, {_ending(node.outcome.error, node.outcome.failed, node.outcome.lines, step.delivery, plain)}"
+        text += f"; ends, {_ending(node.outcome, step.delivery, plain)}"
     return text
 
 
@@ -258,11 +257,11 @@ def _seen(system: System, request: int, observation: int) -> str:
     return "nothing there" if is_read and seen == "done" else seen
 
 
-def _ending(
-    error: str | None, failed: tuple[str, ...], lines: tuple[str, ...], delivery: int, plain: bool = False
-) -> str:
-    if error is not None:
-        return f"by {error.partition(': An error occurred (')[0] if plain else error}"
-    outcomes = [json.loads(rename(line, swap(delivery)))["outcome"] for line in lines]
-    said = "reports a failure" if failed else "acknowledges"
+def _ending(ended: Outcome, delivery: int, plain: bool = False) -> str:
+    if ended.error is not None:
+        return f"by {ended.error.partition(': An error occurred (')[0] if plain else ended.error}"
+    outcomes = [json.loads(rename(line, swap(delivery)))["outcome"] for line in ended.lines]
+    said = "reports a failure" if ended.failed else "acknowledges"
+    if ended.failed and ended.raised:
+        said = f"{said}, after {ended.raised.partition(': An error occurred (')[0]}"
     return f"{', '.join(outcomes)}: {said}" if outcomes else said

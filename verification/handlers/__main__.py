@@ -32,10 +32,11 @@ def explored(subject: Subject, clones: Path = Path(), budget: float = BUDGET) ->
         "group": next(group for group, subjects in zip(GROUPS, ALL, strict=True) if subject in subjects),
         "repository": subject.repository,
         "commit": subject.commit,
+        "kind": result.kind,
         "holds": result.holds,
         "complete": result.complete,
         "verdict": result.verdict,
-        "level": "" if result.holds else result.level,
+        "level": result.level if result.kind == "breaks" else "",
         "steps": result.length,
         "schedules": sum(level.schedules for level in result.levels),
         "states": sum(level.states for level in result.levels),
@@ -60,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stderr.write(f"{subject.name}: {error}\n")
             status = 1
             continue
-        if subject.repository and not one["holds"]:
+        if subject.repository and one["kind"] == "breaks":
             one["embedded"] = repeated(subject, options.clones)
         found[subject.name] = one
         sys.stderr.write(f"{subject.name}: {one['verdict']} ({one['cpu_seconds']} CPU s) {one['embedded']}\n")

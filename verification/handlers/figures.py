@@ -86,8 +86,8 @@ def handlers_table(found: Sequence[Figures]) -> str:
     rows = [
         [
             one["handler"],
-            _as_if_once(one),
-            "may repeat" if one["outside"] else "none" if one["holds"] else "-",
+            one["kind"],
+            "may repeat" if one["outside"] else "none" if one["kind"] == "holds" else "-",
             one["level"] or "-",
             str(one["steps"] or "-"),
             f"{one['schedules']:,}",
@@ -97,12 +97,6 @@ def handlers_table(found: Sequence[Figures]) -> str:
         for one in found
     ]
     return table(header, rows, [LEFT] * 4 + [RIGHT] * 4)
-
-
-def _as_if_once(one: Figures) -> str:
-    if not one["holds"]:
-        return "breaks"
-    return "holds" if one["complete"] else "holds in the budget"
 
 
 def clones_table(found: Sequence[Figures]) -> str:

@@ -34,7 +34,7 @@ def load_handler(handler: str) -> Handler:
         raise BadInput(f"{handler!r} is not a valid --handler. Write it as module:name, e.g. mails:handle.")
     sys.path.insert(0, str(Path.cwd()))
     try:
-        imported = importlib.import_module(module)
+        imported = importlib.import_module(module.replace("/", "."))  # as Lambda does
     except ImportError as error:
         raise BadInput(f"--handler {handler}: {error}. It is imported from the current directory.") from error
     except (Exception, SystemExit) as error:

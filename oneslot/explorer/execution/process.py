@@ -31,6 +31,7 @@ class Outcome:
     """The end of an invocation: the SQS ids it reported as failed, its error, its delivery log, its other log lines.
 
     `answer`: what the code returned, as JSON, if a law reads it.
+    `raised`: the last exception that a watched handler saw, to show beside a failure that it reports.
     `dirty`: the next invocation in this environment may behave differently from one in a fresh environment.
     """
 
@@ -40,6 +41,7 @@ class Outcome:
     logged: tuple[str, ...] = ()
     dirty: bool = False
     answer: str = ""
+    raised: str = ""
 
 
 @dataclass

@@ -377,6 +377,7 @@ class _Exploration:
             return Result(self.code.name, kind, kind, level=level.name)
         breach = explored.breaches[0]
         kept = counterexample(explorer.system, breach)
+        self.code.is_watched = True
         shown = replay(kept, scenario, self.subject, self.services)
         verdict = f'breaks at level "{level.name}" ({level.likely}): {"; ".join(dict.fromkeys(breach.laws))}'
         return Result(self.code.name, "breaks", verdict, "\n".join(shown.lines), len(kept.moves), level.name)

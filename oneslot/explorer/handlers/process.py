@@ -230,7 +230,7 @@ class HandlerProcess(Process):
         if not self.code.is_own(file) and not file.startswith(RUNTIME):
             return None
         if what == "exception" and not issubclass(argument[0], (StopIteration, GeneratorExit)):
-            self.raised = f"{argument[0].__name__}: {argument[1]}"
+            self.raised = f"{argument[0].__name__}: {argument[1]}".removesuffix(": ")
         return self._watch
 
     def _main(self) -> None:
@@ -260,7 +260,8 @@ class HandlerProcess(Process):
             self.refusal = f"The handler returns while its thread pool works. {POOL_REMEDY}."
         dirty = bool(self._clean) and (self._read_at_import or fingerprint(self._modules()) != self._clean)
         self.code.reads_identity |= dirty
-        self.outcome = Outcome(failures, error, (), ("unfinished",) if self.last_failed else (), dirty, self.returned)
+        unfinished = ("unfinished",) if self.last_failed else ()
+        self.outcome = Outcome(failures, error, (), unfinished, dirty, self.returned, self.raised)
 
     def _modules(self) -> dict[str, ModuleType | None]:
         return {name: sys.modules.get(name) for name in self.own_modules}

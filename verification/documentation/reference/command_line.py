@@ -8,6 +8,7 @@ import click
 
 from oneslot.cli import FAILURE, INTERRUPTED, main
 from oneslot.errors import BadInput
+from oneslot.explorer.handlers.verdict import STATUSES
 from verification.figures.tables import table
 
 SHARED = ("stack", "consumer", "as_json", "yes")
@@ -39,6 +40,7 @@ def exit_statuses() -> str:
         ["0", "done; for a verb that judges: everything holds"],
         [str(FAILURE), "failed, or something does not hold; the sentence says what to do"],
         [str(BadInput.exit_code), "wrong arguments, or an unusable file; nothing was changed"],
+        [str(STATUSES["not finished"]), "not finished: the budget of `explore --handler` ended first"],
         [str(INTERRUPTED), "interrupted by Ctrl-C"],
     ]
     return table(["exit status", "meaning"], rows)

@@ -63,6 +63,16 @@ def test_load_names_the_line_when_a_module_cannot_be_imported(
     assert "NOT_SET_ANYWHERE" not in str(raised.value)
 
 
+def test_load_takes_slashes_as_lambda_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / f"source_{tmp_path.name}" / "orders"
+    folder.mkdir(parents=True)
+    (folder / "app.py").write_text("handle = print\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    assert load_handler(f"{folder.parent.name}/orders/app:handle") is print
+
+
 @pytest.mark.parametrize("handler", [".:x", "..:x", ".mails:handle", ":x", "mails:"])
 def test_load_rejects_a_name_that_is_not_module_and_name(handler: str) -> None:
     with pytest.raises(BadInput, match="Write it as module:name"):

@@ -588,3 +588,24 @@ def test_counter_is_only_suggested_when_it_counts_deliveries(amount: int, is_hin
     result = explore("app.handler", messages=[ORDER], tables={"orders": "id"}, path=path)
 
     assert ("a counter of deliveries?" in result.verdict) is is_hinted
+
+
+def test_counterexample_shows_why_a_delivery_reports_a_failure(tmp_path: Path) -> None:
+    path = _source(
+        tmp_path,
+        """
+        def handler(event, context):
+            try:
+                key = {"id": "a"}
+                if table.get_item(Key=key).get("Item", {}).get("status") == "begun":
+                    raise LookupError("begun before")
+                table.put_item(Item={**key, "status": "begun"})
+                table.put_item(Item={**key, "status": "done"})
+            except LookupError:
+                return {"batchItemFailures": [{"itemIdentifier": event["Records"][0]["messageId"]}]}
+        """,
+    )
+
+    result = explore("app.handler", messages=[ORDER], tables={"orders": "id"}, path=path)
+
+    assert "ends, reports a failure, after LookupError: begun before" in result.counterexample
