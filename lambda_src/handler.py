@@ -50,12 +50,18 @@ resume_garbage_collection()
 @metrics.log_metrics
 def lambda_handler(event: Mapping[str, Any], context: LambdaContext) -> Mapping[str, Any]:
     """Consume one batch; the answer names the records that failed."""
-    deliveries.clear()
-    answer = consumer(event, context)
+    try:
+        answer = consumer(event, context)
+        _count()
+    finally:
+        deliveries.clear()
+    return answer
+
+
+def _count() -> None:
     metrics.add_metric("Deliveries", MetricUnit.Count, len(deliveries))
     for outcome, count in Counter(delivery.outcome for delivery in deliveries).items():
         metrics.add_metric(f"Deliveries{outcome.capitalize()}", MetricUnit.Count, count)
     for delivery in deliveries:
         if delivery.outcome in ANSWERED:  # for the first time: a duplicate repeats an answer
             metrics.add_metric("SentToDone", MetricUnit.Milliseconds, max(0, delivery.finished - delivery.sent))
-    return answer

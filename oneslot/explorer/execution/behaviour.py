@@ -6,12 +6,19 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from oneslot.explorer.execution.process import Outcome, Process, Program
+from oneslot.explorer.refusal import NotExplorable
 
 COLD = 0
 """The environment of an invocation that starts in a fresh one; the others are numbered from 1."""
 
 ANSWER = -2
 """Stands for every answer, where the code has read none of it."""
+
+NOT_REPEATED = (
+    "The code makes other calls when it is run again with equal answers. It reads or keeps something outside its modules, "
+    "which the explorer does not control."
+)
+"""The refusal of code whose history cannot be run again."""
 
 MAXIMUM_CALLS = 60
 """The most API calls of an invocation; one that makes more counts as endless."""
@@ -119,9 +126,18 @@ class Behaviour:
         """Return the process after a history, by running the code again from its start."""
         ((environment, _, started), *steps) = self.steps(node)
         process = self._started(environment, started)
-        for step in steps:
-            process.answer(step[0], self._observations.texts[step[1]], step[2])
+        for strand, observation, clock in steps:
+            if strand not in process.pending:
+                raise NotExplorable(NOT_REPEATED)
+            process.answer(strand, self._observations.texts[observation], clock)
+        if self._pending(process) != self.nodes[node].pending:
+            raise NotExplorable(NOT_REPEATED)
         return process
+
+    def _pending(self, process: Process) -> tuple[tuple[int, int], ...]:
+        if process.outcome:
+            return ()
+        return tuple((number, self._requests(request.text)) for number, request in sorted(process.pending.items()))
 
     def _run(self, parent: int, strand: int, observation: int, clock: int) -> int:
         if parent < 0:
@@ -134,11 +150,7 @@ class Behaviour:
         if outcome is None and depth > MAXIMUM_CALLS:
             outcome = process.end(error="endless")
             process.kill()
-        pending = (
-            ()
-            if outcome
-            else tuple((number, self._requests(request.text)) for number, request in sorted(process.pending.items()))
-        )
+        pending = () if outcome else self._pending(process)
         answer_unread, clock_unread = process.unread()
         memory = process.memory()
         remembered = (depth, pending, outcome, memory)

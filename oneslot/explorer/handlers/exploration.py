@@ -23,6 +23,7 @@ from oneslot.explorer.handlers.following import RECEIVES, RECORDS
 from oneslot.explorer.handlers.laws import HandlerLaws, Law, View, as_if_once
 from oneslot.explorer.handlers.modules import Code, found
 from oneslot.explorer.handlers.process import AT_IMPORT, DRAW, HandlerProcess, running
+from oneslot.explorer.handlers.repeats import Repeats
 from oneslot.explorer.handlers.scenario import (
     Direct,
     HandlerScenario,
@@ -181,15 +182,20 @@ class _Exploration:
         """Run without faults first, then level by level."""
         started = time.perf_counter()
         with ExitStack() as stack:
-            stack.enter_context(taken_over(running, self.environment))
+            stack.enter_context(taken_over(running, self.environment, self.code.roots))
             stack.enter_context(intercepted(running))
             stack.enter_context(self.code.importable())
+            repeats = Repeats(lambda position: self._deliver_first(position=position), len(self.scenario.messages))
+            repeats.check()
             # A library is imported once in a process. What it reads then is not what the handler reads.
-            self._learn_reads()
+            if not self._bears_following():
+                repeats.forget()
+            repeats.check()
             self._refuse_guess()
             self.code.forget_reads()
             self._learn_receives()
             result = self._fails_without_faults(started) or self._explored(started)
+            repeats.check()
         return replace(
             result,
             levels=tuple(self.levels),
@@ -223,12 +229,12 @@ class _Exploration:
         system = System(scenario, subject, self.services)
         return Aftermath(system).deliver(system.start.world, position, self.scenario.start, position, receives)
 
-    def _learn_reads(self) -> None:
-        """Import everything, and see whether the handler bears an event whose lookups are followed: some encoders do not."""
-        if self._deliver_first().outcome.error is None:
-            return
-        self.code.follows = False
-        self.code.follows = self._deliver_first().outcome.error is not None
+    def _bears_following(self) -> bool:
+        """Return whether the handler bears an event whose lookups are followed, and note it: some encoders do not."""
+        if self._deliver_first().outcome.error is not None:
+            self.code.follows = False
+            self.code.follows = self._deliver_first().outcome.error is not None
+        return self.code.follows
 
     def _refuse_guess(self) -> None:
         """Raise `NotExplorable` if the handler takes a message, as it was given, for its whole event."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import decimal
 import importlib
 import importlib.machinery
 import importlib.util
 import sys
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import CellType, CodeType, FunctionType, GeneratorType, ModuleType
 from typing import Any
 
 from oneslot.explorer.handlers.following import RECEIVES, RECORDS
@@ -19,6 +22,8 @@ from oneslot.explorer.refusal import NotExplorable
 _SHARED = ("site-packages", "dist-packages", "lib/python")
 _OURS = str(Path(__file__).parents[2])
 _DEEPEST = 6
+_OF_DECIMALS = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp", "traps")
+_SHOWN = ("array", "builtins", "collections", "datetime", "decimal", "itertools")
 _COMPILABLE = (importlib.machinery.SourceFileLoader, importlib.machinery.SourcelessFileLoader)
 """The loaders of modules that can be made again for each environment. An extension module is left to Python, which
 loads it once in a process."""
@@ -133,9 +138,10 @@ class Code:
 
 
 def fingerprint(modules: dict[str, ModuleType | None]) -> str:
-    """Return a text that changes when an invocation changes what its modules hold."""
-    seen: set[int] = set()
-    return repr([(name, _state(own_names(module), seen, 0)) for name, module in sorted(modules.items()) if module])
+    """Return a text that changes when an invocation changes what its modules hold, or how decimals are computed."""
+    state = _State(modules)
+    decimals = [str(getattr(decimal.getcontext(), name)) for name in _OF_DECIMALS]
+    return repr((decimals, [(name, state.of(own_names(one))) for name, one in sorted(modules.items()) if one]))
 
 
 def own_names(module: ModuleType) -> dict[str, Any]:
@@ -143,25 +149,64 @@ def own_names(module: ModuleType) -> dict[str, Any]:
     return {name: value for name, value in vars(module).items() if name not in _NOT_THE_HANDLERS}
 
 
-def _state(value: Any, seen: set[int], depth: int) -> Any:  # noqa: PLR0911 - one for each kind of value
-    if value is None or isinstance(value, (str, int, float, bytes)):
-        return value
-    if id(value) in seen or depth > _DEEPEST:
-        return type(value).__name__
-    seen.add(id(value))
-    match value:
-        case dict():
-            return [(str(name), _state(one, seen, depth + 1)) for name, one in list(value.items())]
-        case list() | tuple() | set() | frozenset():
-            return [_state(one, seen, depth + 1) for one in value]
-        case FunctionType():
-            return _state([value.__defaults__, vars(value)], seen, depth + 1)
-    if hasattr(value, "cache_info"):
-        return value.cache_info().currsize
-    module = type(value).__module__.partition(".")[0]
-    if isinstance(value, (ModuleType, type)) or module in ("boto3", "botocore", "logging", "aws_lambda_powertools"):
-        return type(value).__name__
-    return [type(value).__name__, _state(getattr(value, "__dict__", None), seen, depth + 1)]
+class _State:
+    """What values hold, written once. What it makes on the way is held, because an id counts only while it is in use."""
+
+    def __init__(self, own: Collection[str]) -> None:
+        self._own = own
+        self._seen: dict[int, Any] = {}
+
+    def of(self, value: Any, depth: int = 0) -> Any:
+        """Return what a value holds, to some depth."""
+        if value is None or isinstance(value, (str, int, float, bytes)):
+            return value
+        if isinstance(value, FunctionType) and not (value.__defaults__ or value.__kwdefaults__ or value.__closure__):
+            value = vars(value)  # which most functions leave empty
+        if type(value) is dict and not value:
+            return {}
+        if id(value) in self._seen or depth > _DEEPEST:
+            return type(value).__name__
+        self._seen[id(value)] = value
+        return self._within(value, depth + 1)
+
+    def _within(self, value: Any, depth: int) -> Any:  # noqa: PLR0911 - one for each kind of value
+        match value:
+            case dict():
+                return [(str(name), self.of(one, depth)) for name, one in list(value.items())]
+            case list() | tuple() | set() | frozenset() | deque():
+                return [self.of(one, depth) for one in value]
+            case FunctionType():
+                cells = [self.of(cell, depth) for cell in value.__closure__ or ()]
+                return self.of([value.__defaults__, value.__kwdefaults__, vars(value)], depth - 1), cells
+            case CellType():
+                return self.of(getattr(value, "cell_contents", None), depth - 1)
+            case ContextVar():
+                return self.of(value.get(None), depth)
+            case GeneratorType():
+                return value.gi_frame and (value.gi_frame.f_lasti, self.of(value.gi_frame.f_locals, depth))
+            case type() if value.__module__ in self._own:
+                return [(name, self.of(one, depth)) for name, one in vars(value).items() if not name.startswith("__")]
+        if hasattr(value, "cache_info"):
+            return value.cache_info()[1:]
+        module = type(value).__module__.partition(".")[0]
+        if isinstance(value, (ModuleType, type)) or module in ("boto3", "botocore", "logging", "aws_lambda_powertools"):
+            return type(value).__name__
+        return [type(value).__name__, self._shown(value, module), self.of(self._attributes(value), depth)]
+
+    def _shown(self, value: Any, module: str) -> str:
+        """Return the text of a value of a builtin kind, such as an `itertools.count`, unless it is of an address."""
+        text = repr(value) if module in _SHOWN else ""
+        return "" if " at 0x" in text else text
+
+    def _attributes(self, value: Any) -> dict[str, Any]:
+        slots = [name for kind in type(value).__mro__ for name in _slots(kind)]
+        held = {name: getattr(value, name, None) for name in slots if name not in ("__dict__", "__weakref__")}
+        return {**held, **getattr(value, "__dict__", {})}
+
+
+def _slots(kind: type) -> Iterable[str]:
+    slots = vars(kind).get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else slots
 
 
 def found(handler: str, roots: Sequence[Path]) -> Code:

@@ -10,6 +10,7 @@ import logging
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -17,6 +18,8 @@ from typing import Any, NoReturn
 
 from oneslot.explorer.encoding import to_text
 from oneslot.explorer.execution.process import Outcome, Process, Program
+from oneslot.explorer.handlers.chance import Draws
+from oneslot.explorer.handlers.environment import Environment, Environments
 from oneslot.explorer.handlers.following import followed
 from oneslot.explorer.handlers.memory.memory import Memory, Opaque, waiting_frames
 from oneslot.explorer.handlers.modules import Code, fingerprint
@@ -27,6 +30,9 @@ from oneslot.runtime.sqs.batch_response import Invalid, judge
 
 BOTH_WAYS = 2
 """The random numbers of an invocation that are drawn low and high; later ones are fixed."""
+
+FIXED = 0.4
+"""About where later numbers are."""
 
 DRAW = "random.random"
 
@@ -125,6 +131,7 @@ class HandlerProcess(Process):
         self.code: Code = program.code  # type: ignore[attr-defined]
         self._invocation: Invocation = program  # type: ignore[assignment]
         self.own_modules: dict[str, ModuleType | None] = dict(getattr(before, "own_modules", {}))
+        self.environment: Environment = getattr(before, "environment", None) or Environment()
         self.started_at = clock
         self.refusal: str | None = None
         self.last_failed = False
@@ -159,7 +166,9 @@ class HandlerProcess(Process):
             raise TimeoutError("the function's timeout, while it sleeps")
 
     def unique_bytes(self, size: int) -> bytes:
-        """Return bytes that no other invocation gets."""
+        """Return bytes that no other invocation gets; zeros to a library that is imported, once for all invocations."""
+        if _importing():
+            return bytes(size)
         self.code.reads_identity = True
         self._uniques += 1
         digest = hashlib.sha256(f"{self._invocation.identity}/{self._uniques}".encode()).digest()
@@ -167,15 +176,31 @@ class HandlerProcess(Process):
 
     def draw(self) -> float:
         """Return a random number: the explorer's choice of low or high, then a fixed one."""
+        if _importing():
+            return FIXED
         self.code.reads_identity = True
         self._draws += 1
         apart = (7 * (self._invocation.identity * 8 + self._draws) % 1000 + 1) / 10_000
         if self._draws > BOTH_WAYS:
-            return 0.4 + apart
+            return FIXED + apart
         self.code.draws = max(self.code.draws, self._draws)
         call = Request(to_text([DRAW, {"identity": self._invocation.identity, "number": self._draws}]))
         high = json.loads(self.wait(call))["answer"]["high"]
         return 1 - apart if high else apart
+
+    @property
+    def random(self) -> Draws:
+        """The random numbers of the module `random` in this environment."""
+        if self.environment.random is None:
+            self.environment.random = Draws(running)
+        return self.environment.random  # type: ignore[no-any-return]
+
+    def number_of_environment(self) -> int:
+        """Return the explorer's choice of 0, which other environments have too, or a number of this one alone."""
+        if self.environment.number is None:
+            drawn = self.draw()
+            self.environment.number = 0 if drawn < FIXED else self._invocation.identity + 1
+        return self.environment.number
 
     def refuse(self, sentence: str) -> NoReturn:
         """End the exploration with this sentence, whatever the handler catches."""
@@ -205,8 +230,9 @@ class HandlerProcess(Process):
         if frames is None or len(self._strands) > 1:
             return None
         others = (self.started_at, self._slept, self._draws, self._uniques, self.last_failed, self._clean)
+        kept = (self._read_at_import, self.environment.state)
         try:
-            return Memory(self.own_modules, self.code.visible).of(frames, *others, self._read_at_import)
+            return Memory(self.own_modules, self.code.visible).of(frames, *others, *kept)
         except Opaque:
             return None
 
@@ -237,13 +263,15 @@ class HandlerProcess(Process):
         failures: tuple[str, ...] = ()
         error, where = None, f"{AT_IMPORT}: "
         tracing = sys.gettrace()
+        for variable, value in self.environment.context.items():
+            variable.set(value)
         try:
             if self.code.is_watched:
                 sys.settrace(self._watch)
             if self.before is None:
                 if self.code.load() is None:
                     self.refuse(f"{self.code.module} has no {self.code.function}. {HANDLER_REMEDY}")
-                self._clean, self._read_at_import = fingerprint(self._modules()), self._clock_read
+                self._clean, self._read_at_import = self._fingerprint(), self._clock_read
             where = ""
             answer = self._program(self, None)  # type: ignore[arg-type]
             failures = tuple(failure["itemIdentifier"] for failure in answer["batchItemFailures"])
@@ -258,24 +286,29 @@ class HandlerProcess(Process):
         self.code.last_words = (self.raised, self.output.strip().rpartition("\n")[2])
         if self.working and error is None:
             self.refusal = f"The handler returns while its thread pool works. {POOL_REMEDY}."
-        dirty = bool(self._clean) and (self._read_at_import or fingerprint(self._modules()) != self._clean)
+        self.environment.context = copy_context()
+        dirty = bool(self._clean) and (self._read_at_import or self._fingerprint() != self._clean)
         self.code.reads_identity |= dirty
         unfinished = ("unfinished",) if self.last_failed else ()
         self.outcome = Outcome(failures, error, (), unfinished, dirty, self.returned, self.raised)
 
-    def _modules(self) -> dict[str, ModuleType | None]:
-        return {name: sys.modules.get(name) for name in self.own_modules}
+    def _fingerprint(self) -> str:
+        """Return a text that changes when the invocation changes what its environment keeps."""
+        modules = {name: sys.modules.get(name) for name in self.own_modules}
+        return fingerprint(modules) + _environments().state(self.environment, self.now)
 
     def _run(self) -> None:
         outer, out, errors = Process.running, sys.stdout, sys.stderr
         sys.modules.update({name: module for name, module in self.own_modules.items() if module is not None})
         asyncio._set_running_loop(self._loop)
         sys.stdout = sys.stderr = _OUTPUT
+        _environments().enter(self.environment)
         Process.running = self
         try:
             self.run()
         finally:
             Process.running = outer
+            _environments().leave(self.environment, self.now)
             sys.stdout, sys.stderr = out, errors
             self._loop = asyncio._get_running_loop()
             asyncio._set_running_loop(None)
@@ -297,6 +330,22 @@ class _Output(io.StringIO):
 
 
 _OUTPUT = _Output()
+
+
+def _importing() -> bool:
+    """Return whether a module runs that is not the handler's: those are imported by the explorer."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name == "exec_module" and frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _environments() -> Environments:
+    if Environments.current is None:
+        raise RuntimeError("a handler runs within `taken_over` alone")
+    return Environments.current
 
 
 def running() -> HandlerProcess | None:

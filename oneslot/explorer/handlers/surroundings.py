@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import datetime
 import logging
+import multiprocessing.shared_memory
 import os
-import random
-import socket
-import subprocess
 import threading
 import time
-import uuid
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from threading import get_ident
 from typing import Any
 from unittest import mock
 
 import boto3.s3.transfer
 
+from oneslot.explorer.handlers.chance import own_chance
+from oneslot.explorer.handlers.environment import separate_environments
+from oneslot.explorer.handlers.files import own_files
 from oneslot.explorer.handlers.http import answered
+from oneslot.explorer.handlers.replaced import replaced
 from oneslot.explorer.handlers.threads import as_strands
 from oneslot.explorer.refusal import NotExplorable
 
@@ -68,40 +72,30 @@ class LogClock:
         return int(self.time() * 1e9)
 
 
-class Draws(random.Random):
-    """Random numbers that the explorer draws."""
-
-    def __init__(self, running: Running) -> None:
-        self._running = running
-        super().__init__(0)
-
-    def random(self) -> float:
-        """Return the next number of the running process."""
-        return self._running().draw()  # type: ignore[no-any-return]
-
-
+_THREAD = ("a thread", "Use a ThreadPoolExecutor, or call the function directly")
 REFUSED: tuple[tuple[Any, str, str, str], ...] = (
-    (threading.Thread, "start", "a thread", "Use a ThreadPoolExecutor, or call the function directly"),
+    (threading.Thread, "start", *_THREAD),
+    (_thread, "start_new_thread", *_THREAD),
     (asyncio.BaseEventLoop, "run_in_executor", "a thread of asyncio", "Await plain coroutines"),
-    (socket.socket, "connect", "a socket that is not of HTTP", "Let the test replace that client"),
-    (socket, "getaddrinfo", "a socket that is not of HTTP", "Let the test replace that client"),
-    (subprocess.Popen, "__init__", "a subprocess", "Let the test replace it"),
-    (os, "fork", "a fork", "Let the test replace it"),
+    (os, "mkfifo", "a named pipe", "Let the test replace it"),
+    (os, "mknod", "a device", "Let the test replace it"),
+    (multiprocessing.shared_memory.SharedMemory, "__init__", "shared memory", "Let the test replace it"),
 )
+"""What no audit event tells of; see `environment` for the rest."""
 
 
 @contextmanager
-def taken_over(running: Running, environment: dict[str, str]) -> Iterator[None]:
+def taken_over(running: Running, environment: dict[str, str], own: Sequence[Path] = ()) -> Iterator[None]:
     """Take over what a process perceives beside its calls; leave all else in the interpreter as it is.
 
-    Only this thread runs processes. Another one, such as a library's, keeps the real clock and its own calls.
+    Only this thread runs processes. Another one, such as a library's, keeps the real clock and its own calls. `own` are
+    the handler's folders, which it may read where they are.
     """
     if datetime.datetime.__name__ == "FakeDatetime":
         raise NotExplorable(
             "freezegun is active, and the explorer moves the clock itself. Leave freezegun out of this test."
         )
     running = _in_this_thread(running)
-    draws = Draws(running)
     with ExitStack() as stack:
         patch = stack.enter_context
         patch(mock.patch.dict(os.environ, environment))
@@ -109,18 +103,9 @@ def taken_over(running: Running, environment: dict[str, str]) -> Iterator[None]:
         warnings.simplefilter("ignore")
         for owner, name, what, remedy in REFUSED:
             patch(mock.patch.object(owner, name, _refusing(running, getattr(owner, name), what, remedy)))
-        for name in dir(random):
-            bound = getattr(random, name)
-            if getattr(bound, "__self__", None) is random._inst:
-                patch(mock.patch.object(random, name, _either(running, getattr(draws, name), bound)))
-        entropy = _either(running, lambda size: running().unique_bytes(size), os.urandom)
-        patch(mock.patch.object(os, "urandom", entropy))
-        patch(mock.patch.object(random, "_urandom", entropy))
-        patch(mock.patch.object(uuid, "uuid1", _either(running, lambda *_, **__: uuid.uuid4(), uuid.uuid1)))
-        patch(mock.patch.object(time, "sleep", _either(running, lambda seconds: running().sleep(seconds), time.sleep)))
+        patch(separate_environments(running, own))
+        patch(replaced((*own_files(), *own_chance(running))))
         patch(mock.patch.object(logging, "time", LogClock(running)))
-        for name in ("monotonic", "perf_counter"):
-            patch(mock.patch.object(time, name, _either(running, time.time, getattr(time, name))))
         patch(answered(running))
         patch(as_strands(running))
         patch(mock.patch.object(_TRANSFER, "TransferManager", _in_one_thread(running)))
@@ -144,15 +129,8 @@ def _in_one_thread(running: Running) -> Any:
 
 
 def _in_this_thread(running: Running) -> Running:
-    here = threading.get_ident()
-    return lambda: running() if threading.get_ident() == here else None
-
-
-def _either(running: Running, inside: Any, outside: Any) -> Any:
-    def function(*values: Any, **named: Any) -> Any:
-        return (outside if running() is None else inside)(*values, **named)
-
-    return function
+    here = get_ident()
+    return lambda: running() if get_ident() == here else None
 
 
 def _refusing(running: Running, original: Any, what: str, remedy: str) -> Any:

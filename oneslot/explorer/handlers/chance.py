@@ -1,0 +1,163 @@
+"""Time and chance of the standard library inside the handler: the explorer chooses each of them, or fixes it."""
+
+from __future__ import annotations
+
+import atexit
+import math
+import os
+import platform
+import random
+import resource
+import selectors
+import signal
+import socket
+import ssl
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from oneslot.explorer.handlers.replaced import Replacement
+
+Running = Callable[[], Any]
+
+_CLOCKS = ("monotonic", "perf_counter", "process_time", "thread_time")
+_SELECTORS = ("EpollSelector", "KqueueSelector", "PollSelector", "SelectSelector")
+_FIRST = 8
+"""The number of a process on Lambda, where most environments give the same one."""
+
+
+_BY_RANDOM: Any = random.Random._randbelow_without_getrandbits  # type: ignore[attr-defined]
+
+
+class Draws(random.Random):
+    """The random numbers of one environment: the explorer draws them, unless the handler has given a seed."""
+
+    def __init__(self, running: Running) -> None:
+        self._running, self.is_seeded = running, False
+        super().__init__()
+
+    def seed(self, a: Any = None, version: int = 2) -> None:
+        """Take numbers from this seed; from the explorer without one."""
+        self.is_seeded = a is not None
+        super().seed(0 if a is None else a, version)
+
+    def random(self) -> float:
+        """Return the next number."""
+        return super().random() if self.is_seeded else self._running().draw()
+
+    def getrandbits(self, k: int, /) -> int:
+        """Return a number of `k` bits, which no other invocation gets."""
+        if self.is_seeded:
+            return super().getrandbits(k)
+        return int.from_bytes(self._running().unique_bytes((k + 7) // 8), "big") >> -k % 8
+
+    _randbelow = _BY_RANDOM  # so that choices are drawn both ways, too
+
+
+def own_chance(running: Running) -> Iterator[Replacement]:
+    """Yield what gives the processes that `running` returns their own random numbers, ids and clocks."""
+    for owner, name, inside in (*_numbers(), *_clocks()):
+        if hasattr(owner, name):
+            yield owner, name, _either(running, inside, getattr(owner, name), own=False)
+    for owner, name, inside in _of_machine():
+        yield owner, name, _either(running, inside, getattr(owner, name), own=True)
+
+
+def _numbers() -> Iterator[Replacement]:
+    for name in dir(random):
+        if getattr(getattr(random, name), "__self__", None) is random._inst:
+            yield random, name, _drawn(name)
+    yield random.Random, "seed", _seeded
+    for owner, name in ((os, "urandom"), (os, "getrandom"), (random, "_urandom"), (ssl, "RAND_bytes")):
+        yield owner, name, lambda process, _, size, *flags: process.unique_bytes(size)
+    for name in ("uuid1", "uuid6", "uuid7"):
+        yield uuid, name, lambda process, _, *values, **named: uuid.uuid4()
+    yield tempfile, "_get_candidate_names", lambda process, _: iter(lambda: process.unique_bytes(6).hex(), None)
+
+
+def _clocks() -> Iterator[Replacement]:
+    for name in _CLOCKS:
+        yield time, name, lambda process, _: time.time()
+        yield time, f"{name}_ns", lambda process, _: time.time_ns()
+    yield time, "clock_gettime", lambda process, _, clock: time.time()
+    yield time, "clock_gettime_ns", lambda process, _, clock: time.time_ns()
+    yield time, "ctime", lambda process, original, at=None: original(time.time() if at is None else at)
+    yield time, "asctime", lambda process, original, at=None: original(time.localtime() if at is None else at)
+    yield time, "sleep", lambda process, _, seconds: process.sleep(seconds)
+    yield os, "times", lambda process, _: os.times_result((time.time(), 0.0, 0.0, 0.0, time.time()))
+    yield resource, "getrusage", lambda process, _, who: resource.struct_rusage((time.time(), *(0,) * 15))
+    for name in _SELECTORS:
+        if hasattr(selectors, name):
+            yield getattr(selectors, name), "select", _selected
+    yield socket, "getfqdn", _full_name
+
+
+def _of_machine() -> Iterator[Replacement]:
+    """Yield what only the handler's own calls see changed, because libraries call it for what no one else sees."""
+    for owner, name in ((os, "getpid"), (os, "getppid"), (uuid, "getnode")):
+        yield owner, name, lambda process, _: _FIRST + process.number_of_environment()
+    for name in ("get_ident", "get_native_id"):
+        yield threading, name, lambda process, _: _FIRST + process.number_of_environment()
+    for owner, name in ((socket, "gethostname"), (platform, "node")):
+        yield owner, name, lambda process, _: f"host-{process.number_of_environment()}"
+    yield os, "uname", _uname
+    for owner, name in ((atexit, "register"), (signal, "signal")):
+        yield owner, name, lambda process, _, first, *others: first  # Lambda kills its environments
+
+
+def _drawn(name: str) -> Any:
+    return lambda process, _, *values, **named: getattr(process.random, name)(*values, **named)
+
+
+def _seeded(process: Any, original: Any, generator: Any, a: Any = None, version: int = 2) -> None:
+    original(generator, int.from_bytes(process.unique_bytes(32), "big") if a is None else a, version)
+
+
+def _take_clocks(patch: Callable[..., None]) -> None:
+    for name in _CLOCKS:
+        patch(time, name, lambda process, _: time.time())
+        patch(time, f"{name}_ns", lambda process, _: time.time_ns())
+    patch(time, "clock_gettime", lambda process, _, clock: time.time())
+    patch(time, "clock_gettime_ns", lambda process, _, clock: time.time_ns())
+    patch(time, "ctime", lambda process, original, at=None: original(time.time() if at is None else at))
+    patch(time, "asctime", lambda process, original, at=None: original(time.localtime() if at is None else at))
+    patch(time, "sleep", lambda process, _, seconds: process.sleep(seconds))
+    patch(os, "times", lambda process, _: os.times_result((time.time(), 0.0, 0.0, 0.0, time.time())))
+    patch(resource, "getrusage", lambda process, _, who: resource.struct_rusage((time.time(), *(0,) * 15)))
+    for name in _SELECTORS:
+        if hasattr(selectors, name):
+            patch(getattr(selectors, name), "select", _selected)
+
+
+def _selected(process: Any, original: Any, selector: Any, timeout: float | None = None) -> Any:
+    """Wait in the explorer's time, as the event loop of asyncio does for its next timer."""
+    if timeout is None:
+        process.refuse(
+            "The handler waits for a file or a socket, which the explorer cannot schedule. Await coroutines."
+        )
+    elif timeout > 0:
+        process.sleep(math.ceil(timeout * 1000) / 1000)
+    return original(selector, 0)
+
+
+def _full_name(process: Any, original: Any, name: str = "") -> str:
+    return name or "explored"
+
+
+def _uname(process: Any, original: Any) -> Any:
+    found = original()
+    return os.uname_result((found.sysname, f"host-{process.number_of_environment()}", *tuple(found)[2:]))
+
+
+def _either(running: Running, inside: Callable[..., Any], outside: Any, own: bool) -> Any:
+    def function(*values: Any, **named: Any) -> Any:
+        process = running()
+        if process is None or (own and sys._getframe(1).f_globals.get("__name__") not in process.own_modules):
+            return outside(*values, **named)
+        return inside(process, outside, *values, **named)
+
+    return function

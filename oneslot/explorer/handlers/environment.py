@@ -1,0 +1,287 @@
+"""What an environment of Lambda keeps outside of its modules: its variables, its /tmp and where it looks for modules.
+
+Each environment finds its own, however the explorer interleaves them. Whatever else a handler would change on this
+machine is seen by Python's audit events, and refused by name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import os
+import shutil
+import sys
+import tempfile
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import Context
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+TMP = "/tmp"  # noqa: S108 - Lambda's own name for it
+"""The one folder that Lambda lets a function write to."""
+
+_FOLLOWED, _ITSELF = True, False
+_CHANGES: dict[str, tuple[tuple[int, int | None, bool], ...]] = {
+    "os.chmod": ((0, 2, _FOLLOWED),),
+    "os.chown": ((0, 3, _FOLLOWED),),
+    "os.link": ((0, 2, _FOLLOWED), (1, 3, _ITSELF)),
+    "os.mkdir": ((0, 2, _ITSELF),),
+    "os.remove": ((0, 1, _ITSELF),),
+    "os.removexattr": ((0, None, _FOLLOWED),),
+    "os.rename": ((0, 2, _ITSELF), (1, 3, _ITSELF)),
+    "os.rmdir": ((0, 1, _ITSELF),),
+    "os.setxattr": ((0, None, _FOLLOWED),),
+    "os.symlink": ((1, 2, _ITSELF),),
+    "os.truncate": ((0, None, _FOLLOWED),),
+    "os.utime": ((0, 3, _FOLLOWED),),
+}
+"""The events that change files: the place of each path, and of the folder that it is relative to, among their values."""
+
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+_SOCKET = ("a socket that is not of HTTP", "Let the test replace that client")
+_SUBPROCESS = ("a subprocess", "Let the test replace it")
+_SIGNAL = ("a signal to a process", "Let the test replace it")
+_REFUSED: dict[str, tuple[str, str]] = {
+    **dict.fromkeys(("socket.bind", "socket.connect", "socket.sendmsg", "socket.sendto"), _SOCKET),
+    **dict.fromkeys(("socket.getaddrinfo", "socket.gethostbyaddr", "socket.gethostbyname"), _SOCKET),
+    **dict.fromkeys(("os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system"), _SUBPROCESS),
+    **dict.fromkeys(("pty.spawn", "subprocess.Popen"), _SUBPROCESS),
+    **dict.fromkeys(("os.kill", "os.killpg", "signal.pthread_kill"), _SIGNAL),
+    "os.chdir": ("another working directory", "Give the paths of files in full"),
+}
+"""What no environment may do, with the remedy, by the event."""
+
+
+@dataclass(eq=False)
+class Environment:
+    """One environment, while its code does not run.
+
+    Attributes:
+        variables: its environment variables, if they are not those of the start; `path`: the same of `sys.path`.
+        folder: where its /tmp is kept, if something is in it.
+        random: the random numbers of the module `random`, once they are used.
+        context: the values of context variables, as its last invocation left them.
+        umask: what it has set, for itself alone.
+        number: what tells it from others by its host and its process, once it is read.
+        state: a text that changes with all of these.
+    """
+
+    variables: dict[str, str] | None = None
+    path: list[str] | None = None
+    folder: Path | None = None
+    state: str = ""
+    random: Any = None
+    number: int | None = None
+    context: Context = field(default_factory=Context)
+    umask: int = 0o022
+
+
+class Environments:
+    """The environments of one exploration. `/tmp` is a folder that holds the files of the one whose code runs.
+
+    `running` returns the process that runs, which may refuse. `own` are the folders of the handler.
+    """
+
+    current: ClassVar[Environments | None] = None
+
+    def __init__(self, running: Callable[[], Any], base: Path, own: Sequence[Path] = ()) -> None:
+        self._base = base.resolve()
+        self._tmp = self._base / "tmp"
+        self._tmp.mkdir()
+        self._started_ns = self._tmp.stat().st_mtime_ns
+        found = {*(str(one.resolve()) for one in own), sys.prefix, sys.base_prefix, *sys.path}
+        self._not_moved = tuple(f"{one}/" for one in (str(self._base), *found) if one.startswith(f"{TMP}/"))
+        self._is_own = TMP in found
+        self._running = running
+        self._variables = dict(os.environ)
+        self._path: list[str] = []
+        self._variables_changed = self._files_changed = self._looks = False
+        self._count = itertools.count()
+
+    def process(self) -> Any:
+        """Return the process whose code runs at this moment; None within the explorer's own code."""
+        return None if self._looks else self._running()
+
+    def moved(self, path: Any) -> Any:
+        """Return where a path of Lambda's /tmp is on this machine; every other path as it is."""
+        if isinstance(path, int) or path is None:
+            return path
+        text = os.fsdecode(path)
+        if text != TMP and not text.startswith(f"{TMP}/"):
+            return path
+        with self._looking():
+            if f"{text}/".startswith(self._not_moved) or (self._is_own and os.path.lexists(text)):
+                return path
+        text = f"{self._tmp}{text[len(TMP) :]}"
+        return os.fsencode(text) if isinstance(path, bytes) else text
+
+    def enter(self, environment: Environment) -> None:
+        """Put in place what an environment has of its own."""
+        self._path = list(sys.path)
+        self._variables_changed = environment.variables is not None
+        self._files_changed = bool(environment.folder)
+        if environment.variables is not None:
+            _set_variables(environment.variables)
+        if environment.path is not None:
+            sys.path[:] = environment.path
+        if environment.folder:
+            self._tmp.rmdir()
+            environment.folder.rename(self._tmp)
+            environment.folder = None
+
+    def leave(self, environment: Environment, now_ms: int) -> None:
+        """Keep what an environment has of its own, and put back what was before."""
+        environment.state = self.state(environment, now_ms)
+        environment.variables = environment.path = environment.folder = None
+        if self._variables_changed:
+            environment.variables = dict(os.environ)
+            _set_variables(self._variables)
+        if sys.path != self._path:
+            environment.path = list(sys.path)
+            sys.path[:] = self._path
+        if self._files_changed and any(self._tmp.iterdir()):
+            environment.folder = self._tmp.rename(self._base / str(next(self._count)))
+            self._tmp.mkdir()
+            weakref.finalize(environment, shutil.rmtree, environment.folder, True)
+        self._variables_changed = self._files_changed = False
+
+    def state(self, environment: Environment, now_ms: int) -> str:
+        """Return a text that changes with what an environment, whose code runs, has of its own."""
+        others = "" if sys.path == self._path else repr(sys.path)
+        others += "" if environment.umask == Environment.umask else repr(environment.umask)
+        if environment.number is not None:
+            others += f"number {environment.number}"
+        if environment.random is not None and environment.random.is_seeded:
+            others += hashlib.blake2b(repr(environment.random.getstate()).encode()).hexdigest()
+        if self._variables_changed:
+            others += repr(sorted(set(os.environ.items()) ^ set(self._variables.items())))
+        if self._files_changed:
+            with self._looking():
+                others += repr([self._file(path, now_ms) for path in sorted(self._tmp.rglob("*"))])
+        return others
+
+    def _file(self, path: Path, now_ms: int) -> tuple[Any, ...]:
+        """Return what a file holds. One that was written since the last look gets the time of the exploration."""
+        found = path.lstat()
+        if found.st_mtime_ns >= self._started_ns:
+            with contextlib.suppress(OSError):
+                os.utime(path, ns=(now_ms * 1_000_000,) * 2, follow_symlinks=False)
+            found = path.lstat()
+        held = bytes(path.readlink()) if path.is_symlink() else path.read_bytes() if path.is_file() else b""
+        content = hashlib.blake2b(held, digest_size=16).hexdigest()
+        return str(path), found.st_mode, found.st_mtime_ns, content
+
+    def timed(self, found: os.stat_result) -> os.stat_result:
+        """Return what `stat` says of a file in the explorer's time, if the file was written during the exploration."""
+        process = self.process()
+        if process is None or found.st_ctime_ns < self._started_ns:
+            return found
+        written = found.st_mtime_ns
+        if written >= self._started_ns:
+            written = process.read_clock() * 1_000_000
+        names = ("st_atime", "st_mtime", "st_ctime")
+        times = {**dict.fromkeys(names, written / 1e9), **{f"{name}_ns": written for name in names}}
+        others = {"st_blksize": found.st_blksize, "st_blocks": found.st_blocks, "st_rdev": found.st_rdev}
+        return os.stat_result((*tuple(found)[:7], *(written // 1_000_000_000,) * 3), {**others, **times})
+
+    def check(self, event: str, values: tuple[Any, ...]) -> None:
+        """Refuse an event that reaches out of the environment of the code that runs."""
+        process = self.process()
+        if process is None:
+            return
+        caller = sys._getframe(2).f_code.co_filename
+        if caller.startswith("<frozen importlib"):
+            return  # Python keeps the bytecode of a library
+        if event in _REFUSED:
+            what, remedy = _REFUSED[event]
+            process.refuse(f"The handler uses {what}, which the explorer cannot schedule. {remedy}.")
+        if event in ("os.putenv", "os.unsetenv"):
+            self._variables_changed = True
+            if caller != os.__file__ and not caller.startswith("<frozen os"):
+                process.refuse(f"The handler calls {event}, which Python cannot see again. Use os.environ.")
+            return
+        for path, folder, followed in _changed(event, values):
+            with self._looking():
+                place = _place(path, folder, followed)
+            if place.is_relative_to(self._base):
+                self._files_changed = True
+            elif str(place) != os.devnull:
+                process.refuse(
+                    f"The handler writes {os.fsdecode(path) if not isinstance(path, int) else place}, "
+                    "and Lambda lets it write to /tmp alone. Write there, or let the test replace it."
+                )
+
+    @contextlib.contextmanager
+    def _looking(self) -> Iterator[None]:
+        before, self._looks = self._looks, True
+        try:
+            yield
+        finally:
+            self._looks = before
+
+
+def _set_variables(wanted: dict[str, str]) -> None:
+    for name in [name for name in os.environ if name not in wanted]:
+        del os.environ[name]
+    os.environ.update({name: value for name, value in wanted.items() if os.environ.get(name) != value})
+    time.tzset()
+
+
+def _changed(event: str, values: tuple[Any, ...]) -> Iterator[tuple[Any, int, bool]]:
+    """Yield each path that an event changes, the folder that it is relative to (-1: the current one), and `_FOLLOWED`."""
+    if event == "open":
+        path, _, flags = values
+        if flags & _WRITING and path is not None and not isinstance(path, int):
+            yield path, -1, _FOLLOWED
+    elif event == "sqlite3.connect":
+        path = os.fsdecode(values[0]).removeprefix("file:")
+        if path and ":memory:" not in path and "mode=memory" not in path and "mode=ro" not in path:
+            yield path.partition("?")[0], -1, _FOLLOWED
+    else:
+        for path, folder, followed in _CHANGES[event]:
+            yield values[path], -1 if folder is None else values[folder], followed
+
+
+def _open_file(number: int) -> Path:
+    return Path(f"/proc/self/fd/{number}").resolve()
+
+
+def _place(path: Any, folder: int, followed: bool) -> Path:
+    """Return the path of a file without links; of a link itself unless it is followed."""
+    if isinstance(path, int):
+        return _open_file(path)
+    place = Path(os.fsdecode(path))
+    if folder >= 0:
+        place = _open_file(folder) / place
+    return place.resolve() if followed else place.parent.resolve() / place.name
+
+
+_WATCHED = frozenset({*_CHANGES, *_REFUSED, "open", "sqlite3.connect", "os.putenv", "os.unsetenv"})
+
+
+def _watch(event: str, values: tuple[Any, ...]) -> None:
+    if Environments.current is not None and event in _WATCHED:
+        Environments.current.check(event, values)
+
+
+_watches: list[bool] = []
+
+
+@contextlib.contextmanager
+def separate_environments(running: Callable[[], Any], own: Sequence[Path] = ()) -> Iterator[Environments]:
+    """Give each environment of the processes that `running` returns its own variables and /tmp."""
+    if not _watches:  # Python keeps an audit hook for good
+        sys.addaudithook(_watch)
+        _watches.append(True)
+    outer = Environments.current
+    with tempfile.TemporaryDirectory(prefix="oneslot-explore-") as base:
+        Environments.current = Environments(running, Path(base), own)
+        try:
+            yield Environments.current
+        finally:
+            Environments.current = outer

@@ -1,0 +1,35 @@
+"""Functions of the standard library, replaced wherever a module holds them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+Replacement = tuple[Any, str, Any]
+"""A module or a class, the name of its function, and the function that stands in for it."""
+
+_NOT_WITHIN = ("oneslot.explorer", "importlib", "zipimport")
+"""The modules that keep the originals: the explorer's own, and those that import."""
+
+
+@contextmanager
+def replaced(replacements: Iterable[Replacement]) -> Iterator[None]:
+    """Replace functions, also where a library holds one under a name of its own: `from os import rename`."""
+    before: list[Replacement] = []
+    by_id: dict[int, Any] = {}
+    for owner, name, replacement in replacements:
+        original = getattr(owner, name)
+        by_id[id(original)] = replacement
+        before.append((owner, name, original))
+    for module in list(sys.modules.values()):
+        if getattr(module, "__file__", None) and not module.__name__.startswith(_NOT_WITHIN):
+            before += [(module, name, value) for name, value in vars(module).items() if id(value) in by_id]
+    for owner, name, original in before:
+        setattr(owner, name, by_id[id(original)])
+    try:
+        yield
+    finally:
+        for owner, name, original in before:
+            setattr(owner, name, original)

@@ -1,0 +1,278 @@
+"""A mark that a handler keeps outside of its tables: found where Lambda keeps it, and refused where Lambda would not."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oneslot.explorer.handlers.exploration import explore
+from oneslot.explorer.handlers.verdict import Result
+from oneslot.explorer.refusal import NotExplorable
+
+HANDLER = """
+import json
+import os
+
+import boto3
+
+table = boto3.resource("dynamodb").Table("orders")
+{top}
+
+def marked(order):
+    {look}
+
+def mark(order):
+    {keep}
+
+def handler(event, context):
+    for record in event["Records"]:
+        order = json.loads(record["body"])["order"]
+        if marked(order):
+            continue
+        mark(order)
+        table.update_item(Key={{"id": "n"}}, UpdateExpression="ADD n :one", ExpressionAttributeValues={{":one": 1}})
+"""
+
+WHERE_LAMBDA_KEEPS_IT = {
+    "a variable": ("", 'return os.environ.get("LAST") == order', 'os.environ["LAST"] = order'),
+    "a file": ("", 'return os.path.exists(f"/tmp/{order}")', 'open(f"/tmp/{order}", "w").close()'),
+    "a path": ("from pathlib import Path", 'return Path("/tmp", order).exists()', 'Path("/tmp", order).touch()'),
+    "a descriptor": (
+        "",
+        'return order in os.listdir("/tmp")',
+        'os.close(os.open(f"/tmp/{order}", os.O_CREAT | os.O_WRONLY))',
+    ),
+    "a folder": ("", 'return os.path.isdir(f"/tmp/{order}")', 'os.makedirs(f"/tmp/{order}")'),
+    "a link": ("", 'return os.path.lexists(f"/tmp/{order}")', 'os.symlink("nowhere", f"/tmp/{order}")'),
+    "a copy": (
+        "import shutil",
+        'return os.path.exists(f"/tmp/{order}")',
+        'shutil.copy(__file__, f"/tmp/{order}")',
+    ),
+    "the folder for temporary files": (
+        "import tempfile",
+        "return order in os.listdir(tempfile.gettempdir())",
+        "os.rename(tempfile.mkstemp()[1], os.path.join(tempfile.gettempdir(), order))",
+    ),
+    "a database": (
+        "import sqlite3",
+        'return list(sqlite3.connect("/tmp/d").execute("SELECT name FROM sqlite_master WHERE name = ?", (order,)))',
+        """with sqlite3.connect("/tmp/d") as d: d.execute(f'CREATE TABLE "{order}" (id)')""",
+    ),
+    "a shelf": (
+        "import shelve",
+        'return order in shelve.open("/tmp/s")',
+        'with shelve.open("/tmp/s") as s: s[order] = 1',
+    ),
+    "a log file": (
+        "import logging",
+        'return os.path.exists("/tmp/log") and order in open("/tmp/log").read()',
+        'f = logging.FileHandler("/tmp/log"); f.emit(logging.makeLogRecord({"msg": order})); f.close()',
+    ),
+    "memory of a file": (
+        "import mmap",
+        'return os.path.exists("/tmp/m") and open("/tmp/m").read() == order',
+        'f = open("/tmp/m", "w+b"); f.write(b"...."[:len(order)]); f.flush(); '
+        "mmap.mmap(f.fileno(), 0)[:] = order.encode()",
+    ),
+    "an archive": (
+        "import tarfile",
+        'return os.path.exists("/tmp/t") and order in tarfile.open("/tmp/t").getnames()',
+        'with tarfile.open("/tmp/t", "w") as t: t.add(__file__, order)',
+    ),
+    "a context variable": (
+        "from contextvars import ContextVar\nlast = ContextVar('last', default='')",
+        "return last.get() == order",
+        "last.set(order)",
+    ),
+    "a class": ("class Seen: last = ''", "return Seen.last == order", "Seen.last = order"),
+    "a closure": (
+        "def made():\n    seen = []\n    return seen.append, lambda: seen\nadd, seen = made()",
+        "return order in seen()",
+        "add(order)",
+    ),
+    "a function": ("def first(): ...", "return hasattr(mark, order)", "setattr(mark, order, 1)"),
+    "a slot": (
+        "class Seen:\n    __slots__ = ('last',)\nseen = Seen()\nseen.last = ''",
+        "return seen.last == order",
+        "seen.last = order",
+    ),
+    "a queue": ("from collections import deque\nseen = deque()", "return order in seen", "seen.append(order)"),
+    "a count": (
+        "import itertools\ncount = itertools.count()",
+        "return next(count) % 2",
+        "pass",
+    ),
+    "the seed of random numbers": (
+        "import random",
+        "random.seed(1) if order == 'first' else None; return random.getstate() == random.Random(2).getstate()",
+        "random.seed(2)",
+    ),
+    "where modules are found": ("import sys", "return order in sys.path", "sys.path.append(order)"),
+    "this thread": (
+        "import threading\nlocal = threading.local()",
+        "return getattr(local, 'last', '') == order",
+        "local.last = order",
+    ),
+}
+"""What a warm environment keeps, and a cold one does not: a copy in a cold one adds again, so the handler breaks."""
+
+
+def written(tmp_path: Path, channel: tuple[str, str, str]) -> Path:
+    top, look, keep = channel
+    (tmp_path / "app.py").write_text(HANDLER.format(top=top, look=look, keep=keep))
+    return tmp_path
+
+
+def explored(path: Path, **options: Any) -> Result:
+    return explore("app.handler", messages=[{"order": "o-1"}], tables={"orders": "id"}, path=path, **options)
+
+
+@pytest.mark.parametrize("channel", WHERE_LAMBDA_KEEPS_IT)
+def test_mark_breaks_when_another_environment_lacks_it(channel: str, tmp_path: Path) -> None:
+    result = explored(written(tmp_path, WHERE_LAMBDA_KEEPS_IT[channel]))
+
+    assert (result.holds, result.level) == (False, "twice")
+    assert "orders n: n is 2" in result.verdict
+
+
+@pytest.mark.parametrize("channel", WHERE_LAMBDA_KEEPS_IT)
+def test_mark_loses_a_message_when_its_environment_is_used_again(channel: str, tmp_path: Path) -> None:
+    def law(world: Any) -> bool:
+        """the order counts"""
+        return bool(world["orders"])
+
+    result = explored(written(tmp_path, WHERE_LAMBDA_KEEPS_IT[channel]), law=law)
+
+    assert (result.holds, result.level) == (False, "one fault, then again")
+    assert "the environment of the one before" in result.counterexample
+
+
+OUTSIDE = {
+    "a builtin": ("import builtins", "return getattr(builtins, 'LAST', '') == order", "builtins.LAST = order"),
+    "a library": ("", "return getattr(boto3, 'last', '') == order", "boto3.last = order"),
+    "a class of a library": (
+        "import logging",
+        "return getattr(logging.Logger, 'last_of_all', '') == order",
+        "logging.Logger.last_of_all = order",
+    ),
+    "a logger": (
+        "import logging",
+        "return getattr(logging.getLogger('x'), 'last', '') == order",
+        "logging.getLogger('x').last = order",
+    ),
+    "a module of its own making": (
+        "import sys, types",
+        "return order in sys.modules",
+        "sys.modules[order] = types.ModuleType(order)",
+    ),
+    "a cache of a library": ("import linecache", "return order in linecache.cache", "linecache.cache[order] = (1,)"),
+}
+
+
+@pytest.mark.parametrize("channel", OUTSIDE)
+def test_mark_is_refused_when_it_is_outside_of_the_environment(channel: str, tmp_path: Path) -> None:
+    with pytest.raises(NotExplorable, match=r"keeps something outside its modules: it calls update_item only in the"):
+        explored(written(tmp_path, OUTSIDE[channel]))
+
+
+WRITES = {
+    "open": 'open(place, "w")',
+    "open for more": 'open(place, "a")',
+    "os.open": "os.open(place, os.O_CREAT | os.O_WRONLY)",
+    "pathlib": "Path(place).write_text('')",
+    "mkdir": "os.mkdir(place)",
+    "rmtree": "shutil.rmtree(folder)",
+    "remove": "os.remove(kept)",
+    "unlink": "Path(kept).unlink()",
+    "rename": 'os.rename(kept, "/tmp/kept")',
+    "rename to": 'Path("/tmp/new").touch(); os.replace("/tmp/new", kept)',
+    "a link that is written": 'os.symlink(kept, "/tmp/l"); open("/tmp/l", "w")',
+    "a hard link": 'os.link(kept, "/tmp/l")',
+    "truncate": "os.truncate(kept, 0)",
+    "chmod": "os.chmod(kept, 0)",
+    "utime": "os.utime(kept)",
+    "the folder below": "os.chdir(folder)",
+    "relative to a folder": 'os.unlink("kept", dir_fd=os.open(folder, os.O_RDONLY))',
+    "temporary": "tempfile.mkstemp(dir=folder)",
+    "database": "sqlite3.connect(place)",
+    "database by class": "sqlite3.Connection(place)",
+    "shelf": "shelve.open(place)",
+    "log": "logging.FileHandler(place)",
+    "copy": "shutil.copy(kept, place)",
+    "archive": 'tarfile.open(place, "w")',
+    "subprocess": "subprocess.run(['rm', kept])",
+    "system": "os.system(f'rm {kept}')",
+    "fork": "os.fork()",
+    "spawn": "os.posix_spawn('/bin/rm', ['rm', kept], {})",
+    "socket": "_socket.socket().connect(('127.0.0.1', 9))",
+    "server": "_socket.socket().bind(('127.0.0.1', 0))",
+    "shared memory": "shared_memory.SharedMemory(create=True, size=9)",
+    "memory as a file": 'open("/dev/shm/oneslot-mark", "w")',
+    "thread": "_thread.start_new_thread(print, ())",
+    "the variables of C": "os.putenv('LAST', '1')",
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_write_is_refused_when_it_is_of_the_user_s_machine(write: str, tmp_path: Path) -> None:
+    folder = tmp_path / "user"
+    folder.mkdir()
+    (folder / "kept").write_text("kept")
+    top = (
+        "import _socket, _thread, logging, shelve, shutil, socket, sqlite3, subprocess, tarfile, tempfile\n"
+        "from multiprocessing import shared_memory\nfrom pathlib import Path\n"
+        f"folder, kept, place = {str(folder)!r}, {str(folder / 'kept')!r}, {str(folder / 'new')!r}"
+    )
+    # The handler catches what it can: a refusal passes.
+    keep = f"try:\n        {WRITES[write]}\n    except Exception:\n        pass"
+    channel = (top, "return False", keep)
+
+    with pytest.raises(NotExplorable, match=r"The handler (writes|uses|calls) "):
+        explored(written(tmp_path, channel))
+
+    assert [(one.name, one.read_text()) for one in folder.iterdir()] == [("kept", "kept")]
+    assert not Path("/dev/shm/oneslot-mark").exists()  # noqa: S108
+
+
+def test_files_of_the_machine_are_as_before_when_an_exploration_has_ended(tmp_path: Path) -> None:
+    before = dict(os.environ), list(sys.path), tempfile.gettempdir()
+    channel = (
+        "import sys",
+        "return False",
+        'open("/tmp/left", "w").close(); os.environ["A"] = "1"; sys.path.append("b")',
+    )
+
+    explored(written(tmp_path, channel), law=lambda world: True)
+
+    assert before == (dict(os.environ), list(sys.path), tempfile.gettempdir())
+    assert not Path("/tmp/left").exists()  # noqa: S108
+
+
+def test_handler_reads_its_own_files_when_they_are_in_a_temporary_folder(tmp_path: Path) -> None:
+    (tmp_path / "template.txt").write_text("Dear")
+    top = (
+        "import zoneinfo, certifi\nfrom importlib.resources import files\n"
+        "from pathlib import Path\nHERE = Path(__file__).parent\n"
+        "assert (HERE / 'template.txt').read_text() == 'Dear'\nassert 'template.txt' in os.listdir(HERE)\n"
+        "assert zoneinfo.ZoneInfo('Europe/London')\nassert open('/proc/self/status').read()\n"
+        "assert Path(certifi.where()).read_text()\nassert files('botocore').joinpath('__init__.py').read_text()"
+    )
+
+    result = explored(written(tmp_path, (top, "return False", "open(os.devnull, 'w').close()")), ignore=["orders.n"])
+
+    assert result.holds
+
+
+def test_cache_in_tmp_expires_by_the_explorers_clock(tmp_path: Path) -> None:
+    top = "import time\nfrom pathlib import Path\nCACHE = Path('/tmp/cache')"
+    look = "return CACHE.exists() and not 0 <= time.time() - CACHE.stat().st_mtime <= 3_600"
+
+    result = explored(written(tmp_path, (top, look, "CACHE.write_text(order)")), ignore=["orders.n"])
+
+    assert result.holds
