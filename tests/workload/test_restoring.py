@@ -23,25 +23,27 @@ KEYS = {"ledger": {"message_id": "m-1"}, "appointments": {"appointment_id": "m-1
 def damaged(moto_stack: MotoStack) -> MotoStack:
     """A paused stack with one booking, whose ledger row, appointment and slot differ from the restored tables."""
     moto_stack.bench.deliver(record(booking("m-1")))
-    client = moto_stack.bench.dynamodb
-    for table in restoring.TABLES:
-        described = client.describe_table(TableName=table)["Table"]
-        client.create_table(
-            TableName=f"{table}-before",
-            KeySchema=described["KeySchema"],
-            AttributeDefinitions=[
-                each
-                for each in described["AttributeDefinitions"]
-                if each["AttributeName"] in {key["AttributeName"] for key in described["KeySchema"]}
-            ],
-            BillingMode="PAY_PER_REQUEST",
-        )
-        for item in client.scan(TableName=table)["Items"]:
-            client.put_item(TableName=f"{table}-before", Item=item)
+    restore_beside(moto_stack, "-before")
     for table, key in KEYS.items():
         overwrite(moto_stack, table, key, "damage")
     assert invoke(*PAUSE).exit_code == 0
     return moto_stack
+
+
+def restore_beside(stack: MotoStack, suffix: str) -> None:
+    """Copy each table as it is now."""
+    client = stack.bench.dynamodb
+    for table in restoring.TABLES:
+        described = client.describe_table(TableName=table)["Table"]
+        keys = {key["AttributeName"] for key in described["KeySchema"]}
+        client.create_table(
+            TableName=f"{table}{suffix}",
+            KeySchema=described["KeySchema"],
+            AttributeDefinitions=[each for each in described["AttributeDefinitions"] if each["AttributeName"] in keys],
+            BillingMode="PAY_PER_REQUEST",
+        )
+        for item in client.scan(TableName=table)["Items"]:
+            client.put_item(TableName=f"{table}{suffix}", Item=item)
 
 
 def overwrite(stack: MotoStack, table: str, key: dict[str, str], status: str) -> None:
@@ -80,6 +82,7 @@ def test_restore_puts_rows_back_and_logs_the_earlier_ones(damaged: MotoStack) ->
     done = document(invoke("restore", *SINCE, "--yes", "--json"))
 
     assert (done["counts"], done["left"]) == ({"goes back": 2}, [])
+    assert done["operator_log"] == str(damaged.home / "operator-log.jsonl")
     assert (row(damaged, "ledger")["status"], row(damaged, "appointments")["status"]) == ("COMPLETE", "booked")
     lines = restored_log(damaged)
     assert [(line["table"], line["outcome"]) for line in lines] == [
@@ -93,6 +96,18 @@ def test_restore_puts_rows_back_and_logs_the_earlier_ones(damaged: MotoStack) ->
     assert NHS_NUMBER not in (damaged.home / "operator-log.jsonl").read_text()
 
 
+def test_restore_is_undone_from_tables_as_of_its_first_line(damaged: MotoStack) -> None:
+    restore_beside(damaged, "-undo")
+    earlier = {table: row(damaged, table) for table in KEYS}
+    invoke("restore", *SINCE, "--yes")
+    assert row(damaged, "ledger") != earlier["ledger"]
+
+    undone = document(invoke("restore", *SINCE, "--suffix", "-undo", "--everything", "--yes", "--json"))
+
+    assert undone["counts"] == {"goes back": 2}
+    assert {table: row(damaged, table) for table in KEYS} == earlier
+
+
 def test_restore_refuses_when_the_consumer_is_not_paused(damaged: MotoStack) -> None:
     invoke("resume", "--yes")
     said = document(invoke("restore", *SINCE, "--yes", "--json"), 1)["error"]
@@ -100,6 +115,14 @@ def test_restore_refuses_when_the_consumer_is_not_paused(damaged: MotoStack) -> 
     assert "oneslot pause --reason TEXT --yes" in said
     assert (row(damaged, "ledger")["status"], restored_log(damaged)) == ("damage", [])
     assert document(invoke("restore", *SINCE, "--json"))["counts"] == {"goes back": 2}, "a look needs no pause"
+
+
+def test_restore_refuses_when_the_consumer_was_resumed_meanwhile(
+    damaged: MotoStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meanwhile(damaged, monkeypatch, lambda: invoke("resume", "--yes"))
+    assert "is not paused" in document(invoke("restore", *SINCE, "--yes", "--json"), 1)["error"]
+    assert (row(damaged, "ledger")["status"], restored_log(damaged)) == ("damage", [])
 
 
 def test_restore_refuses_when_a_message_is_in_flight(damaged: MotoStack) -> None:

@@ -53,8 +53,9 @@ def restore(  # noqa: PLR0917 - click passes them by name
     for one in found:
         terminal.plain(f"{one.what}  {_name(one)}")
     left: list[Difference] = []
+    log = open_operator_log(target)
     if yes:
-        log = open_operator_log(target)
+        require_standstill(target)  # again, because large tables take minutes to compare
         subject = {"since_ms": since, "suffix": suffix, "everything": everything}
         left = [one for one in found if one.what != STAYS and not put_back(target, one, log, subject)]
     counts = dict(Counter(one.what for one in found))
@@ -64,10 +65,11 @@ def restore(  # noqa: PLR0917 - click passes them by name
             "counts": counts,
             "done": yes,
             "left": [_document(one) for one in left],
+            **({"operator_log": str(log.path)} if yes else {}),
         }
     )
     summary = ", ".join(f"{number} {what}" for what, number in counts.items()) or "The tables are equal"
-    terminal.plain(f"{summary}. " + ("Done." if yes else DRY_RUN))
+    terminal.plain(f"{summary}. " + (f"Done. The operator log is {log.path}." if yes else DRY_RUN))
     terminal.warn(f"Left as it is, because it has changed since it was compared: {_name(one)}." for one in left)
     return 1 if left else 0
 
