@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from oneslot.runtime.failures import name_of
 from oneslot.runtime.sqs.deletion import BATCH, delete_messages
 from oneslot.runtime.surroundings import Empty, Full, Surroundings
 from oneslot.worker.job import InHand, Job
-from oneslot.worker.log import WorkerLog, name_of
+from oneslot.worker.log import WorkerLog
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient

@@ -8,17 +8,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from botocore.exceptions import ClientError
-
-from oneslot.runtime.stores.expressions import error_code
 from oneslot.runtime.surroundings import Surroundings
 
 NAMESPACE = "Oneslot"
-
-
-def name_of(error: BaseException) -> str:
-    """Return an AWS error's code, or the class of any other error. Never its text, which may quote a value."""
-    return (error_code(error) if isinstance(error, ClientError) else "") or type(error).__name__
 
 
 def write_line(line: str) -> None:

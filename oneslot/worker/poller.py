@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from oneslot.runtime.failures import name_of
 from oneslot.runtime.releases import Releases
 from oneslot.runtime.surroundings import Event, Surroundings
 from oneslot.worker.job import Job
-from oneslot.worker.log import WorkerLog, name_of
+from oneslot.worker.log import WorkerLog
 from oneslot.worker.pool import Pool, Source
 from oneslot.worker.settings import WorkerSettings
 from oneslot.worker.visibility import Visibility

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from oneslot.runtime.failures import name_of, own_text, place_of
 from oneslot.runtime.handlers import Locked
 from oneslot.runtime.releases import current
 from oneslot.runtime.sqs.batch_response import Invalid, judge
@@ -16,7 +17,7 @@ from oneslot.runtime.sqs.marshalling import encoded
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.worker.acknowledgement import Acknowledgement
 from oneslot.worker.job import Context, InHand, Job, State
-from oneslot.worker.log import WorkerLog, name_of
+from oneslot.worker.log import WorkerLog
 from oneslot.worker.settings import WorkerSettings
 from oneslot.worker.visibility import Visibility
 
@@ -31,10 +32,11 @@ _REPORTED_FAILED = "the handler reported the message as failed"
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """A failed call: an error's name or a reason, and how the message is to be hidden."""
+    """A failed call: an error's name or a reason, how the message is to be hidden, and what the log may say of the error."""
 
     reason: str
     hide: Callable[[Job], None]
+    details: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,10 @@ class Pool:
             answer = encoded(self._handler(records, Context(job, self._surroundings, self._surroundings.new_id())))
             verdict = judge(answer, [job.sqs_message_id], reports_failures=self._settings.reports_failures)
         except BaseException as error:  # SystemExit too: a handler must not end its thread
-            return _Failure(name_of(error), self._hiding(error))
+            known = {"where": place_of(error), "detail": own_text(error)}
+            return _Failure(
+                name_of(error), self._hiding(error), {name: text for name, text in known.items() if text is not None}
+            )
         if isinstance(verdict, Invalid):
             return _Failure(verdict.reason, self._visibility.delay)
         # A handler that reports a failure may have hidden the message itself, as `Consumer` does.
@@ -201,7 +206,7 @@ class Pool:
             self._acknowledgement.add(job)
         else:
             self._log.count(failed=1)
-            self._log.event("failed", reason=failure.reason, **details)
+            self._log.event("failed", reason=failure.reason, **failure.details, **details)
             failure.hide(job)
             self._in_hand.drop(job)
         return True

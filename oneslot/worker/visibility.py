@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from oneslot.runtime.failures import name_of
 from oneslot.runtime.sqs.sending import is_final
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.worker.job import InHand, Job, State
-from oneslot.worker.log import WorkerLog, name_of
+from oneslot.worker.log import WorkerLog
 from oneslot.worker.settings import LONGEST_IN_FLIGHT_SECONDS, WorkerSettings
 
 if TYPE_CHECKING:

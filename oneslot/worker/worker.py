@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from oneslot.runtime.failures import name_of
 from oneslot.runtime.surroundings import Surroundings, Thread
 from oneslot.worker.acknowledgement import Acknowledgement
 from oneslot.worker.job import InHand, Job, State
-from oneslot.worker.log import WorkerLog, name_of
+from oneslot.worker.log import WorkerLog
 from oneslot.worker.poller import Poller
 from oneslot.worker.pool import Handler, Pool, Source
 from oneslot.worker.settings import WorkerSettings

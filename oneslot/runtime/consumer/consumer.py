@@ -20,8 +20,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, assert_never, cast
 
-from botocore.exceptions import ClientError
-
 from oneslot.runtime.attempt import attempt
 from oneslot.runtime.consumer.batch import Handle, Process, process
 from oneslot.runtime.consumer.delivery_log import Delivery, print_line
@@ -29,10 +27,10 @@ from oneslot.runtime.consumer.group_commit import EarlyAnswer, GroupCommit
 from oneslot.runtime.consumer.queues import Queues
 from oneslot.runtime.consumer.record import FIELDS, Parse, Record
 from oneslot.runtime.effects import Effects, Unprocessable, conflict
+from oneslot.runtime.failures import name_of, own_text, place_of
 from oneslot.runtime.identity import Identify
 from oneslot.runtime.protocol import Answer, Busy, Conflict, Fenced, M, Outcome, Store
 from oneslot.runtime.sqs.fifo import HeldBack
-from oneslot.runtime.stores.expressions import error_code
 from oneslot.runtime.surroundings import Executor
 
 
@@ -130,8 +128,9 @@ class Consumer(Generic[M]):
         except NotFinished:
             raise
         except BaseException as error:
-            # The class and the service's code only: messages of exceptions may quote values.
-            delivery.reason = delivery.reason or _name(error)
+            delivery.reason = delivery.reason or name_of(error)
+            if not isinstance(error, NotEnoughTime):
+                delivery.where, delivery.detail = place_of(error), own_text(error)
             if isinstance(error, Exception) and not isinstance(error, NotEnoughTime) and delivery.outcome != "busy":
                 self._delay(record, error)
             raise
@@ -199,7 +198,3 @@ def stopping_groups(handle: Handle[M]) -> Handle[M]:
             raise
 
     return handle_in_order
-
-
-def _name(error: BaseException) -> str:
-    return error_code(error) if isinstance(error, ClientError) else type(error).__name__

@@ -18,7 +18,10 @@ LONGEST_OUTCOME = 128
 
 @dataclass(slots=True)
 class Delivery:
-    """One attempt at one record. Times are epoch ms, `attempt_ms` is a duration in ms, `trace` is the producer's."""
+    """One attempt at one record. Times are epoch ms, `attempt_ms` is a duration in ms, `trace` is the producer's.
+
+    Of a failure, `where` is file and line, and `detail` the text of an error of Oneslot's own.
+    """
 
     sqs_message_id: str
     receive_count: int
@@ -33,6 +36,8 @@ class Delivery:
     finished: int = 0
     attempt_ms: int = 0
     trace: str | None = None
+    where: str | None = None
+    detail: str | None = None
 
     def answered(self, answer: Answer) -> None:
         """Note a request that has taken effect; `answer` is a digest, by which duplicates' answers can be compared."""

@@ -29,12 +29,12 @@ from botocore.exceptions import ClientError
 
 from oneslot.runtime.consumer.record import Receipt, Record
 from oneslot.runtime.effects import LEDGER, MAXIMUM_WRITES, Effects, InvalidEffects, Item, Put, Write
+from oneslot.runtime.failures import name_of
 from oneslot.runtime.protocol import COMPLETE, Answer, M, Message
 from oneslot.runtime.stores.checks import checked
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import (
     cancellation_reasons,
-    error_code,
     from_attributes,
     transact_items,
 )
@@ -106,9 +106,8 @@ class GroupCommit(Generic[M]):
         try:
             return self._commit(records)
         except Exception as error:
-            # Never worse than without the group. The class or code only: messages of exceptions may quote values.
-            code = error_code(error) if isinstance(error, ClientError) else type(error).__name__
-            logger.warning("these records are committed one by one: %s", code)
+            # Never worse than without the group.
+            logger.warning("these records are committed one by one: %s", name_of(error))
             return {}
 
     def _commit(self, records: Sequence[Record[M]]) -> dict[Receipt, EarlyAnswer]:

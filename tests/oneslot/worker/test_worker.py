@@ -200,6 +200,7 @@ def test_failed_message_is_left_to_its_visibility() -> None:
         wait_for(lambda: bool(running.events("failed")))
     (failed,) = running.events("failed")
     assert (failed["reason"], failed["sqs_message_id"], failed["receive_count"]) == ("ValueError", "id-a", 1)
+    assert failed["where"] == f"{__file__}:{handler.__code__.co_firstlineno + 1}"
     assert (queue.receives(), queue.visible(), queue.count("delete")) == ({"a": 1}, [], 0)
     assert "secret" not in str(running.lines)
 

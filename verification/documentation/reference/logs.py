@@ -30,6 +30,8 @@ FIELDS = {
     "finished": "when the attempt ended, in epoch ms",
     "attempt_ms": "how long the attempt took, in ms",
     "trace": "the producer's trace, as W3C's or X-Ray's header",
+    "where": "file and line of your code where the attempt failed; of a library's, if none of yours was running",
+    "detail": "the text of one of Oneslot's own errors, such as `InvalidEffects`; it quotes no value",
 }
 
 MEANINGS = {

@@ -39,8 +39,8 @@ SENDING_CHANGES = (
     Change(
         "a call without an answer ends the sending",
         "oneslot/runtime/sqs/sending.py",
-        "    except (BotoCoreError, OSError) as error:\n        yield Answer(failed=batch, error=error)",
-        "    except ZeroDivisionError as error:\n        yield Answer(failed=batch, error=error)",
+        "    except (BotoCoreError, OSError) as error:\n        if",
+        "    except ZeroDivisionError as error:\n        if",
         SENDING,
     ),
     Change(

@@ -104,8 +104,8 @@ WORKER_CHANGES = (
     Change(
         "no failed message asks for its own wait",
         "oneslot/worker/pool.py",
-        "again = getattr(error, RETRY_AFTER, None)",
-        "again = None",
+        "milliseconds = getattr(error, RETRY_AFTER, None)",
+        "milliseconds = None",
         LONG,
     ),
     Change(

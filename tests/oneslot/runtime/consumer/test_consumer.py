@@ -33,7 +33,7 @@ from oneslot.runtime.sqs.deferral import Deferral
 from oneslot.runtime.stores.expressions import from_attributes
 from oneslot.runtime.stores.memory import MemoryLedger
 from oneslot.runtime.values import from_json
-from tests.kits.consumer import Clock, Context, record, service_error, surroundings
+from tests.kits.consumer import NHS_NUMBER, Clock, Context, record, service_error, surroundings
 from tests.kits.sqs import ScriptedSqs
 
 
@@ -572,3 +572,39 @@ def test_forgotten_request_is_answered_when_its_item_has_a_number_of_another_cli
     assert [each.outcome for each in desk.log] == ["duplicate", "duplicate"]
     assert desk.log[0].answer == desk.log[1].answer
     assert from_json(ledger.rows["m"]["result"]) == {"id": "m", "n": 10**39, "price": Decimal("0.1")}
+
+
+def test_delivery_says_where_and_why_when_the_decision_fails() -> None:
+    def decide(request: Request) -> Effects:
+        if request.message_id == "m":
+            raise KeyError(f"patient {NHS_NUMBER}")
+        return Effects({}, (Put("orders", "id", {"id": "n", "price": 0.5}),))
+
+    desk = Desk(decide=decide)
+    desk.deliver(record({"message_id": "m"}), record({"message_id": "n"}))
+    first, second = desk.log
+    assert (first.where, first.detail) == (f"{__file__}:{decide.__code__.co_firstlineno + 2}", None)
+    assert (second.reason, second.detail) == (
+        "InvalidEffects",
+        "'price' in 'orders' is a float, which no table holds; write Decimal(str(value)), or a whole number such as pence",
+    )
+    assert str(second.where).rpartition(":")[0].endswith("oneslot/runtime/stores/checks.py")
+    assert NHS_NUMBER not in "".join(map(str, desk.log))
+
+
+def test_delivery_says_where_when_the_parser_fails() -> None:
+    def parse(*_: Any) -> Request:
+        raise KeyError
+
+    desk = Desk(parse=parse)
+    desk.deliver(record({"message_id": "m"}))
+    assert desk.log[0].where == f"{__file__}:{parse.__code__.co_firstlineno + 1}"
+
+
+def test_delivery_has_no_place_when_nothing_failed() -> None:
+    desk = Desk()
+    desk.deliver(record({"message_id": "m"}), record("{"))
+    assert [(each.outcome, each.where, each.detail) for each in desk.log] == [
+        ("done", None, None),
+        ("quarantined", None, None),
+    ]

@@ -1,0 +1,73 @@
+"""What a log says of an error: where it was raised, and no text that may quote a value."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from oneslot.runtime.attempt import attempt
+from oneslot.runtime.effects import Effects, InvalidContent, InvalidEffects, Put, Unprocessable
+from oneslot.runtime.failures import name_of, own_text, place_of
+from oneslot.runtime.handlers import LockLost
+from oneslot.runtime.protocol import JsonMessage
+from oneslot.runtime.stores.memory import MemoryLedger
+from tests.kits.consumer import NHS_NUMBER
+
+
+def raised(body: Any) -> Exception:
+    """Decide a message with this body, and return what is raised."""
+    ledger = MemoryLedger()
+
+    def decide(message: JsonMessage) -> Effects:
+        number = message.body["number"]
+        price = json.loads(message.body["price"])
+        return Effects({}, (Put("orders", "id", {"id": "m", "price": price, "number": int(number)}),))
+
+    with pytest.raises(Exception) as error:  # noqa: PT011 - the parameters say which
+        attempt(ledger, JsonMessage("m", "h", body), decide, ledger.surroundings.now_ms() + 30_000)
+    return error.value
+
+
+FIRST = raised.__code__.co_firstlineno + 5
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "name"),
+    [
+        ({}, FIRST, "KeyError"),
+        ({"number": NHS_NUMBER, "price": "{"}, FIRST + 1, "JSONDecodeError"),  # which json raises, deeper
+        ({"number": f"patient {NHS_NUMBER}", "price": "1"}, FIRST + 2, "ValueError"),
+    ],
+)
+def test_place_is_the_line_of_the_decision_when_it_fails_there_or_deeper(body: Any, line: int, name: str) -> None:
+    error = raised(body)
+    assert (name_of(error), place_of(error), own_text(error)) == (name, f"{__file__}:{line}", None)
+
+
+def test_text_is_known_when_the_error_is_oneslots_own() -> None:
+    text = own_text(raised({"number": "1", "price": "0.5"})) or ""
+    assert text.startswith("'price' in 'orders' is a float, which no table holds")
+
+
+class Own(InvalidEffects):
+    """A class of the consumer's, whose text is the consumer's."""
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (LockLost("raise it"), "raise it"),
+        (LockLost(), None),
+        (Own(NHS_NUMBER), None),
+        (Unprocessable("bad", NHS_NUMBER), None),
+        (InvalidContent("in the dead letter"), None),
+        (ValueError(NHS_NUMBER), None),
+        (ClientError({"Error": {"Code": "Throttled", "Message": NHS_NUMBER}}, "GetItem"), None),
+    ],
+)
+def test_text_is_withheld_when_it_is_not_oneslots_own(error: Exception, text: str | None) -> None:
+    assert own_text(error) == text
+    assert place_of(error) is None
