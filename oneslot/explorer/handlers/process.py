@@ -220,7 +220,11 @@ class HandlerProcess(Process):
         """See `Process.wait`."""
         operation = json.loads(request.text)[0].rpartition(".")[2]
         self._frames = waiting_frames(self.code.visible, sys._getframe(1), operation, Invocation.__call__.__qualname__)
-        return super().wait(request)
+        if self.code.is_watched:
+            sys.settrace(None)  # an invocation that crashes here is never woken, and ends with the interpreter
+        answer = super().wait(request)
+        self._begin_watch()
+        return answer
 
     def memory(self) -> str | None:
         """See `Process.memory`."""
@@ -250,6 +254,10 @@ class HandlerProcess(Process):
         """Keep the end of the output."""
         self.output = f"{self.output}{text}"[-LONGEST_OUTPUT:]
 
+    def _begin_watch(self) -> None:
+        if self.code.is_watched:
+            sys.settrace(self._watch)
+
     def _watch(self, frame: FrameType, what: str, argument: Any) -> Any:
         """Keep the last exception that passes through the handler, or through Oneslot's own consumer: see `sys.settrace`."""
         file = frame.f_code.co_filename
@@ -262,12 +270,10 @@ class HandlerProcess(Process):
     def _main(self) -> None:
         failures: tuple[str, ...] = ()
         error, where = None, f"{AT_IMPORT}: "
-        tracing = sys.gettrace()
         for variable, value in self.environment.context.items():
             variable.set(value)
+        self._begin_watch()
         try:
-            if self.code.is_watched:
-                sys.settrace(self._watch)
             if self.before is None:
                 if self.code.load() is None:
                     self.refuse(f"{self.code.module} has no {self.code.function}. {HANDLER_REMEDY}")
@@ -280,9 +286,6 @@ class HandlerProcess(Process):
         except (Stop, SystemExit) as raised:
             error = f"{type(raised).__name__}: {raised}"
             self._clean = ""  # Lambda starts a new environment
-        finally:
-            if self.code.is_watched:
-                sys.settrace(tracing)
         self.code.last_words = (self.raised, self.output.strip().rpartition("\n")[2])
         if self.working and error is None:
             self.refusal = f"The handler returns while its thread pool works. {POOL_REMEDY}."
@@ -298,7 +301,7 @@ class HandlerProcess(Process):
         return fingerprint(modules) + _environments().state(self.environment, self.now)
 
     def _run(self) -> None:
-        outer, out, errors = Process.running, sys.stdout, sys.stderr
+        outer, out, errors, tracing = Process.running, sys.stdout, sys.stderr, sys.gettrace()
         sys.modules.update({name: module for name, module in self.own_modules.items() if module is not None})
         asyncio._set_running_loop(self._loop)
         sys.stdout = sys.stderr = _OUTPUT
@@ -310,6 +313,8 @@ class HandlerProcess(Process):
             Process.running = outer
             _environments().leave(self.environment, self.now)
             sys.stdout, sys.stderr = out, errors
+            if self.code.is_watched:
+                sys.settrace(tracing)
             self._loop = asyncio._get_running_loop()
             asyncio._set_running_loop(None)
             for name in self.own_modules:

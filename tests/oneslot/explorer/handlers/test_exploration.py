@@ -606,6 +606,9 @@ def test_counterexample_shows_why_a_delivery_reports_a_failure(tmp_path: Path) -
         """,
     )
 
+    before = sys.gettrace()
+
     result = explore("app.handler", messages=[ORDER], tables={"orders": "id"}, path=path)
 
     assert "ends, reports a failure, after LookupError: begun before" in result.counterexample
+    assert sys.gettrace() is before
