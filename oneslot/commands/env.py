@@ -18,7 +18,8 @@ def env(stack: str | None, as_json: bool) -> None:
     """Print a stack's queues, tables and function as shell variables: eval "$(oneslot env)".
 
     Each variable is named like the stack's output, e.g. QUEUE_URL or LEDGER_TABLE_NAME.
-    The local stack's endpoint and credentials are among them.
+    The local stack's AWS_ENDPOINT_URL and credentials are among them. `aws sqs` of version 1 ignores that variable; give
+    it --endpoint-url "$ENDPOINT_URL".
     """
     terminal = Terminal(as_json)
     variables = shell_variables(open_target(stack))
@@ -33,6 +34,7 @@ def shell_variables(target: Target) -> dict[str, str]:
     if target.local is None:
         return variables
     return {
+        "AWS_ENDPOINT_URL": target.local.endpoint_url,
         "ENDPOINT_URL": target.local.endpoint_url,
         "AWS_ACCESS_KEY_ID": target.local.access_key_id,
         "AWS_SECRET_ACCESS_KEY": target.local.secret_access_key,

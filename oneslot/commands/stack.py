@@ -31,7 +31,9 @@ def up(stage: str, processes: int, context: Sequence[tuple[str, str]], as_json: 
     state = read_state(home)
     if state is not None:
         _refuse_other_settings(state, stage, context)
-        terminal.say("The local stack is already running.")
+        terminal.say(
+            "The local stack runs already, as it was deployed. To deploy an edit: oneslot down, then oneslot up."
+        )
     else:
         with terminal.working("Starting the local stack"):
             state = start_stack(home, progress=terminal.say, stage=stage, processes=processes, context=dict(context))

@@ -48,6 +48,7 @@ def test_newcomers_and_producers_commands_work(tmp_path: Path) -> None:
         shell("oneslot down", tmp_path)
     assert done.returncode == 0, done.stdout[-3_000:] + done.stderr[-3_000:]
     assert "delivery 1 of" in done.stdout
+    assert re.search(r"consumption_count │ 2 ", done.stdout), "the killed worker's claim was taken over"
     assert "duplicate" in done.stdout
     assert "lost                                     │     0" in done.stdout
     assert "Exactly once: each of" in done.stdout

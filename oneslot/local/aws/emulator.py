@@ -73,7 +73,8 @@ def _run(*command: str | Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         said = [line for line in re.split(r"\n+", f"{done.stdout}\n{done.stderr}") if line.strip()] or ["no reason"]
-        reason = next((line for line in reversed(said) if line.startswith(("ERROR: ", "Error: "))), said[-1])
+        # pip's last error, or the first line of `venv`, such as that the system's package python3-venv is missing.
+        reason = next((line for line in reversed(said) if line.startswith(("ERROR: ", "Error: "))), said[0])
         raise EmbeddedAwsFailed(
             f"The embedded AWS is installed on first use, and that failed: {reason.partition(': ')[2] or reason} "
             f"Connect to the network and repeat the command, or run: pip install --require-hashes -r {PINNED}"

@@ -249,7 +249,7 @@ def test_json_leaves_standard_error_empty(moto_stack: MotoStack) -> None:
 def test_up_prints_next_commands_when_a_stack_runs(moto_stack: MotoStack) -> None:
     result = invoke("up")
     assert result.exit_code == 0
-    assert "The local stack is already running." in result.stderr
+    assert "The local stack runs already, as it was deployed." in result.stderr
     lines = [line for line in result.stdout.splitlines() if line.startswith("aws ")]
     assert len(lines) == 3
     assert all("--endpoint-url http://127.0.0.1:4566" in line for line in lines), "the CLI's sqs needs it said"

@@ -26,4 +26,6 @@ def test_up_refuses_new_settings_when_a_stack_runs(moto_stack: MotoStack, asked:
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert f"The local stack Oneslot-dev is already running, and not with {named}" in refused.stderr
     same = ("--stage", "dev", "-c", "ledger_retention_seconds=forever", "-c", "audit=true")
-    assert invoke("up", *same).exit_code == 0
+    kept = invoke("up", *same)
+    assert kept.exit_code == 0
+    assert "as it was deployed. To deploy an edit: oneslot down, then oneslot up." in kept.stderr
