@@ -159,8 +159,9 @@ class Request:
 
     @property
     def answered_again(self) -> bool:
-        """Whether a copy that came after the row expired may have found its effect undone."""
-        return self.undone is not None and self._gone_at(self.last)
+        """Whether a copy that came after the row was gone may have found its effect undone, or restored away by an operator."""
+        restored = self.sent is not None and self.sent < self.evidence.forgotten_before
+        return restored or (self.undone is not None and self._gone_at(self.last))
 
     @property
     def dead(self) -> bool:
