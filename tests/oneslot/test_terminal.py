@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from decimal import Decimal
 
 import click
 import pytest
@@ -139,3 +140,13 @@ def test_sentence_breaks_between_words_when_on_a_screen(
     assert whole == sentence.strip()
     assert max(map(len, broken)) <= int(columns)
     assert [word for line in broken for word in line.split()] == sentence.split()
+
+
+def test_json_has_every_digit_of_a_decimal_as_a_number(capsys: pytest.CaptureFixture[str]) -> None:
+    Terminal(as_json=True).result({"price": Decimal("0.12345678901234567890"), "of": [Decimal(5), {"a"}, b"\0"]})
+    said = capsys.readouterr().out
+    assert '"price": 0.1234567890123456789' in said
+    assert json.loads(said, parse_float=Decimal) == {
+        "price": Decimal("0.1234567890123456789"),
+        "of": [5, ["a"], "b'\\x00'"],
+    }

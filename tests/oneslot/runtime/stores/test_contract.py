@@ -493,3 +493,18 @@ def test_writes_are_refused_when_a_transaction_cannot_hold_them(kept: Kept) -> N
 def test_claim_is_refused_when_the_id_is_longer_than_a_key(kept: Kept) -> None:
     with pytest.raises(ValueError, match="the message id has more than 2,048 bytes; use a digest"):
         kept.ledger().claim(LONG, "h", kept.clock() + LEASE)
+
+
+@pytest.mark.parametrize("value", [b"bytes", {"a", "b"}, [{"deep": {1, 2}}]])
+def test_bytes_and_sets_are_kept_or_refused_by_name(kept: Kept, value: Any) -> None:
+    """Valkey keeps JSON, which has neither."""
+    mine, write = claim(kept), put(value=value)
+    if isinstance(kept, InValkey):
+        with pytest.raises(
+            InvalidEffects, match="'value' in 'things' holds bytes or a set, which Valkey does not keep"
+        ):
+            kept.ledger().commit(mine, Effects({}, (write,)))
+        assert kept.thing("a") is None
+    else:
+        assert kept.ledger().commit(mine, Effects({}, (write,))) == Committed({})
+        assert kept.thing("a") == {**ROOT, "value": value}
