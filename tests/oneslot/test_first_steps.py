@@ -85,7 +85,7 @@ def history(local: Shell, project: Path) -> Iterator[Path]:
         assert "Installing the embedded AWS" in local("oneslot up", project).stderr
         local(SEND_TWICE % "first", project)
         assert (
-            "Exactly once: each of 1 request"
+            "Exactly once: the only request has exactly one answer"
             in local("oneslot check && oneslot export --output history", project).stdout
         )
         yield project / "history"
@@ -157,7 +157,7 @@ def test_function_has_the_packages_that_its_folder_pins(local: Shell, project: P
     try:
         assert "Warning" not in local("\n".join([*commands, "oneslot up"]), folder).stderr
         local(SEND_TWICE % "second", folder)
-        assert "Exactly once: each of 1 request" in local("oneslot check", folder).stdout
+        assert "Exactly once: the only request has exactly one answer" in local("oneslot check", folder).stdout
     finally:
         local("oneslot down", folder)
     deployed = local("CDK_OUTDIR=$PWD/out python stack.py && ls out/asset.*/pydantic_core", folder).stdout
