@@ -37,6 +37,13 @@ SENDING_CHANGES = (
         SENDING,
     ),
     Change(
+        "a small message of a group overtakes a large one",
+        "oneslot/runtime/sqs/sending.py",
+        "        if not fits(len(batch), size, entry.size):\n            break",
+        "        if not fits(len(batch), size, entry.size):\n            continue",
+        ("producers",),
+    ),
+    Change(
         "a call without an answer ends the sending",
         "oneslot/runtime/sqs/sending.py",
         "    except (BotoCoreError, OSError) as error:\n        if",

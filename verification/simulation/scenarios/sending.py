@@ -32,6 +32,9 @@ ENDS = "Q15"
 TWICE = 0.25
 """The share of calls that a message is in twice."""
 
+SHARE_LARGE, LARGE_BYTES = 0.25, 700_000
+"""The share of a producer's messages of which no call takes two, and the white space that makes one so large."""
+
 ENDS_WITHIN = 400.0
 """Seconds after the last fault: a sender may have each call wait for its answer, and is then run again."""
 
@@ -47,7 +50,7 @@ def sender(simulation: Simulation) -> None:
 
 
 def producers(simulation: Simulation) -> None:
-    """Producers with an outbox each, one for each group of a FIFO queue."""
+    """Producers with an outbox each; on a FIFO queue an outbox has two groups of its own."""
     world = Sending(simulation)
     each = [Outbox(world, f"producer-{number + 1}") for number in range(simulation.number("producers", 1, 3))]
     world.run([Repeated(simulation, outbox.name, outbox.send_all) for outbox in each])
@@ -178,7 +181,7 @@ class Outbox:
     def __init__(self, world: Sending, name: str) -> None:
         self.name = name
         self._world = world
-        self._group = name if is_fifo(world.application.queue_url) else None
+        self._fifo = is_fifo(world.application.queue_url)
         self._all = [self._outgoing(message) for message in world.messages(name, 12)]
         self._left = list(self._all)
 
@@ -208,7 +211,11 @@ class Outbox:
         check_order(self._world, [message.message_id for message in self._all])
 
     def _outgoing(self, message: Message) -> Outgoing:
-        return Outgoing(str(message.request.message_id), message.body, self._group, {"source": self.name})
+        message_id = str(message.request.message_id)
+        random = self._world.simulation.random_of(f"group and size of {message_id}")
+        group = f"{self.name}-{random.randrange(2)}" if self._fifo else None
+        body = message.body + " " * LARGE_BYTES * (random.random() < SHARE_LARGE)
+        return Outgoing(message_id, body, group, {"source": self.name})
 
     def _check_results(
         self,
