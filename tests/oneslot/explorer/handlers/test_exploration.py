@@ -612,3 +612,22 @@ def test_counterexample_shows_why_a_delivery_reports_a_failure(tmp_path: Path) -
 
     assert "ends, reports a failure, after LookupError: begun before" in result.counterexample
     assert sys.gettrace() is before
+
+
+def test_event_has_plain_keys_when_the_handler_needs_them(tmp_path: Path) -> None:
+    """As orjson does, which encodes no key of another type."""
+    path = _source(
+        tmp_path,
+        """
+        def handler(event, context):
+            for record in event["Records"]:
+                if any(type(name) is not str for name in (*event, *record["attributes"])):
+                    raise TypeError("Dict key must be str")
+                if int(record["attributes"]["ApproximateReceiveCount"]) < 2:
+                    table.put_item(Item={"id": record["messageId"]})
+        """,
+    )
+
+    result = explore("app.handler", messages=[ORDER], tables={"orders": "id"}, path=path)
+
+    assert (result.kind, result.level) == ("breaks", "one fault, then again")
