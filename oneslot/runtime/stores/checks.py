@@ -82,12 +82,13 @@ def _checked_size(write: Write, tables: Collection[str] | None) -> int:
 
 
 def _parts(write: Write) -> Iterator[Item]:
-    """Yield what the write leaves in the item, then what it only compares."""
+    """Yield what the write leaves in the item, then what it only names."""
     if isinstance(write, Put):
         yield write.item
         return
     yield {**write.key, **write.set}
     yield write.expect
+    yield dict.fromkeys(write.remove)
 
 
 def _size(table: str, item: Item) -> int:
@@ -97,7 +98,8 @@ def _size(table: str, item: Item) -> int:
         # As a mapping, without the three bytes of one.
         return size(to_attribute(item)) - 3
     except InvalidValue as error:
-        text = f"{error.place!r} in {table!r} {error.problem}"
+        what = f"{error.place!r} in {table!r}" if error.path else f"a write to {table!r}"
+        text = f"{what} {error.problem}"
         raise (InvalidContent(text) if error.of_content else InvalidEffects(text)) from None
 
 

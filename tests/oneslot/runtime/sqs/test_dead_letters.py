@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from oneslot.explorer.services.sqs.service import SQSService
-from oneslot.runtime.sqs.dead_letters import RECEIVES_EXHAUSTED, peek, reading, waiting_behind
+from oneslot.runtime.identity import Identity
+from oneslot.runtime.sqs.dead_letters import RECEIVES_EXHAUSTED, identity_and_content, peek, reading, waiting_behind
 from oneslot.runtime.surroundings import Surroundings
 from tests.kits.consumer import NHS_NUMBER, Intercepted, booking, raising, record
 from tests.kits.moto_stack import MotoStack
@@ -124,6 +125,18 @@ def test_letter_has_no_id_when_it_is_invalid_or_withheld(moto_stack: MotoStack, 
     (letter,) = peek(moto_stack.bench.sqs, url, withheld=lambda message_id: message_id == NHS_NUMBER)
     assert letter.message_id is None
     assert NHS_NUMBER not in repr(letter)
+
+
+@pytest.mark.parametrize("body", ["plain text", '["pointer", {"s3Key": "k"}]'])
+def test_letter_has_the_id_of_the_consumers_own_rule_when_its_body_is_no_object(
+    moto_stack: MotoStack, body: str
+) -> None:
+    moto_stack.bench.sqs.send_message(QueueUrl=moto_stack.target.outputs.dead_letter_queue_url, MessageBody=body)
+    (letter,) = peek(
+        moto_stack.bench.sqs, moto_stack.target.outputs.dead_letter_queue_url, identity=lambda record: "o-7"
+    )
+    assert letter.message_id == "o-7"
+    assert identity_and_content(lambda record: "o-7", {"Body": body}) == Identity("o-7", body)
 
 
 def test_peek_puts_letters_back_when_interrupted(moto_stack: MotoStack) -> None:

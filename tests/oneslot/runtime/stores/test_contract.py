@@ -457,6 +457,10 @@ def put(**item: Any) -> Put:
         (put(text="\ud83d"), InvalidContent, "'text' in 'things' has half a surrogate pair"),
         (put(text="é" * 204_800), InvalidContent, "an item for 'things' has 409,6.* bytes, more than 400 KB"),
         (put(**{"": 1}), InvalidEffects, "an attribute without a name"),
+        (put(**{"\ud83d": 1}), InvalidContent, "a write to 'things' has half a surrogate pair"),
+        (Put(TABLE, KEY, {**ROOT, 7: 1}), InvalidEffects, "a write to 'things' has a key that is not text but int"),  # type: ignore[dict-item]
+        (Update(TABLE, ROOT, {"a": 1}, remove=("",)), InvalidEffects, "an attribute without a name"),
+        (Update(TABLE, ROOT, {"a": 1}, remove=(7,)), InvalidEffects, "a key that is not text but int"),  # type: ignore[arg-type]
         (Put(TABLE, KEY, {KEY: LONG}), InvalidContent, "the key 'thing_id' of a write to 'things' has more than 2,048"),
         (Put(TABLE, KEY, {KEY: ""}), InvalidContent, "must be text and not empty"),
         (Put(TABLE, KEY, {KEY: 7}), InvalidEffects, "must be text and not empty"),
