@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -33,6 +32,7 @@ class Inspection:
     """The evidence about one message id, or one SQS message id; None or empty where there is none.
 
     `rows`: its row in each of the consumer's tables. `missing`: missing tables that may have had a row about it.
+    `now_ms`: when it was looked up, in epoch milliseconds.
     """
 
     message_id: str
@@ -41,6 +41,7 @@ class Inspection:
     accepted: list[AcceptedRequest]
     deliveries: list[dict[str, Any]]
     dead_letters: list[Forecast]
+    now_ms: int
     malformed_lines: list[Malformed] = field(default_factory=list)
     missing: list[Missing] = field(default_factory=list)
     declaration: Declaration = field(default_factory=declared)
@@ -121,7 +122,7 @@ class Inspection:
             return "Accepted by the queue, and not consumed yet." if self.accepted else "Not answered."
         if malformed := malformed_ledger_row(self.ledger):
             return f"Unknown: {malformed[0]}."
-        begun = standing(self.ledger, time.time_ns() // 1_000_000)
+        begun = standing(self.ledger, self.now_ms)
         if begun in (Standing.RELEASED, Standing.EXPIRED):
             return (
                 f"Begun and not finished. Its lease {_ENDED[begun]}, so the next delivery takes it over; if no queue holds a "
@@ -198,6 +199,7 @@ def inspect(target: Target, message_id: str) -> Inspection:
         accepted=[line for line in read_archive(target.archive, target.identity) if _is_about(line, message_id)],
         deliveries=list(valid_deliveries(target, malformed_lines, mentioning=message_id)),
         dead_letters=forecast_all(target, missing, about=message_id),
+        now_ms=target.surroundings.now_ms(),
         malformed_lines=malformed_lines,
         missing=missing,
         declaration=target.declaration,

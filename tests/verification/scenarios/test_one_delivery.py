@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from botocore import exceptions
 
 from oneslot.explorer.explorer import explore
 from oneslot.explorer.faults import READS, SERVER_ERROR, TIMED_OUT, TRANSIENT_REASONS, Choice, all_faults, mild_faults
@@ -13,7 +14,6 @@ from oneslot.explorer.scenario import Scenario, Subject
 from oneslot.explorer.world import Request
 from oneslot.runtime.consumer.group_commit import GroupCommit
 from oneslot.runtime.stores import dynamodb as ledger
-from oneslot.runtime.stores import expressions
 from oneslot.runtime.stores.expressions import CONDITION_FAILED, cancellation_reasons
 from verification.scenarios.budgets import FULL, GROUPS_FULL, GROUPS_SHORT, QUICK, SHORT
 from verification.scenarios.group_scenarios import GROUP_BY_ITSELF
@@ -54,7 +54,7 @@ def test_e1_is_checked_in_every_budget() -> None:
 def _takes_silence_for_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make no attempt after one without an answer."""
     for name in ("ConnectionError", "HTTPClientError"):
-        monkeypatch.setattr(expressions, name, ZeroDivisionError)
+        monkeypatch.setattr(exceptions, name, ZeroDivisionError)
 
 
 def _reads_the_first_reason_only(monkeypatch: pytest.MonkeyPatch) -> None:
