@@ -17,7 +17,6 @@ import pytest
 from awscli.clidriver import create_clidriver  # type: ignore[import-untyped]
 
 from oneslot.cli import main as oneslot
-from oneslot.runtime.effects import INVALID_MESSAGE_ID
 from oneslot.runtime.unknown_outcome import OUTCOME_UNKNOWN
 from oneslot.target import Outputs
 from stacks.context import OVERRIDABLE, settings_from_context
@@ -179,7 +178,9 @@ def test_file_to_write_is_not_one_of_the_repository() -> None:
 def test_runbook_lists_the_consumers_reasons(page: str) -> None:
     text = (FOLDER / f"{page}.md").read_text(encoding="utf-8")
     code = "".join(path.read_text(encoding="utf-8") for folder in CONSUMER for path in sorted(folder.rglob("*.py")))
-    given = set(re.findall(r'Unprocessable\(\s*"([a-z_]+)"', code)) | {INVALID_MESSAGE_ID}
+    constants = dict(re.findall(r'^([A-Z_]+) = "([a-z_]+)"$', code, re.MULTILINE))
+    raised = re.findall(r"""Unprocessable(?:\.__init__)?\(\s*(?:self, )?("[a-z_]+"|[A-Z_]{3,})""", code)
+    given = {constants.get(reason, reason.strip('"')) for reason in raised} - {OUTCOME_UNKNOWN}
     if page == "dead-letters":
         given.add(OUTCOME_UNKNOWN)  # of a consumer with effects outside, which this one is not
     assert {name for name in re.findall(r"`([a-z_]+)`", text) if name not in NO_REASONS} == given
