@@ -196,7 +196,7 @@ def _changes(before: Sequence[str], after: Sequence[str]) -> list[str]:
 
 def _what_came_after(system: System, state: State, made_before: set[int]) -> Iterator[str]:
     """Yield the end of a schedule. `made_before`: the deliveries on the path."""
-    scenario, name = system.scenario, max(made_before) + 1
+    scenario, name = system.scenario, max(made_before, default=-1) + 1
     delivered = {position for one in made_before if one >= 0 for position in scenario.deliveries[one]}
     if not scenario.plain:
         more = ", then once more" if scenario.once_more else ""

@@ -140,7 +140,7 @@ def _selected(process: Any, original: Any, selector: Any, timeout: float | None 
             "The handler waits for a file or a socket, which the explorer cannot schedule. Await coroutines."
         )
     elif timeout > 0:
-        process.sleep(math.ceil(timeout * 1000) / 1000)
+        process.sleep(math.ceil(timeout * 1000 + 1) / 1000)  # a timer is due after its time, not at it
     return original(selector, 0)
 
 

@@ -91,9 +91,9 @@ class Environments:
 
     def __init__(self, running: Callable[[], Any], base: Path, own: Sequence[Path] = ()) -> None:
         self._base = base.resolve()
-        self._tmp = self._base / "tmp"
-        self._tmp.mkdir()
-        self._started_ns = self._tmp.stat().st_mtime_ns
+        self.tmp = self._base / "tmp"
+        self.tmp.mkdir()
+        self._started_ns = self.tmp.stat().st_mtime_ns
         found = {*(str(one.resolve()) for one in own), sys.prefix, sys.base_prefix, *sys.path}
         self._not_moved = tuple(f"{one}/" for one in (str(self._base), *found) if one.startswith(f"{TMP}/"))
         self._is_own = TMP in found
@@ -117,7 +117,7 @@ class Environments:
         with self._looking():
             if f"{text}/".startswith(self._not_moved) or (self._is_own and os.path.lexists(text)):
                 return path
-        text = f"{self._tmp}{text[len(TMP) :]}"
+        text = f"{self.tmp}{text[len(TMP) :]}"
         return os.fsencode(text) if isinstance(path, bytes) else text
 
     def enter(self, environment: Environment) -> None:
@@ -130,8 +130,8 @@ class Environments:
         if environment.path is not None:
             sys.path[:] = environment.path
         if environment.folder:
-            self._tmp.rmdir()
-            environment.folder.rename(self._tmp)
+            self.tmp.rmdir()
+            environment.folder.rename(self.tmp)
             environment.folder = None
 
     def leave(self, environment: Environment, now_ms: int) -> None:
@@ -144,9 +144,9 @@ class Environments:
         if sys.path != self._path:
             environment.path = list(sys.path)
             sys.path[:] = self._path
-        if self._files_changed and any(self._tmp.iterdir()):
-            environment.folder = self._tmp.rename(self._base / str(next(self._count)))
-            self._tmp.mkdir()
+        if self._files_changed and any(self.tmp.iterdir()):
+            environment.folder = self.tmp.rename(self._base / str(next(self._count)))
+            self.tmp.mkdir()
             weakref.finalize(environment, shutil.rmtree, environment.folder, True)
         self._variables_changed = self._files_changed = False
 
@@ -162,7 +162,7 @@ class Environments:
             others += repr(sorted(set(os.environ.items()) ^ set(self._variables.items())))
         if self._files_changed:
             with self._looking():
-                others += repr([self._file(path, now_ms) for path in sorted(self._tmp.rglob("*"))])
+                others += repr([self._file(path, now_ms) for path in sorted(self.tmp.rglob("*"))])
         return others
 
     def _file(self, path: Path, now_ms: int) -> tuple[Any, ...]:

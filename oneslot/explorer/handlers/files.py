@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-from oneslot.explorer.handlers.environment import TMP, Environments
+from oneslot.explorer.handlers.environment import Environments
 from oneslot.explorer.handlers.replaced import Replacement
 
 _OF_OS = (
@@ -34,8 +34,8 @@ def own_files() -> Iterator[Replacement]:
         yield owner, name, _moving(getattr(owner, name), 1)
     yield os, "umask", _umask
     yield os, "fstat", _moving(os.fstat, 0)
-    yield tempfile, "gettempdir", _here(tempfile.gettempdir, TMP)
-    yield tempfile, "gettempdirb", _here(tempfile.gettempdirb, os.fsencode(TMP))
+    yield tempfile, "gettempdir", _here(tempfile.gettempdir, str)
+    yield tempfile, "gettempdirb", _here(tempfile.gettempdirb, os.fsencode)
 
 
 def _moving(original: Any, paths: int) -> Any:
@@ -61,9 +61,11 @@ def _umask(mask: int) -> int:
     return int(before)
 
 
-def _here(original: Any, inside: Any) -> Any:
+def _here(original: Any, text: Any) -> Any:
+    """Return a function that names the folder itself, because `tempfile` deletes by a function that it holds."""
+
     def function() -> Any:
         environments = Environments.current
-        return original() if environments is None or environments.process() is None else inside
+        return original() if environments is None or environments.process() is None else text(environments.tmp)
 
     return function

@@ -1,0 +1,101 @@
+"""Time and chance inside a handler: a key made of either differs between deliveries, and no run differs from itself."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oneslot.explorer.handlers.exploration import explore
+from oneslot.explorer.handlers.verdict import Result
+from oneslot.explorer.refusal import NotExplorable
+
+HANDLER = """
+import datetime, email.utils, os, platform, random, resource, secrets, selectors, socket, ssl, tempfile, threading
+import time, uuid
+from time import perf_counter_ns as captured
+
+import boto3
+
+table = boto3.resource("dynamodb").Table("orders")
+
+def waited():
+    before = time.monotonic()
+    selectors.DefaultSelector().select(1.5)  # as asyncio's loop does for its next timer
+    assert 1.4 < time.monotonic() - before < 1.6
+    return before
+
+def handler(event, context):
+    key = {expression}
+    table.put_item(Item={{"id": str(key)}})
+"""
+
+CLOCKS = [
+    *("time.time()", "time.time_ns()", "time.monotonic()", "time.monotonic_ns()", "time.perf_counter()"),
+    *("time.perf_counter_ns()", "captured()", "time.process_time()", "time.process_time_ns()", "time.thread_time()"),
+    *("time.thread_time_ns()", "time.clock_gettime(time.CLOCK_MONOTONIC)", "time.clock_gettime_ns(0)"),
+    *("time.localtime()", "time.gmtime()", "time.ctime()", "time.asctime()", "time.strftime('%c')"),
+    *("datetime.datetime.now()", "datetime.datetime.now(datetime.UTC)", "datetime.datetime.today()"),
+    *("email.utils.formatdate()", "os.times()", "resource.getrusage(0)", "waited()"),
+    "os.stat(tempfile.mkstemp()[1]).st_mtime",
+]
+CHANCES = [
+    *("os.urandom(8)", "os.getrandom(8)", "ssl.RAND_bytes(8)", "secrets.token_hex()", "secrets.randbelow(10**9)"),
+    *("random.getrandbits(64)", "random.randbytes(8)", "random.Random().random()", "random.SystemRandom().random()"),
+    *("random.random()", "random.choice('ab')", "random.randint(1, 9)", "random.uniform(0, 1)"),
+    *("uuid.uuid1()", "uuid.uuid4()", "tempfile.mktemp()", "tempfile.mkdtemp()", "email.utils.make_msgid()"),
+    *(f"uuid.{name}()" for name in ("uuid6", "uuid7") if hasattr(uuid, name)),
+    *("context.aws_request_id", "tempfile.NamedTemporaryFile().name"),
+    *("os.getpid()", "os.getppid()", "threading.get_ident()", "threading.get_native_id()", "uuid.getnode()"),
+    *("socket.gethostname()", "platform.node()", "os.uname().nodename"),
+]
+"""Deliveries with equal numbers of the machine are tried as well: see the last test."""
+
+
+def explored(path: Path, expression: str, **options: Any) -> Result:
+    (path / "app.py").write_text(HANDLER.format(expression=expression))
+    return explore("app.handler", messages=[{"order": "o-1"}], tables=["orders:id"], path=path, faults=0, **options)
+
+
+def one_row(world: Any) -> bool:
+    """one row"""
+    return len(world["orders"]) == 1
+
+
+@pytest.mark.parametrize("expression", [*CLOCKS, *CHANCES])
+def test_key_made_of_time_or_chance_breaks_when_a_message_is_delivered_twice(expression: str, tmp_path: Path) -> None:
+    result = explored(tmp_path, expression, law=one_row)
+
+    assert (result.holds, result.level) == (False, "twice")
+
+
+@pytest.mark.parametrize("expression", ["id(object())", "os.stat(__file__).st_atime_ns + id([])", "repr(object())"])
+def test_run_that_does_not_repeat_is_refused_by_what_differs(expression: str, tmp_path: Path) -> None:
+    differing = f"[{expression}, setattr(uuid, 'held', [*getattr(uuid, 'held', []), object()])][0], len(uuid.held)"
+
+    with pytest.raises(NotExplorable, match=r"changes from run to run.*: put_item\.Item\.id\S* is .* equal delivery"):
+        explored(tmp_path, differing)
+
+    del uuid.held  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("expression", ["os.getpid()", "socket.gethostname()"])
+def test_number_of_the_machine_may_be_that_of_another_environment(expression: str, tmp_path: Path) -> None:
+    result = explored(tmp_path, expression, law=lambda world: len(world["orders"]) != 1)
+
+    assert not result.holds
+
+
+def test_random_numbers_follow_a_seed_when_the_handler_gives_one(tmp_path: Path) -> None:
+    result = explored(tmp_path, "(random.seed(7), random.random(), random.getrandbits(9), random.sample('abc', 2))[1:]")
+
+    assert result.holds
+
+
+@pytest.mark.parametrize("letter", "ab")
+def test_choice_is_drawn_both_ways(letter: str, tmp_path: Path) -> None:
+    result = explored(tmp_path, "random.choice('ab')", law=lambda world: letter in str(world["orders"]))
+
+    assert not result.holds
