@@ -7,8 +7,10 @@ are. Without this the first run's mark would stay for all later ones, and the ha
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import ModuleType
 
 from oneslot.explorer.aftermath import Delivered
 from oneslot.explorer.handlers.effects import leaves
@@ -29,6 +31,7 @@ class Repeats:
     deliver: Callable[[int], Delivered]
     messages: int
     _first: dict[int, Delivered] = field(default_factory=dict)
+    _names: dict[str, set[str]] = field(default_factory=lambda: {name: set(vars(one)) for name, one in _modules()})
 
     def check(self) -> None:
         """Deliver each message again, and compare with the first time. Raises `NotExplorable`."""
@@ -38,11 +41,28 @@ class Repeats:
             difference = _difference(first, again)
             if difference:
                 changes = _difference(again, self.deliver(position))
-                raise NotExplorable((READS if changes else KEEPS).format(difference=difference))
+                marks = "".join(f" ({mark})" for mark in self._removed_marks())
+                raise NotExplorable((READS if changes else KEEPS).format(difference=difference + marks))
+
+    def _removed_marks(self) -> list[str]:
+        """Remove what libraries hold under new names, so that no later exploration finds it; return the names."""
+        new = [
+            (module, name)
+            for title, module in _modules()
+            for name in sorted(set(vars(module)) - self._names.get(title, {*vars(module)}))
+            if not isinstance(getattr(module, name), (ModuleType, type)) and not callable(getattr(module, name))
+        ]
+        for module, name in new:
+            delattr(module, name)
+        return [f"{module.__name__}.{name}" for module, name in new]
 
     def forget(self) -> None:
         """Forget the first time, because the next events are others."""
         self._first.clear()
+
+
+def _modules() -> list[tuple[str, ModuleType]]:
+    return [(name, one) for name, one in list(sys.modules.items()) if type(one) is ModuleType]
 
 
 def _difference(first: Delivered, again: Delivered) -> str:

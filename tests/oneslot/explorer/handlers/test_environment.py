@@ -181,6 +181,14 @@ def test_mark_is_refused_when_it_is_outside_of_the_environment(channel: str, tmp
         explored(written(tmp_path, OUTSIDE[channel]))
 
 
+def test_mark_in_a_library_is_named_and_removed_when_it_is_refused(tmp_path: Path) -> None:
+    channel = ("import builtins", "return getattr(builtins, 'MARK', '') == order", "builtins.MARK = order")
+
+    for _ in range(2):  # the second exploration finds nothing that the first one left
+        with pytest.raises(NotExplorable, match=r"keeps something outside its modules: .*\(builtins\.MARK\)"):
+            explored(written(tmp_path, channel))
+
+
 WRITES = {
     "open": 'open(place, "w")',
     "open for more": 'open(place, "a")',
