@@ -62,11 +62,19 @@ class InHand:
     def __init__(self, surroundings: Surroundings) -> None:
         self._jobs: dict[Job, None] = {}  # in the order of their receive
         self._changed = surroundings.threads.condition()
+        self._closed = False
 
-    def add(self, job: Job) -> None:
-        """Add a job."""
+    def add(self, job: Job) -> bool:
+        """Add a job; False after `close`."""
         with self._changed:
-            self._jobs[job] = None
+            if not self._closed:
+                self._jobs[job] = None
+            return not self._closed
+
+    def close(self) -> None:
+        """Refuse jobs that are still on their way."""
+        with self._changed:
+            self._closed = True
 
     def drop(self, job: Job) -> bool:
         """Remove a job; False if it was not here."""

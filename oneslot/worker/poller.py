@@ -1,4 +1,4 @@
-"""The poller: receives no more messages than threads are idle, so none waits in memory while its visibility runs out."""
+"""The pollers receive no more messages than threads are idle, so none waits in memory while its visibility runs out."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ from oneslot.worker.visibility import Visibility
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
 
+POLLERS = 2
+"""One asks for the threads that become idle while the other waits for its answer."""
+FIFO_POLLERS = 4
 RECEIVE_MAXIMUM = 10
 """SQS's limit for one ReceiveMessage."""
 IDLE_SECONDS = 0.2
@@ -26,7 +29,7 @@ LONGEST_PAUSE = 30.0
 
 
 class Poller:
-    """Receives for a pool. One thread calls `run`."""
+    """Receives for a pool, in one thread, which calls `run`. Several pollers may share a pool."""
 
     def __init__(
         self,
@@ -50,7 +53,8 @@ class Poller:
         self._surroundings = surroundings
         self._stopping = stopping
         self._attempt_id = ""
-        # One at a time from a FIFO queue: two messages of one group would run side by side.
+        # One at a time from a FIFO queue: two messages of one group would run side by side. Of another poller's group SQS
+        # hands out nothing while the message is in flight.
         self._most = 1 if source.fifo else RECEIVE_MAXIMUM
 
     def run(self) -> None:
@@ -58,8 +62,8 @@ class Poller:
         pause = PAUSE_AFTER_ERROR
         while not self._stopping.is_set():
             reserved = self._pool.reserve(self._most, IDLE_SECONDS)
-            if not reserved:
-                continue
+            if not reserved or self._stopping.is_set():
+                continue  # a thread that became idle after the stop gets nothing more
             received: list[Job] = []
             try:
                 received = self._receive(reserved)
@@ -110,6 +114,6 @@ class Poller:
             self._visibility.release(jobs)
             return
         hidden = self._visibility.ensure_hidden(jobs)
-        for job in hidden:
-            self._pool.hand(job)
+        if late := [job for job in hidden if not self._pool.hand(job)]:
+            self._visibility.release(late)
         self._pool.become_idle(len(jobs) - len(hidden))

@@ -79,7 +79,7 @@ class Pool:
         self._log = log
         self._surroundings = surroundings
         self._stop = stop
-        # Never longer than the number of idle threads, because the poller asks for no more than it has reserved.
+        # Never longer than the number of idle threads, because each poller asks for no more than it has reserved.
         self._handed = surroundings.threads.queue()
         self._idle = 0
         self._idle_changed = surroundings.threads.condition()
@@ -114,10 +114,12 @@ class Pool:
                 self._idle += threads
                 self._idle_changed.notify()
 
-    def hand(self, job: Job) -> None:
-        """Give a job to a reserved thread."""
-        self._in_hand.add(job)
+    def hand(self, job: Job) -> bool:
+        """Give a job to a reserved thread; False if the worker has stopped meanwhile."""
+        if not self._in_hand.add(job):
+            return False
         self._handed.put(job)
+        return True
 
     def abandon_overdue(self) -> None:
         """Release the messages that are over their limit, and replace their threads; stop if none is left."""

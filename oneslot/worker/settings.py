@@ -104,8 +104,3 @@ class WorkerSettings:
                 f"--retry-delay is {self.retry_delay_seconds}; choose 0 (the visibility timeout) to "
                 f"{LONGEST_RETRY_DELAY_SECONDS} seconds."
             )
-        if self.grace_seconds <= self.wait_seconds:
-            yield (
-                f"--grace {self.grace_seconds:g} is not above --wait {self.wait_seconds}, so a poll could outlast the grace "
-                "time. Raise --grace or lower --wait."
-            )

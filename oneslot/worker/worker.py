@@ -1,23 +1,23 @@
 """A worker: consumes a queue in one long-running process, with the same handler that Lambda would call.
 
-A poller receives for a pool of threads. A heartbeat keeps every message in hand hidden, from its receive until its
+Pollers receive for a pool of threads. A heartbeat keeps every message in hand hidden, from its receive until its
 deletion is confirmed. None of this makes effects exactly once: the ledger does, here as on Lambda.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from oneslot.runtime.failures import name_of
 from oneslot.runtime.surroundings import Surroundings, Thread
-from oneslot.worker.acknowledgement import Acknowledgement
+from oneslot.worker.acknowledgement import DELETERS, Acknowledgement
 from oneslot.worker.job import InHand, Job, State
 from oneslot.worker.log import WorkerLog
-from oneslot.worker.poller import Poller
+from oneslot.worker.poller import FIFO_POLLERS, POLLERS, Poller
 from oneslot.worker.pool import Handler, Pool, Source
 from oneslot.worker.settings import WorkerSettings
 from oneslot.worker.visibility import Visibility
@@ -29,7 +29,7 @@ METRICS_SECONDS = 60.0
 RELEASE_SECONDS = 2.0
 """The longest wait for the release of claims. The next worker waits for the lease of a claim that was not released."""
 ANSWER_SECONDS = 1.0
-"""The longest wait for the answer to a poll that outlasts the grace time."""
+"""The longest wait for the answers to the polls under way. Later ones are abandoned with the process."""
 _LOOK_SECONDS = 0.1
 
 
@@ -104,16 +104,19 @@ class Worker:
             surroundings=surroundings,
             stop=self.stop,
         )
-        self._poller = Poller(
-            client,
-            source,
-            self._pool,
-            settings=settings,
-            visibility=self._visibility,
-            log=self.log,
-            surroundings=surroundings,
-            stopping=self._stopping,
-        )
+        self._pollers = [
+            Poller(
+                client,
+                source,
+                self._pool,
+                settings=settings,
+                visibility=self._visibility,
+                log=self.log,
+                surroundings=surroundings,
+                stopping=self._stopping,
+            )
+            for _ in range(min(settings.threads, FIFO_POLLERS if source.fifo else POLLERS))
+        ]
 
     def stop(self) -> None:
         """Receive nothing more; `run` returns within the grace time."""
@@ -126,48 +129,47 @@ class Worker:
     def run(self) -> Ended:
         """Work until `stop`, or until the pool is stuck."""
         self.log.event("started", threads=self._settings.threads, queue=self._pool.source.arn)
-        targets = {
-            "poller": self._poller.run,
-            "heartbeat": self._heartbeat,
-            "acknowledgement": self._acknowledgement.run,
-        }
         self._pool.start()
-        threads = {name: self._surroundings.threads.start(target, name) for name, target in targets.items()}
+        start = self._surroundings.threads.start
+        pollers = [start(poller.run, "poller") for poller in self._pollers]
+        deleters = [start(self._acknowledgement.run, "acknowledgement") for _ in range(DELETERS)]
+        heartbeat = start(self._heartbeat, "heartbeat")
+        threads = {"poller": pollers, "acknowledgement": deleters, "heartbeat": [heartbeat]}
         # Sleep rather than wait on the event: the lock of an event may be held by the thread that a signal interrupts.
         while not self._stopping.is_set():
             self._surroundings.sleep(_LOOK_SECONDS)
-            dead = [name for name, thread in threads.items() if not thread.is_alive()]
+            dead = [name for name, alike in threads.items() if not all(thread.is_alive() for thread in alike)]
             if dead and not self._stopping.is_set():
                 self._thread_died = True
                 self.log.event("broken", threads=dead)
                 self.stop()
         self.log.event("stopping", in_hand=len(self._in_hand.all()), grace_seconds=self._settings.grace_seconds)
-        ended = self._end(threads)
+        ended = self._end(pollers, deleters, heartbeat)
         self.log.metrics(in_hand=0, idle=0)
         self.log.event("stopped", released=ended.released, stuck=ended.stuck)
         return ended
 
-    def _end(self, threads: Mapping[str, Thread]) -> Ended:
+    def _end(self, pollers: Sequence[Thread], deleters: Sequence[Thread], heartbeat: Thread) -> Ended:
         deadline = self._surroundings.steady() + self._settings.grace_seconds
 
         def left(at_most: float = math.inf) -> float:
             return 0.0 if self._hurrying else min(at_most, max(0.0, deadline - self._surroundings.steady()))
 
         # In short pieces, so that `hurry` takes effect soon.
-        while threads["poller"].is_alive() and left():
-            threads["poller"].join(left(_LOOK_SECONDS))
         while left() and not self._in_hand.wait_until_empty(left(_LOOK_SECONDS)):
             pass
+        self._in_hand.close()
         unfinished = [job for job in self._in_hand.all() if self._in_hand.move(job, State.RUNNING, State.RELEASED)]
         self._release_claims(unfinished)
         released = self._visibility.release(unfinished)
         for job in unfinished:
             self._in_hand.drop(job)
-        threads["poller"].join(ANSWER_SECONDS)  # a poll under way takes what was just released, and releases it again
+        # A poll under way takes what was just released, and releases it again. What it takes later waits for its visibility.
+        self._join(pollers, ANSWER_SECONDS)
         self._acknowledgement.end(left())
-        threads["acknowledgement"].join(max(1.0, left()))
+        self._join(deleters, max(1.0, left()))
         self._finished.set()
-        threads["heartbeat"].join()
+        heartbeat.join()
         self._pool.end()
         return Ended(released, len(unfinished) + self._pool.abandoned, self._pool.stuck or self._thread_died)
 
@@ -179,7 +181,11 @@ class Worker:
                 self.log.event("claim_not_released", sqs_message_id=job.sqs_message_id, error=name_of(error))
 
         threads = [self._surroundings.threads.start(partial(release, job), "release") for job in jobs]
-        deadline = self._surroundings.steady() + RELEASE_SECONDS
+        self._join(threads, RELEASE_SECONDS)
+
+    def _join(self, threads: Sequence[Thread], seconds: float) -> None:
+        """Wait at most this long for the end of all of them."""
+        deadline = self._surroundings.steady() + seconds
         for thread in threads:
             thread.join(max(0.0, deadline - self._surroundings.steady()))
 

@@ -17,7 +17,9 @@ from botocore.config import Config
 from oneslot.declaration.reading import declared
 from oneslot.errors import BadInput
 from oneslot.target import open_target
+from oneslot.worker.acknowledgement import DELETERS
 from oneslot.worker.log import WorkerLog
+from oneslot.worker.poller import FIFO_POLLERS
 from oneslot.worker.pool import Handler
 from oneslot.worker.settings import WorkerSettings
 
@@ -107,10 +109,10 @@ def connect_on_aws(config: Config) -> SQSClient:
 
 
 def client_configuration(threads: int) -> Config:
-    """Return the configuration of a client that serves the threads, the poller and the deletion of messages."""
+    """Return the configuration of a client that serves the threads, the pollers and the deletion of messages."""
     return Config(
         retries={"mode": "standard", "total_max_attempts": 4},
-        max_pool_connections=threads + 2,
+        max_pool_connections=threads + FIFO_POLLERS + DELETERS,
         connect_timeout=3,
         read_timeout=30,  # longer than a long poll
     )

@@ -19,7 +19,7 @@ from tests.oneslot.worker.kit import Entries, FakeQueue, first, no_answer, refus
 class Deletion:
     """The acknowledgement of messages that were received."""
 
-    def __init__(self, *bodies: str) -> None:
+    def __init__(self, *bodies: str, url: str = "url") -> None:
         self.queue = FakeQueue(list(bodies))
         self.log = WorkerLog(lambda _: None)
         slept: list[float] = []
@@ -27,7 +27,7 @@ class Deletion:
         self.in_hand = InHand(surroundings)
         self.acknowledgement = Acknowledgement(
             cast("Any", self.queue),
-            "url",
+            url,
             in_hand=self.in_hand,
             log=self.log,
             surroundings=surroundings,
@@ -60,6 +60,49 @@ def test_run_deletes_in_batches_of_ten(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert deletion.queue.count("delete") == 1
     assert (deletion.queue.messages, deletion.in_hand.all()) == ([], [])
+
+
+def test_run_deletes_at_once_when_the_queue_is_fifo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQS holds back the group until then."""
+    monkeypatch.setattr(acknowledgement, "LINGER_SECONDS", 600.0)
+    deletion = Deletion("a", url="url.fifo")
+    thread = threading.Thread(target=deletion.acknowledgement.run)
+    thread.start()
+
+    deletion.acknowledgement.add(deletion.jobs[0])
+
+    assert deletion.in_hand.wait_until_empty(60)
+    deletion.acknowledgement.end(60)
+    thread.join(60)
+
+
+def test_second_thread_deletes_when_the_first_one_waits_for_its_answer() -> None:
+    deletion = Deletion("a", "b", url="url.fifo")
+    first_waits, go_on = threading.Event(), threading.Event()
+
+    def wait(entries: Entries) -> None:
+        if entries[0]["ReceiptHandle"] == deletion.jobs[0].receipt:
+            first_waits.set()
+            go_on.wait(60)
+
+    delete = deletion.queue.delete_message_batch
+    deletion.queue.delete_message_batch = lambda **request: wait(request["Entries"]) or delete(**request)  # type: ignore[func-returns-value, method-assign]
+    threads = [threading.Thread(target=deletion.acknowledgement.run) for _ in range(acknowledgement.DELETERS)]
+    for thread in threads:
+        thread.start()
+
+    deletion.acknowledgement.add(deletion.jobs[0])
+    first_waits.wait(60)
+    deletion.acknowledgement.add(deletion.jobs[1])
+    while len(deletion.queue.messages) == 2:
+        threading.Event().wait(0.005)
+
+    assert [message["body"] for message in deletion.queue.messages] == ["a"]
+    go_on.set()
+    deletion.acknowledgement.end(60)
+    for thread in threads:
+        thread.join(60)
+    assert deletion.queue.messages == []
 
 
 @pytest.mark.parametrize("failure", [failed_inside, unconfirmed, no_answer, throttled])

@@ -23,7 +23,9 @@ from oneslot.runtime.stores.memory import MemoryLedger
 from oneslot.worker import poller
 from oneslot.worker import worker as worker_module
 from oneslot.worker.acknowledgement import Acknowledgement
+from oneslot.worker.job import Job
 from oneslot.worker.settings import InvalidSettings, WorkerSettings
+from oneslot.worker.visibility import Visibility
 from tests.kits.local_mapping import wait_for
 from tests.oneslot.worker.kit import Clock, FakeQueue, Gate, body_of, events, no_answer, working
 
@@ -49,6 +51,39 @@ def test_poller_receives_no_more_than_threads_are_idle(threads: int) -> None:
         gate.open()
         wait_for(lambda: queue.messages == [])
     assert gate.most == threads
+
+
+class Held:
+    """Holds every receive until the test lets it go, and knows how many are under way."""
+
+    def __init__(self, queue: FakeQueue) -> None:
+        self.under_way: list[dict[str, Any]] = []
+        self._queue = queue
+        self._go_on = threading.Event()
+        queue.before_receive = self._wait
+
+    def _wait(self) -> None:
+        self.under_way.append(self._queue.requests("receive")[-1])
+        self._go_on.wait(120)
+
+    def go_on(self) -> None:
+        self._go_on.set()
+
+
+@pytest.mark.parametrize(
+    ("url", "threads", "asked"),
+    [("mails", 1, [1]), ("mails", 8, [8]), ("mails", 12, [2, 10]), ("mails", 40, [10, 10]), ("a.fifo", 8, [1] * 4)],
+)
+def test_pollers_receive_side_by_side_when_threads_are_idle(url: str, threads: int, asked: list[int]) -> None:
+    queue = FakeQueue([])
+    held = Held(queue)
+    with working(queue, succeed, queue_url=f"https://sqs/{url}", threads=threads):
+        wait_for(lambda: len(held.under_way) == len(asked))
+        time.sleep(0.05)
+        assert sorted(request["MaxNumberOfMessages"] for request in held.under_way) == asked
+        attempts = [request.get("ReceiveRequestAttemptId") for request in held.under_way]
+        assert len(set(attempts)) == (len(asked) if url.endswith("fifo") else 1)
+        held.go_on()
 
 
 def test_poller_receives_one_message_at_a_time_from_a_fifo_queue() -> None:
@@ -95,6 +130,24 @@ def test_poller_releases_what_it_receives_after_the_stop() -> None:
         running.ended()
     assert queue.receives() == {"a": 1}
     assert queue.visible() == ["a"]
+
+
+def test_poller_releases_what_it_received_before_the_stop_and_hands_over_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    queue, received, go_on = FakeQueue(["a"]), threading.Event(), threading.Event()
+
+    def ensure_hidden(_: Visibility, jobs: list[Job]) -> list[Job]:
+        received.set()
+        go_on.wait(60)
+        return jobs
+
+    monkeypatch.setattr(Visibility, "ensure_hidden", ensure_hidden)
+    with working(queue, lambda event, context: pytest.fail("handled after the stop")) as running:
+        received.wait(60)
+        running.stop()
+        go_on.set()
+        wait_for(lambda: queue.visible() == ["a"])
 
 
 def test_first_heartbeat_is_in_time_when_the_receive_was_slow() -> None:
@@ -503,20 +556,16 @@ def test_hurry_ends_the_grace_time() -> None:
     assert ended.released == 2
 
 
-def test_hurry_does_not_wait_for_a_poll() -> None:
-    queue, polling, go_on = FakeQueue([]), threading.Event(), threading.Event()
-
-    def wait() -> None:
-        polling.set()
-        go_on.wait(120)
-
-    queue.before_receive = wait
-    with working(queue, succeed, grace_seconds=10_000) as running:
-        polling.wait(60)
+def test_stop_does_not_wait_for_a_poll_when_nothing_is_in_hand() -> None:
+    queue = FakeQueue([])
+    held = Held(queue)
+    with working(queue, lambda event, context: pytest.fail("handled after the stop"), grace_seconds=10_000) as running:
+        wait_for(lambda: bool(held.under_way))
         running.worker.stop()
-        running.worker.hurry()
         running.ended(60)
-        go_on.set()
+        queue.send("a")
+        held.go_on()
+        wait_for(lambda: queue.receives() == {"a": 1} and queue.visible() == ["a"])
 
 
 # Threads of the worker that die
@@ -572,7 +621,6 @@ def test_worker_is_stuck_when_a_pool_thread_dies(monkeypatch: pytest.MonkeyPatch
         ({"wait_seconds": 21}, "--wait is 21"),
         ({"retry_delay_seconds": -1}, "--retry-delay is -1"),
         ({"retry_delay_seconds": 3_601}, "--retry-delay is 3601"),
-        ({"grace_seconds": 10, "wait_seconds": 10}, "--grace 10 is not above --wait 10"),
     ],
 )
 def test_settings_reject_impossible_numbers(numbers: dict[str, Any], said: str) -> None:

@@ -160,7 +160,7 @@ def run_worker(
     def check_receive(most: int) -> None:
         running = sum(job.state is State.RUNNING for job in worker._in_hand.all())
         if running + most > settings.threads:
-            simulation.breach("Q5", f"{process.name}: asks for {most} messages while {running} are at work")
+            simulation.breach("Q5", f"{process.name}: asks for {most} messages at once while {running} are at work")
 
     worker = Worker(
         _Watched(simulation.client(process, "sqs", read_timeout=30), check_receive),  # type: ignore[arg-type]
@@ -182,16 +182,21 @@ def run_worker(
 
 
 class _Watched:
-    """An SQS client that reports how many messages a receive asks for."""
+    """An SQS client that reports how many messages the receives under way ask for."""
 
     def __init__(self, client: Any, check_receive: Callable[[int], None]) -> None:
         self._client = client
         self._check_receive = check_receive
+        self._asked = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
     def receive_message(self, **parameters: Any) -> Any:
         """Report, then receive."""
-        self._check_receive(parameters["MaxNumberOfMessages"])
-        return self._client.receive_message(**parameters)
+        self._asked += parameters["MaxNumberOfMessages"]
+        try:
+            self._check_receive(self._asked)
+            return self._client.receive_message(**parameters)
+        finally:
+            self._asked -= parameters["MaxNumberOfMessages"]
