@@ -195,8 +195,6 @@ class Environments:
         if process is None:
             return
         caller = sys._getframe(2).f_code.co_filename
-        if caller.startswith("<frozen importlib"):
-            return  # Python keeps the bytecode of a library
         if event in _REFUSED:
             what, remedy = _REFUSED[event]
             process.refuse(f"The handler uses {what}, which the explorer cannot schedule. {remedy}.")
@@ -278,10 +276,13 @@ def separate_environments(running: Callable[[], Any], own: Sequence[Path] = ()) 
     if not _watches:  # Python keeps an audit hook for good
         sys.addaudithook(_watch)
         _watches.append(True)
-    outer = Environments.current
+    outer, writes_nothing = Environments.current, sys.dont_write_bytecode
     with tempfile.TemporaryDirectory(prefix="oneslot-explore-") as base:
         Environments.current = Environments(running, Path(base), own)
+        # Neither Python nor pytest, which compiles some modules itself, keeps bytecode beside a library: Lambda cannot.
+        sys.dont_write_bytecode = True
         try:
             yield Environments.current
         finally:
             Environments.current = outer
+            sys.dont_write_bytecode = writes_nothing

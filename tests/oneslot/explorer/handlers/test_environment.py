@@ -277,6 +277,23 @@ def test_handler_reads_its_own_files_when_they_are_in_a_temporary_folder(tmp_pat
     assert result.holds
 
 
+def test_library_is_imported_when_its_bytecode_is_kept_nowhere_yet(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pytest compiles the modules of a distribution that has a plugin, such as Oneslot, and keeps their bytecode."""
+    libraries = tmp_path_factory.mktemp("libraries")
+    (libraries / "fresh_library.py").write_text("WORD = 'fresh'\n")
+    monkeypatch.syspath_prepend(libraries)
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    pytest.register_assert_rewrite("fresh_library")
+
+    handler = written(tmp_path, ("import sys", "return False", "import fresh_library"))
+    result = explored(handler, ignore=["orders.n"])
+
+    assert result.holds
+    assert sys.dont_write_bytecode is False
+
+
 def test_cache_in_tmp_expires_by_the_explorers_clock(tmp_path: Path) -> None:
     top = "import time\nfrom pathlib import Path\nCACHE = Path('/tmp/cache')"
     look = "return CACHE.exists() and not 0 <= time.time() - CACHE.stat().st_mtime <= 3_600"
