@@ -12,7 +12,15 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from types import CellType, CodeType, FunctionType, GeneratorType, ModuleType
+from types import (
+    CellType,
+    CodeType,
+    FunctionType,
+    GeneratorType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    ModuleType,
+)
 from typing import Any
 
 from oneslot.explorer.handlers.following import RECEIVES, RECORDS
@@ -22,6 +30,8 @@ from oneslot.explorer.refusal import NotExplorable
 _SHARED = ("site-packages", "dist-packages", "lib/python")
 _OURS = str(Path(__file__).parents[2])
 _DEEPEST = 6
+_OF_CLASSES = (property, staticmethod, classmethod, GetSetDescriptorType, MemberDescriptorType)
+"""What classes hold and no invocation changes."""
 _OF_DECIMALS = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp", "traps")
 _SHOWN = ("array", "builtins", "collections", "datetime", "decimal", "itertools")
 _COMPILABLE = (importlib.machinery.SourceFileLoader, importlib.machinery.SourcelessFileLoader)
@@ -185,7 +195,8 @@ class _State:
             case GeneratorType():
                 return value.gi_frame and (value.gi_frame.f_lasti, self.of(value.gi_frame.f_locals, depth))
             case type() if value.__module__ in self._own:
-                return [(name, self.of(one, depth)) for name, one in vars(value).items() if not name.startswith("__")]
+                held = [(name, one) for name, one in vars(value).items() if not isinstance(one, _OF_CLASSES)]
+                return [(name, self.of(one, depth)) for name, one in held if not name.startswith("__")]
         if hasattr(value, "cache_info"):
             return value.cache_info()[1:]
         module = type(value).__module__.partition(".")[0]
