@@ -13,8 +13,7 @@ from appointments.messages import Request, parse_message
 from booking.configuration import Configuration
 from booking.slot_search import SlotSearch
 from oneslot.runtime import powertools
-from oneslot.runtime.consumer.batch import Process
-from oneslot.runtime.consumer.consumer import Attempt, Consumer
+from oneslot.runtime.consumer.consumer import Attempt, Consumer, Process
 from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.consumer.group_commit import GroupCommit
 from oneslot.runtime.consumer.queues import SQS, Queues

@@ -11,7 +11,7 @@ from botocore.config import Config
 from booking.compose import client_configuration, compose, without_private_trace
 from booking.configuration import Configuration
 from oneslot.runtime.attempt import attempt
-from oneslot.runtime.consumer.batch import process
+from oneslot.runtime.consumer.consumer import process
 from oneslot.runtime.consumer.delivery_log import Delivery
 
 

@@ -25,7 +25,7 @@ from aws_lambda_powertools.utilities.idempotency.persistence.base import BasePer
 from aws_lambda_powertools.utilities.idempotency.persistence.datarecord import STATUS_CONSTANTS, DataRecord
 
 from oneslot.runtime.attempt import finish
-from oneslot.runtime.consumer.batch import run_side_by_side
+from oneslot.runtime.consumer.consumer import run_side_by_side
 from oneslot.runtime.consumer.record import Receipt, Record
 from oneslot.runtime.effects import Effects
 from oneslot.runtime.protocol import Answer, Busy, Claim, Conflict, Duplicate, Fenced, M, Message, Outcome, Store
@@ -165,7 +165,7 @@ def process(
     executor: Executor | None,
     is_answered: Callable[[Record[M]], bool],
 ) -> Mapping[str, Any]:
-    """Handle every record as `oneslot.runtime.consumer.batch.process` does, through Powertools' batch processor."""
+    """Handle every record as `oneslot.runtime.consumer.consumer.process` does, through Powertools' batch processor."""
     parsed = {record.receipt: record for record in records}
 
     def handler(record: SQSRecord) -> None:

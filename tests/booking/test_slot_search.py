@@ -12,9 +12,8 @@ import pytest
 from appointments.messages import Request, parse_message
 from appointments.slot_choice import free_key
 from booking.slot_search import SlotSearch
-from oneslot.explorer.scenario import NOON
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
-from oneslot.explorer.world import SqsMessage
+from oneslot.explorer.world import NOON, SqsMessage
 from oneslot.runtime.effects import Effects, Unprocessable
 from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.stores.expressions import to_attributes

@@ -33,7 +33,7 @@ QUICK, GROUPS = "quick", "groups"
 
 _RUNTIME = (
     *("attempt", "backoff", "powertools", "stores/dynamodb", "stores/checks", "stores/expressions", "stores/renewing"),
-    *("consumer/consumer", "consumer/record", "consumer/delivery_log", "consumer/batch", "consumer/queues"),
+    *("consumer/consumer", "consumer/record", "consumer/delivery_log", "consumer/queues"),
     *(
         "consumer/group_commit",
         "identity",

@@ -6,7 +6,7 @@ how they differ.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 from oneslot.runtime.effects import Effects, InvalidContent, InvalidEffects, Item, Put, Update, Write, result_text
 from oneslot.runtime.values import InvalidValue, size, to_attribute
@@ -81,14 +81,11 @@ def _checked_size(write: Write, tables: Collection[str] | None) -> int:
     return sum(bytes_of)
 
 
-def _parts(write: Write) -> Iterator[Item]:
-    """Yield what the write leaves in the item, then what it only names."""
+def _parts(write: Write) -> tuple[Item, ...]:
+    """Return what the write leaves in the item, then what it only names."""
     if isinstance(write, Put):
-        yield write.item
-        return
-    yield {**write.key, **write.set}
-    yield write.expect
-    yield dict.fromkeys(write.remove)
+        return (write.item,)
+    return {**write.key, **write.set}, {**dict.fromkeys(write.remove), **write.expect}
 
 
 def _size(table: str, item: Item) -> int:

@@ -100,7 +100,7 @@ def _update_expressions(update: Update) -> dict[str, Any]:
 
     def equals(attribute: str, value: Any) -> str:
         placeholder = f":v{len(values)}"
-        values[placeholder] = to_attribute(value, 1)
+        values[placeholder] = value
         return f"{name(attribute)} = {placeholder}"
 
     clauses = []
@@ -112,7 +112,7 @@ def _update_expressions(update: Update) -> dict[str, Any]:
         "UpdateExpression": " ".join(clauses),
         "ConditionExpression": " AND ".join(equals(*pair) for pair in update.expect.items()),
         "ExpressionAttributeNames": {placeholder: attribute for attribute, placeholder in names.items()},
-        "ExpressionAttributeValues": values,
+        "ExpressionAttributeValues": to_attributes(values),
     }
 
 

@@ -14,10 +14,10 @@ LEDGER = "oneslot/runtime/stores/dynamodb.py"
 
 SURVEY = Survey(
     {
-        "broad": [f"{LEDGER}:Ledger.claim", f"{LEDGER}:Ledger.commit", "oneslot/runtime/consumer/batch.py:split"],
+        "broad": [f"{LEDGER}:Ledger.claim", f"{LEDGER}:Ledger.commit", "oneslot/runtime/consumer/consumer.py:split"],
         "narrow": [f"{LEDGER}:Ledger.claim"],
-        "elsewhere": ["oneslot/runtime/consumer/batch.py:split", "oneslot/runtime/consumer/batch.py:loaded"],
-        EVERYWHERE: [f"{LEDGER}:Ledger", "oneslot/runtime/consumer/batch.py:loaded"],
+        "elsewhere": ["oneslot/runtime/consumer/consumer.py:split", "oneslot/runtime/consumer/batch.py:loaded"],
+        EVERYWHERE: [f"{LEDGER}:Ledger", "oneslot/runtime/consumer/consumer.py:loaded"],
     }
 )
 
@@ -33,7 +33,7 @@ def test_import_time_code_is_judged_by_all_tests(file: str, function: str) -> No
 
 
 def test_decorator_is_judged_by_all_tests() -> None:
-    assert set(SURVEY.tests_of("oneslot/runtime/consumer/batch.py", "loaded")) == {"narrow", "broad", "elsewhere"}
+    assert set(SURVEY.tests_of("oneslot/runtime/consumer/consumer.py", "loaded")) == {"narrow", "broad", "elsewhere"}
 
 
 def test_survey_survives_its_text() -> None:

@@ -13,7 +13,7 @@ from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.scenario import Scenario, Subject
 from oneslot.runtime import powertools
 from oneslot.runtime.attempt import attempt
-from oneslot.runtime.consumer.batch import process
+from oneslot.runtime.consumer.consumer import process
 from verification.scenarios.ours import CONFIGURATION, OURS, our_program
 from verification.scenarios.scenarios import BATCH, DOMAIN_EXCEPTION, LAST_SLOT, ONE_REQUEST, OTHER_CONTENT
 

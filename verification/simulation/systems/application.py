@@ -16,8 +16,8 @@ from oneslot.explorer.services.sqs.message import Message
 from oneslot.laws.evidence import Evidence
 from oneslot.runtime import powertools
 from oneslot.runtime.attempt import attempt
-from oneslot.runtime.consumer.batch import process as process_batch
 from oneslot.runtime.consumer.consumer import Consumer
+from oneslot.runtime.consumer.consumer import process as process_batch
 from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.sqs.dead_letters import REASON_ATTRIBUTE
 from oneslot.runtime.sqs.deferral import SHORT_WAITS_SHARE, Deferral

@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from oneslot.runtime import powertools
-from oneslot.runtime.consumer import batch
-from oneslot.runtime.consumer.batch import Process
-from oneslot.runtime.consumer.consumer import stopping_groups
+from oneslot.runtime.consumer import consumer
+from oneslot.runtime.consumer.consumer import Process, stopping_groups
 from oneslot.runtime.consumer.record import Record
 from tests.kits.consumer import as_record, record
 
-BOTH_WAYS = pytest.mark.parametrize("process", [batch.process, powertools.process], ids=["plain", "powertools"])
+BOTH_WAYS = pytest.mark.parametrize("process", [consumer.process, powertools.process], ids=["plain", "powertools"])
 
 
 def parsed(body: str) -> Record[Any]:
@@ -69,7 +68,7 @@ def test_copies_of_one_message_run_in_order(process: Process, workers: int | Non
 def test_results_keep_the_batchs_order(workers: int | None) -> None:
     bodies = ["a1", "b1", "a2", "c1", "b2", "a3"]
     with ThreadPoolExecutor(workers or 1) as executor:
-        results = batch.run_side_by_side(
+        results = consumer.run_side_by_side(
             [parsed(body) for body in bodies], lambda each: each.body, executor if workers else None, lambda _: False
         )
     assert results == bodies

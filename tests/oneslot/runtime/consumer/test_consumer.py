@@ -21,8 +21,7 @@ from aws_lambda_powertools.utilities.idempotency.exceptions import (
 from oneslot.runtime import powertools
 from oneslot.runtime import powertools as idempotency
 from oneslot.runtime.attempt import attempt
-from oneslot.runtime.consumer import batch
-from oneslot.runtime.consumer.consumer import Consumer
+from oneslot.runtime.consumer.consumer import Consumer, process
 from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.consumer.queues import Queues
 from oneslot.runtime.effects import INVALID_MESSAGE_ID, Effects, Once, Put, Unprocessable, Update
@@ -90,7 +89,7 @@ class Desk:
         return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
 
-plain = SimpleNamespace(attempt=attempt, process=batch.process)
+plain = SimpleNamespace(attempt=attempt, process=process)
 
 
 @pytest.fixture(params=[plain, powertools], ids=["plain", "powertools"], autouse=True)

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oneslot.runtime.consumer.batch import process
-from oneslot.runtime.consumer.consumer import stopping_groups
+from oneslot.runtime.consumer.consumer import process, stopping_groups
 from oneslot.runtime.consumer.record import Record
 from tests.kits.consumer import Intercepted, Killed, as_record, bench, booking, raising, record
 
