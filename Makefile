@@ -25,7 +25,7 @@ $(VENV)/.run: requirements-run.txt pyproject.toml
 	@echo "2/4 Install uv, the installer, as requirements-run.txt pins it"
 	@sed -n '/^uv==/,/[^\]$$/p' requirements-run.txt > $(VENV)/uv.txt
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r $(VENV)/uv.txt
-	@echo "3/4 Install what requirements-run.txt pins: Spark, Java, CDK, the embedded AWS (about 900 MB)"
+	@echo "3/4 Install what requirements-run.txt pins: Spark, Java, CDK, the embedded AWS (about 1.1 GB)"
 	@$(ALIVE) $(BIN)/uv pip install --python $(BIN)/python --require-hashes -r requirements-run.txt
 	@echo "4/4 Install Oneslot"
 	@$(BIN)/uv pip install -q --python $(BIN)/python --no-deps -e .
@@ -93,7 +93,7 @@ explore: $(VENV)/.installed ## every schedule and fault within the budgets, peer
 	$(BIN)/python -m verification.figures.correctness_page
 
 audit-sown: $(VENV)/.installed ## the audit finds every kind of corruption in a million rows, and nothing else
-	SOWN_REQUESTS=220000 $(BIN)/python -m pytest -q -s tests/oneslot/pipeline/judge/test_sown.py
+	SOWN_REQUESTS=220000 $(BIN)/python -m pytest -q -s tests/oneslot/audit/judge/test_sown.py
 
 mutants: $(VENV)/.installed ## mutants of the runtime, judged by explorer and tests (RECORD=1: keep the score)
 	$(BIN)/python -m oneslot explore --only-mutants $(if $(RECORD),--record)

@@ -47,14 +47,28 @@ def floor(folder: Path) -> dict[str, Any]:
     return {"seconds": time.monotonic() - started, "uncompressed_gb": size / 1e9}
 
 
-def spark(folder: Path, output: Path, memory: str, previous: Path | None, tables: bool) -> dict[str, Any]:
+def tree_cpu_seconds(process: int) -> float:
+    """Return the CPU seconds of a process and of all that it started: Spark's Python workers are children of Java."""
+    fields = {
+        int(path.parent.name): path.read_text().rpartition(")")[2].split() for path in Path("/proc").glob("[0-9]*/stat")
+    }
+    family = {process}
+    while more := {each for each, of in fields.items() if int(of[1]) in family} - family:
+        family |= more
+    ticks = sum(int(time) for each in family for time in fields[each][11:15])  # of ended children, too
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def spark(
+    folder: Path, output: Path, memory: str, previous: Path | None, *, tables: bool, keeps: bool
+) -> dict[str, Any]:
     """Measure the audit as `oneslot audit` runs it."""
-    from oneslot.pipeline.job import audit
-    from oneslot.pipeline.session import SessionSettings, open_session
-    from oneslot.pipeline.settings import AuditSettings
+    from oneslot.audit.job import audit
+    from oneslot.audit.session import SessionSettings, open_session
+    from oneslot.audit.settings import AuditSettings
 
     started = time.monotonic()
-    settings = AuditSettings(str(folder), str(output), str(previous) if previous else None, tables=tables)
+    settings = AuditSettings(str(folder), str(output), str(previous) if previous else None, tables=tables, keeps=keeps)
     scratch = str(output.parent / "scratch")
     session = open_session(SessionSettings(memory=memory, scratch=scratch, reads_bytes=settings.reads_bytes))
     opened = time.monotonic() - started
@@ -63,11 +77,10 @@ def spark(folder: Path, output: Path, memory: str, previous: Path | None, tables
     virtual_machine: Any = session._jvm
     java = int(virtual_machine.java.lang.ProcessHandle.current().pid())
     status = Path(f"/proc/{java}/status").read_text()
-    ticks = Path(f"/proc/{java}/stat").read_text().rpartition(")")[2].split()[11:13]
     return {
         "seconds": seconds,
         "of_which_start": opened,
-        "cpu_seconds": sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK"),
+        "cpu_seconds": tree_cpu_seconds(java),
         "peak_gb": int(status.partition("VmHWM:")[2].split()[0]) / 1e6,
         "java": virtual_machine.java.lang.System.getProperty("java.version"),
         "requests": conclusion.document["requests"],
@@ -139,7 +152,8 @@ def compare(requests: int, folder: Path, memory: str, duckdb_memory: str) -> boo
     daily = f"Spark: a day of 1/{DAY_SHARE} on top"
     wanted = {
         "floor: decompress": ("floor", str(history)),
-        "Spark: verdicts": ("spark", str(history), str(folder / "full"), memory),
+        "Spark: verdicts": ("spark", str(history), str(folder / "verdicts"), memory),
+        "Spark: verdicts, to be continued": ("spark", str(history), str(folder / "full"), memory, "--continue"),
         "DuckDB: verdicts": ("duckdb", str(history), judged, duckdb_memory, "--evidence"),
         f"DuckDB: verdicts, in {memory}": ("duckdb", str(history), judged, memory, "--evidence"),
         "DuckDB: ids and verdicts only": ("duckdb", str(history), str(folder / "verdicts.parquet"), duckdb_memory),
@@ -185,6 +199,7 @@ def main() -> int:
     )
     parser.add_argument("--measure", nargs="+", help=argparse.SUPPRESS)
     parser.add_argument("--previous", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--continue", dest="keeps", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--evidence", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--tables", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -193,7 +208,11 @@ def main() -> int:
         if name == "floor":
             print(json.dumps(floor(Path(rest[0]))))
         elif name == "spark":
-            print(json.dumps(spark(Path(rest[0]), Path(rest[1]), rest[2], given.previous, given.tables)))
+            print(
+                json.dumps(
+                    spark(Path(rest[0]), Path(rest[1]), rest[2], given.previous, tables=given.tables, keeps=given.keeps)
+                )
+            )
         else:
             print(json.dumps(duckdb(Path(rest[0]), Path(rest[1]), rest[2], evidence=given.evidence)))
         return 0

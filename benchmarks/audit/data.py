@@ -16,7 +16,7 @@ from typing import Any
 
 import duckdb
 
-from oneslot.pipeline.layout import Full, Incremental, Part, write_export
+from oneslot.audit.layout import Full, Incremental, Part, write_export
 
 START = 1_795_000_000_000
 DAY_MS = 86_400_000

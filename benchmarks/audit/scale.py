@@ -28,10 +28,10 @@ from typing import Any
 
 from benchmarks.audit.data import Requests, export_arn, write_full
 from benchmarks.harness.command import run_main
-from oneslot.pipeline import sizing
-from oneslot.pipeline.java import find_java, launcher_home
-from oneslot.pipeline.layout import Full, Part, write_export
-from oneslot.pipeline.session import size_on_disk
+from oneslot.audit import sizing
+from oneslot.audit.java import find_java, launcher_home
+from oneslot.audit.layout import Full, Part, write_export
+from oneslot.audit.session import size_on_disk
 
 PAGE = Path(__file__).parents[2] / "docs" / "lab" / "audit-scale.md"
 HOT_COPIES = 100_000
@@ -45,9 +45,9 @@ def measure(history: str, output: str, master: str, tables: bool) -> dict[str, A
     """Audit a history as `oneslot audit` does, and return the driver's figures and the bytes of all stages."""
     import py4j.clientserver
 
-    from oneslot.pipeline.job import audit
-    from oneslot.pipeline.session import SessionSettings, open_session
-    from oneslot.pipeline.settings import AuditSettings
+    from oneslot.audit.job import audit
+    from oneslot.audit.session import SessionSettings, open_session
+    from oneslot.audit.settings import AuditSettings
 
     calls = [0]
     send = py4j.clientserver.JavaClient.send_command
@@ -195,7 +195,7 @@ def free_port() -> int:
 
 
 def glue_rows() -> list[str]:
-    """Return the plan for growing histories on AWS Glue, from `oneslot.pipeline.sizing`."""
+    """Return the plan for growing histories on AWS Glue, from `oneslot.audit.sizing`."""
     rows = ["| requests | workers (G.1X) | hours | dollars |", "| --- | --- | --- | --- |"]
     for items in (3_000_000, 300_000_000, BILLION_REQUESTS_ITEMS):
         plan = sizing.Sizing(items)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from botocore.exceptions import BotoCoreError, ClientError
 
+from oneslot.audit.errors import AuditRefused, explain_spark_error
 from oneslot.commands.check import verdicts_table
 from oneslot.commands.export import export_stack, new_folder
 from oneslot.declaration.reading import declared
@@ -18,7 +19,6 @@ from oneslot.errors import BadInput, OneslotError
 from oneslot.evidence.export import place_for, whole_histories
 from oneslot.explanations import explain
 from oneslot.options import NEW_FOLDER, json_option, memory_option, stack_option
-from oneslot.pipeline.errors import AuditRefused, explain_spark_error
 from oneslot.target import Target, format_command, home_folder, open_target
 from oneslot.terminal import Terminal
 
@@ -36,11 +36,21 @@ AUDIT_MEMORY = "3g"
 )
 @click.option("--output", type=NEW_FOLDER, help="Write to this new folder. Default: one in the state folder.")
 @click.option("--previous", type=click.Path(exists=True, path_type=Path), help="Continue this earlier audit.")
+@click.option(
+    "--continue", "keeps", is_flag=True, help="Keep the rows that an audit of changes needs to continue this one."
+)
 @memory_option
 @stack_option
 @json_option
 def audit(
-    *, history: Path | None, output: Path | None, previous: Path | None, memory: str, stack: str | None, as_json: bool
+    *,
+    history: Path | None,
+    output: Path | None,
+    previous: Path | None,
+    keeps: bool,
+    memory: str,
+    stack: str | None,
+    as_json: bool,
 ) -> int:
     """Audit a history: judge every request, and write a report.
 
@@ -62,7 +72,7 @@ def audit(
                 terminal.say(note)
         terminal.say(f"Auditing {folder} in Spark, which takes some seconds to start")
         with terminal.working("Auditing in Spark"):
-            conclusion = audit_history(folder, answer, previous, memory)
+            conclusion = audit_history(folder, answer, previous, memory, keeps=keeps)
     report = answer / "report.html"
     document = {**conclusion.document, "notes": [*notes, *conclusion.document["notes"]]}
     terminal.result({"audit": str(answer), "report": str(report), **document})
@@ -98,7 +108,7 @@ def _target_to_audit(stack: str | None) -> Target:
 
 def _show(terminal: Terminal, document: Mapping[str, Any], answer: Path, stack: str | None) -> None:
     """Show the verdicts, the invariants that do not hold, and what to do about them."""
-    from oneslot.pipeline.model import model_of
+    from oneslot.audit.model import model_of
 
     sentences = model_of(declared()).sentences
     terminal.show(verdicts_table(document["verdicts"]))
@@ -115,13 +125,15 @@ def _show(terminal: Terminal, document: Mapping[str, Any], answer: Path, stack: 
         terminal.plain(f"Note: {note}", style="yellow")
 
 
-def audit_history(history: Path, output: Path, previous: Path | None = None, memory: str = AUDIT_MEMORY) -> Any:
+def audit_history(
+    history: Path, output: Path, previous: Path | None = None, memory: str = AUDIT_MEMORY, *, keeps: bool = False
+) -> Any:
     """Run the audit in a Spark session of this process and return its `Conclusion`. Raises `BadInput`."""
-    from oneslot.pipeline.job import audit as run_audit
-    from oneslot.pipeline.settings import AuditSettings
+    from oneslot.audit.job import audit as run_audit
+    from oneslot.audit.settings import AuditSettings
 
     settings = AuditSettings(
-        str(history.absolute()), str(output.absolute()), str(previous.absolute()) if previous else None
+        str(history.absolute()), str(output.absolute()), str(previous.absolute()) if previous else None, keeps=keeps
     )
     try:
         spark = open_spark(memory, settings.reads_bytes)
@@ -135,7 +147,7 @@ def open_spark(memory: str, reads_bytes: int | None) -> SparkSession:
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkRuntimeError
 
-    from oneslot.pipeline.session import SessionSettings, open_session
+    from oneslot.audit.session import SessionSettings, open_session
 
     try:
         return open_session(SessionSettings(memory=memory, reads_bytes=reads_bytes))

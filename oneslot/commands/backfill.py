@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
+from oneslot.audit.errors import AuditRefused
 from oneslot.commands.audit import open_spark
 from oneslot.errors import BadInput, OneslotError
 from oneslot.evidence.consumer_configuration import ledger_retention_seconds
 from oneslot.options import COUNT, Number, json_option, memory_option, stack_option
-from oneslot.pipeline.errors import AuditRefused
 from oneslot.sending.backfill import (
     DIFFERENT,
     HANDED_OVER,
@@ -124,9 +124,9 @@ def backfill_file(
     is only counted, because it may be an NHS number. Raises `BadInput` for an unusable file, and `OneslotError` if
     handing over stopped.
     """
-    from oneslot.pipeline.read.backfill import deduplicate, feed
-    from oneslot.pipeline.read.request_files import open_file
-    from oneslot.pipeline.session import size_on_disk
+    from oneslot.audit.read.backfill import deduplicate, feed
+    from oneslot.audit.read.request_files import open_file
+    from oneslot.audit.session import size_on_disk
 
     try:
         spark = open_spark(memory, size_on_disk(str(file)))

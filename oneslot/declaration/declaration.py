@@ -68,7 +68,7 @@ class Tools:
         story: the rows of a request → `(time, event, sentence)` for `oneslot inspect`.
         compose: the consumer that `oneslot worker` runs; see `oneslot.commands.worker.handler`.
         next_steps: what `oneslot up` prints; see `oneslot.commands.stack`.
-        audit: this declaration → the `oneslot.pipeline.model.Model` by which the Spark audit judges; see `workload/audit`.
+        audit: this declaration → the `oneslot.audit.model.Model` by which the Spark audit judges; see `workload/audit`.
         handled_before: a message id → the result of a request that `oneslot backfill` enters as done.
         explore, replay: the consumer's own explorations.
     """

@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from oneslot.audit.layout import CONTEXT, Full, Part, item_line, write_export
 from oneslot.errors import BadInput
 from oneslot.evidence.consumer_configuration import FOREVER, ledger_forgotten_before, ledger_retention_seconds
 from oneslot.evidence.dead_letters import count_hidden, format_hidden, list_dead_letters
@@ -23,7 +24,6 @@ from oneslot.evidence.deliveries import read_deliveries
 from oneslot.evidence.operator_log import drops, read_lines, sent_as
 from oneslot.evidence.tables import scan
 from oneslot.laws.schema import LEDGER_ATTRIBUTES
-from oneslot.pipeline.layout import CONTEXT, Full, Part, item_line, write_export
 from oneslot.runtime.sqs.queue_depth import queue_depth
 from oneslot.target import ARCHIVE_FILE, Target
 

@@ -13,10 +13,10 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any
 
+from oneslot.audit.vocabulary import FILE_PREFIX, ROW_PREFIX
 from oneslot.evidence.tables import scan
 from oneslot.laws.evidence import COMPLETE, IN_PROGRESS, Evidence, lacking, result_of
-from oneslot.laws.schema import Schema, Table
-from oneslot.pipeline.vocabulary import FILE_PREFIX, ROW_PREFIX, UNIDENTIFIED_PREFIX
+from oneslot.laws.schema import UNIDENTIFIED_PREFIX, Schema, Table
 from oneslot.target import Target
 
 DELIVERY_LOG = "delivery log"

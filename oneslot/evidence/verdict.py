@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+from oneslot.audit.vocabulary import REJECT_SHARE
 from oneslot.declaration.declaration import Declaration
 from oneslot.evidence.endings import Endings, with_unidentified
 from oneslot.evidence.gathering import Gathered
@@ -17,7 +18,6 @@ from oneslot.laws import groups
 from oneslot.laws.evidence import COMPLETE, Breach, Law
 from oneslot.laws.request import RequestVerdict
 from oneslot.laws.schema import UNIDENTIFIED_PREFIX
-from oneslot.pipeline.vocabulary import REJECT_SHARE
 from oneslot.wording import counted, numbered
 
 Kind = Literal["holds", "broken", "unfinished", "nothing", "unreadable"]

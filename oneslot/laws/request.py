@@ -71,7 +71,8 @@ class Request:
         if is_answer(outcome):
             self.done += 1
             self.answered.add(outcome)
-            self.first_done = finished if self.first_done is None else min(self.first_done, finished)
+            first = line.get("first_finished", finished)  # of several lines that the audit folded into one
+            self.first_done = first if self.first_done is None else min(self.first_done, first)
         elif outcome == "duplicate":
             self.done += 1
         elif outcome == "quarantined":
@@ -115,7 +116,7 @@ class Request:
         """
         if self.row is None or self.complete:
             return 0
-        return max(self.row.get("updated", 0), self.row["lease_until"])
+        return int(max(self.row.get("updated", 0), self.row["lease_until"]))
 
     @cached_property
     def since(self) -> int | None:

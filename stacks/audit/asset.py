@@ -18,7 +18,7 @@ from oneslot.cdk.asset.code import WriteFiles, asset_hash, source_files
 from oneslot.cdk.asset.vendoring import VendoringProblem, read_pins
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPT = ROOT / "oneslot" / "pipeline" / "glue.py"
+SCRIPT = ROOT / "oneslot" / "audit" / "glue.py"
 PACKAGES = {
     "oneslot": ROOT / "oneslot",
     "appointments": ROOT / "lambda_src" / "appointments",

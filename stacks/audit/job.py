@@ -29,7 +29,7 @@ KEYS = "arn:<AWS::Partition>:kms:<AWS::Region>:<AWS::AccountId>:key/*"
 
 
 class AuditJob(Construct):
-    """The job. The state machine passes its arguments; `oneslot/pipeline/settings.py` lists them."""
+    """The job. The state machine passes its arguments; `oneslot/audit/settings.py` lists them."""
 
     def __init__(
         self,

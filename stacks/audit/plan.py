@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-VERDICT_FILE = "audit.json"  # oneslot.pipeline.write.finished.DESCRIPTION; a test compares them
-AUDIT_VERSION = 5  # oneslot.pipeline.judge.conclusion.VERSION; a test compares them
+VERDICT_FILE = "audit.json"  # oneslot.audit.write.finished.DESCRIPTION; a test compares them
+AUDIT_VERSION = 6  # oneslot.audit.conclusion.VERSION; a test compares them
 
 
 @dataclass(frozen=True, kw_only=True)

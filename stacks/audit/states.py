@@ -95,9 +95,11 @@ def _write_context(plan: AuditPlan) -> State:
 
 def _audit(plan: AuditPlan) -> State:
     """Return the state that runs the job. A failed job may have written its verdict, so the verdict is read next."""
+    # A night that exports changes continues the one before, which must have kept its rows for that.
+    continued = " '--continue': 'true'," if plan.full_every_days > 1 else ""
     job = (
         f"{{% $merge([{{'--history': 's3://{plan.bucket}/history/' & $day,"
-        f" '--output': 's3://{plan.bucket}/audits/' & $day, '--patience-seconds': '{plan.patience_seconds}',"
+        f" '--output': 's3://{plan.bucket}/audits/' & $day,{continued} '--patience-seconds': '{plan.patience_seconds}',"
         f" '--dead-letter-queue': '{plan.dead_letter_queue_url}',"
         f" '--content-based': '{str(plan.content_based).lower()}', '--deliveries': {_other_deliveries(plan)}}},"
         f" $full ? {{}} : {{'--previous': 's3://{plan.bucket}/audits/' & $dayBefore}}]) %}}"

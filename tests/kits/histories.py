@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from appointments.slot_choice import free_key
-from oneslot.pipeline.layout import Full, Incremental, Part, change_line, item_line, write_export
+from oneslot.audit.layout import Full, Incremental, Part, change_line, item_line, write_export
 
 Item = dict[str, Any]
 START = 1_795_000_000_000  # a Wednesday in November 2026

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from oneslot.audit.layout import Full, Incremental, Part, change_line, item_line, write_export
 from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.reading import read_declaration
 from oneslot.laws.evidence import Evidence
 from oneslot.laws.groups import judge
-from oneslot.pipeline.layout import Full, Incremental, Part, change_line, item_line, write_export
 from tests.kits.histories import START, arn, write_lines
 
 ORDERS_FILE = Path(__file__).parents[1] / "oneslot" / "declaration" / "orders" / "oneslot.toml"
@@ -74,13 +74,13 @@ class OrderHistory:
         row = {"message_id": order_id, "status": "IN_PROGRESS", "consumption_count": 1, "updated": self.now - 20}
         self.ledger.append({**row, "claimed_by": order_id, "lease_until": self.now + lease_for})
 
-    def write(self, folder: Path, since: OrderHistory | None = None) -> Path:
+    def write(self, folder: Path, since: OrderHistory | None = None, key: str = "order_id") -> Path:
         """Write full exports, or those of what changed `since` an earlier history, with the logs; return the folder."""
-        for table, key in {"ledger": "message_id", "charges": "order_id"}.items():
+        for table, name in {"ledger": "message_id", "charges": key}.items():
             rows = getattr(self, table)
-            before = {row[key]: row for row in getattr(since, table)} if since else {}
-            changed = [row for row in rows if row != before.get(row[key])]
-            images = [change_line([key], before.get(row[key]), row, (self.now - 1) * 1000) for row in changed]
+            before = {row[name]: row for row in getattr(since, table)} if since else {}
+            changed = [row for row in rows if row != before.get(row[name])]
+            images = [change_line([name], before.get(row[name]), row, (self.now - 1) * 1000) for row in changed]
             lines = images if since else [item_line(row) for row in rows]
             span = Incremental(since.now, self.now) if since else Full(self.now)
             write_export(folder / table, arn(table), span, [Part(b"".join(lines), len(lines))])

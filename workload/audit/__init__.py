@@ -1,1 +1,1 @@
-"""The appointments' part of the Spark audit: what their rows say, their laws as Spark sees them, their tables and words."""
+"""The appointments' part of the Spark audit: the checks of their rows, their tables and words."""

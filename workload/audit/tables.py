@@ -6,80 +6,81 @@ Columns are named as in the NHS publication "Appointments in General Practice" w
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import partial
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from oneslot.pipeline.columns import packed
-from oneslot.pipeline.judge.operations import (
+from oneslot.audit.operations import (
     DAY_MS,
     DEMAND_COUNTS,
     LATENCY,
+    Cell,
     Summary,
     Table,
     date_of,
     days,
-    demand_columns,
+    demand,
     share,
     totals,
-    when_verdict,
-    words,
 )
-from oneslot.pipeline.vocabulary import Verdict
-from workload.audit.vocabulary import ANSWERS, AppointmentStatus, Channel, Outcome, SlotStatus
+from oneslot.audit.stage import Judged
+from oneslot.audit.vocabulary import Subject
 
-BOOKED_AHEAD = {"2 to 7 Days": 7, "8 to 14 Days": 14, "15 to 21 Days": 21, "22 to 28 Days": 28}
-"""The publication's words for the days between booking and appointment, with the last day of each."""
+BOOKED_AHEAD = {1: "1 Day", 7: "2 to 7 Days", 14: "8 to 14 Days", 21: "15 to 21 Days", 28: "22 to 28 Days"}
+"""The publication's words for the days between booking and appointment, by the last day of each."""
+MODES = {"In-person": "Face-to-Face", "Telephone": "Telephone", "Video": "Video"}
+ANSWERS = ("booked", "waitlist", "cancelled", "refused")
 COUNTED = (*DEMAND_COUNTS, "COUNT_OF_DID_NOT_FIT", "BOOKED", "WAITLIST")
 SLOT_COUNTS = ("COUNT_OF_SLOTS", "COUNT_OF_BUSY_SLOTS")
 
 
-def _demand() -> tuple[Column, dict[str, Column]]:
-    requests, columns = demand_columns()
-    return requests, columns | {
-        "GP_CODE": F.col("practice"),
-        # The decision at the time. WAITLIST counts those that wait today.
-        "COUNT_OF_DID_NOT_FIT": F.when(F.col("ledger_outcome") == int(Outcome.WAITLIST), 1).otherwise(0),
-        **{word.upper(): when_verdict(word) for word in ANSWERS},
-    }
+def _practice(judged: Judged) -> str:
+    return str(judged.rows.get("appointments", {}).get("practice", ""))
 
 
-def _appointments() -> tuple[Column, dict[str, Column]]:
-    status = F.col("appointment_status")
-    days = F.floor(F.col("appointment_start") / DAY_MS) - F.floor(F.col("appointment_created") / DAY_MS)
-    made = (F.col("appointment_rows") > 0) & status.isin(
-        int(AppointmentStatus.BOOKED), int(AppointmentStatus.WAITLIST), int(AppointmentStatus.CANCELLED)
-    )
-    held = F.col("appointment_start") > 0
-    return made, {
-        "APPOINTMENT_DATE": F.when(held, date_of(F.col("appointment_start"))).otherwise(""),
-        "GP_CODE": F.col("practice"),
-        "APPT_STATUS": words(status, {state.name.capitalize(): state for state in list(AppointmentStatus)[:3]}),
-        "APPT_MODE": words(
-            F.col("appointment_channel"),
-            {"Face-to-Face": Channel.IN_PERSON, "Telephone": Channel.TELEPHONE, "Video": Channel.VIDEO},
-            "Unknown",
-        ),
-        "TIME_BETWEEN_BOOK_AND_APPT": booked_ahead(days, held),
-        "COUNT_OF_APPOINTMENTS": F.lit(1),
-    }
+def _did_not_fit(judged: Judged) -> int:
+    """Return 1 where no slot was free at the time. WAITLIST counts those that wait today."""
+    return int(judged.request is not None and judged.request.recorded == "waitlist")
 
 
-def booked_ahead(days: Column, held: Column) -> Column:
-    """Return the publication's words for a number of whole days; empty where no slot was held."""
-    chosen = F.when(~held, "").when(days <= 0, "Same Day").when(days == 1, "1 Day")
-    for word, last in BOOKED_AHEAD.items():
-        chosen = chosen.when(days <= last, word)
-    return chosen.otherwise("More than 28 Days")
+def _has_verdict(judged: Judged, verdict: str) -> int:
+    return int(judged.verdict == verdict)
 
 
-def _utilisation() -> tuple[Column, dict[str, Column]]:
-    return (F.col("subject") == "slot") & (F.col("slot_rows") > 0), {
-        "SLOT_DATE": F.col("slot_date").cast("string"),
-        "GP_CODE": packed(F.split_part(F.col("key"), F.lit("#"), F.lit(2))),
-        "COUNT_OF_SLOTS": F.lit(1),
-        "COUNT_OF_BUSY_SLOTS": F.when(F.col("slot_status") == int(SlotStatus.BUSY), 1).otherwise(0),
-    }
+def _appointment(judged: Judged) -> Cell | None:
+    row = judged.rows.get("appointments", {})
+    if not row.get("practice"):  # a cancellation that came before its booking
+        return None
+    starts = _epoch_ms(row.get("start", ""))
+    mode = MODES.get(row.get("delivery_channel", ""), "Unknown")
+    place = (_practice(judged), row["status"].capitalize(), mode)
+    if starts is None:
+        return ("", *place, ""), (1,)
+    return (date_of(starts), *place, booked_ahead(starts // DAY_MS - row["created"] // DAY_MS)), (1,)
+
+
+def _epoch_ms(moment: str) -> int | None:
+    try:
+        read = datetime.fromisoformat(moment)
+    except ValueError:
+        return None
+    return round((read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def booked_ahead(days: int) -> str:
+    """Return the publication's words for a number of whole days."""
+    if days <= 0:
+        return "Same Day"
+    return next((word for last, word in BOOKED_AHEAD.items() if days <= last), "More than 28 Days")
+
+
+def _slot(judged: Judged) -> Cell | None:
+    slot = judged.rows.get("slots")
+    if slot is None or judged.subject == Subject.GONE:
+        return None
+    return (slot["start"][:10].replace("-", ""), slot["practice"]), (1, int(slot["status"] == "busy"))
 
 
 def practices(tables: Mapping[str, DataFrame]) -> DataFrame:
@@ -97,28 +98,21 @@ def practices(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 TOTALS = totals(("ledger_rows", "appointment_rows", "slot_rows"))
-DEMAND = Table(
-    "demand",
-    ("DATE", "QUARTER_HOUR", "GP_CODE"),
-    (
-        *DEMAND_COUNTS,
-        "COUNT_OF_DID_NOT_FIT",
-        *(word.upper() for word in ANSWERS),
-        *(verdict.value.upper() for verdict in Verdict),
-    ),
-    "DATE",
-    _demand,
-    codes=("GP_CODE",),
+DEMAND = demand(
+    {"GP_CODE": _practice},
+    {
+        "COUNT_OF_DID_NOT_FIT": _did_not_fit,
+        **{word.upper(): partial(_has_verdict, verdict=word) for word in ANSWERS},
+    },
 )
 APPOINTMENTS = Table(
     "appointments",
     ("APPOINTMENT_DATE", "GP_CODE", "APPT_STATUS", "APPT_MODE", "TIME_BETWEEN_BOOK_AND_APPT"),
     ("COUNT_OF_APPOINTMENTS",),
     None,
-    _appointments,
-    codes=("GP_CODE",),
+    _appointment,
 )
-UTILISATION = Table("utilisation", ("SLOT_DATE", "GP_CODE"), SLOT_COUNTS, None, _utilisation, codes=("GP_CODE",))
+UTILISATION = Table("utilisation", ("SLOT_DATE", "GP_CODE"), SLOT_COUNTS, None, _slot)
 TABLES = (TOTALS, DEMAND, LATENCY, APPOINTMENTS, UTILISATION)
 PRACTICES = Summary(
     "practices",

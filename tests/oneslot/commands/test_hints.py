@@ -220,7 +220,7 @@ def test_audit_quotes_the_repair_list_and_names_the_stack(
     document: dict[str, Any] = {"verdicts": {}, "violations": {}, "notes": []}
     answer = tmp_path / "an answer"
 
-    def audited(*_: object) -> SimpleNamespace:
+    def audited(*_: object, **_named: object) -> SimpleNamespace:
         (answer / "repair").mkdir(parents=True)
         (answer / "repair" / "redrive.jsonl").write_text("{}\n")
         (answer / "repair" / "look-at.jsonl").write_text("")

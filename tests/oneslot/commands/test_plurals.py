@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from oneslot.audit.conclusion import sentence
+from oneslot.audit.model import model_of
+from oneslot.audit.report.page import story
 from oneslot.commands import backfill as backfill_command
 from oneslot.errors import BadInput
-from oneslot.pipeline.judge.conclusion import sentence
-from oneslot.pipeline.model import model_of
-from oneslot.pipeline.report.page import story
-from oneslot.pipeline.vocabulary import Verdict
+from oneslot.laws.request import RequestVerdict
 from oneslot.sending.backfill import OUTCOMES
 from tests.kits.moto_stack import MotoStack, invoke
 from workload.declared import CONSUMER
@@ -39,19 +39,19 @@ def told(verdict: str, count: int, *, sound: bool = True) -> tuple[str, list[str
 @pytest.mark.parametrize(
     ("verdict", "count", "concluded"),
     [
-        (Verdict.IN_FLIGHT, 1, "1 is still in flight. 1 line could not be read"),
-        (Verdict.IN_FLIGHT, 2, "2 are still in flight. 2 lines could not be read"),
-        (Verdict.DROPPED, 1, "1 was dropped from the dead-letter queue by an operator."),
-        (Verdict.FORGOTTEN, 1, "1 is older than the ledger's retention, and no source shows how it ended."),
-        (Verdict.FORGOTTEN, 2, "2 are older than the ledger's retention, and no source shows how they ended."),
+        (RequestVerdict.IN_FLIGHT, 1, "1 is still in flight. 1 line could not be read"),
+        (RequestVerdict.IN_FLIGHT, 2, "2 are still in flight. 2 lines could not be read"),
+        (RequestVerdict.DROPPED, 1, "1 was dropped from the dead-letter queue by an operator."),
+        (RequestVerdict.FORGOTTEN, 1, "1 is older than the ledger's retention, and no source shows how it ended."),
+        (RequestVerdict.FORGOTTEN, 2, "2 are older than the ledger's retention, and no source shows how they ended."),
     ],
 )
-def test_conclusion_agrees_in_number(verdict: Verdict, count: int, concluded: str) -> None:
+def test_conclusion_agrees_in_number(verdict: RequestVerdict, count: int, concluded: str) -> None:
     assert concluded in told(verdict, count)[0]
 
 
 def test_conclusion_agrees_in_number_when_one_is_lost() -> None:
-    assert told(Verdict.LOST, 1, sound=False)[0].startswith("Of 1 request: 1 lost. 1 line could")
+    assert told(RequestVerdict.LOST, 1, sound=False)[0].startswith("Of 1 request: 1 lost. 1 line could")
 
 
 def test_report_agrees_in_number() -> None:

@@ -33,7 +33,7 @@ def test_export_notes_that_the_queue_held_messages(at_work: MotoStack) -> None:
 
 
 def test_audit_notes_that_the_queue_held_messages(at_work: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
-    def audited(_history: Path, answer: Path, *_: Any) -> Any:
+    def audited(_history: Path, answer: Path, *_: Any, **_named: Any) -> Any:
         for name in ("redrive", "look-at"):
             path = answer / "repair" / f"{name}.jsonl"
             path.parent.mkdir(parents=True, exist_ok=True)

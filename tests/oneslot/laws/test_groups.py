@@ -13,8 +13,8 @@ from oneslot.laws.evidence import Evidence, Law
 from oneslot.laws.groups import judge
 from tests.kits.histories import System
 from tests.kits.order_histories import ORDERS, OrderHistory
-from tests.oneslot.pipeline.audit_answers import evidence_of
-from tests.oneslot.pipeline.corruptions import CORRUPTIONS, Picker
+from tests.oneslot.audit.audit_answers import evidence_of
+from tests.oneslot.audit.corruptions import CORRUPTIONS, Picker
 from workload.declared import CONSUMER
 
 PARTS = parse_declaration(

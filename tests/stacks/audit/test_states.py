@@ -8,7 +8,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from oneslot.pipeline.settings import parse_arguments
+from oneslot.audit.settings import parse_arguments
 from stacks.audit.states import definition
 from stacks.limits import AUDIT_EXPORT_HOURS
 from tests.kits.stacks import Stage

@@ -1,0 +1,114 @@
+"""All that names one subject, as carried rows and lines add up to it, and what an audit keeps of it for the next."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from oneslot.laws.evidence import LEDGER
+from oneslot.laws.schema import Row
+
+LINES_KEPT = 256
+"""Above this number the lines of one request are folded."""
+
+
+@dataclass(slots=True)
+class Group:
+    """All that names one subject. `rows` and `taken_back` are carried rows by source; `own` are those whose key it is."""
+
+    rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    taken_back: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    own: dict[str, list[Row]] = field(default_factory=dict)
+    lines: list[dict[str, Any]] = field(default_factory=list)
+    fold_at: int = LINES_KEPT
+    sent: int | None = None
+    copies: int = 0
+    dead: int = 0
+    waiting: int = 0
+    dropped: int | None = None
+    rejected: int = 0
+    cells: list[Any] = field(default_factory=list)
+
+    def add(self, source: str, sign: int, row: Any) -> None:
+        """Add a row or a line of a source, or note that an old image takes one back."""
+        match source:
+            case "deliveries":
+                self.lines.append(row)
+                if len(self.lines) > self.fold_at:
+                    self.lines = folded(self.lines)
+                    self.fold_at = max(LINES_KEPT, 2 * len(self.lines))
+            case "accepted":
+                self.sent = row["sent"] if self.sent is None else min(self.sent, row["sent"])
+                self.copies += row["copies"]
+            case "dead-letters":
+                self.dead += 1
+            case "waiting":
+                self.waiting += 1
+            case "dropped":
+                self.dropped = row if self.dropped is None else max(self.dropped, row)
+            case _ if sign < 0:
+                self.taken_back.append((source, row))
+            case _:
+                self.rows.setdefault(source, []).append(row)
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Add what an earlier audit kept. The content of the queues is taken from today only."""
+        for source, rows in kept["rows"].items():
+            self.rows.setdefault(source, []).extend(rows)
+        for line in kept["lines"]:
+            self.add("deliveries", 1, line)
+        if kept["sent"] is not None:
+            self.add("accepted", 1, {"sent": kept["sent"], "copies": kept["copies"]})
+        if kept["dropped"] is not None:
+            self.add("dropped", 1, kept["dropped"])
+        self.rejected += kept["rejected"]
+        self.cells = kept["cells"]
+
+    def settle(self) -> None:
+        """Take back the rows that old images equal. One that was rejected when it was new is not there."""
+        for source, row in self.taken_back:
+            if row in self.rows.get(source, ()):
+                self.rows[source].remove(row)
+
+    def kept(self, cells: list[Any]) -> str:
+        """Return what the next audit needs, as JSON."""
+        rows = {source: sorted(several, key=str) for source, several in self.rows.items() if several}
+        document: dict[str, Any] = {"rows": rows, "lines": sorted(self.lines, key=str), "cells": cells}
+        document |= {name: getattr(self, name) for name in ("sent", "copies", "dropped", "rejected")}
+        return json.dumps(document, separators=(",", ":"), sort_keys=True)
+
+    @property
+    def seen(self) -> bool:
+        """Whether something says that it is a request."""
+        logged = self.lines or self.dead or self.waiting
+        return bool(self.own.get(LEDGER) or logged) or self.sent is not None or self.dropped is not None
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing is left of it."""
+        return not (self.seen or self.rejected or any(self.rows.values()))
+
+    def deliveries(self, *outcomes: str) -> int:
+        """Return the number of deliveries, or of those with these outcomes."""
+        return sum(line.get("copies", 1) for line in self.lines if not outcomes or line["outcome"] in outcomes)
+
+
+def folded(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return one line for each outcome, answer and claim, with the first and last times and the number of copies.
+
+    A producer in a loop causes millions of deliveries of one id, which differ in their times only.
+    """
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for line in lines:
+        claim = (line["outcome"], line.get("answer"), line.get("claimed_by"))
+        same = found.setdefault(claim, {**line, "copies": 0})
+        same["copies"] += line.get("copies", 1)
+        same["sent"] = min(same["sent"], line["sent"])
+        first = min(same.get("first_finished", same["finished"]), line.get("first_finished", line["finished"]))
+        same["first_finished"] = first
+        same["finished"] = max(same["finished"], line["finished"])
+        if line.get("consumption_count"):
+            same["consumption_count"] = max(same.get("consumption_count") or 0, line["consumption_count"])
+    return list(found.values())

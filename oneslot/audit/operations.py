@@ -1,0 +1,202 @@
+"""Tables for the people who run the service: totals, demand, latency, days. A consumer's `Model` may add its own.
+
+Every figure of a `Table` is a sum, so the stage adds them up for each chunk, and a day's changes take back what the replaced
+rows had added. Rates and percentiles do not add up, and are computed from the tables as a `Summary`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from oneslot.audit.stage import Judged
+from oneslot.audit.vocabulary import Subject
+from oneslot.laws.request import RequestVerdict
+
+QUARTER_OF_AN_HOUR_MS = 900_000
+DAY_MS = 86_400_000
+NUMBERS = ("QUARTER_HOUR", "LATENCY_MS")
+"""The dimensions that are numbers."""
+CELLS = "array<struct<t: int, d: array<string>, f: array<bigint>>>"
+"""The JSON of a chunk's sums: the number of a table, the dimensions and the figures of one of its rows."""
+Cell = tuple[Sequence[str | int], Sequence[int | None]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """An operations table: its dimensions, its summed figures, and the dimension that partitions it.
+
+    `cell` returns the dimensions and figures that one judged subject adds; None if it does not count.
+    """
+
+    name: str
+    dimensions: tuple[str, ...]
+    figures: tuple[str, ...]
+    partition: str | None
+    cell: Callable[[Judged], Cell | None]
+
+
+@lru_cache(4096)
+def _date(day: int) -> str:
+    return datetime.fromtimestamp(day * DAY_MS // 1000, UTC).strftime("%Y-%m-%d")
+
+
+def date_of(milliseconds: int) -> str:
+    """Return the UTC date of a time (epoch ms) as text."""
+    return _date(milliseconds // DAY_MS)
+
+
+DEMAND_COUNTS = ("COUNT_OF_REQUESTS", "COUNT_OF_DELIVERIES", "COUNT_OF_DUPLICATES", "COUNT_OF_TAKEOVERS")
+UNANSWERED = tuple(verdict.value for verdict in RequestVerdict)
+
+
+def demand(
+    dimensions: Mapping[str, Callable[[Judged], str]] | None = None,
+    figures: Mapping[str, Callable[[Judged], int]] | None = None,
+) -> Table:
+    """Return the table of requests by the time at which they were sent. A consumer adds dimensions and figures."""
+    more_dimensions = dimensions or {}
+    more = figures if figures is not None else {"ANSWERED": lambda judged: int(judged.verdict not in UNANSWERED)}
+
+    def cell(judged: Judged) -> Cell | None:
+        if not judged.is_request or (sent := judged.sent) is None:
+            return None
+        found = judged.figures
+        quarter = sent // QUARTER_OF_AN_HOUR_MS * QUARTER_OF_AN_HOUR_MS
+        takeovers = max((found["ledger_consumptions"] or 0) - 1, 0)
+        return (date_of(sent), quarter, *(of(judged) for of in more_dimensions.values())), (
+            1,
+            found["deliveries"],
+            found["deliveries_duplicate"],
+            takeovers,
+            *(of(judged) for of in more.values()),
+            *(int(judged.verdict == verdict) for verdict in UNANSWERED),
+        )
+
+    names = (*DEMAND_COUNTS, *more, *(verdict.upper() for verdict in UNANSWERED))
+    return Table("demand", ("DATE", "QUARTER_HOUR", *more_dimensions), names, "DATE", cell)
+
+
+def _latency(judged: Judged) -> Cell | None:
+    sent, done = judged.sent, judged.figures["first_done"]
+    if judged.subject != Subject.REQUEST or done is None or sent is None:
+        return None
+    waited = max(done - sent, 0)
+    # Three significant digits: at most 1 % of error, and a few thousand rows for a history of any length.
+    step = 10 ** max(len(str(waited)) - 3, 0)
+    return (date_of(sent), waited // step * step), (1,)
+
+
+LATENCY = Table("latency", ("DATE", "LATENCY_MS"), ("COUNT_OF_REQUESTS",), None, _latency)
+SUMMED_LOGS = (
+    "accepted_copies",
+    "deliveries",
+    "deliveries_duplicate",
+    "ledger_consumptions",
+    "ledger_complete",
+    "dead_letters",
+    "waiting",
+    "rejected",
+)
+
+
+def totals(row_counts: Sequence[str]) -> Table:
+    """Return the table of totals, from which the conclusion follows. `row_counts` count the rows of each export."""
+    summed = (*row_counts, *SUMMED_LOGS)
+
+    def cell(judged: Judged) -> Cell | None:
+        if judged.subject == Subject.GONE:
+            return None
+        figures = judged.figures
+        return (str(judged.subject), judged.verdict or "", judged.violations), (1, *(figures[name] for name in summed))
+
+    names = ("subjects", *(f"sum_{name}" for name in summed))
+    return Table("totals", ("subject", "verdict", "violations"), names, None, cell)
+
+
+def tabulate(
+    tables: Sequence[Table], cells: DataFrame, yesterday: Mapping[str, DataFrame] | None = None
+) -> dict[str, DataFrame]:
+    """Return tables from the chunks' cells, added to yesterday's tables where there are any.
+
+    One job makes them all, and its result is kept until Spark's cache is cleared.
+    """
+    together = cells.selectExpr(f"inline(from_json(cells, '{CELLS}'))")
+    for number, table in enumerate(tables):
+        if table.name in (yesterday or {}):
+            dimensions = ", ".join(f"CAST({name} AS STRING)" for name in table.dimensions)
+            earlier = (yesterday or {})[table.name]
+            rows = earlier.selectExpr(
+                f"{number} AS t", f"array({dimensions}) AS d", f"array({', '.join(table.figures)}) AS f"
+            )
+            together = together.unionByName(rows)
+    width = range(max(len(table.figures) for table in tables))
+    summed = (
+        together.groupBy("t", "d")
+        .agg(*(F.expr(f"coalesce(sum(get(f, {place})), 0L) AS f{place}") for place in width))
+        .persist(StorageLevel.MEMORY_AND_DISK)
+    )
+    return {table.name: _of_table(summed, number, table) for number, table in enumerate(tables)}
+
+
+def _of_table(summed: DataFrame, number: int, table: Table) -> DataFrame:
+    """Return one table from the sums of all, sorted. Rows of zeros are left out, so that it equals that of a full audit."""
+    dimensions = [
+        f"CAST(d[{place}] AS BIGINT) AS {name}" if name in NUMBERS else f"d[{place}] AS {name}"
+        for place, name in enumerate(table.dimensions)
+    ]
+    left = " OR ".join(f"f{place} != 0" for place in range(len(table.figures)))
+    mine = summed.where(f"t = {number} AND ({left})")
+    figures = (f"f{place} AS {name}" for place, name in enumerate(table.figures))
+    return mine.selectExpr(*dimensions, *figures).orderBy(*table.dimensions)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A small table of rates and percentiles, computed from operations tables. `columns` have Spark's types."""
+
+    name: str
+    columns: Mapping[str, str]
+    make: Callable[[Mapping[str, DataFrame]], DataFrame]
+
+
+PERCENTILES = {"P50": 0.5, "P90": 0.9, "P95": 0.95, "P99": 0.99, "P999": 0.999}
+
+
+def percentiles(latency: DataFrame) -> DataFrame:
+    """Return for each DATE of the table `latency` the times, in ms, within which 50 % to 99.9 % were answered."""
+    ordered = Window.partitionBy("DATE").orderBy("LATENCY_MS")
+    seen = F.sum("COUNT_OF_REQUESTS").over(ordered) / F.sum("COUNT_OF_REQUESTS").over(Window.partitionBy("DATE"))
+    within = latency.withColumn("seen", seen)
+    # 0.999 is not exact in binary. The tolerance keeps a rounding error from costing a step.
+    reached = {
+        name: F.min(F.when(F.col("seen") >= share - 1e-12, F.col("LATENCY_MS"))) for name, share in PERCENTILES.items()
+    }
+    return within.groupBy("DATE").agg(*(time.alias(f"LATENCY_{name}_MS") for name, time in reached.items()))
+
+
+def days(counted: Sequence[str]) -> Summary:
+    """Return the summary by day of sending: these figures of the table `demand`, the duplicate rate and the latencies."""
+    latencies = [f"LATENCY_{name}_MS" for name in PERCENTILES]
+    columns = (*counted, "DUPLICATE_RATE", *latencies)
+
+    def make(tables: Mapping[str, DataFrame]) -> DataFrame:
+        demand = tables["demand"].withColumn("DATE", F.col("DATE").cast("string"))  # a partition is read as a date
+        summed = demand.groupBy("DATE").agg(*(F.sum(name).alias(name) for name in counted))
+        rated = summed.withColumn("DUPLICATE_RATE", share("COUNT_OF_DUPLICATES", "COUNT_OF_DELIVERIES"))
+        both = rated.unionByName(percentiles(tables["latency"]), allowMissingColumns=True)
+        return both.groupBy("DATE").agg(*(F.max(name).alias(name) for name in columns)).orderBy("DATE")
+
+    whole = dict.fromkeys(("DATE", *columns), "bigint")
+    return Summary("days", whole | {"DATE": "string", "DUPLICATE_RATE": "double"}, make)
+
+
+def share(part: str, whole: str) -> Column:
+    """Return the quotient of two counts; null where the divisor is 0."""
+    return F.when(F.col(whole) > 0, F.col(part) / F.col(whole))

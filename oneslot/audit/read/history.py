@@ -1,0 +1,285 @@
+"""A history: the folder with all sources of one audit, checked against its manifests.
+
+<history>/ledger/AWSDynamoDB/...         exports of the ledger and of each declared table, as DynamoDB writes them
+<history>/TABLE/AWSDynamoDB/...
+<history>/deliveries/*                   the delivery log: JSON lines, plain or gzipped, as are the files below
+<history>/accepted/*                     the producer's archive, where it keeps one
+<history>/dead-letters/*                 the messages in the dead-letter queue
+<history>/dropped/*                      the messages that an operator deleted from there, from the operator log
+<history>/waiting/*                      the messages in the queue; without this folder they are not known
+<history>/context.json                   {"ledger_retention_seconds": ...}, optional; see `oneslot/audit/read/context.py`
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from oneslot.audit.errors import AuditRefused
+from oneslot.audit.layout import EXPORT_FOLDER
+from oneslot.audit.model import Model
+from oneslot.audit.read import logs, manifests, sources, tables
+from oneslot.audit.read.carry import CARRIED, carried_items
+from oneslot.audit.read.context import Context, read_context
+from oneslot.audit.read.manifests import Export
+from oneslot.audit.stage import REJECTED, Consumer
+from oneslot.audit.storage import Listed, Storage
+from oneslot.declaration.reading import declared
+
+SAMPLED_LINES = 200
+SAMPLED_BYTES = 1 << 17
+FORGOTTEN = "Work done before ledger_forgotten_before needs no ledger row: a row missing from that time is not found."
+NOTHING = "{folder} contains no rows. Check that it holds the exports of the right tables."
+WITHOUT_DELIVERIES = "latency, duplicates and the invariants I6, I7 and I10 are not judged."
+NO_DELIVERY = f"The delivery log contains no delivery: {WITHOUT_DELIVERIES} Check that it is the consumer's log."
+NOTHING_MISSED = "a request that left no other trace cannot be found missing."
+NO_ACCEPTED = f"The archive of accepted requests contains no message_id: {NOTHING_MISSED}"
+MISSING_SOURCES = {
+    "deliveries": f"There is no delivery log: {WITHOUT_DELIVERIES}",
+    "accepted": f"There is no archive of accepted requests: {NOTHING_MISSED}",
+    "dead-letters": "The dead-letter queue was not listed: quarantined messages are known from the delivery log only, and "
+    "a lost or stuck request may be in that queue.",
+    "dropped": "There is no list of dropped messages: a dropped request looks quarantined, stuck or lost.",
+    "waiting": "The queue's content is not known: an unseen request counts as lost only after the patience setting.",
+}
+
+
+@dataclass(frozen=True)
+class History:
+    """The sources of one audit. `end` is the time of the exports, epoch ms; `start` is None for full exports.
+
+    `more_deliveries` are files of the delivery log outside the folder. Only their valid lines count here, because the audit
+    whose folder holds the file counts its malformed lines.
+    """
+
+    folder: str
+    start: int | None
+    end: int
+    exports: Mapping[str, Export]
+    lines: Mapping[str, tuple[str, ...]]
+    more_deliveries: tuple[str, ...]
+    context: Context
+    notes: tuple[str, ...]
+    model: Model
+
+    @property
+    def items(self) -> int:
+        """The number of items in all exports."""
+        return sum(export.items for export in self.exports.values())
+
+    @property
+    def queue_known(self) -> bool:
+        """Return whether the queue's content is listed, even as empty."""
+        return "waiting" in self.lines
+
+    @property
+    def dead_letters_known(self) -> bool:
+        """Return whether the dead-letter queue's content is listed, even as empty."""
+        return "dead-letters" in self.lines
+
+    @property
+    def delivery_logs(self) -> list[str]:
+        """All files of the delivery log."""
+        return [*self.lines.get("deliveries", ()), *self.more_deliveries]
+
+    def data_paths(self, table: str) -> list[str]:
+        """Return the data files of a table's export that contain items."""
+        return [f"{self.folder}/{table}/{file.path}" for file in self.exports[table].files if file.items]
+
+    def data_folders(self, table: str) -> list[str]:
+        """Return what Spark reads for a table's export: the folders that hold nothing else, or the single files.
+
+        Spark lists a folder with one call, and each single file in a task of its own.
+        """
+        paths = self.data_paths(table)
+        return sorted({path.rpartition("/")[0] for path in paths}) if self.exports[table].alone else paths
+
+    def schema_of(self, name: str) -> StructType:
+        """Return the schema of a line of a source."""
+        if name not in self.model.exports:
+            return sources.LINES[name]
+        item = self.model.exports[name].schema
+        return sources.full_export_schema(item) if self.exports[name].full else sources.incremental_export_schema(item)
+
+    @property
+    def known_outcome(self) -> str:
+        """SQL that is true for a delivery's outcome that the consumer may have."""
+        return logs.known_outcome(self.model.declaration.schema)
+
+    def carried_of(self, name: str, rows: DataFrame, consumer: Consumer | None = None) -> DataFrame:
+        """Return the rows of one source under the subjects that they name. `consumer` says them where Spark cannot."""
+        place = 1 + self.model.sources.index(name)
+        if name == "deliveries":
+            return logs.carried_deliveries(rows, place, self.start, self.end, self.known_outcome)
+        if name not in self.model.exports:
+            return logs.CARRIED_LINES[name](rows, place)
+        export = self.exports[name]
+        items = tables.whole_items(rows) if export.start is None else tables.images(rows, export.start, export.end)
+        return carried_items(items, place, self.model.exports[name], consumer)
+
+    def carried(self, spark: SparkSession, consumer: Consumer) -> DataFrame:
+        """Return all sources under the subjects that they name. Raises AuditRefused if full exports contain nothing."""
+        parts = []
+        for table in self.model.exports:
+            if paths := self.data_folders(table):
+                lines = sources.read_lines(spark, paths, self.schema_of(table))
+                parts.append(self.carried_of(table, lines, consumer))
+        for name, files in self.lines.items():
+            if files:
+                parts.append(self.carried_of(name, sources.read_log(spark, list(files), name)))
+        if self.more_deliveries:
+            more = sources.read_log(spark, list(self.more_deliveries), sources.JOINED)
+            parts.append(self.carried_of("deliveries", more).where(f"abs(place) != {REJECTED}"))
+        if not parts and self.start is None:
+            raise AuditRefused(NOTHING.format(folder=self.folder))
+        whole, *others = parts or [spark.createDataFrame([], CARRIED)]  # a day without changes has none
+        for other in others:
+            whole = whole.unionByName(other)
+        return whole
+
+
+def find_history(
+    storage: Storage, folder: str, after: int | None, more_deliveries: Sequence[str], model: Model
+) -> History:
+    """Find the sources in a folder, and check what can be checked without reading the data.
+
+    `after` (epoch ms) is the end of the audit that this one continues. `more_deliveries` are folders with further files of
+    the delivery log. Raises AuditRefused.
+    """
+    if not storage.exists(folder):
+        raise AuditRefused(f"There is no folder {folder}. Make one with `oneslot export`, or name another history.")
+    notes: list[str] = []
+    exports = {table: _export(storage, f"{folder}/{table}", table, notes) for table in model.exports}
+    manifests.check_together(exports, after, declared().stack)
+    notes += [f"The export of {table} is empty." for table, export in exports.items() if not export.items]
+    lines = {name: tuple(files) for name in sources.LINES if (files := _files(storage, f"{folder}/{name}")) is not None}
+    more: list[str] = []
+    for home in more_deliveries:
+        found = _files(storage, home)
+        if found is None:
+            notes.append(f"There is no delivery log in {home}: its deliveries are not judged.")
+        more += found or ()
+    notes += [
+        note for name, note in MISSING_SOURCES.items() if name not in lines and not (name == "deliveries" and more)
+    ]
+    own = set(lines.get("deliveries", ()))
+    besides = tuple(path for path in dict.fromkeys(more) if path not in own)
+    first = exports["ledger"]
+    context = read_context(storage, folder, first.end)
+    notes += [FORGOTTEN] if context.forgotten_before else []
+    return History(folder, first.start, first.end, exports, lines, besides, context, tuple(notes), model)
+
+
+def _files(storage: Storage, folder: str) -> list[str] | None:
+    """Return the files in a folder that are not empty; None if the folder has no files."""
+    files = storage.files(folder)
+    return [path for path, size in files.items() if size] if files else None
+
+
+def first_lines(storage: Storage, path: str) -> list[str]:
+    """Return the first lines of a data file, as far as its first bytes hold them. The audit itself reports damage."""
+    packed = storage.read_start(path, SAMPLED_BYTES)
+    try:
+        content = zlib.decompressobj(wbits=31).decompress(packed) if path.endswith(".gz") else packed
+    except zlib.error:
+        return []
+    return content.decode("utf-8", errors="replace").split("\n")[:SAMPLED_LINES]
+
+
+def sample_notes(storage: Storage, history: History) -> list[str]:
+    """Look at the first lines of each export. Reject another table's, and return notes on unknown attributes."""
+    notes = []
+    for table, export in history.model.exports.items():
+        paths = history.data_paths(table)
+        if not paths:
+            continue
+        items = [item for line in first_lines(storage, paths[0]) for item in _items(line)]
+        keys = export.key
+        # Tables share attributes, as a booked appointment has its slot's, so an attribute of another table counts.
+        strange = [
+            item
+            for item in items
+            if any(key not in item for key in keys) or _foreign(history.model, table) & item.keys()
+        ]
+        if len(strange) * 2 > len(items):
+            raise AuditRefused(
+                f"The export in {history.folder}/{table} is of another table: most of its items do not look like {table}, "
+                f"whose key is {' and '.join(keys)}. Put the export of {table} there."
+            )
+        given = {name for item in items for name in item}
+        for attribute, place in export.wanted.items():
+            if items and attribute not in given:
+                raise AuditRefused(
+                    f"No row of {table} has the attribute {attribute}, which {place} names. Correct {place} in the "
+                    f"consumer's oneslot.toml; the rows have {', '.join(sorted(given))}."
+                )
+        unknown = sorted(given - export.known) if export.known else []
+        if unknown:
+            notes.append(
+                f"Items of {table} carry attributes that the audit does not know ({', '.join(unknown)}); "
+                f"seen in the first {SAMPLED_LINES} lines, and not audited."
+            )
+    return notes
+
+
+def _foreign(model: Model, table: str) -> frozenset[str]:
+    """Return the attributes that only the other tables have; none for a table whose rows may have any."""
+    known = model.exports[table].known
+    return frozenset().union(*(export.known for export in model.exports.values())) - known if known else frozenset()
+
+
+def _items(line: str) -> list[dict[str, object]]:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return []
+    if not isinstance(record, dict):
+        return []
+    return [item for name in ("Item", "NewImage", "OldImage") if isinstance(item := record.get(name), dict)]
+
+
+def _export(storage: Storage, folder: str, table: str, notes: list[str]) -> Export:
+    """Return the newest finished export of a table. Unfinished ones beside it are left out and noted."""
+    root = f"{folder}/{EXPORT_FOLDER}"
+    homes = [name for name in storage.names(root) if name != "data" and not name.startswith(("_", "."))]
+    if not homes:
+        raise AuditRefused(f"{folder} holds no export: there is no {EXPORT_FOLDER}/<export id> in it. Export {table}.")
+    read = [(home := f"{root}/{name}", storage.read_text(f"{home}/manifest-summary.json")) for name in homes]
+    # DynamoDB writes the summary last. A failed export leaves its folder, and the night is then exported again.
+    whole = [(home, text) for home, text in read if text is not None] or read
+    if left_out := len(read) - len(whole):
+        notes.append(f"Exports of {table} that failed or were not finished are left out: {left_out}.")
+    found = [
+        (home, manifests.parse_summary(home, text, _checksum(storage, f"{home}/manifest-summary")))
+        for home, text in whole
+    ]
+    home, summary = manifests.newest(found)
+    text = storage.read_text(f"{home}/manifest-files.json")
+    export = manifests.parse_export(home, summary, text, _checksum(storage, f"{home}/manifest-files"))
+    listed = _listed(storage, folder, export)
+    for file in export.files:
+        if file.path not in listed:
+            raise AuditRefused(f"{home} lists {file.path}, which does not exist: the export was copied in part.")
+    # S3 computed this ETag when it stored the export. A copy may have another, and is then compared by its MD5.
+    compared = (
+        replace(file, md5=None) if file.etag and listed[file.path].etag == file.etag else file for file in export.files
+    )
+    # Spark cannot unpack a file without bytes, which is left out if it is read by its own name.
+    alone = listed.keys() == {file.path for file in export.files} and all(entry.size for entry in listed.values())
+    return replace(export, files=tuple(compared), alone=alone)
+
+
+def _checksum(storage: Storage, manifest: str) -> str | None:
+    """Return the checksum beside a manifest. Exports have `.md5`; the developer guide names it `.checksum`."""
+    return storage.read_text(f"{manifest}.md5") or storage.read_text(f"{manifest}.checksum")
+
+
+def _listed(storage: Storage, folder: str, export: Export) -> dict[str, Listed]:
+    """Return the entries of the folders with an export's data files, by their path as in `DataFile`."""
+    homes = sorted({file.path.rpartition("/")[0] for file in export.files})
+    return {f"{home}/{listed.name}": listed for home in homes for listed in storage.listing(f"{folder}/{home}")}

@@ -1,0 +1,238 @@
+"""The report's content as plain values, read from the tables that an audit wrote."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from oneslot.audit.model import Model
+from oneslot.audit.operations import DAY_MS, QUARTER_OF_AN_HOUR_MS
+from oneslot.audit.read.history import History
+from oneslot.audit.report.lives import Life, eventful, lives
+from oneslot.audit.settings import AuditSettings
+from oneslot.audit.vocabulary import Subject
+
+SECOND_MS = 1_000
+FINE_STEPS_MS = {SECOND_MS: "1 second", 10_000: "10 seconds", 60_000: "1 minute"}
+POINTS = 240
+DAYS_SHOWN = 7
+LISTED = 200
+Rows = Sequence[Mapping[str, Any]]
+PERCENTILES = (50, 90, 99, 99.9)
+
+
+@dataclass(frozen=True)
+class Rush:
+    """Requests that were sent in one step of time, with their deliveries and duplicates."""
+
+    time: str
+    requests: int
+    deliveries: int
+    duplicates: int
+
+
+@dataclass(frozen=True)
+class Drain:
+    """The requests that were sent, and of these were answered and still waited, at the end of one step of time."""
+
+    time: str
+    sent: int
+    answered: int
+    waiting: int
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """The content of the report.
+
+    Attributes:
+        rush_scope: names the requests of the rush curve if it does not cover all.
+        drain: empty unless this audit read when each request was answered.
+        run: what was audited and how, by name.
+        listed: the rows of the model's listing.
+    """
+
+    document: Mapping[str, Any]
+    title_time: str
+    invariants: tuple[tuple[str, str, int], ...]
+    rush: tuple[Rush, ...]
+    rush_step: str
+    rush_scope: str
+    drain: tuple[Drain, ...]
+    run: Mapping[str, str]
+    latency: list[tuple[int, int]]
+    lives: tuple[Life, ...]
+    days: tuple[Mapping[str, Any], ...]
+    listed: tuple[Mapping[str, Any], ...]
+    findings: tuple[Mapping[str, Any], ...]
+    model: Model
+
+    def total(self, name: str) -> int:
+        """Return a count of the table `days` over all its days."""
+        return sum(day[name] for day in self.days)
+
+
+def run_facts(history: History, settings: AuditSettings, layers: Sequence[str], spark_version: str) -> dict[str, str]:
+    """Return which run this is, of which tables, by which versions and with which settings."""
+    form = "%d %B %Y, %H:%M:%S UTC"
+    since = "full" if history.start is None else f"changes since {_time(history.start, form)}"
+    try:
+        version = metadata.version("oneslot")
+    except metadata.PackageNotFoundError:  # Glue reads the code from a zip
+        version = "from a zip, without its version"
+    retention = history.context.retention_ms
+    kept = f"for {retention // SECOND_MS:,} s" if retention else "for ever"
+    limits = f"patience {settings.patience_seconds:,} s, at most {settings.reject_share:g} of all lines unreadable"
+    return {
+        "Run": layers[-1].split("/")[0],
+        "Continues": ", ".join(layer.split("/")[0] for layer in layers[:-1]) or "no earlier run",
+        "Tables": ", ".join(history.exports[name].table_arn.rpartition("/")[2] for name in sorted(history.exports)),
+        "Exports": f"{since}, as of {_time(history.end, form)}",
+        "Version": f"oneslot {version}, Spark {spark_version}",
+        "Settings": f"{limits}, ledger rows kept {kept}",
+    }
+
+
+def questions(judged: DataFrame, tables: Mapping[str, DataFrame], history: History) -> dict[str, DataFrame]:
+    """Return the small results that the report shows, by name: of the judged rows, the operations tables and the findings."""
+    demand = tables["demand"]
+    counts = ("COUNT_OF_REQUESTS", "COUNT_OF_DELIVERIES", "COUNT_OF_DUPLICATES")
+    quarters = demand.groupBy("QUARTER_HOUR").agg(*(F.sum(name).alias(name) for name in counts))
+    asked = {
+        "quarters": quarters.orderBy(F.desc("QUARTER_HOUR")).limit(DAYS_SHOWN * DAY_MS // QUARTER_OF_AN_HOUR_MS),
+        "latency": tables["latency"].groupBy("LATENCY_MS").agg(F.sum("COUNT_OF_REQUESTS").alias("requests")),
+        "days": tables["days"],
+        "findings": tables["findings"].limit(LISTED),
+        "eventful": eventful(judged),
+    }
+    if listing := history.model.listing:
+        order = [F.desc(name[1:]) if name.startswith("-") else F.asc(name) for name in listing.order]
+        asked["listed"] = tables[listing.summary].orderBy(*order).limit(LISTED)
+    if history.start is None:
+        # Read only if all were sent within the longest time that seconds can show.
+        span = demand.select(F.max("QUARTER_HOUR") - F.min("QUARTER_HOUR")).scalar()
+        sent = F.coalesce("delivery_sent", "accepted_sent")
+        requests = judged.where(F.col("subject").isin(Subject.REQUEST, Subject.UNIDENTIFIED) & sent.isNotNull())
+        within = requests.where(span <= POINTS * max(FINE_STEPS_MS) + QUARTER_OF_AN_HOUR_MS)
+        # A consumer's clock may be behind SQS's.
+        answered = F.floor(F.greatest(F.col("first_done"), sent) / SECOND_MS) * SECOND_MS
+        asked["answers"] = (
+            within.where(F.col("first_done").isNotNull())
+            .groupBy(answered.alias("at"))
+            .agg(F.count("*").alias("requests"))
+        )
+        asked["seconds"] = within.groupBy((F.floor(sent / SECOND_MS) * SECOND_MS).alias("at")).agg(
+            F.count("*").alias("requests"),
+            F.sum("deliveries").alias("deliveries"),
+            F.sum("deliveries_duplicate").alias("duplicates"),
+            F.min(sent).alias("first"),
+            F.max(sent).alias("last"),
+        )
+    return asked
+
+
+def collect(
+    spark: SparkSession,
+    answers: Mapping[str, list[dict[str, Any]]],
+    history: History,
+    document: Mapping[str, Any],
+    run: Mapping[str, str],
+) -> ReportData:
+    """Return the report's content from the answers to `questions`."""
+    seconds = answers.get("seconds", [])
+    rush, step, scope = rush_curve(seconds, answers["quarters"])
+    said = history.model.sentences
+    return ReportData(
+        document=document,
+        title_time=_time(document["end"], "%d %B %Y, %H:%M:%S UTC"),
+        invariants=tuple((name, said[name], count) for name, count in document["violations"].items()),
+        rush=rush,
+        rush_step=step,
+        rush_scope=scope,
+        drain=drain_curve(seconds, answers.get("answers", [])),
+        run=run,
+        latency=sorted((row["LATENCY_MS"], row["requests"]) for row in answers["latency"]),
+        lives=lives(spark, answers["eventful"], history),
+        days=tuple(sorted(answers["days"], key=lambda row: row["DATE"])),
+        listed=tuple(answers.get("listed", ())),
+        findings=tuple(answers["findings"]),
+        model=history.model,
+    )
+
+
+def rush_curve(seconds: Rows, quarters: Rows) -> tuple[tuple[Rush, ...], str, str]:
+    """Return requests by the time they were sent, the step of time in words, and the scope.
+
+    The step is the finest that gives a readable number of points. Seconds and minutes come from the verdicts of a full audit;
+    quarters of an hour from the table `demand`, which includes earlier audits, for the last days.
+    """
+    if seconds:
+        first, last = min(row["first"] for row in seconds), max(row["last"] for row in seconds)
+        for step, words in FINE_STEPS_MS.items():
+            if (last - first) / step <= POINTS:
+                counts = [(row["at"], row["requests"], row["deliveries"], row["duplicates"]) for row in seconds]
+                return _steps(counts, step), words, ""
+    if not quarters:
+        return (), "", ""
+    last = max(row["QUARTER_HOUR"] for row in quarters)
+    shown = [
+        (row["QUARTER_HOUR"], row["COUNT_OF_REQUESTS"], row["COUNT_OF_DELIVERIES"], row["COUNT_OF_DUPLICATES"])
+        for row in quarters
+        if row["QUARTER_HOUR"] > last - DAYS_SHOWN * DAY_MS
+    ]
+    return _steps(shown, QUARTER_OF_AN_HOUR_MS), "a quarter of an hour", f"of the last {DAYS_SHOWN} days"
+
+
+def drain_curve(seconds: Rows, answers: Rows) -> tuple[Drain, ...]:
+    """Return how many requests were sent, were answered and waited, in the finest step of time that is readable."""
+    times = [row["at"] for row in (*seconds, *answers)]
+    step = next((step for step in FINE_STEPS_MS if times and (max(times) - min(times)) / step <= POINTS), None)
+    if step is None or not answers:
+        return ()
+    sent, answered = Counter[int](), Counter[int]()
+    for rows, counts in ((seconds, sent), (answers, answered)):
+        for row in rows:
+            counts[row["at"] // step] += row["requests"]
+    found, sent_by_now, answered_by_now = [], 0, 0
+    for number in range(min(times) // step - 1, max(times) // step + 2):
+        sent_by_now += sent[number]
+        answered_by_now += answered[number]
+        time = _time(number * step, "%Y-%m-%d %H:%M:%S")
+        found.append(Drain(time, sent_by_now, answered_by_now, sent_by_now - answered_by_now))
+    return tuple(found)
+
+
+def percentiles(latency: list[tuple[int, int]]) -> list[tuple[str, int]]:
+    """Return [("50 %", milliseconds), ...] from sorted (milliseconds, requests); empty without a request."""
+    total = sum(count for _, count in latency)
+    found = []
+    for wanted in PERCENTILES if total else ():
+        seen = 0
+        for milliseconds, count in latency:
+            seen += count
+            if seen * 100 >= wanted * total:
+                found.append((f"{wanted:g} %", milliseconds))
+                break
+    return found
+
+
+def _steps(counts: Iterable[tuple[int, int, int, int]], step: int) -> tuple[Rush, ...]:
+    """Add rows (time, requests, deliveries, duplicates) up to steps in order, with empty ones between and at both ends."""
+    found: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for at, *more in counts:
+        step_of = found[at // step * step]
+        step_of[:] = [one + other for one, other in zip(step_of, more, strict=True)]
+    times = range(min(found) - step, max(found) + step + 1, step)
+    form = "%Y-%m-%d %H:%M:%S"
+    return tuple(Rush(_time(time, form), *found.get(time, (0, 0, 0))) for time in times)
+
+
+def _time(milliseconds: int, form: str) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, tz=UTC).strftime(form)

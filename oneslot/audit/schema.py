@@ -1,0 +1,105 @@
+"""The columns of an audit's outputs, for readers of other tools, and the page that lists them.
+
+    python -m oneslot.audit.schema       print docs/look-up/audit-schema.md
+
+Readers find columns by name. A version of the audit may add columns; to rename, retype or remove one it raises `VERSION`.
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from dataclasses import dataclass
+
+from oneslot.audit.conclusion import VERSION
+from oneslot.audit.model import Model, model_of
+from oneslot.audit.operations import NUMBERS
+from oneslot.declaration.reading import declared
+
+TEXT, WHOLE = "string", "bigint"
+
+
+@dataclass(frozen=True)
+class Output:
+    """One table of an audit: its folder, its columns with Spark's types, and the column that divides it into folders."""
+
+    folder: str
+    columns: dict[str, str]
+    partition: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self.folder.rpartition("/")[2]
+
+    @property
+    def duckdb(self) -> str:
+        """The table in DuckDB's SQL, for an audit in the folder AUDIT."""
+        if self.partition:
+            return f"FROM read_parquet('AUDIT/{self.folder}/*/*.parquet', hive_partitioning = true)"
+        return f"FROM read_parquet('AUDIT/{self.folder}/*.parquet')"
+
+    @property
+    def spark(self) -> str:
+        """The table in PySpark."""
+        return f'spark.read.parquet("AUDIT/{self.folder}")'
+
+    @property
+    def athena(self) -> str:
+        """The statement that makes the table known to Athena, for an audit in s3://BUCKET/audits/AUDIT."""
+        each = ", ".join(
+            f"`{name}`\N{NO-BREAK SPACE}{kind}" for name, kind in self.columns.items() if name != self.partition
+        )
+        columns = "\n  ".join(textwrap.wrap(each, WIDTH)).replace("\N{NO-BREAK SPACE}", " ")
+        divided = f" PARTITIONED BY (`{self.partition}` {TEXT})" if self.partition else ""
+        place = f"LOCATION 's3://BUCKET/audits/AUDIT/{self.folder}/'"
+        return f"CREATE EXTERNAL TABLE {self.name} (\n  {columns}\n){divided} STORED AS PARQUET {place}"
+
+
+WIDTH = 100
+
+
+def outputs(model: Model) -> list[Output]:
+    """Return every table of an audit of a consumer."""
+    tables = []
+    for table in model.tables:
+        texts = {name: WHOLE if name in NUMBERS else TEXT for name in table.dimensions}
+        tables.append(
+            Output(f"operations/{table.name}", {**texts, **dict.fromkeys(table.figures, WHOLE)}, table.partition)
+        )
+    return [
+        Output("verdicts", {"hash": WHOLE} | model.columns),
+        Output("findings", dict.fromkeys(("subject", "id", "verdict", "invariant"), TEXT)),
+        *tables,
+        *(Output(f"operations/{summary.name}", dict(summary.columns)) for summary in model.summaries),
+    ]
+
+
+INTRODUCTION = f"""# The tables of an audit
+
+<!-- Made by `python -m oneslot.audit.schema`. -->
+
+An audit is a folder of Parquet tables, version {VERSION}. Each has its query in DuckDB and its statement for Athena;
+Spark reads the same folder with `spark.read.parquet`. Read columns by name: a later version may add some.
+`ONESLOT_CONSUMER=FILE python -m oneslot.audit.schema` lists those of another consumer.
+
+In `verdicts` a null count stands for 0. `ledger_outcome` and `delivered_outcome` number the answers in the declaration's order,
+from 1. One row of each file has in `cells` what the file adds to the operations tables. `evidence` is what an audit with
+`--continue` keeps for the next. After an audit of changes `verdicts` holds that day's rows;
+`oneslot.audit.write.finished.current_verdicts(spark, "AUDIT")` reads the newest row of each key over all days.
+"""
+
+
+def page(model: Model) -> str:
+    """Return the page about a consumer's audits as Markdown."""
+    parts = [INTRODUCTION]
+    for output in outputs(model):
+        lines = [f"-- DuckDB\n{output.duckdb}", f"-- Athena\n{output.athena}"]
+        lines += [f"MSCK REPAIR TABLE {output.name}"] if output.partition else []
+        block = "\n".join(lines)
+        parts.append(f"## {output.name}\n\n```sql\n{block}\n```\n")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page(model_of(declared())))

@@ -1,0 +1,92 @@
+"""The size of an audit, from the items of its exports: partitions, disk, and workers, hours and dollars on AWS Glue.
+
+The figures per item were measured on one to ten million requests, which have three items each; docs/lab/audit-speed.md.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from oneslot.audit.errors import AuditRefused
+
+PARTITION_ITEMS = 750_000
+FEWEST_PARTITIONS = 8
+CHUNK_ITEMS = 75_000  # which a Python worker holds at once, with what else names the same subjects
+FEWEST_CHUNKS = 2
+SHUFFLE_BYTES = 110  # an item, with the deliveries of its request
+SPILLED_SHARE = 0.5  # of the shuffle, where a partition's sort does not fit into memory
+CPU_SECONDS = 18e-6  # an item, with tables and report
+# A G.1X worker of AWS Glue: 1 DPU, 4 vCPU of which each does two thirds of a core's work, 44 GB of free disk.
+WORKER_CORES = 4 / 1.5
+WORKER_DISK_GB = 25  # of 44, because partitions differ in size and a failed task leaves its files
+START_HOURS = 0.1
+DOLLARS_PER_WORKER_HOUR = 0.44
+GB = 1e9
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """The size of an audit of exports with `items` items."""
+
+    items: int
+
+    @property
+    def partitions(self) -> int:
+        """The number of partitions of the tables' shuffles."""
+        return max(FEWEST_PARTITIONS, math.ceil(self.items / PARTITION_ITEMS))
+
+    @property
+    def chunks(self) -> int:
+        """The number of chunks that are judged, and so of files of verdicts."""
+        return max(FEWEST_CHUNKS, math.ceil(self.items / CHUNK_ITEMS))
+
+    @property
+    def disk_gb(self) -> float:
+        """The disk that shuffle and spill take, over all workers."""
+        return self.items * SHUFFLE_BYTES * (1 + SPILLED_SHARE) / GB
+
+    @property
+    def workers(self) -> int:
+        """The least number of G.1X workers with room for it. One of them is the driver."""
+        return 1 + max(1, math.ceil(self.disk_gb / WORKER_DISK_GB))
+
+    @property
+    def hours(self) -> float:
+        """The time with that many workers."""
+        return START_HOURS + self.items * CPU_SECONDS / 3600 / ((self.workers - 1) * WORKER_CORES)
+
+    @property
+    def dollars(self) -> float:
+        """The price of that time in eu-west-2."""
+        return self.hours * self.workers * DOLLARS_PER_WORKER_HOUR
+
+    @property
+    def sentence(self) -> str:
+        """The plan for AWS Glue in one line of the job's log."""
+        return (
+            f"{self.items:,} items: {self.chunks:,} chunks, about {self.disk_gb:,.0f} GB on the executors' disks. That "
+            f"takes {self.workers} G.1X workers or more; with {self.workers}, about {self.hours:.1f} hours and "
+            f"${self.dollars:.2f}."
+        )
+
+
+def prepare(spark: SparkSession, sizing: Sizing) -> None:
+    """Give every shuffle of a large audit its partitions. Raises AuditRefused if this machine's disk cannot hold it."""
+    context = spark.sparkContext
+    if str(context.master).startswith("local"):
+        configured = context.getConf().get("spark.local.dir", "/tmp")  # noqa: S108 - Spark's own default
+        folder = os.environ.get("SPARK_LOCAL_DIRS", str(configured)).split(",")[0]
+        free = shutil.disk_usage(folder).free / GB
+        if free < sizing.disk_gb:
+            raise AuditRefused(
+                f"The audit of {sizing.items:,} items needs about {sizing.disk_gb:.1f} GB for temporary files, and "
+                f"{folder} has {free:.1f} GB free. Name another folder with --scratch."
+            )
+    name = "spark.sql.shuffle.partitions"
+    if sizing.partitions > max(FEWEST_PARTITIONS, int(str(spark.conf.get(name)))):
+        spark.conf.set(name, str(sizing.partitions))

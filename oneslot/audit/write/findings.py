@@ -1,0 +1,68 @@
+"""Findings and repair lists: the requests, and other rows, that an operator must look at."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from oneslot.audit.columns import WITHHELD, shown_id
+from oneslot.audit.storage import Storage
+from oneslot.audit.vocabulary import ROW_PREFIX, UNSOUND, Subject
+from oneslot.audit.write.files import write_lines, write_table
+from oneslot.laws.request import RequestVerdict
+
+RESEND = "send the request again with the same message_id"
+
+
+def write_findings(storage: Storage, judged: DataFrame, folder: str, *, dead_letters_known: bool) -> DataFrame:
+    """Write the findings and the repair lists. Return the findings.
+
+    If the dead-letter queue was not listed, a lost or stuck message may be in it, and may be redriven from there.
+    """
+    bad = judged.where((F.col("violations") != "") | F.col("verdict").isin(*UNSOUND, RequestVerdict.QUARANTINED))
+    shown = bad.select(
+        "subject",
+        shown_id(F.col("key"), display_key()).alias("id"),
+        "verdict",
+        "violations",
+        "quarantined_at",
+        "dead_letters",
+        "ledger_resting_since",
+    ).persist()
+    findings = shown.select("subject", "id", "verdict", F.explode(F.split("violations", " ")).alias("invariant"))
+    ordered = findings.where(F.col("invariant") != "").orderBy("invariant", "subject", "id")
+    written = write_table(storage, ordered, f"{folder}/findings", None)
+    storage.make_folder(f"{folder}/repair")
+    # A message that the consumer quarantined cannot succeed unchanged. One that ran out of receives may succeed now, and so
+    # may one that was redriven after its quarantine: its row is newer, as in `Request.set_aside`.
+    quarantined = F.col("quarantined_at")
+    exhausted = (F.col("dead_letters") > 0) & (quarantined.isNull() | (quarantined < F.col("ledger_resting_since")))
+    resend = F.col("verdict").isin(RequestVerdict.LOST, RequestVerdict.STUCK)
+    perhaps_there = resend & ~F.lit(dead_letters_known)
+    redriven = (exhausted & (F.col("verdict") == RequestVerdict.QUARANTINED)) | perhaps_there
+    # A withheld id finds no message.
+    redrive = shown.where(redriven & ~F.startswith("id", F.lit(WITHHELD))).select(
+        F.col("id").alias("message_id"), "verdict", F.lit("redrive").alias("action")
+    )
+    write_lines(storage, redrive.orderBy("message_id"), f"{folder}/repair/redrive.jsonl")
+    look = shown.where(resend | (F.col("violations") != "")).select(
+        "subject",
+        "id",
+        "verdict",
+        "violations",
+        F.when(perhaps_there, f"redrive it from the dead-letter queue; if it is not there, {RESEND}")
+        .when(resend, RESEND)
+        .otherwise("compare the rows")
+        .alias("action"),
+    )
+    write_lines(storage, look.orderBy("subject", "id"), f"{folder}/repair/look-at.jsonl")
+    return written
+
+
+def display_key() -> Column:
+    """Return a key for display: a row that is judged as itself is `part/part`, as a slot is `practice/slot_id`."""
+    return (
+        F.when(F.startswith("key", F.lit(ROW_PREFIX)), F.replace(F.substring("key", 2, 10_000), F.lit("#"), F.lit("/")))
+        .when(F.col("subject").isin(Subject.FILE, Subject.UNIDENTIFIED), F.substring("key", 2, 10_000))
+        .otherwise(F.col("key"))
+    )

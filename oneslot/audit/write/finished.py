@@ -1,0 +1,171 @@
+"""A finished audit: a folder with the description that is written last, and that readers open first.
+
+Everything is written where it stays, because renaming in S3 copies every byte. A crash leaves a folder with `_started` and
+without the description: no reader takes it for an audit, and the next run removes it.
+
+verdicts/part-NNNNN-*.parquet a row for each request, and other subject, that this run judged, with its figures
+operations/<table>/           see `oneslot.audit.operations`
+findings/part-*.parquet       each broken invariant, with its subject
+repair/redrive.jsonl          messages to redrive; repair/look-at.jsonl: subjects that an operator must look at
+files.json                    the files of verdicts with their sizes
+rejects.jsonl                 malformed lines: file, line and problem, never the text
+audit.json                    written last: the input, the conclusion, and the folders of verdicts
+report.html                   the same for people
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from oneslot.audit.conclusion import VERSION
+from oneslot.audit.errors import AuditRefused
+from oneslot.audit.model import Model
+from oneslot.audit.read.context import Context
+from oneslot.audit.storage import Storage
+from oneslot.audit.vocabulary import Subject
+from oneslot.audit.write.files import newest_rows, read_verdicts
+
+DESCRIPTION = "audit.json"
+STARTED = "_started"
+FILES = "files.json"
+VERDICTS = "verdicts"
+OPERATIONS = "operations"
+
+
+@dataclass(frozen=True)
+class FinishedAudit:
+    """A finished audit.
+
+    `layers` are its folders of verdicts, oldest first; a later row replaces an earlier one. `items` is the number of items in
+    its exports and those of the audits before it.
+    """
+
+    folder: str
+    end: int
+    items: int
+    context: Context
+    layers: tuple[str, ...]
+    document: dict[str, Any]
+
+    def verdicts(self, spark: SparkSession) -> DataFrame:
+        """Return the verdict rows of all layers, with the number of their layer."""
+        whole: DataFrame | None = None
+        for number, layer in enumerate(self.layers):
+            rows = read_verdicts(spark, layer).withColumn("layer", F.lit(number))
+            whole = rows if whole is None else whole.unionByName(rows)
+        if whole is None:
+            raise AuditRefused(f"{self.folder}/{DESCRIPTION} names no verdicts. Audit full exports.")
+        return whole
+
+
+def current_verdicts(spark: SparkSession, folder: str) -> DataFrame:
+    """Return the verdicts after the audit in `folder`, over all of its layers."""
+    newest = newest_rows(open_audit(Storage(spark), folder).verdicts(spark))
+    return newest.where(F.col("subject") != Subject.GONE)
+
+
+def open_audit(storage: Storage, folder: str) -> FinishedAudit:
+    """Open a finished audit. Raises AuditRefused for a folder that is not one, or that a crash left incomplete."""
+    text = storage.read_text(f"{folder}/{DESCRIPTION}")
+    if text is None:
+        raise AuditRefused(f"{folder} has no {DESCRIPTION}: it is not a finished audit.")
+    try:
+        document = json.loads(text)
+        if document["version"] != VERSION:
+            raise AuditRefused(f"{folder} was written by another version of the audit. Audit full exports once.")
+        layers = tuple(str(layer) for layer in document["layers"])
+        run = FinishedAudit(
+            folder,
+            int(document["end"]),
+            int(document["items"]),
+            Context(document["retention_ms"], document.get("forgotten_before", 0)),
+            tuple(_beside(folder, layer) for layer in layers),
+            document,
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise AuditRefused(f"{folder}/{DESCRIPTION} is not valid. Audit full exports.") from error
+    if not document.get("continues", True):
+        raise AuditRefused(
+            f"{folder} was made without --continue, so it does not hold the rows that a later audit needs. Audit full exports "
+            "with --continue."
+        )
+    for layer in run.layers:
+        refuse_incomplete(storage, folder, layer)
+    return run
+
+
+def refuse_other_consumer(previous: FinishedAudit, model: Model) -> None:
+    """Reject an audit whose verdicts or sums are not those of this consumer's model."""
+    summed = [name.removeprefix("sum_") for name in model.tables[0].figures if name.startswith("sum_")]
+    known = {"verdicts": {*model.verdicts}, "sums": {*summed}}
+    differs = any(previous.document.get(name, {}).keys() != names for name, names in known.items())
+    if differs or previous.document.get("carried") != model.carried:
+        raise AuditRefused(
+            f"{previous.folder} is an audit of another consumer, or of one that was declared otherwise. Audit full exports."
+        )
+
+
+def list_files(storage: Storage, folder: str) -> dict[str, int]:
+    """Return the files of an audit's verdicts with their sizes in bytes: the content of `files.json`."""
+    return {listed.name: listed.size for listed in storage.listing(f"{folder}/{VERDICTS}")}
+
+
+def refuse_incomplete(storage: Storage, folder: str, layer: str) -> None:
+    """Reject a layer whose files are not those that its audit wrote. Audits before version 0.3 wrote no list of them."""
+    home = layer.rpartition("/")[0]
+    found = list_files(storage, home)
+    if not found:
+        raise AuditRefused(f"{folder} builds on {layer}, which does not exist. Audit full exports.")
+    text = storage.read_text(f"{home}/{FILES}")
+    if text is not None and json.loads(text) != found:
+        raise AuditRefused(
+            f"{layer} does not hold the files that its audit wrote. Copy it again, or audit full exports."
+        )
+
+
+def layer_name(folder: str, layer: str) -> str:
+    """Return a layer's name in a description: relative to the folder of the audits, so that they can be moved together."""
+    parent = folder.rstrip("/").rpartition("/")[0]
+    return layer[len(parent) + 1 :] if parent and layer.startswith(f"{parent}/") else layer
+
+
+def refuse_unrelated(previous: str, folder: str) -> None:
+    """Reject two audits in unrelated folders by relative paths, because a layer's relative name would mean nothing there."""
+    together = previous.rpartition("/")[0] == folder.rpartition("/")[0]
+    if not together and not (_whole(previous) and _whole(folder)):
+        raise AuditRefused(
+            f"{previous} and {folder} are in different folders. Name both by absolute paths, or write the audit beside the one "
+            "that it continues."
+        )
+
+
+def _whole(path: str) -> bool:
+    return path.startswith("/") or ":" in path
+
+
+def _beside(folder: str, layer: str) -> str:
+    if _whole(layer):
+        return layer
+    parent = folder.rstrip("/").rpartition("/")[0]
+    return f"{parent}/{layer}" if parent else layer
+
+
+def begin(storage: Storage, folder: str) -> None:
+    """Mark a folder as begun, so that the next run may remove what a crash leaves of it."""
+    storage.write_text(f"{folder}/{STARTED}", "")
+
+
+def refuse_existing(storage: Storage, folder: str) -> None:
+    """Reject an output that exists: an audit never overwrites another. Remove what an audit that crashed left there."""
+    if not storage.exists(folder):
+        return
+    if storage.exists(f"{folder}/{DESCRIPTION}"):
+        raise AuditRefused(f"{folder} already exists. Name another output, or remove it.")
+    if not storage.exists(f"{folder}/{STARTED}"):
+        raise AuditRefused(f"{folder} already exists and is not a finished audit. Remove it, or name another output.")
+    storage.delete(folder)

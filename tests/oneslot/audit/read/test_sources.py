@@ -1,0 +1,294 @@
+"""Damaged, foreign or unusual input: a sentence or a finding, never half an answer."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions.captured import CapturedException
+
+from oneslot.audit.conclusion import Conclusion
+from oneslot.audit.errors import AuditRefused, explain_spark_error
+from oneslot.audit.layout import Full, Part, item_line, write_export
+from oneslot.audit.read import sources
+from oneslot.audit.read.manifests import newest
+from oneslot.audit.storage import Storage
+from tests.kits.histories import START, System, World, arn, write_history
+from tests.oneslot.audit.audit_answers import audit_found
+from tests.oneslot.audit.damage import (
+    REFUSED,
+    REFUSED_BY_SPARK,
+    edit,
+    failed,
+    log_has_a_colon,
+    log_is_no_gzip,
+    manifest,
+    rewrite,
+    tampered_data,
+    truncated_data,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+Audited = Callable[..., Conclusion]
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    """A small correct world. Tests that change it copy it first."""
+    return System(51, practices=2, slots_per_practice=8).run(25)
+
+
+@pytest.fixture
+def history(world: World, tmp_path: Path) -> Path:
+    """The history of that world, to be damaged."""
+    return write_history(world, tmp_path / "history", parts=1)
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.slow if kind in REFUSED_BY_SPARK else ()) for kind in REFUSED]
+)
+def test_audit_refuses_a_damaged_history(audited: Audited, history: Path, tmp_path: Path, kind: str) -> None:
+    """The sentence has one line, and no folder is left that could pass for an answer."""
+    damage, expected = REFUSED[kind]
+    damage(history)
+    with pytest.raises(AuditRefused, match=expected) as refusal:
+        audited(history)
+    assert "\n" not in str(refusal.value)
+    assert "Traceback" not in str(refusal.value)
+    assert not (tmp_path / "audit").exists()
+
+
+@pytest.mark.parametrize("behind", [" text", "{}", " 5}", '{"Item":{"message_id":{"S":"m-2"}}}', " \u2028"])
+def test_export_line_is_invalid_when_text_is_behind_its_item(spark: SparkSession, tmp_path: Path, behind: str) -> None:
+    item = '{"Item":{"message_id":{"S":"m-1"}}}'
+    path = tmp_path / "items.json"
+    path.write_text(f"{item}{behind}\n\n{item} \r\n")
+
+    rows = sources.read_lines(
+        spark, [str(path)], sources.full_export_schema(sources.attributes(["message_id"]))
+    ).collect()
+
+    assert [row.corrupt_line for row in rows] == [f"{item}{behind}", None]
+    assert [row.Item and row.Item.message_id.S for row in rows] == [None, "m-1"]
+
+
+def test_damaged_file_is_refused_before_spark_judges(
+    audited: Audited, history: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tampered_data(history)
+    monkeypatch.setattr("oneslot.audit.job.write_verdicts", lambda _: pytest.fail("Spark has begun to judge"))
+    with pytest.raises(AuditRefused, match="does not match the MD5 in its manifest"):
+        audited(history)
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        (log_is_no_gzip, "A file that ends in .gz is not gzip, or is damaged"),
+        (log_has_a_colon, "Spark cannot read a file whose name contains a colon"),
+    ],
+)
+def test_sparks_error_on_a_log_is_explained(
+    spark: SparkSession, history: Path, damage: Callable[[Path], None], expected: str
+) -> None:
+    damage(history)
+    paths = [*Storage(spark).files(f"{history}/deliveries")]
+
+    with pytest.raises((CapturedException, Py4JJavaError)) as error:
+        sources.read_log(spark, paths, "deliveries").collect()
+
+    assert explain_spark_error(error.value).startswith(expected)
+
+
+@pytest.mark.slow
+def test_unusual_exports_are_read(audited: Audited, world: World, tmp_path: Path) -> None:
+    """As older versions, copies and repeated nights leave them: failed exports, prefixes, line ends, new attributes."""
+    newer = world.copy()
+    for slot in newer.slots.values():
+        slot["room"] = "3"
+    history = write_history(newer, tmp_path / "history", parts=1)
+    failed_in = ["ledger", "appointments"]
+    for table in failed_in:
+        failed(history, table)
+    edit(manifest(history, "ledger", "manifest-summary.json"), lambda summary: summary.pop("exportType"))
+    path = manifest(history, "ledger", "manifest-files.json")
+    edit(path, lambda line: line.update(dataFileS3Key=f"nightly/{line['dataFileS3Key']}"))
+    path.with_suffix(".md5").write_text(f"{path.with_suffix('.md5').read_text()}\n")
+    path = manifest(history, "slots", "manifest-files.json")
+    path.with_suffix(".md5").unlink()
+    path.write_text(f"{path.read_text()}\n")
+
+    conclusion = audited(history)
+
+    assert conclusion.sound, conclusion.sentence
+    assert conclusion.document["items"] == sum(len(rows) for rows in world.tables().values())
+    notes = conclusion.document["notes"]
+    assert [note.split()[2] for note in notes if note.endswith("are left out: 1.")] == failed_in
+    unknown = "Items of slots carry attributes that the audit does not know (room)"
+    assert [unknown in note for note in notes].count(True) == 1
+    assert audit_found(tmp_path / "audit") == set()
+
+
+def test_newest_export_has_the_latest_time() -> None:
+    """In whatever notation; among equal times the one that started last."""
+    changes = {"exportType": "INCREMENTAL_EXPORT", "exportToTime": "2026-11-24T01:00:00+01:00"}
+    exports = [("01", {"exportTime": "2026-11-24T00:00:00.500Z"}), ("02", {"exportTime": "2026-11-24T00:00:00Z"})]
+    assert newest([*exports, ("03", changes)])[0] == "01"
+    assert newest([exports[1], ("03", changes)])[0] == "03"
+
+
+@pytest.mark.slow
+def test_file_without_checksum_is_read(audited: Audited, history: Path) -> None:
+    """A manifest may lack checksums."""
+    tampered_data(history)
+    path = manifest(history, "ledger", "manifest-files.json")
+    edit(path, lambda line: line.pop("md5Checksum"))
+    path.with_suffix(".md5").unlink()
+    assert audited(history).sound is False  # the changed item is read and found
+
+
+@pytest.mark.slow
+def test_truncation_is_refused_without_checksums(spark: SparkSession, history: Path, tmp_path: Path) -> None:
+    """Reading stops at the end of the truncated gzip file."""
+    from oneslot.audit.job import audit
+    from oneslot.audit.settings import AuditSettings
+
+    truncated_data(history)
+    settings = AuditSettings(str(history), str(tmp_path / "audit"), partitions=2, checksums=False, tables=False)
+    with pytest.raises(AuditRefused, match="A gzipped file ends in the middle: it was cut short"):
+        audit(spark, settings)
+
+
+@pytest.mark.slow
+def test_malformed_lines_are_counted_and_located(audited: Audited, history: Path, tmp_path: Path) -> None:
+    """By file, line and problem. The text may be personal and is written nowhere."""
+    log = history / "deliveries" / "deliveries.jsonl.gz"
+    lines = gzip.decompress(log.read_bytes()).decode().splitlines()
+    lines.insert(3, "")
+    lines.insert(4, '{"message": "delivery", "message_id": "9990000018')
+    lines.insert(
+        9, json.dumps({"message": "delivery", "message_id": "x", "outcome": "eaten", "sent": 1, "finished": 2})
+    )
+    lines.insert(10, json.dumps({"message": "cold start", "level": "INFO"}))
+    lines.append(json.dumps({"message": "delivery", "message_id": "x", "outcome": "busy", "sent": -1, "finished": 2}))
+    log.write_bytes(gzip.compress("\n".join(lines).encode(), mtime=0))
+    replacement = ('"consumption_count":{"N":"1"}', '"x":{"N":"1"}', 1)
+    rewrite(history, "ledger", lambda text: f"\n{text.replace(*replacement)}")
+    rewrite(
+        history,
+        "appointments",
+        lambda text: text.replace('"created":{"N":"1795', '"created":{"N":"99999999999999999999', 1),
+    )
+    conclusion = audited(history, tables=True)
+    rejects = [json.loads(line) for line in (tmp_path / "audit" / "rejects.jsonl").read_text().splitlines()]
+    found = {(Path(reject["file"]).parent.name, reject["line"], reject["problem"]) for reject in rejects}
+    assert {item for item in found if item[0] == "deliveries"} == {
+        ("deliveries", 5, "not_json"),
+        ("deliveries", 10, "unknown_value"),
+        ("deliveries", len(lines), "out_of_range"),
+    }
+    assert {item[2] for item in found if item[0] == "data"} == {"missing_attribute", "out_of_range"}
+    assert not conclusion.sound
+    assert conclusion.document["rejects"]["lines"] == len(rejects) == 5
+    assert "5 lines could not be read, more than the limit" in conclusion.sentence
+    everything = b"".join(path.read_bytes() for path in (tmp_path / "audit").rglob("*") if path.is_file())
+    assert b"9990000018" not in everything
+
+
+@pytest.mark.slow
+def test_duplicate_item_and_invalid_result_are_findings(audited: Audited, world: World, tmp_path: Path) -> None:
+    """A table has one item for a key. A COMPLETE row with a result that is not JSON shows no outcome."""
+    changed = world.copy()
+    twice, invalid = [row for row in changed.ledger.values() if row["status"] == "COMPLETE"][:2]
+    invalid["result"] = '{"outcome": "boo'
+    history = write_history(changed, tmp_path / "history", parts=1)
+    shutil.rmtree(history / "ledger")
+    items = [item_line(item) for item in [*changed.ledger.values(), twice]]
+    write_export(history / "ledger", arn("ledger"), Full(world.now), [Part(b"".join(items), len(items))])
+
+    conclusion = audited(history)
+
+    assert {("S1", twice["message_id"]), ("I5", invalid["message_id"])} <= audit_found(tmp_path / "audit")
+    assert conclusion.document["verdicts"]["duplicate_effect"] == 1
+
+
+@pytest.mark.slow
+def test_missing_sources_are_noted(audited: Audited, history: Path) -> None:
+    """The tables alone are judged, and the notes say what stays open."""
+    for name in ("deliveries", "accepted", "dead-letters", "dropped", "waiting"):
+        shutil.rmtree(history / name)
+    conclusion = audited(history)
+    assert conclusion.sound
+    assert len(conclusion.document["notes"]) == 5
+
+
+@pytest.mark.slow
+def test_empty_tables_are_refused_or_noted(audited: Audited, world: World, tmp_path: Path) -> None:
+    """An empty history cannot be audited; one empty table can, with a note."""
+    with pytest.raises(AuditRefused, match="contains no rows"):
+        audited(World(), "nothing")
+    conclusion = audited(World(slots={}, now=world.now, accepted=world.accepted[:1]), "lost")
+    assert conclusion.document["verdicts"]["lost"] == 1
+    assert "The export of slots is empty." in conclusion.document["notes"]
+
+
+@pytest.mark.slow
+def test_joined_lines_and_control_messages_are_read(audited: Audited, world: World, tmp_path: Path) -> None:
+    """As CloudWatch Logs and Firehose may write them. Braces inside a text join nothing."""
+    before = World(slots=world.slots, now=START)
+    audited(before, "before")
+    folder = write_history(world, tmp_path / "history", since=before)
+    log = folder / "deliveries" / "deliveries.jsonl.gz"
+    first, *lines = gzip.decompress(log.read_bytes()).decode().splitlines()
+    lines[3] = lines[3][:-1] + ', "more": "}{"}'
+    check = f"{sources.CONTROL}: Checking health of destination Firehose."
+    written = f"{check}\n{first}{check}{''.join(lines[:6])}\n{check}{''.join(lines[6:])}{first[:-9]}\n"
+    log.write_bytes(gzip.compress(written.encode(), mtime=0))
+
+    conclusion = audited(folder, previous="before")
+
+    assert conclusion.document["sums"]["deliveries"] == len(world.deliveries)
+    (reject,) = map(json.loads, (tmp_path / "audit" / "rejects.jsonl").read_text().splitlines())
+    assert (reject["line"], reject["problem"]) == (3, "not_json")
+
+
+@pytest.mark.slow
+def test_log_line_is_malformed_when_spark_reads_a_part(audited: Audited, history: Path, tmp_path: Path) -> None:
+    """Spark reads the first object and ignores text after it, and members that it does not know.
+
+    The log may have folders in folders: Firehose makes one for each hour by default.
+    """
+    log = history / "deliveries" / "deliveries.jsonl.gz"
+    written = gzip.decompress(log.read_bytes()).decode()
+    log.unlink()
+    files = {
+        "2026/11/commas": written.replace("}\n{", "}, {", 1),
+        "2026/11/more text": written.replace("}\n", "} and more\n", 1),
+        "spaces": written.replace("}\n{", "}   \r\n\t\r\n{", 1),
+        "an object inside": written.replace("}\n{", ', "more": {"of": "}{"}}\n{', 1),
+        "an envelope": f'{{"message": {written.replace("}", "}}", 1)}',
+    }
+    for name, text in {**files, "_temporary/half": "{\n"}.items():
+        path = history / "deliveries" / f"{name}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+
+    sums = audited(history).document["sums"]
+
+    rejects = [json.loads(line) for line in (tmp_path / "audit" / "rejects.jsonl").read_text().splitlines()]
+    assert sorted((Path(reject["file"]).stem, reject["line"], reject["problem"]) for reject in rejects) == [
+        ("an envelope", 1, "not_json"),
+        ("commas", 1, "not_json"),
+        ("more text", 1, "not_json"),
+    ]
+    # More text hides no delivery. Joined lines hide the second one, and an envelope hides its own.
+    assert (sums["deliveries"], sums["rejected"]) == (len(files) * written.count("\n") - 2, 3)

@@ -1,0 +1,211 @@
+"""The audit of a declared consumer that is not the appointments'."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oneslot.audit.conclusion import Conclusion
+from oneslot.audit.errors import AuditRefused
+from oneslot.audit.model import model_of
+from oneslot.audit.report.page import headline, next_steps
+from oneslot.declaration.reading import choosing, parse_declaration
+from oneslot.errors import BadInput
+from oneslot.laws.evidence import Evidence
+from tests.kits.histories import MINUTE, START
+from tests.kits.order_histories import CORRUPTIONS, ORDERS, ORDERS_FILE, OrderHistory
+from tests.oneslot.audit.audit_answers import audit_found, audit_verdicts, judged
+
+pytestmark = pytest.mark.spark
+Audited = Callable[..., Conclusion]
+
+
+def test_each_generic_law_is_found_broken(audited: Audited, tmp_path: Path) -> None:
+    """As `oneslot check` finds it, and nothing else; and an export that holds a row twice."""
+    history = OrderHistory()
+    for corrupt in CORRUPTIONS.values():
+        corrupt(history)
+    by_list = history.breaches()
+    history.charge("twice")
+    history.ledger.append(history.ledger[-1])
+
+    with choosing(ORDERS):
+        conclusion = audited(history.write(tmp_path / "history"))
+
+    found = audit_found(tmp_path / "audit")
+    assert set(CORRUPTIONS) - found == set()
+    assert found == by_list | {("S1", "twice")}
+    assert not conclusion.sound
+    model = model_of(ORDERS)
+    assert {law for law, _ in found} == set(model.sentences)
+    assert headline(conclusion.document, model.words)[1].endswith(" done twice")
+    assert next_steps(conclusion.document, model.words)[0].startswith("Done twice: stop the consumer")
+    verdicts = audit_verdicts(tmp_path / "audit")
+    assert {verdicts[each] for each in ("lost", "stuck", "twice")} == {"lost", "stuck", "duplicate_effect"}
+
+
+@pytest.mark.slow
+def test_sound_orders_get_verdicts_and_a_report(audited: Audited, tmp_path: Path) -> None:
+    with choosing(ORDERS):
+        conclusion = audited(OrderHistory().write(tmp_path / "history"), tables=True)
+
+    assert conclusion.sentence == (
+        "Each of 6 requests took effect at most once, and none is lost. 1 is still in flight."
+    )
+    counted = {name: count for name, count in conclusion.document["verdicts"].items() if count}
+    assert counted == {"charged": 3, "free": 1, "quarantined": 1, "in_flight": 1}
+    assert conclusion.document["sums"]["charges_rows"] == 3
+    report = (tmp_path / "audit" / "report.html").read_text()
+    assert "<span>0 lost</span> · <span>0 done twice</span>" in report
+    assert "Of 6 requests, 3 are charged, 1 is free," in report
+    text = re.sub(r"<[^>]*>|(?i:oneslot)", " ", report.partition("<main>")[2])
+    assert not re.search(r"book|slot|practice|appointment|fit", text)
+
+
+@pytest.mark.slow
+def test_audit_of_changes_equals_a_full_one(audited: Audited, tmp_path: Path) -> None:
+    history = OrderHistory()
+    before = deepcopy(history)
+    history.now += MINUTE
+    history.waiting.clear()
+    history.charge("o-6")
+    history.charge("o-7")
+    history.charges[0] = {**history.charges[0], "pence": 300}
+    history.charges.append({"order_id": "alone", "pence": 250, "charged_at": history.now - 20})
+    with choosing(ORDERS):
+        audited(before.write(tmp_path / "first-history"), "first")
+        changes = audited(history.write(tmp_path / "changes", before), "changed", previous="first")
+        whole = audited(history.write(tmp_path / "second-history"), "whole")
+
+    compared = ("verdicts", "violations", "sums", "requests")
+    assert {name: changes.document[name] for name in compared} == {name: whole.document[name] for name in compared}
+    assert {*judged(tmp_path / "changed")} == {*judged(tmp_path / "whole")}
+    assert ("I5r", "alone") in audit_found(tmp_path / "changed")
+
+
+def test_missing_table_is_refused_by_name(audited: Audited, tmp_path: Path) -> None:
+    folder = OrderHistory().write(tmp_path / "history")
+    (folder / "charges").rename(folder / "payments")
+    with choosing(ORDERS), pytest.raises(AuditRefused, match=r"charges holds no export: .* Export charges\.$"):
+        audited(folder)
+
+
+def test_attribute_that_no_row_has_is_refused(audited: Audited, tmp_path: Path) -> None:
+    history = OrderHistory()
+    for row in history.charges:
+        row["at"] = row.pop("charged_at")
+    remedy = r"No row of charges has the attribute charged_at, which tables\.charges\.time names\. Correct .* have at, order_id"
+    with choosing(ORDERS), pytest.raises(AuditRefused, match=remedy):
+        audited(history.write(tmp_path / "history"))
+
+
+def test_law_that_raises_is_refused_with_its_place(
+    audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = OrderHistory()
+    history.charges[0].pop("pence")
+    with choosing(ORDERS), pytest.raises(AuditRefused) as refusal:
+        audited(history.write(tmp_path / "history"))
+    said = str(refusal.value)
+    assert said.startswith("The law every_order_costs_something raised KeyError at ")
+    assert said.endswith("name what it reads in `attributes` of its table, or remove it from `laws`.")
+    assert "order_book.py:" in said
+    assert not (tmp_path / "audit").exists()
+
+
+ROW = {
+    "id": "o",
+    "pence": Decimal("2.5"),
+    "whole": 10**20,
+    "paid": True,
+    "none": [None, 1],
+    "of": {"B": "b"},
+    "tags": {"x", "y"},
+    "numbers": {1, 2},
+    "raw": b"\0",
+}
+TYPED = f"""
+name = "orders"
+handler = "app.handler"
+stack = "Orders"
+laws = ["tests.oneslot.audit.test_any_consumer.rows_are_there", "tests.oneslot.audit.test_any_consumer.rows_differ"]
+[tables.charges]
+key = ["id"]
+attributes = {json.dumps([*ROW])}
+"""
+
+
+def rows_are_there(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """No row is there."""
+    yield from ((key, "") for key in evidence.rows("charges"))
+
+
+def rows_differ(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """No row differs from the exported one."""
+    yield from ((key, "") for key, row in evidence.rows("charges").items() if row != ROW)
+
+
+def test_exported_row_of_every_type_reaches_a_law(audited: Audited, tmp_path: Path) -> None:
+    """As DynamoDB's clients return it."""
+    history = OrderHistory(ledger=[])
+    history.charges = [ROW]
+    with choosing(parse_declaration(TYPED, None)):
+        document = audited(history.write(tmp_path / "history", key="id")).document
+    assert (document["violations"]["rows_are_there"], document["violations"]["rows_differ"]) == (1, 0)
+
+
+@pytest.mark.slow
+def test_audit_of_another_consumer_is_not_continued(audited: Audited, small_audit: Path, tmp_path: Path) -> None:
+    with choosing(ORDERS), pytest.raises(AuditRefused, match="of another consumer"):
+        audited(OrderHistory().write(tmp_path / "history"), previous=str(small_audit))
+
+
+BY_FUNCTION = ORDERS_FILE.read_text().replace('request = "order_id"', 'request = "order_book.order_of"')
+
+
+def test_requests_that_a_function_names_are_judged(audited: Audited, tmp_path: Path) -> None:
+    history = OrderHistory()
+    history.charges.append({"order_id": "alone", "pence": 250, "charged_at": START - 20})
+    history.complete("without-effect", "charged")
+    history.write(tmp_path / "history")
+    with choosing(parse_declaration(BY_FUNCTION, ORDERS_FILE)):
+        audited(tmp_path / "history")
+    assert audit_found(tmp_path / "audit") == {("I5r", "alone"), ("I12", "without-effect")}
+    assert audit_verdicts(tmp_path / "audit")["o-1"] == "charged"
+
+
+def test_outcome_that_is_a_verdict_is_refused() -> None:
+    """A game that is lost is not a lost request."""
+    game = UNDECLARED + "[outcomes.lost]"
+    with pytest.raises(BadInput, match="orders: the outcome 'lost' is also a verdict of the audit"):
+        model_of(parse_declaration(game, None))
+
+
+UNDECLARED = """
+name = "orders"
+handler = "app.handler"
+stack = "Orders"
+[tables.charges]
+key = ["order_id"]
+request = "order_id"
+"""
+
+
+@pytest.mark.slow
+def test_consumer_that_declares_no_outcomes_is_judged(audited: Audited, tmp_path: Path) -> None:
+    """Any answer is complete, whatever it names."""
+    history = OrderHistory()
+    history.ledger[0]["result"] = json.dumps({"it's": "done"})
+    history.deliveries[0]["outcome"] = "complete"
+    document: dict[str, Any] = {}
+    with choosing(parse_declaration(UNDECLARED, None)):
+        document |= audited(history.write(tmp_path / "history")).document
+    assert document["sound"], document["sentence"]
+    assert document["verdicts"]["complete"] == 4

@@ -1,0 +1,144 @@
+"""A session on this machine has its own options; under `spark-submit` it keeps what it was given."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import zipfile
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from oneslot.audit import session
+from oneslot.audit.java import find_java, launcher_home
+from oneslot.audit.job import find_consumer
+from oneslot.audit.settings import AuditSettings
+from oneslot.errors import BadInput
+from stacks.audit.asset import write_zip
+from tests.kits.order_histories import ORDERS_FILE, OrderHistory
+from tests.oneslot.audit.conftest import UNCOMPILED
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_input_size_is_known_only_on_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "history" / "ledger").mkdir(parents=True)
+    (tmp_path / "history" / "ledger" / "part.gz").write_bytes(b"x" * 1000)
+    (tmp_path / "more.csv").write_bytes(b"x" * 10)
+    history = str(tmp_path / "history")
+
+    assert AuditSettings(history, "out", deliveries=(str(tmp_path / "more.csv"),)).reads_bytes == 1010
+    assert AuditSettings("s3://bucket/history", "out").reads_bytes is None
+    assert AuditSettings(history, "out", previous="earlier").reads_bytes is None
+
+
+@pytest.mark.parametrize(
+    ("size", "wanted"),
+    [
+        (session.LITTLE_BYTES - 1, session.FOR_LITTLE),
+        (session.LITTLE_BYTES, session.FOR_MUCH),
+        (None, session.FOR_MUCH),
+    ],
+)
+def test_java_options_follow_the_input_size(size: int | None, wanted: str) -> None:
+    given = session.options(session.SessionSettings(reads_bytes=size))["spark.driver.extraJavaOptions"]
+    assert given.startswith(f"{wanted} -D")
+
+
+def test_options_survive_a_folder_of_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark splits Java's options as a shell does: a space or an apostrophe in the path ended the audit."""
+    monkeypatch.setattr(session, "LOG_CONFIGURATION", tmp_path / "Jörg's work" / "log4j2.properties")
+    given = shlex.split(session.options(session.SessionSettings())["spark.driver.extraJavaOptions"])
+    assert f"-Dlog4j2.configurationFile={tmp_path.as_uri()}/J%C3%B6rg%27s%20work/log4j2.properties" in given
+
+
+class Submit:
+    """Runs the documented `spark-submit`, without this installation."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.archive = folder / "audit.zip"
+        write_zip(self.archive)
+        self.python = folder / "python"
+        self.python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -S "$@"\n')
+        self.python.chmod(0o755)
+        (folder / "brought").mkdir()  # boto3, which the cluster's Python must have
+        for name in ("boto3", "botocore", "dateutil", "jmespath", "s3transfer", "urllib3", "six"):
+            found = Path(str(find_spec(name).origin))  # type: ignore[union-attr]
+            found = found.parent if found.stem == "__init__" else found
+            (folder / "brought" / found.name).symlink_to(found)
+        self.events = folder / "events"
+        self.events.mkdir()
+
+    def run(self, *arguments: str, packages: Sequence[Path] = ()) -> subprocess.CompletedProcess[str]:
+        """Run the job with these arguments and further packages."""
+        home = Path(str(find_spec("pyspark").origin)).parent  # type: ignore[union-attr]
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.folder),
+            "JAVA_HOME": str(launcher_home(find_java(os.environ), self.folder / "java")),
+            "SPARK_HOME": str(home),
+            "PYSPARK_PYTHON": str(self.python),
+            "PYTHONPATH": str(self.folder / "brought"),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+        settings = {
+            "spark.ui.enabled": "false",
+            "spark.driver.extraJavaOptions": session.FOR_LITTLE,
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.compress": "false",
+            "spark.eventLog.rolling.enabled": "false",
+            "spark.eventLog.dir": self.events.as_uri(),
+            "spark.sql.shuffle.partitions": "3",
+            **UNCOMPILED,
+        }
+        given = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+        submit = [str(home / "bin" / "spark-submit"), "--master", "local[1]", "--driver-memory", "700m", *given]
+        zips = ",".join(map(str, (self.archive, *packages)))
+        job = ["--py-files", zips, str(Path(session.__file__).with_name("job.py")), "--partitions", "2"]
+        return subprocess.run(
+            [*submit, *job, *arguments], capture_output=True, text=True, check=False, env=environment, cwd=self.folder
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_submitted_job_judges_a_consumer_from_sparks_storage(tmp_path: Path) -> None:
+    """As on Glue, from S3: its laws come from a zip, and one of them is broken. The job keeps what `spark-submit` gives."""
+    history = OrderHistory()
+    history.charge("cheap", pence=-1)
+    history.charges.append({**history.charges[0], "pence": 1})
+    history.write(tmp_path / "history")
+    laws = tmp_path / "laws.zip"
+    with zipfile.ZipFile(laws, "w") as packed:
+        packed.write(ORDERS_FILE.with_name("order_book.py"), "order_book.py")
+    arguments = ["--consumer", ORDERS_FILE.as_uri(), "--history", str(tmp_path / "history")]
+    submit = Submit(tmp_path)
+
+    done = submit.run(*arguments, "--output", str(tmp_path / "audit"), packages=[laws])
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Invariants that do not hold: I12 (1), every_order_costs_something (1), S1 (1)." in done.stdout
+    report = (tmp_path / "audit" / "report.html").read_text()
+    assert "<span>0 lost</span> · <span>1 done twice</span>" in report
+    assert "Done twice: stop the consumer" in report
+    (log,) = submit.events.iterdir()
+    started = [json.loads(line) for line in log.read_text().splitlines()]
+    (shown,) = [event["Spark Properties"] for event in started if event["Event"] == "SparkListenerEnvironmentUpdate"]
+    assert (shown["spark.master"], shown["spark.driver.memory"]) == ("local[1]", "700m")
+    last = [event["Properties"] for event in started if event["Event"] == "SparkListenerJobStart"][-1]
+    assert (last["spark.sql.shuffle.partitions"], last["spark.sql.session.timeZone"]) == ("3", "UTC")
+
+
+@pytest.mark.spark
+def test_consumer_without_a_file_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    settings = AuditSettings("history", "output", consumer=str(tmp_path / "orders.toml"))
+    with pytest.raises(BadInput, match=r"There is no file .*orders\.toml\. Name the consumer's oneslot\.toml"):
+        find_consumer(spark, settings)
