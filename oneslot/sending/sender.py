@@ -106,7 +106,6 @@ def send_all(
     which keeps the stream's order. Whatever ends it, the archive has each message of which the queue's answer is known, because
     the thread that gets an answer archives it.
     """
-    workers = 1 if sender.fifo else workers
     surroundings = surroundings or Surroundings()
     threads = surroundings.threads
     sent, lock, ended = Sent(), threads.lock(), threads.event()

@@ -96,8 +96,8 @@ SENDING_CHANGES = (
     Change(
         "the sender has several batches of a FIFO queue on their way",
         "oneslot/sending/sender.py",
-        "workers = 1 if sender.fifo else workers",
-        "workers = workers",
+        "if sender.fifo or len(running)",
+        "if len(running)",
         SENDING,
     ),
 )
