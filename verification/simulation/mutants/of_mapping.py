@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from verification.simulation.mutants.change import Change
 
-MAPPING, MAPPING_IN_ORDER, LARGE = ("mapping",), ("mapping-fifo",), ("mapping-large",)
+MAPPING, MAPPING_IN_ORDER, LARGE, THROTTLED = (
+    ("mapping",),
+    ("mapping-fifo",),
+    ("mapping-large",),
+    ("mapping-throttled",),
+)
 
 MAPPING_CHANGES = (
     Change(
@@ -48,6 +53,20 @@ MAPPING_CHANGES = (
         "min(surroundings.steady() + window_seconds, oldest + oldest_seconds)",
         "surroundings.steady() + window_seconds + 60",
         MAPPING,
+    ),
+    Change(
+        "a batch is as old as its newest message",
+        "oneslot/local/mapping/batching.py",
+        "Batch(tuple(messages[:end]), oldest)",
+        "Batch(tuple(messages[:end]), newest)",
+        THROTTLED,
+    ),
+    Change(
+        "a throttled batch is offered for its window longer",
+        "oneslot/local/mapping/poller.py",
+        "batch.since + queue.visibility_timeout_seconds:",
+        "batch.since + self.configuration.batching_window_seconds + queue.visibility_timeout_seconds:",
+        THROTTLED,
     ),
     Change(
         "a batch carries what did not fit twice",

@@ -1,4 +1,4 @@
-"""Mutants of the worker."""
+"""Mutants of the worker, and of the consumer that it calls."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from verification.simulation.mutants.change import Change
 
 WORKERS, IN_ORDER = ("workers",), ("workers-fifo",)
 LONG, MILD, DEPLOYED, HANGING = ("long-work",), ("long-work-mild",), ("deployments",), ("hanging",)
+TAKEN_OVER = ("taken-over",)
 
 WORKER_CHANGES = (
     Change(
@@ -135,6 +136,20 @@ WORKER_CHANGES = (
         "            self._in_hand.drop(job)\n            if not self.stuck:",
         "            if not self.stuck:",
         HANGING,
+    ),
+    Change(
+        "the worker deletes a message whose handler returns too late",
+        "oneslot/worker/pool.py",
+        '            self._log.event("finished_too_late", ',
+        '            self._acknowledgement.add(job)\n            self._log.event("finished_too_late", ',
+        TAKEN_OVER,
+    ),
+    Change(
+        "the consumer acknowledges a fenced record",
+        "oneslot/runtime/consumer/consumer.py",
+        "claim.claimed_by, claim.consumption_count\n                raise NotFinished",
+        "claim.claimed_by, claim.consumption_count",
+        TAKEN_OVER,
     ),
     Change(
         "the poller dies of an error",

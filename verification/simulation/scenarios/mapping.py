@@ -47,7 +47,7 @@ FAULTS_SECONDS = 90.0
 RELEASE = "a working release of the function"
 """A service that is down while the deployed function is broken, in one of the ways below."""
 
-NOT_LOADED, RAISING, MISTAKEN, HANGING, RESERVING_NONE = range(5)
+NOT_LOADED, RAISING, MISTAKEN, HANGING, RESERVING_NONE, SLOW = range(6)
 
 EXPIRY_SECONDS = 105
 """DynamoDB deletes a row this long after it has expired: longer than any process stands still."""
@@ -94,6 +94,20 @@ def broken_release(simulation: Simulation) -> None:
     simulation.take_down(RELEASE, simulation.number("broken_from", 0, 3), simulation.number("broken_for", 1, 40))
     consume(
         application, simulation.number("messages", 1, 8), recovery=LONGEST_DEPLOYMENT + application.visibility_seconds
+    )
+
+
+def throttled(simulation: Simulation) -> None:
+    """Let batches collect in a window, and then wait for the one environment of a slow function."""
+    application = Application(simulation, visibility_seconds=15)
+    application.open_slots(4)
+    simulation.take_down(RELEASE, 0, FAULTS_SECONDS)
+    consume(
+        application,
+        simulation.number("messages", 6, 24),
+        recovery=LONGEST_DEPLOYMENT + application.visibility_seconds,
+        least_batch=3,
+        is_throttled=True,
     )
 
 
@@ -165,14 +179,15 @@ def consume(
     faults_seconds: float = FAULTS_SECONDS,
     recovery: float = 0.0,
     least_batch: int = 1,
+    is_throttled: bool = False,
 ) -> None:
     """Let the function consume requests, first under faults, then without; the queue must drain, and every law hold.
 
-    recovery: seconds that the scenario adds to the longest recovery.
+    recovery: seconds that the scenario adds to the longest recovery. is_throttled: see `throttled`.
     """
     simulation = application.simulation
     application.send_over(messages, seconds)
-    start_mapping(application, least_batch)
+    start_mapping(application, least_batch, is_throttled=is_throttled)
     simulation.run_for(faults_seconds)
     simulation.stop_faults()
     # A mapping that starts while its calls have no answers waits for all of them.
@@ -200,19 +215,23 @@ class Deployment:
     changes: Mapping[str, Any]
 
 
-def start_mapping(application: Application, least_batch: int) -> None:
+def start_mapping(application: Application, least_batch: int, *, is_throttled: bool) -> None:
     """Deploy the function with its mapping, and keep the mapping running."""
     simulation = application.simulation
     application.mild_seconds = MILD_SECONDS
-    timeout = simulation.number("timeout", 10, application.visibility_seconds)
-    window = 0 if application.fifo else min(simulation.number("window", 0, 5), application.visibility_seconds - timeout)
+    least_window, least_processes = (3, 3) if is_throttled else (0, 1)
+    timeout = simulation.number("timeout", 10, application.visibility_seconds - least_window)
+    longest = application.visibility_seconds - timeout
+    window = 0 if application.fifo else min(simulation.number("window", least_window, 5), longest)
     batch_size = simulation.number("batch_size", least_batch, 12 if window else 10)
     fields: dict[str, Any] = {"BatchSize": batch_size, "MaximumBatchingWindowInSeconds": window}
     if simulation.chance("capped", 3):
         fields["ScalingConfig"] = {"MaximumConcurrency": 2}
-    processes = simulation.number("processes", 1, 3)
+    processes = simulation.number("processes", least_processes, 3)
     reserved = simulation.number("reserved", 1, processes) if simulation.chance("is_reserved", 2) else None
     way = simulation.number("broken_way", NOT_LOADED, RESERVING_NONE)
+    if is_throttled:
+        reserved, way = 1, SLOW
 
     def reserved_now() -> int | None:
         return 0 if way == RESERVING_NONE and simulation.is_down(RELEASE) else reserved
@@ -284,7 +303,10 @@ def run_mapping(deployment: Deployment, process: Process) -> None:
 
 
 def load(deployment: Deployment, process: Process) -> Handler:
-    """Return the function's handler in an environment. A broken release fails to load, raises, answers wrongly or hangs."""
+    """Return the function's handler in an environment.
+
+    A broken release fails to load, raises, answers wrongly, hangs or is slow.
+    """
     application, simulation = deployment.application, deployment.application.simulation
     broken, way = simulation.is_down(RELEASE), deployment.broken_way
     if broken and way == NOT_LOADED:
@@ -294,6 +316,8 @@ def load(deployment: Deployment, process: Process) -> Handler:
     def handle(event: Mapping[str, Any], context: Any) -> Any:
         if broken and way == RAISING:
             raise BrokenRelease
+        if broken and way == SLOW:
+            simulation.kernel.sleep(simulation.draw() * deployment.timeout)
         answer = consumer(event, context)
         if broken and way == MISTAKEN:
             simulation.reached["function error: answer"] += 1

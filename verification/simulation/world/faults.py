@@ -67,7 +67,6 @@ MILD = (PARTIAL.name, BLAMED.name, SILENT.name, IGNORED.name, SLOW)
 FEW, SLOW_SECONDS = 2, 30.0
 """The most mild faults, and the longest answer of a receive before the SDK sends it again."""
 
-
 APPEND_FAULTS = (CRASHES[0].name, TORN, CRASH)
 """The faults of an append to a file: a crash before it, in the middle of it, and after it."""
 
@@ -144,13 +143,21 @@ class Faults:
         raise NotImplementedError
 
 
+LONGEST_SECONDS = 100.0
+"""The longest length of a drawn fault."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """The weather of a run: which kinds of faults happen, one in how many calls, and one in how many statements."""
+    """The weather of a run: which kinds of faults happen, one in how many calls, and one in how many statements.
+
+    A fault that has a length lasts from `shortest` to 100 seconds: short ones often, long ones seldom.
+    """
 
     kinds: Sequence[str]
     calls: float
     statements: float
+    shortest: float = 0.05
 
 
 class DrawnFaults(Faults):
@@ -200,8 +207,8 @@ class DrawnFaults(Faults):
         return Fault(process, STATEMENT, after + 1 + distance, name, self._seconds(process, -after))
 
     def _seconds(self, process: str, number: int) -> float:
-        """Return a length from 50 ms to 100 s: short ones often, long ones seldom."""
-        return round(math.exp(math.log(0.05) + math.log(2000) * self._draw(process, "seconds", number)), 3)
+        shortest, draw = self._rates.shortest, self._draw(process, "seconds", number)
+        return round(math.exp(math.log(shortest) + math.log(LONGEST_SECONDS / shortest) * draw), 3)
 
     def _draw(self, process: str, what: str, number: int) -> float:
         return crc32(f"{self._seed}/{process}/{what}/{number}".encode()) / 2**32
