@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oneslot.laws.evidence import LEDGER
-from oneslot.laws.schema import Row
+from oneslot.laws.schema import Row, is_answer
 
 LINES_KEPT = 256
 """Above this number the lines of one request are folded."""
@@ -90,9 +90,16 @@ class Group:
         """Whether nothing is left of it."""
         return not (self.seen or self.rejected or any(self.rows.values()))
 
-    def deliveries(self, *outcomes: str) -> int:
-        """Return the number of deliveries, or of those with these outcomes."""
-        return sum(line.get("copies", 1) for line in self.lines if not outcomes or line["outcome"] in outcomes)
+    def deliveries(self) -> dict[str, int | None]:
+        """Return the number of deliveries, of those with an answer, and of those with the recorded one."""
+        found = duplicates = done = 0
+        for line in self.lines:
+            copies = line.get("copies", 1)
+            found += copies
+            duplicates += copies * (line["outcome"] == "duplicate")
+            done += copies * is_answer(line["outcome"])
+        counts = {"deliveries_done": done + duplicates, "deliveries_duplicate": duplicates}
+        return {"deliveries": found} | {name: count or None for name, count in counts.items()}
 
 
 def folded(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oneslot.laws.schema import Effect, Key, Row, Schema, Table, text_of
@@ -200,8 +200,15 @@ def lacks(row: Row, must: Mapping[str, type], may: Mapping[str, type] | None = N
 
 def result_of(row: Row) -> Mapping[str, Any]:
     """Return the recorded result of a COMPLETE row; empty if it cannot be read."""
+    text = row.get("result")
+    return _result(text) if isinstance(text, str) else {}
+
+
+@lru_cache(1 << 16)
+def _result(text: str) -> Mapping[str, Any]:
+    """Return a result, parsed once: several laws read each one."""
     try:
-        recorded = from_json(row.get("result") or "{}")
-    except (TypeError, ValueError):
+        recorded = from_json(text)
+    except ValueError:
         return {}
     return recorded if isinstance(recorded, dict) else {}

@@ -15,22 +15,20 @@ from oneslot.laws.schema import text_of
 
 
 def _nothing_lost(request: Request) -> str | None:
-    if (request.lost or request.left_begun) and not request.forgotten:
+    if not request.complete and (request.lost or request.left_begun) and not request.forgotten:
         return "accepted by the queue, and now nowhere: no result, not waiting, not quarantined"
     return None
 
 
 def _done_means_complete(request: Request) -> str | None:
-    if request.excused:
-        return None
     for table, key, _, effect in request.made:
-        if not request.complete or not effect.request:
+        if not (request.complete and effect.request) and not request.excused:
             return f"{effect.deed} the row {text_of(key)} of {table.name}, and has no COMPLETE row"
     return None
 
 
 def _complete_stays(request: Request) -> str | None:
-    if request.done and not request.complete and not request.excused:
+    if not request.complete and request.done and not request.excused:
         return "a delivery completed it, and its row no longer says so"
     return None
 
@@ -65,7 +63,7 @@ def _claims_counted(request: Request) -> str | None:
 
 
 def _quarantined_means_not_done(request: Request) -> str | None:
-    if (request.dead or request.dropped) and request.own and not request.complete and not request.excused:
+    if not request.complete and (request.dead or request.dropped) and request.own and not request.excused:
         return "in the dead-letter queue with an effect, and its row is not COMPLETE"
     return None
 

@@ -179,12 +179,12 @@ class Request:
         """Whether the queue is known to hold a copy."""
         return self.id in (self.evidence.waiting or ())
 
-    @cached_property
+    @property
     def nowhere(self) -> bool:
         """Whether no queue is known to hold it, and no operator dropped it."""
         return not (self.waiting or self.dead or self.dropped)
 
-    @cached_property
+    @property
     def set_aside(self) -> bool:
         """Whether the log says quarantined, no consumer wrote the row since, and not both queues are listed."""
         if (self.evidence.waiting is not None and self.evidence.dead_letters_known) or self.quarantined_at is None:
@@ -198,12 +198,12 @@ class Request:
             return True
         return since is not None and since + self.evidence.patience_ms < self.evidence.now
 
-    @cached_property
+    @property
     def lost(self) -> bool:
         """Whether it was seen, has no row, and no message will begin it."""
         return self.row is None and self.seen and self.nowhere and not self.set_aside and self._over(self.first_seen)
 
-    @cached_property
+    @property
     def stuck(self) -> bool:
         """Whether its row is unfinished and unheld, and no message will continue it."""
         if self.row is None or self.complete or not self.nowhere or self.set_aside:
