@@ -206,9 +206,11 @@ class Request:
     @property
     def stuck(self) -> bool:
         """Whether its row is unfinished and unheld, and no message will continue it."""
-        if self.row is None or self.complete or not self.nowhere or self.set_aside:
+        if self.row is None or self.complete:
             return False
-        return self.resting < self.evidence.now and self._over(self.resting)
+        # The lease first: the explorer must see a row without one.
+        over = self.resting < self.evidence.now
+        return over and self.nowhere and not self.set_aside and self._over(self.resting)
 
     @property
     def left_begun(self) -> bool:
