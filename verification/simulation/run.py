@@ -71,7 +71,7 @@ POINTS = (
     *(f"oneslot.repair.{name}" for name in ("dropping", "forecast", "journal", "ledger_row", "move_task", "redrive")),
     *(f"oneslot.runtime.sqs.{name}" for name in ("dead_letters", "deletion")),
     "oneslot.evidence.operator_log",
-    *(f"oneslot.runtime.consumer.{name}" for name in ("consumer", "batch", "group_commit", "queues")),
+    *(f"oneslot.runtime.consumer.{name}" for name in ("consumer", "group_commit", "queues")),
     *(
         f"oneslot.runtime.{name}"
         for name in ("attempt", "backoff", "powertools", "releases", "stores.renewing", "stores.valkey")
