@@ -12,7 +12,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
 .PHONY: help run bench-run test test-all check lint types imports format explore audit-sown mutants handlers simulate simulate-mutants simulate-coverage \
-  spec soak fuzz figures bench bench-explorer bench-audit docs dist synth deploy diff smoke lock dependencies browser valkey clean
+  spec soak figures bench bench-explorer bench-audit docs dist synth deploy diff smoke lock dependencies browser valkey clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -68,7 +68,7 @@ PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile -
 test: $(VENV)/.installed node_modules/.installed ## what a change can break, in three minutes
 	$(PYTEST) -m "not slow"
 
-test-all: test $(VENV)/fuzz/.installed $(VENV)/templates/.installed $(VENV)/docs/.installed ## the same, then the slow tests
+test-all: test $(VENV)/templates/.installed $(VENV)/docs/.installed ## the same, then the slow tests
 	$(PYTEST) -m slow
 
 check: lint types imports ## lint, types and import contracts
@@ -132,17 +132,6 @@ $(VENV)/templates/.installed: requirements-templates.txt | $(VENV)/.installed
 	@$(BIN)/uv pip install -q --python $(@D)/bin/python --require-hashes -r $<
 	@touch $@
 
-# atheris has packages for Linux on x86_64 only. Elsewhere its tests are skipped.
-$(VENV)/fuzz/.installed: requirements-fuzz.txt | $(VENV)/.installed
-	@mkdir -p $(@D)
-	@$(BIN)/uv pip install -q --python $(BIN)/python --target $(@D) --only-binary :all: --require-hashes -r $< \
-	  || echo "No coverage-guided fuzzing here: atheris has no package for this system."
-	@touch $@
-
-fuzz: SECONDS ?= 60
-fuzz: $(VENV)/fuzz/.installed ## coverage-guided fuzzing of parser and consumer for SECONDS; findings in build/fuzz
-	PYTHONPATH=$(VENV)/fuzz $(BIN)/python -m verification.fuzzing --seconds $(SECONDS)
-
 figures: $(VENV)/.installed ## put figures and what the code says into docs/understand and docs/look-up
 	$(BIN)/python -m verification.figures.correctness_page
 	$(BIN)/python -m verification.documentation.reference
@@ -187,7 +176,7 @@ LOCK := $(BIN)/uv pip compile -q --generate-hashes --no-header --python-version 
 
 # A deployment takes its versions from the environment that the tests run in.
 lock: $(VENV)/.installed ## resolve and hash every requirements.in into its requirements.txt
-	for list in requirements-d*.in requirements-fuzz.in lambda_src/requirements.in; do $(LOCK) $$list -o $${list%.in}.txt || exit; done
+	for list in requirements-d*.in lambda_src/requirements.in; do $(LOCK) $$list -o $${list%.in}.txt || exit; done
 	for list in requirements requirements-run; do $(LOCK) $$list.in -c requirements-dev.txt -o $$list.txt || exit; done
 	$(LOCK) --universal --group emulator -c requirements-dev.txt -o oneslot/local/aws/emulator.txt
 
