@@ -18,22 +18,22 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
 
 # What `make run` needs. The rest, for tests and checks, comes with the first other target.
-$(VENV)/.run: requirements-run.txt pyproject.toml
+$(VENV)/.run: requirements/run.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Oneslot needs Python 3.11 or newer. Try: make PYTHON=python3.11")'
 	@echo "1/4 Make the environment $(VENV)"
 	@$(PYTHON) -m venv --clear $(VENV)
-	@echo "2/4 Install uv, the installer, as requirements-run.txt pins it"
-	@sed -n '/^uv==/,/[^\]$$/p' requirements-run.txt > $(VENV)/uv.txt
+	@echo "2/4 Install uv, the installer, as requirements/run.txt pins it"
+	@sed -n '/^uv==/,/[^\]$$/p' requirements/run.txt > $(VENV)/uv.txt
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r $(VENV)/uv.txt
-	@echo "3/4 Install what requirements-run.txt pins: Spark, Java, CDK, the embedded AWS (about 1.1 GB)"
-	@$(ALIVE) $(BIN)/uv pip install --python $(BIN)/python --require-hashes -r requirements-run.txt
+	@echo "3/4 Install what requirements/run.txt pins: Spark, Java, CDK, the embedded AWS (about 1.1 GB)"
+	@$(ALIVE) $(BIN)/uv pip install --python $(BIN)/python --require-hashes -r requirements/run.txt
 	@echo "4/4 Install Oneslot"
 	@$(BIN)/uv pip install -q --python $(BIN)/python --no-deps -e .
 	@touch $@
 
-$(VENV)/.installed: requirements-dev.txt $(VENV)/.run
-	@echo "Install what tests and checks need beside it: requirements-dev.txt"
-	@$(ALIVE) $(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements-dev.txt
+$(VENV)/.installed: requirements/dev.txt $(VENV)/.run
+	@echo "Install what tests and checks need beside it: requirements/dev.txt"
+	@$(ALIVE) $(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements/dev.txt
 	@touch $@
 
 # Runs a command, and writes a line every two seconds until it ends.
@@ -127,7 +127,7 @@ soak: $(VENV)/.installed ## real processes under kill -9, freezes and a bad netw
 	$(BIN)/python -m verification.soak --seconds $(SECONDS) --messages $(MESSAGES) --seed $(SEED) --write docs/proof
 	$(BIN)/python -m verification.figures.correctness_page
 
-$(VENV)/templates/.installed: requirements-templates.txt | $(VENV)/.installed
+$(VENV)/templates/.installed: requirements/templates.txt | $(VENV)/.installed
 	@$(BIN)/uv venv -q --clear --python $(BIN)/python $(@D)
 	@$(BIN)/uv pip install -q --python $(@D)/bin/python --require-hashes -r $<
 	@touch $@
@@ -146,7 +146,7 @@ bench-audit: $(VENV)/.installed ## the Spark audit of 1, 5 and 10 million reques
 	$(BIN)/python -m benchmarks.audit.__main__
 	$(BIN)/python -m benchmarks.audit.scale --write
 
-$(VENV)/docs/.installed: requirements-docs.txt $(VENV)/.installed
+$(VENV)/docs/.installed: requirements/docs.txt $(VENV)/.installed
 	@$(BIN)/uv venv -q --clear --python $(BIN)/python $(@D)
 	@$(BIN)/uv pip install -q --python $(@D)/bin/python --require-hashes -r $<
 	@touch $@
@@ -172,20 +172,22 @@ diff: $(CDK) ## what a deployment of STAGE would change in the AWS account of yo
 smoke: $(VENV)/.installed ## test the deployed STAGE: book once from two copies, cancel, clean up
 	$(BIN)/python -m oneslot smoke --stack Oneslot-$(STAGE)
 
-LOCK := $(BIN)/uv pip compile -q --generate-hashes --no-header --python-version 3.11
+LOCK = $(BIN)/uv pip compile -q --generate-hashes --custom-compile-command "make lock" --python-version 3.11 --group
 
-# A deployment takes its versions from the environment that the tests run in.
-lock: $(VENV)/.installed ## resolve and hash every requirements.in into its requirements.txt
-	for list in requirements-d*.in lambda_src/requirements.in; do $(LOCK) $$list -o $${list%.in}.txt || exit; done
-	for list in requirements requirements-run; do $(LOCK) $$list.in -c requirements-dev.txt -o $$list.txt || exit; done
-	$(LOCK) --universal --group emulator -c requirements-dev.txt -o oneslot/local/aws/emulator.txt
+# All that runs together takes its versions from the environment that the tests run in.
+lock: $(VENV)/.installed ## resolve and hash each dependency group of pyproject.toml into its list
+	for list in dev docs dependencies templates; do $(LOCK) $$list -o requirements/$$list.txt || exit; done
+	$(LOCK) run -c requirements/dev.txt -o requirements/run.txt
+	$(LOCK) deploy -c requirements/dev.txt -o requirements.txt
+	$(LOCK) function -c requirements/dev.txt -o lambda_src/requirements.txt
+	$(LOCK) emulator --universal -c requirements/dev.txt -o oneslot/local/aws/emulator.txt
 
 # The licences that code deployed with ours may have: the Lambda function's packages, and those of the audit's report.
 SHIPPED := aws-lambda-powertools jmespath typing_extensions jinja2 markupsafe
 LICENCES := MIT;BSD;Apache;PSF;Python Software Foundation
 CHECKERS := $(VENV)/dependencies/bin
 
-$(VENV)/dependencies/.installed: requirements-dependencies.txt | $(VENV)/.installed
+$(VENV)/dependencies/.installed: requirements/dependencies.txt | $(VENV)/.installed
 	@$(BIN)/uv venv -q --clear --python $(BIN)/python $(@D)
 	@$(BIN)/uv pip install -q --python $(CHECKERS)/python --require-hashes -r $<
 	@touch $@
@@ -195,7 +197,7 @@ dependencies: $(VENV)/dependencies/.installed node_modules/.installed ## secrets
 	$(CHECKERS)/pip-licenses --python=$(BIN)/python --from=mixed --order=license
 	$(CHECKERS)/pip-licenses --python=$(BIN)/python --from=mixed --packages $(SHIPPED) --partial-match --allow-only="$(LICENCES)" > /dev/null
 	$(CHECKERS)/pip-audit --strict --disable-pip --require-hashes -r lambda_src/requirements.txt
-	$(CHECKERS)/pip-audit --strict --disable-pip --require-hashes -r requirements-dev.txt
+	$(CHECKERS)/pip-audit --strict --disable-pip --require-hashes -r requirements/dev.txt
 	$(NPM) audit
 
 # Root in a container, and a user with `sudo` on a runner. -n: fail instead of asking for a password.

@@ -19,9 +19,10 @@ MAKES_ENVIRONMENT = "-m venv --clear .venv"
 def checkout(tmp_path: Path) -> Path:
     """A folder with this Makefile and an environment that is newer than its requirements."""
     shutil.copy(MAKEFILE, tmp_path)
-    (tmp_path / ".venv").mkdir()
+    for folder in (".venv", "requirements"):
+        (tmp_path / folder).mkdir()
     for age, name in enumerate(
-        [".venv/.installed", ".venv/.run", "requirements-dev.txt", "requirements-run.txt", "pyproject.toml"]
+        [".venv/.installed", ".venv/.run", "requirements/dev.txt", "requirements/run.txt", "pyproject.toml"]
     ):
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (1_000_000 - age, 1_000_000 - age))
@@ -46,7 +47,7 @@ def test_environment_is_kept_when_requirements_are_older(checkout: Path) -> None
     assert MAKES_ENVIRONMENT not in done.stdout
 
 
-@pytest.mark.parametrize("name", ["requirements-run.txt", "pyproject.toml"])
+@pytest.mark.parametrize("name", ["requirements/run.txt", "pyproject.toml"])
 def test_environment_is_made_again_when_requirements_change(checkout: Path, name: str) -> None:
     (checkout / name).touch()
     done = make(checkout, "--dry-run", ".venv/.installed")
@@ -54,15 +55,15 @@ def test_environment_is_made_again_when_requirements_change(checkout: Path, name
 
 
 def test_environment_is_kept_and_extended_when_the_other_list_changes(checkout: Path) -> None:
-    (checkout / "requirements-dev.txt").touch()
+    (checkout / "requirements/dev.txt").touch()
     done = make(checkout, "--dry-run", ".venv/.installed").stdout
     assert MAKES_ENVIRONMENT not in done
-    assert "-r requirements-dev.txt" in done
+    assert "-r requirements/dev.txt" in done
 
 
 def test_environment_is_refused_when_python_is_too_old(checkout: Path) -> None:
-    (checkout / "requirements-run.txt").touch()
-    (checkout / "requirements-dev.txt").touch()
+    (checkout / "requirements/run.txt").touch()
+    (checkout / "requirements/dev.txt").touch()
     old = checkout / "python3"
     old.write_text(f'#!/bin/sh\nexec {shutil.which("python3")} -c "import sys; sys.version_info = (3, 9); $2"\n')
     old.chmod(0o755)

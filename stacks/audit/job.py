@@ -19,7 +19,7 @@ from stacks.shared.deployed import Deployed
 from stacks.shared.rules import objects_in_report
 
 GLUE_VERSION, SPARK_VERSION = glue.GlueVersion.V6_0, "4.1.1"
-"""Glue's release and the Spark in it (AWS Glue versions, in its developer guide). requirements-dev.in pins the same Spark."""
+"""Glue's release and the Spark in it (AWS Glue versions, in its developer guide). pyproject.toml pins the same Spark."""
 
 DEAD_LETTERS = "dead-letters/dead-letters.jsonl"
 """The file of the script's list, in a night's history."""

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 MOST_ASSET_BYTES = 3_000_000
 UV = Path(sys.executable).with_name("uv")
-PINS = ("--constraints", str(ROOT / "requirements-dev.txt"))
+PINS = ("--constraints", str(ROOT / "requirements" / "dev.txt"))
 LOWEST = ("--resolution", "lowest-direct", "botocore==1.35.0", "moto[dynamodb,sqs]>=5.2.5")
 CONSUME = """
 import os, sys

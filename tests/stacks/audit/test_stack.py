@@ -63,7 +63,7 @@ def test_local_run_reads_its_stack_with_the_audit(with_audit: Stage) -> None:
 
 
 def test_glue_runs_the_pinned_spark(audit: Stage) -> None:
-    pinned = re.search(r"^pyspark==(\S+)", (ROOT / "requirements-dev.in").read_text(encoding="utf-8"), re.MULTILINE)
+    pinned = re.search(r"^pyspark==(\S+)", (ROOT / "requirements/run.txt").read_text("utf-8"), re.MULTILINE)
     assert pinned is not None
     assert pinned[1] == SPARK_VERSION
     assert audit.properties("AWS::Glue::Job")["GlueVersion"] == {"4.1.1": "6.0"}[SPARK_VERSION]

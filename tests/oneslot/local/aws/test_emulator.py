@@ -7,11 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from oneslot.cdk.asset.vendoring import read_pins
 from oneslot.local.aws import emulator
-from oneslot.local.aws.emulator import PINNED, EmbeddedAwsFailed, emulator_python
-
-ROOT = Path(__file__).resolve().parents[4]
+from oneslot.local.aws.emulator import EmbeddedAwsFailed, emulator_python
 
 
 @pytest.fixture
@@ -62,7 +59,3 @@ def test_emulator_is_refused_in_one_sentence_when_pip_reaches_no_index(
         emulator_python()
     assert "\n" not in str(refused.value)
     assert list(cache.iterdir()) == []
-
-
-def test_emulator_has_the_tested_versions() -> None:
-    assert set(read_pins(PINNED)) < set(read_pins(ROOT / "requirements-dev.txt"))
