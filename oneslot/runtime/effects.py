@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from oneslot.runtime.values import canonical_json
+from oneslot.runtime.values import InvalidValue, canonical_json
 
 LEDGER = "ledger"
 """The ledger's own table among the logical names; no decision may write to it."""
@@ -57,7 +57,9 @@ def _sendable(text: object, longest: int) -> str:
     """Return a value as text that SQS carries in a message attribute; empty for None, the class of an error without text."""
     if isinstance(text, BaseException):
         text = str(text) or type(text).__name__
-    clean = _NOT_SENDABLE.sub(lambda found: f"\\x{ord(found[0]):02x}", "" if text is None else str(text))
+    # The content of an enumeration's member that is text; its `str` is the member's name.
+    plain = "" if text is None else str.__str__(text) if isinstance(text, str) else str(text)
+    clean = _NOT_SENDABLE.sub(lambda found: f"\\x{ord(found[0]):02x}", plain)
     return clean[:longest]
 
 
@@ -180,6 +182,8 @@ def result_text(effects: Effects) -> str:
         raise InvalidEffects('the result must be a mapping with text keys, such as {"outcome": "shipped"}')
     try:
         result = canonical_json(effects.result)
+    except InvalidValue as error:
+        raise InvalidContent(f"a number in the result {error.problem}") from None
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidEffects(
             "the result cannot be written as JSON; return text, numbers, lists and mappings, moderately nested"

@@ -56,7 +56,7 @@ class InvalidValue(ValueError):
 
 def shown_name(name: object) -> str:
     """Return a field's name for an error; `...` for one that may be content, such as a patient's number used as a name."""
-    return name if isinstance(name, str) and re.fullmatch(r"(?!.*\d{6})[^\W\d][\w.:-]{0,63}", name) else "..."
+    return name if isinstance(name, str) and re.fullmatch(r"(?!(.*\d){6})[^\W\d][\w.:-]{0,63}", name) else "..."
 
 
 def shown_path(path: Iterable[object]) -> str:
@@ -155,14 +155,7 @@ def number_text(value: int | Decimal) -> str:
     if isinstance(value, int) and -(10**MAXIMUM_DIGITS) < value < 10**MAXIMUM_DIGITS:
         return str(int(value))
     exact = Decimal(value)
-    if not exact.is_finite():
-        raise InvalidValue("is NaN or infinite, which is not a number; leave it out", of_content=True)
-    if exact and not SMALLEST_EXPONENT <= exact.adjusted() <= LARGEST_EXPONENT:
-        raise InvalidValue(
-            f"is out of range: a number is 0, or from 1E{SMALLEST_EXPONENT} to 9.9E+{LARGEST_EXPONENT} in magnitude; "
-            "write it as text",
-            of_content=True,
-        )
+    _require_range(exact)
     if len("".join(map(str, exact.as_tuple().digits)).rstrip("0")) > MAXIMUM_DIGITS:
         raise InvalidValue(
             f"has more than {MAXIMUM_DIGITS} digits; shorten the number, or write it as text", of_content=True
@@ -201,6 +194,7 @@ def canonical_json(value: Any) -> str:
     A fraction is a `float` or a `Decimal`, and is read back as what it was: a `Decimal` ends in `E0`.
 
     Raises:
+        InvalidValue: for a `Decimal` out of DynamoDB's range: plain, a short one can have more digits than memory.
         TypeError, ValueError, RecursionError: for what JSON cannot hold.
     """
     return to_json(value, decimal=_marked, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -212,6 +206,7 @@ def from_json(text: str) -> Any:
 
 
 def _marked(value: Decimal) -> str:
+    _require_range(value)
     text = _plain(value)
     return f"{text}E0" if "." in text else text
 
@@ -220,9 +215,21 @@ def _plain(value: Decimal) -> str:
     """Return a finite number's text. `normalize` would round it to the context's digits."""
     if not value.is_finite():
         raise ValueError("NaN and infinity are not JSON")
+    if not value:
+        return "0"  # whatever its exponent, which `format` would write out
     text = format(value, "f")
-    text = text.rstrip("0").removesuffix(".") if "." in text else text
-    return "0" if not value else text
+    return text.rstrip("0").removesuffix(".") if "." in text else text
+
+
+def _require_range(value: Decimal) -> None:
+    if not value.is_finite():
+        raise InvalidValue("is NaN or infinite, which is not a number; leave it out", of_content=True)
+    if value and not SMALLEST_EXPONENT <= value.adjusted() <= LARGEST_EXPONENT:
+        raise InvalidValue(
+            f"is out of range: a number is 0, or from 1E{SMALLEST_EXPONENT} to 9.9E+{LARGEST_EXPONENT} in magnitude; "
+            "write it as text",
+            of_content=True,
+        )
 
 
 def _members(values: Mapping[Any, Any], level: int) -> dict[str, dict[str, Any]]:

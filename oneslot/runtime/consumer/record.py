@@ -149,12 +149,16 @@ def parsed(parse: Parse[M], message_id: str, digest: str, content: Content) -> M
 
 
 def _invalid_fields(error: Any) -> Iterator[str]:
-    """Yield the fields that a validation error names, as Pydantic does in `errors()` and jsonschema in `absolute_path`."""
-    if callable(getattr(error, "errors", None)):
-        found = [(each["loc"], each["type"]) for each in error.errors()]
-    elif hasattr(error, "absolute_path"):
-        found = [(error.absolute_path, error.validator)]
-    else:
+    """Yield the fields that a validation error names, as Pydantic does in `errors()` and jsonschema in `absolute_path`.
+
+    One of another library names none: what it has under these names may be of any form.
+    """
+    try:
+        if hasattr(error, "absolute_path"):
+            found = [((*error.absolute_path,), error.validator)]
+        else:
+            found = [((*each["loc"],), each["type"]) for each in error.errors()]
+    except Exception:
         found = []
     for path, rule in found[:SHOWN_FIELDS]:
         yield f"{shown_path(path) or 'the whole message'} ({shown_name(rule)})"

@@ -189,11 +189,19 @@ def test_value_is_refused_with_the_remedy_when_no_table_holds_it(value: Any, tex
     assert refused.value.of_content is of_content
 
 
+@pytest.mark.parametrize("exponent", ["999999999", "-999999999"])
+def test_zero_is_one_digit_when_its_exponent_is_huge(exponent: str) -> None:
+    zero = Decimal(f"0E{exponent}")  # with its zeros written out it would not fit into memory
+
+    assert to_attribute(zero) == {"N": "0"}
+    assert canonical_json({"n": zero}) == '{"n":0}'
+
+
 def test_value_is_accepted_when_it_is_at_dynamodbs_last_level() -> None:
     assert from_attributes(to_attributes({"a": nested(32)})) == {"a": nested(32)}
 
 
-@pytest.mark.parametrize("name", ["9990000018", "patient 9990000018", "p9990000018", "x" * 65, 7, ""])
+@pytest.mark.parametrize("name", ["9990000018", "patient 9990000018", "p9990000018", "p999-000-0018", "x" * 65, 7, ""])
 def test_name_is_withheld_when_it_may_be_content(name: Any) -> None:
     assert shown_name(name) == "..."
     with pytest.raises(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import Enum
 from typing import Any, cast
 
 import boto3
@@ -195,6 +196,14 @@ def test_reason_and_detail_are_sent_when_they_are_anything(reason: Any, detail: 
 )
 def test_detail_is_readable_when_it_is_no_plain_text(detail: Any, sent: str) -> None:
     assert Unprocessable("bad", detail).detail == sent
+
+
+def test_reason_is_the_text_when_it_is_of_an_enumeration() -> None:
+    class Reason(str, Enum):  # noqa: UP042 - whose `str` is the member's name
+        OUT_OF_STOCK = "out_of_stock"
+
+    assert Unprocessable(Reason.OUT_OF_STOCK, Reason.OUT_OF_STOCK).reason == "out_of_stock"
+    assert Unprocessable(Reason.OUT_OF_STOCK, Reason.OUT_OF_STOCK).detail == "out_of_stock"
 
 
 def test_message_is_quarantined_when_its_attributes_are_null() -> None:

@@ -294,6 +294,18 @@ def test_e2_invalid_result_is_refused_before_any_write(kept: Kept, result: Any) 
     assert (kept.row("m"), kept.thing("a")) == (before, None)
 
 
+@pytest.mark.parametrize("number", [Decimal("1E+5000"), Decimal("1.5E+4400"), Decimal("-1E-5000"), Decimal("sNaN")])
+def test_result_is_refused_when_its_number_could_not_be_read_back(kept: Kept, number: Decimal) -> None:
+    """Python reads no whole number of more than 4,300 digits, so each later copy would fail after the effect."""
+    mine = claim(kept)
+    before = kept.row("m")
+
+    with pytest.raises(InvalidContent, match="a number in the result is"):
+        kept.ledger().commit(mine, Effects({"list": [{"total": number}]}, (PUT,)))
+
+    assert (kept.row("m"), kept.thing("a")) == (before, None)
+
+
 def test_decision_without_effects_is_refused(kept: Kept) -> None:
     mine = claim(kept)
     before = kept.row("m")
