@@ -154,9 +154,10 @@ reason that the consumer gave stands. A missing table means that its deliveries 
 def facts_of(held: HeldLetter, declaration: Declaration) -> Facts:
     """Parse a message as the consumer does."""
     own, parse = declaration.tool("identity"), declaration.tool("parse")
+    message = {"Body": held.body, "MessageAttributes": held.attributes, "Attributes": held.system}
     try:
         if own is not None:
-            identity, body = identity_and_content(own, {"Body": held.body, "MessageAttributes": held.attributes})
+            identity, body = identity_and_content(own, message)
         else:
             identity = held.letter.message_id or identity_of(held.body, held.attributes)
             body = parse_body(held.body)
@@ -165,8 +166,9 @@ def facts_of(held: HeldLetter, declaration: Declaration) -> Facts:
         return Facts(held.letter.message_id, problem=problem.detail)
     try:
         request = parsed(parse, identity, digest, body) if parse else None
-    except Unprocessable as problem:
-        return Facts(held.letter.message_id, payload_hash=digest, problem=problem.detail)
+    except Exception as error:  # of the consumer's code, which failed on this message before
+        known = error.detail if isinstance(error, Unprocessable) else f"parse raised {type(error).__name__}"
+        return Facts(held.letter.message_id, payload_hash=digest, problem=known)
     return Facts(identity, digest, request=request)
 
 

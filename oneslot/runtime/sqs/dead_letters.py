@@ -15,6 +15,7 @@ from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import Identify, Identity, identified, identify, parse_body
 from oneslot.runtime.sqs.deletion import BATCH, delete_messages
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
+from oneslot.runtime.sqs.lambda_event import received, record
 from oneslot.runtime.sqs.queue_depth import queue_depth
 from oneslot.runtime.sqs.sending import is_final
 from oneslot.runtime.surroundings import Surroundings
@@ -82,13 +83,21 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class HeldLetter:
-    """A dead letter that `receipt` hides from other readers, with its body, which must not be shown."""
+    """A dead letter that `receipt` hides from other readers, with its body, which must not be shown.
+
+    `system` has SQS's own attributes of it.
+    """
 
     letter: DeadLetter
     receipt: str
     body: str = field(repr=False)
     attributes: Mapping[str, Any] = field(repr=False)
-    group: str | None = None
+    system: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def group(self) -> str | None:
+        """Its message group, which a standard queue may have as well."""
+        return self.system.get(GROUP_ATTRIBUTE)
 
 
 class Reading:
@@ -199,7 +208,7 @@ class Reading:
             source_sqs_message_id=texts.get(SOURCE_ATTRIBUTE),
             sent=int(system.get("SentTimestamp", "0")),
         )
-        return HeldLetter(letter, message["ReceiptHandle"], message["Body"], attributes, system.get(GROUP_ATTRIBUTE))
+        return HeldLetter(letter, message["ReceiptHandle"], message["Body"], attributes, system)
 
     def _shown_identity(self, message: MessageTypeDef) -> str | None:
         body, attributes = message["Body"], message.get("MessageAttributes", {})
@@ -284,21 +293,11 @@ def identity_and_content(identity: Identify, message: Mapping[str, Any]) -> Iden
 
     An error of the rule counts as a message without an id, because a delivery of it fails, too.
     """
-    body = str(message["Body"])
-    attributes = {
-        name: {"dataType": value.get("DataType", "String"), "stringValue": value.get("StringValue")}
-        for name, value in message.get("MessageAttributes", {}).items()
-        if name not in QUARANTINE_ATTRIBUTES
-    }
-    record = {
-        "messageId": message.get("MessageId", ""),
-        "receiptHandle": "",
-        "body": body,
-        "attributes": dict(message.get("Attributes", {})),
-        "messageAttributes": attributes,
-    }
+    attributes = message.get("MessageAttributes", {})
+    sent = {name: value for name, value in attributes.items() if name not in QUARANTINE_ATTRIBUTES}
+    known: Any = {**received(str(message["Body"]), "", ""), **message, "MessageAttributes": sent}
     try:
-        return identified(identity, record)
+        return identified(identity, record(known, queue_arn="", region=""))
     except Unprocessable:
         raise
     except Exception as error:

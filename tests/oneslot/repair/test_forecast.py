@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
+from oneslot.declaration.declaration import Declaration, Tools
 from oneslot.errors import OneslotError
 from oneslot.evidence.tables import read_rows
+from oneslot.repair.forecast import facts_of
+from oneslot.runtime.identity import Identity
+from oneslot.runtime.sqs.dead_letters import DeadLetter, HeldLetter
 from oneslot.runtime.stores.expressions import to_attributes
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.runtime.unknown_outcome import performing, set_aside
@@ -107,6 +111,37 @@ def test_forecast_for_a_practice_without_slots_comes_true(moto_stack: MotoStack)
         "other": ("quarantined", "conflict"),
         "unknown": ("quarantined", "unknown_practice"),
     }
+
+
+def id_of_record(raw: Any) -> Identity:
+    """Read all that Lambda passes: a message's group, and a binary attribute."""
+    group, mark = raw["attributes"]["MessageGroupId"], raw["messageAttributes"]["mark"]["binaryValue"]
+    return Identity(f"{group}-{mark}-{len(raw['md5OfBody'])}", "content")
+
+
+def fail(message_id: str, payload_hash: str, body: Any) -> Any:
+    raise KeyError(body)
+
+
+def declared_with(**tools: str) -> Declaration:
+    dotted = {name: f"{__name__}.{function}" for name, function in tools.items()}
+    return Declaration("orders", None, "app.handler", "Orders", tools=Tools(**dotted))
+
+
+def held(body: str) -> HeldLetter:
+    mark = {"mark": {"DataType": "Binary", "BinaryValue": b"abc"}}
+    return HeldLetter(
+        DeadLetter("s-1", "m-1", "receives_exhausted", "d", None, 0), "r", body, mark, {"MessageGroupId": "north"}
+    )
+
+
+def test_forecast_finds_the_id_when_the_consumers_rule_reads_all_of_a_record() -> None:
+    assert facts_of(held("text"), declared_with(identity="id_of_record")).message_id == "north-YWJj-32"
+
+
+def test_forecast_says_that_a_message_fails_again_when_its_parser_fails_on_it() -> None:
+    """It is in the dead-letter queue for that, so the list of all letters must not end with it."""
+    assert facts_of(held('{"secret": 1}'), declared_with(parse="fail")).problem == "parse raised KeyError"
 
 
 def test_message_that_is_set_aside_says_what_to_do(moto_stack: MotoStack) -> None:

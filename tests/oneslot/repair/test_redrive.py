@@ -56,7 +56,7 @@ def test_pacer_makes_up_for_one_second_after_a_stall() -> None:
 
 @pytest.mark.parametrize("fifo", [True, False])
 def test_entry_has_an_id_of_the_run_on_fifo_only(fifo: bool) -> None:
-    letter = HeldLetter(DeadLetter("s-1", None, "r", "d", None, 0), "receipt", "body", {}, "A81001")
+    letter = HeldLetter(DeadLetter("s-1", None, "r", "d", None, 0), "receipt", "body", {}, {"MessageGroupId": "A81001"})
 
     made = entry(letter, run="run", fifo=fifo)
 
@@ -66,6 +66,8 @@ def test_entry_has_an_id_of_the_run_on_fifo_only(fifo: bool) -> None:
 
 
 def test_held_letter_does_not_show_its_body() -> None:
-    letter = HeldLetter(DeadLetter("s-1", None, "r", "d", None, 0), "receipt", "secret", {}, "A81001")
+    letter = HeldLetter(
+        DeadLetter("s-1", None, "r", "d", None, 0), "receipt", "secret", {}, {"MessageGroupId": "A81001"}
+    )
 
     assert "secret" not in repr(letter)
