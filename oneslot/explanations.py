@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError, NoCredentialsError, NoRegionError
 
-from oneslot.errors import OneslotError
+from oneslot.errors import OneslotError, how_to_install
 from oneslot.local.aws.connection import LOCAL_ACCOUNT
 from oneslot.runtime.sqs.errors import BAD_CREDENTIALS, KEY_REFUSED, NO_QUEUE, SIGNED_OUT, lacks_credentials
 from oneslot.target import format_command
@@ -42,6 +42,8 @@ def explain(error: Exception, stack: str | None = None) -> str:
             text = f"{path} cannot be used: {problem}. Correct that, and run the command again."
         case OSError(strerror=str() as problem):
             text = f"The operating system refused: {problem}. Correct that, and run the command again."
+        case ModuleNotFoundError() if missing := how_to_install(error):
+            text = f"This needs an extra of Oneslot: {missing}"
         case _:
             # The message of an unforeseen error may quote a patient's data, so only its class is shown.
             text = (

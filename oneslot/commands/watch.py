@@ -103,7 +103,7 @@ def _age(snapshot: Snapshot) -> str:
 
 def _speed(snapshot: Snapshot) -> str:
     if not snapshot.queue.waiting and snapshot.queue.in_flight:
-        return "; the rest is being processed, or hidden until another copy's lease ends"
+        return "; the rest is being processed, or hidden until its next delivery"
     if snapshot.rate is None or snapshot.seconds_left is None:
         return ""
     return f"; {snapshot.rate:,.0f} messages/s, about {snapshot.seconds_left:,.0f} s left"

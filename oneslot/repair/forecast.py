@@ -54,7 +54,7 @@ _SHOWN_BY_ROWS = frozenset({RECEIVES_EXHAUSTED, OUTCOME_UNKNOWN, conflict().reas
 WOULD = {
     Outlook.DUPLICATE: "answer it as a duplicate",
     Outlook.DONE_BEFORE: "repeat its earlier answer",
-    Outlook.TAKEN_OVER: "finish its interrupted attempt",
+    Outlook.TAKEN_OVER: "try it again",
     Outlook.BUSY: "wait for the consumer that has it",
     Outlook.RETRIED: "process it",
     Outlook.REFUSED: "record its refusal",
@@ -204,7 +204,7 @@ def foresee(  # noqa: PLR0911 - one return for each fate
         return _set_aside(facts.message_id, command)
     return (
         Outlook.TAKEN_OVER,
-        f"begun and not finished (claims: {row.get('consumption_count', 'unknown')}); the consumer takes it over",
+        f"begun and not finished (claims: {row.get('consumption_count', 'unknown')}); the consumer tries it again",
     )
 
 

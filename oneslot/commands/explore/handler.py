@@ -45,7 +45,7 @@ def _options(scenario: Path) -> dict[str, Any]:
         values = runpy.run_path(str(scenario))
     except Exception as error:
         raise BadInput(
-            f"{scenario}: {type(error).__name__}: {error}. Mend the file, which is run as Python."
+            f"{scenario}: {type(error).__name__}: {error}. Correct the file, which is run as Python."
         ) from error
     if "messages" not in values and "event" not in values:
         raise BadInput(f"{scenario}: messages is missing. Define a list of bodies, records or events, or one event.")

@@ -130,6 +130,15 @@ def test_status_asks_for_down_when_the_process_is_gone(moto_stack: MotoStack) ->
         (TokenRetrievalError(provider="sso", error_msg="Token has expired"), "Sign in again (aws sso login)"),
         (AlreadyRunning("A local stack runs."), "A local stack runs."),
         (OneslotError("As it is."), "As it is."),
+        (
+            ModuleNotFoundError("No module named 'greenlet'", name="greenlet"),
+            "greenlet is missing; run: pip install 'oneslot[explorer]'",
+        ),
+        (
+            ModuleNotFoundError("time_machine", name="time_machine.x"),
+            "time-machine is missing; run: pip install 'oneslot[explorer]'",
+        ),
+        (ModuleNotFoundError("No module named 'own'", name="own"), "Unexpected ModuleNotFoundError: this is a fault"),
         (ZeroDivisionError(NHS_NUMBER), "Unexpected ZeroDivisionError: this is a fault in Oneslot"),
     ],
 )

@@ -268,3 +268,13 @@ def test_policies_refuse_the_patients_number(operation: str) -> None:
         replace(allowed, context={}),
     ]
     assert not [call for call in refused for each in both if allows(each, call)]
+
+
+def test_send_is_allowed_when_an_operator_has_repair(recorded: list[Call], tmp_path: Path) -> None:
+    (tmp_path / "requests.jsonl").write_text(json.dumps(booking("sent", **NOW)))
+    calls = run(recorded, ["send", "--file", str(tmp_path / "requests.jsonl")])
+    sent = [call for call in calls if call.action == "sqs:SendMessage"]
+    both = [*policy("look"), *policy("repair")]
+    assert sent
+    assert all(any(allows(each, call) for each in both) for call in calls)
+    assert not any(allows(each, call) for each in policy("look") for call in sent)

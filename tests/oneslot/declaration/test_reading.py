@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -145,6 +146,29 @@ def test_law_is_refused_when_it_is_not_a_function(tmp_path: Path, law: str, sent
     path.write_text(LEAST.replace("\nhandler", f'\nlaws = "{law}"\nhandler'))
     with pytest.raises(BadInput) as refused:
         _ = read_declaration(path).laws
+    assert sentence in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("module", "sentence"),
+    [
+        ("import os\nos.environ['ONESLOT_NOT_SET']", "raised KeyError. Name a module that needs no variables of the"),
+        ("import no_such_package", "No module named 'no_such_package'. Install no_such_package."),
+        (
+            "raise ModuleNotFoundError('no greenlet', name='greenlet')",
+            "no greenlet. greenlet is missing; run: pip install 'oneslot[explorer]'",
+        ),
+    ],
+)
+def test_tool_is_refused_by_a_sentence_when_its_module_fails_to_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, sentence: str
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "failing_app", raising=False)
+    (tmp_path / "failing_app.py").write_text(module)
+    (tmp_path / "oneslot.toml").write_text(LEAST + '[tools]\nidentity = "failing_app.order_id"\n')
+    with pytest.raises(BadInput, match=r"tools\.identity is 'failing_app\.order_id'") as refused:
+        read_declaration(tmp_path / "oneslot.toml").tool("identity")
     assert sentence in str(refused.value)
 
 

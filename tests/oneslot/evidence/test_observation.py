@@ -123,3 +123,11 @@ def test_snapshot_shows_the_age_of_an_old_count(moto_stack: MotoStack, monkeypat
 
 def _rows(stack: MotoStack, snapshot: Snapshot) -> str:
     return " ".join(str(cell) for column in _table(stack.target, snapshot).columns for cell in column.cells)
+
+
+def test_watch_names_no_lease_when_a_failed_message_waits_for_its_next_delivery(
+    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = Waiting(monkeypatch, QueueDepth(0, 1, 0))
+    shown = _line(Observer(moto_stack.target, clock=waiting.clock).look())
+    assert shown.endswith("the rest is being processed, or hidden until its next delivery")
