@@ -76,7 +76,10 @@ def find_declaration() -> Declaration | None:
 
 def _folders_to_search(here: Path) -> Iterator[Path]:
     """Yield the folder and those above it, up to the root of its repository or the user's home."""
-    home = Path("~").expanduser().resolve()
+    try:
+        home = Path.home().resolve()
+    except RuntimeError:  # a container's user without a home
+        home = None
     for folder in (here, *here.parents):
         yield folder
         if folder == home or (folder / ".git").exists():

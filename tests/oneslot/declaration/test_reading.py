@@ -53,6 +53,17 @@ def test_search_ends_at_the_repository_or_home(monkeypatch: pytest.MonkeyPatch, 
     assert declared().name == "mine", "the last folder is searched, too"
 
 
+def test_declaration_is_found_when_the_user_has_no_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def no_home(_: str) -> str:
+        return "~"  # what os.path.expanduser returns for a container's user without one
+
+    (tmp_path / "oneslot.toml").write_text(LEAST)
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+    monkeypatch.setattr("os.path.expanduser", no_home)
+    assert declared().name == "orders"
+
+
 def write_for_all(file: Path, _: pytest.MonkeyPatch) -> str:
     file.chmod(0o646)
     return "can be written by every user"
