@@ -210,7 +210,7 @@ def _constantly(value: object) -> Edit:
 def _test_edits(node: ast.If | ast.While | ast.IfExp | ast.comprehension) -> Iterator[tuple[str, Edit]]:
     tests = node.ifs if isinstance(node, ast.comprehension) else [node.test]
     for position, test in enumerate(tests):
-        if isinstance(test, ast.Constant):
+        if isinstance(test, ast.Constant) or _text(test) == "TYPE_CHECKING":  # nothing runs its imports
             continue
         for truth in _TRUTHS:
             if isinstance(node, ast.While) and truth:

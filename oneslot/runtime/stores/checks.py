@@ -36,9 +36,8 @@ def require_identity(message_id: object, payload_hash: object) -> None:
 def require_retention(seconds: float | None) -> None:
     """Reject a retention after which a row would expire at once, or beyond what a server counts. Raises ValueError."""
     if seconds is not None and not 1 <= seconds <= LONGEST_RETENTION_SECONDS:
-        size = "long" if seconds >= 1 else "short"
         raise ValueError(
-            f"retention_seconds of {seconds} is too {size}; None keeps rows for ever, and a number is from 1 to 100 years"
+            f"retention_seconds must be from 1 second to 100 years, not {seconds}; None keeps rows for ever"
         )
 
 
@@ -92,8 +91,8 @@ def _size(table: str, item: Item) -> int:
     try:
         if not all(item):
             raise InvalidEffects(f"a write to {table!r} has an attribute without a name; name it")
-        # As a mapping, without the three bytes of one.
-        return size(to_attribute(item)) - 3
+        # As a mapping, without what DynamoDB adds for one: three bytes, and one for each entry.
+        return size(to_attribute(item)) - 3 - len(item)
     except InvalidValue as error:
         what = f"{error.place!r} in {table!r}" if error.path else f"a write to {table!r}"
         text = f"{what} {error.problem}"

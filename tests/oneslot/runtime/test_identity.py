@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oneslot.runtime.effects import Unprocessable
-from oneslot.runtime.identity import identify, parse_body, payload_hash
+from oneslot.runtime.identity import identify, is_message_id, parse_body, payload_hash
 
 
 def attribute(value: str) -> dict[str, Any]:
@@ -34,6 +34,7 @@ def test_missing_id_is_unprocessable() -> None:
 
 @pytest.mark.parametrize("unfit", ["", "a b", "a#b", "x" * 129, "é", 7, True, ["a"], {"a": 1}, "a\n"])
 def test_an_unfit_id_is_refused_and_not_replaced_by_another(unfit: Any) -> None:
+    assert not is_message_id(unfit)
     with pytest.raises(Unprocessable, match="invalid_message_id"):
         identify({}, {"message_id": unfit}, "text", content_based=True)
 

@@ -24,6 +24,7 @@ from oneslot.runtime.attempt import attempt
 from oneslot.runtime.consumer.consumer import Consumer, process
 from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.consumer.queues import Queues
+from oneslot.runtime.consumer.record import FIELDS
 from oneslot.runtime.effects import INVALID_MESSAGE_ID, Effects, Once, Put, Unprocessable, Update
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE, payload_hash
 from oneslot.runtime.powertools import exactly_once
@@ -341,6 +342,12 @@ def test_an_event_that_is_not_sqs_is_refused_with_a_remedy(event: Any) -> None:
     assert desk.log == []
 
 
+def test_record_is_consumed_when_it_has_only_the_fields_that_are_needed() -> None:
+    desk, whole = Desk(), record({"message_id": "m"})
+    assert desk.deliver({name: whole[name] for name in FIELDS}) == []
+    assert [each.outcome for each in desk.log] == ["done"]
+
+
 @pytest.mark.parametrize("record", [{"EventSource": "aws:sns", "Sns": {"Message": "m"}}, {"s3": {}}, {}, "text", None])
 def test_event_is_refused_with_a_remedy_when_another_service_sent_it(record: Any) -> None:
     desk = Desk()
@@ -423,9 +430,9 @@ def test_record_is_begun_when_enough_time_is_left(minimum: int, passed: int, beg
     assert failed == ([] if begun else [second["messageId"]])
     assert ("m-2" in ledger.rows) is begun
     assert desk.sqs.calls == []
-    assert [(line.outcome, line.reason) for line in desk.log] == [
-        ("done", None),
-        ("done", None) if begun else ("failed", "NotEnoughTime"),
+    assert [(line.outcome, line.reason, line.where) for line in desk.log] == [
+        ("done", None, None),
+        ("done", None, None) if begun else ("failed", "NotEnoughTime", None),
     ]
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from oneslot.runtime.consumer.delivery_log import Delivery, print_line
+from oneslot.runtime.consumer.delivery_log import Delivery, function_version, print_line
 
 
 def test_line_is_one_json_document(capsys: pytest.CaptureFixture[str]) -> None:
@@ -21,3 +21,15 @@ def test_line_is_one_json_document(capsys: pytest.CaptureFixture[str]) -> None:
         2,
         "the trace",
     )
+
+
+@pytest.mark.parametrize(
+    ("environment", "named"),
+    [
+        ({"AWS_LAMBDA_FUNCTION_VERSION": "7"}, {"function_version": "7"}),
+        ({"AWS_LAMBDA_FUNCTION_VERSION": ""}, {}),
+        ({}, {}),
+    ],
+)
+def test_line_names_the_functions_version_when_there_is_one(environment: dict[str, str], named: dict[str, str]) -> None:
+    assert function_version(environment) == named

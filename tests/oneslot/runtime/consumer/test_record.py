@@ -9,7 +9,7 @@ from typing import Any, cast
 import jsonschema
 import pytest
 
-from oneslot.runtime.consumer.record import Record
+from oneslot.runtime.consumer.record import FIELDS, Record
 from oneslot.runtime.effects import INVALID_MESSAGE_ID, Unprocessable
 from oneslot.runtime.identity import Identity, InvalidIdentity, payload_hash
 from oneslot.runtime.protocol import JsonMessage
@@ -21,6 +21,15 @@ def parse_with(error: BaseException) -> Record[Any]:
         raise error
 
     return Record.parse(record({"message_id": "m-1"}), parse)
+
+
+@pytest.mark.parametrize("name", ["messageId", "receiptHandle", "body", "attributes"])
+def test_field_is_needed_when_no_record_is_parsed_without_it(name: str) -> None:
+    raw = record({"message_id": "m-1"})
+    del raw[name]
+    with pytest.raises(KeyError, match=name):
+        Record.parse(raw, JsonMessage)
+    assert name in FIELDS
 
 
 @pytest.mark.parametrize("error", [ValueError("of the parser"), Unprocessable("invalid_field", "detail"), SystemExit()])
@@ -182,6 +191,13 @@ def of_jsonschema() -> Any:
     return error
 
 
+class Refused(Unprocessable):
+    pass
+
+
+Refused.__name__ = "ValidationError"
+
+
 class WithoutPlaces(Exception):
     pass
 
@@ -209,6 +225,10 @@ def of_another_library(errors: Any) -> Exception:
             ValidationError(*[(("lines", at), "missing") for at in range(9)]),
             "; ".join([f"lines[{at}] (missing)" for at in range(5)] + ["and 4 more"]),
         ),
+        (
+            ValidationError(*[(("lines", at), "missing") for at in range(5)]),
+            "; ".join(f"lines[{at}] (missing)" for at in range(5)),
+        ),
         (of_jsonschema(), "lines[1] (type)"),
         (WithoutPlaces(NHS_NUMBER), "see the model"),
         (of_another_library({"name": [NHS_NUMBER]}), "see the model"),
@@ -223,3 +243,9 @@ def test_message_is_unprocessable_when_its_model_refuses_it(error: Exception, fi
     assert isinstance(problem, Unprocessable)
     assert (problem.reason, problem.detail) == ("invalid_message", f"the message does not fit its model: {fields}")
     assert NHS_NUMBER not in "".join(traceback.format_exception(problem))
+
+
+def test_parsers_own_reason_is_kept_when_its_error_has_a_models_name() -> None:
+    error = Refused("unknown_practice", "no such practice")
+
+    assert parse_with(error).problem is error

@@ -249,3 +249,8 @@ def test_no_retry_after_the_lease() -> None:
     clock = Clock()
     assert not Backoff(clock.surroundings(jitter=0.0), clock.now).pause()
     assert not Backoff(clock.surroundings(jitter=0.0), clock.now - 10_000).pause()
+
+
+def test_retention_is_refused_when_rows_would_expire_at_once(port: InMemoryDynamoDB) -> None:
+    with pytest.raises(ValueError, match="from 1 second to 100 years, not 0; None keeps rows for ever"):
+        DynamoDBLedger(cast("DynamoDB", port), "ledger", retention_seconds=0)

@@ -1,0 +1,71 @@
+"""What every ledger refuses before it sends anything: each limit holds to its last byte."""
+
+from __future__ import annotations
+
+import pytest
+
+from oneslot.runtime.effects import Effects, InvalidContent, InvalidEffects, Put, Update, Write
+from oneslot.runtime.stores.checks import checked, require_identity, require_retention
+
+TABLE, KEY = "things", "id"
+ITEM = 409_600
+TRANSACTION = 4 * 1_048_576
+
+
+def item(size: int, name: str = "a") -> Put:
+    """An item of this many bytes: two names, the key's value, and a text."""
+    return Put(TABLE, KEY, {KEY: name, "text": "x" * (size - len(f"{KEY}{name}text"))})
+
+
+def keyed(partition: int, sort: int) -> Update:
+    """An update whose key has parts of these many bytes."""
+    return Update(TABLE, {"partition": "é" * (partition // 2), "sort": "k" * sort}, {"a": 1}, {"b": 1})
+
+
+@pytest.mark.parametrize(
+    ("fits", "exceeds", "text"),
+    [
+        (item(ITEM), item(ITEM + 1), "an item for 'things' has 409,601 bytes, more than 400 KB"),
+        (keyed(2_048, 9), keyed(2_050, 9), "the key 'partition' .* has more than 2,048 bytes"),
+        (keyed(2_048, 1_024), keyed(2_048, 1_025), "the key 'sort' .* has more than 1,024 bytes"),
+    ],
+)
+def test_write_is_refused_when_it_exceeds_a_limit_by_a_byte(fits: Write, exceeds: Write, text: str) -> None:
+    assert checked(Effects({}, (fits,))) == "{}"
+    with pytest.raises(InvalidContent, match=text):
+        checked(Effects({}, (exceeds,)))
+
+
+def test_writes_are_refused_when_they_exceed_a_transaction_by_a_byte() -> None:
+    ten = tuple(item(ITEM, name) for name in "abcdefghij")
+    rest = TRANSACTION - 10 * ITEM - len("{}")
+    assert checked(Effects({}, (*ten, item(rest, "k")))) == "{}"
+    with pytest.raises(InvalidContent, match="the writes have 4,194,305 bytes, more than 4 MB in one transaction"):
+        checked(Effects({}, (*ten, item(rest + 1, "k"))))
+
+
+def test_write_is_refused_when_its_table_has_no_name() -> None:
+    effects = Effects({}, (item(100),))
+    assert checked(effects, {TABLE}) == "{}"
+    with pytest.raises(InvalidEffects, match="there is no table 'things'; name it in `tables`"):
+        checked(effects, {"others"})
+
+
+def test_id_is_refused_when_it_exceeds_a_key_by_a_byte() -> None:
+    require_identity("é" * 1_024, "h")
+    with pytest.raises(ValueError, match="the message id has more than 2,048 bytes; use a digest of it"):
+        require_identity("é" * 1_024 + "a", "h")
+
+
+LONGEST = 100 * 366 * 86_400
+
+
+@pytest.mark.parametrize("seconds", [None, 1, LONGEST])
+def test_retention_is_taken_when_it_is_none_or_at_a_limit(seconds: int | None) -> None:
+    require_retention(seconds)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 0.9, LONGEST + 1, float("inf"), float("nan")])
+def test_retention_is_refused_when_it_is_beyond_a_limit(seconds: float) -> None:
+    with pytest.raises(ValueError, match=f"from 1 second to 100 years, not {seconds}; None keeps rows for ever"):
+        require_retention(seconds)
