@@ -168,13 +168,13 @@ def test_explorer_sees_a_broken_fence_as_two_owners(bench: Workbench, known: dic
 
 
 def test_mutant_that_ends_the_explorer_is_left_to_unit_tests(bench: Workbench, known: dict[str, Mutant]) -> None:
-    name = "oneslot/runtime/stores/expressions.py:to_attributes:one element less:1c154b"
+    name = "oneslot/runtime/stores/dynamodb.py:DynamoDBLedger.__init__:one operand less:e84fec"
 
     verdict = bench.judge(known[name], no_tests, (EXPLORER, ""))
 
     assert (verdict.by, verdict.how.partition("::")[0]) == (
         UNIT_TESTS,
-        "tests/oneslot/runtime/stores/test_expressions.py",
+        "tests/oneslot/runtime/stores/test_dynamodb.py",
     )
 
 
