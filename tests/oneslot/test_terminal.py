@@ -133,6 +133,7 @@ def test_sentence_breaks_between_words_when_on_a_screen(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str
 ) -> None:
     sentence = "Exactly once: each of 2,000 requests has exactly one answer; none is lost, none is booked twice. " * 2
+    monkeypatch.delenv("COLUMNS", raising=False)
     Terminal().sentence(sentence.strip())
     monkeypatch.setenv("COLUMNS", columns)
     Terminal().sentence(sentence.strip())

@@ -78,8 +78,6 @@ def test_run_that_does_not_repeat_is_refused_by_what_differs(expression: str, tm
     with pytest.raises(NotExplorable, match=r"changes from run to run.*: put_item\.Item\.id\S* is .* equal delivery"):
         explored(tmp_path, differing)
 
-    del uuid.held  # type: ignore[attr-defined]
-
 
 @pytest.mark.parametrize("expression", ["os.getpid()", "socket.gethostname()"])
 def test_number_of_the_machine_may_be_that_of_another_environment(expression: str, tmp_path: Path) -> None:
