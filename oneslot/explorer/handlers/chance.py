@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import dataclasses
+import datetime
 import math
 import os
 import platform
@@ -20,6 +22,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from oneslot.explorer.execution.process import Process
 from oneslot.explorer.handlers.replaced import Replacement
 
 Running = Callable[[], Any]
@@ -29,6 +32,9 @@ _SELECTORS = ("EpollSelector", "KqueueSelector", "PollSelector", "SelectSelector
 _FIRST = 8
 """The number of a process on Lambda, where most environments give the same one."""
 
+
+HASH = "hash"
+"""The name of `hashed` in a handler's modules."""
 
 _BY_RANDOM: Any = random.Random._randbelow_without_getrandbits  # type: ignore[attr-defined]
 
@@ -56,6 +62,25 @@ class Draws(random.Random):
         return int.from_bytes(self._running().unique_bytes((k + 7) // 8), "big") >> -k % 8
 
     _randbelow = _BY_RANDOM  # so that choices are drawn both ways, too
+
+
+def hashed(value: Any, /) -> int:
+    """Return a hash as Lambda does: that of a text is another one in each environment.
+
+    A method `__hash__` gets Python's own, because a dict compares it with those of texts.
+    """
+    process: Any = Process.running
+    if process is None or sys._getframe(1).f_code.co_name == "__hash__" or not _is_of_text(value):
+        return hash(value)
+    return hash((process.seed_of_environment(), value))
+
+
+def _is_of_text(value: Any) -> bool:
+    if isinstance(value, (tuple, frozenset)):
+        return any(map(_is_of_text, value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return any(_is_of_text(getattr(value, one.name)) for one in dataclasses.fields(value))
+    return isinstance(value, (str, bytes, datetime.date, datetime.time))
 
 
 def own_chance(running: Running) -> Iterator[Replacement]:
@@ -115,22 +140,6 @@ def _drawn(name: str) -> Any:
 
 def _seeded(process: Any, original: Any, generator: Any, a: Any = None, version: int = 2) -> None:
     original(generator, int.from_bytes(process.unique_bytes(32), "big") if a is None else a, version)
-
-
-def _take_clocks(patch: Callable[..., None]) -> None:
-    for name in _CLOCKS:
-        patch(time, name, lambda process, _: time.time())
-        patch(time, f"{name}_ns", lambda process, _: time.time_ns())
-    patch(time, "clock_gettime", lambda process, _, clock: time.time())
-    patch(time, "clock_gettime_ns", lambda process, _, clock: time.time_ns())
-    patch(time, "ctime", lambda process, original, at=None: original(time.time() if at is None else at))
-    patch(time, "asctime", lambda process, original, at=None: original(time.localtime() if at is None else at))
-    patch(time, "sleep", lambda process, _, seconds: process.sleep(seconds))
-    patch(os, "times", lambda process, _: os.times_result((time.time(), 0.0, 0.0, 0.0, time.time())))
-    patch(resource, "getrusage", lambda process, _, who: resource.struct_rusage((time.time(), *(0,) * 15)))
-    for name in _SELECTORS:
-        if hasattr(selectors, name):
-            patch(getattr(selectors, name), "select", _selected)
 
 
 def _selected(process: Any, original: Any, selector: Any, timeout: float | None = None) -> Any:

@@ -20,6 +20,7 @@ from contextvars import Context
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest import mock
 
 TMP = "/tmp"  # noqa: S108 - Lambda's own name for it
 """The one folder that Lambda lets a function write to."""
@@ -43,6 +44,9 @@ _CHANGES: dict[str, tuple[tuple[int, int | None, bool], ...]] = {
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
+_PROVIDERS = "aws_lambda_powertools.utilities.parameters.base"
+"""The module of Powertools that keeps the parameters and secrets which were read."""
+
 _SOCKET = ("a socket that is not of HTTP", "Let the test replace that client")
 _SUBPROCESS = ("a subprocess", "Let the test replace it")
 _SIGNAL = ("a signal to a process", "Let the test replace it")
@@ -64,19 +68,23 @@ class Environment:
     Attributes:
         variables: its environment variables, if they are not those of the start; `path`: the same of `sys.path`.
         folder: where its /tmp is kept, if something is in it.
+        providers: the parameters and secrets that Powertools keeps for it.
         random: the random numbers of the module `random`, once they are used.
         context: the values of context variables, as its last invocation left them.
         umask: what it has set, for itself alone.
         number: what tells it from others by its host and its process, once it is read.
+        seed: what tells it from others by the hashes of texts, once it is read.
         state: a text that changes with all of these.
     """
 
     variables: dict[str, str] | None = None
     path: list[str] | None = None
     folder: Path | None = None
+    providers: dict[str, Any] = field(default_factory=dict)
     state: str = ""
     random: Any = None
     number: int | None = None
+    seed: int | None = None
     context: Context = field(default_factory=Context)
     umask: int = 0o022
 
@@ -129,6 +137,8 @@ class Environments:
             _set_variables(environment.variables)
         if environment.path is not None:
             sys.path[:] = environment.path
+        if environment.providers:
+            _providers().update(environment.providers)
         if environment.folder:
             self.tmp.rmdir()
             environment.folder.rename(self.tmp)
@@ -144,6 +154,8 @@ class Environments:
         if sys.path != self._path:
             environment.path = list(sys.path)
             sys.path[:] = self._path
+        environment.providers = dict(_providers())
+        _providers().clear()
         if self._files_changed and any(self.tmp.iterdir()):
             environment.folder = self.tmp.rename(self._base / str(next(self._count)))
             self.tmp.mkdir()
@@ -156,6 +168,9 @@ class Environments:
         others += "" if environment.umask == Environment.umask else repr(environment.umask)
         if environment.number is not None:
             others += f"number {environment.number}"
+        if environment.seed is not None:
+            others += f"seed {environment.seed}"
+        others += "".join(f"{name} {one.store}" for name, one in _providers().items())
         if environment.random is not None and environment.random.is_seeded:
             others += hashlib.blake2b(repr(environment.random.getstate()).encode()).hexdigest()
         if self._variables_changed:
@@ -210,7 +225,7 @@ class Environments:
                 self._files_changed = True
             elif str(place) != os.devnull:
                 process.refuse(
-                    f"The handler writes {os.fsdecode(path) if not isinstance(path, int) else place}, "
+                    f"The handler writes {place if isinstance(path, int) or folder >= 0 else os.fsdecode(path)}, "
                     "and Lambda lets it write to /tmp alone. Write there, or let the test replace it."
                 )
 
@@ -221,6 +236,10 @@ class Environments:
             yield
         finally:
             self._looks = before
+
+
+def _providers() -> dict[str, Any]:
+    return getattr(sys.modules.get(_PROVIDERS), "DEFAULT_PROVIDERS", {})
 
 
 def _set_variables(wanted: dict[str, str]) -> None:
@@ -245,17 +264,18 @@ def _changed(event: str, values: tuple[Any, ...]) -> Iterator[tuple[Any, int, bo
             yield values[path], -1 if folder is None else values[folder], followed
 
 
-def _open_file(number: int) -> Path:
+def open_file(number: int) -> Path:
+    """Return the path of an open file or folder."""
     return Path(f"/proc/self/fd/{number}").resolve()
 
 
 def _place(path: Any, folder: int, followed: bool) -> Path:
     """Return the path of a file without links; of a link itself unless it is followed."""
     if isinstance(path, int):
-        return _open_file(path)
+        return open_file(path)
     place = Path(os.fsdecode(path))
     if folder >= 0:
-        place = _open_file(folder) / place
+        place = open_file(folder) / place
     return place.resolve() if followed else place.parent.resolve() / place.name
 
 
@@ -276,8 +296,12 @@ def separate_environments(running: Callable[[], Any], own: Sequence[Path] = ()) 
     if not _watches:  # Python keeps an audit hook for good
         sys.addaudithook(_watch)
         _watches.append(True)
-    outer, writes_nothing = Environments.current, sys.dont_write_bytecode
-    with tempfile.TemporaryDirectory(prefix="oneslot-explore-") as base:
+    outer, writes_nothing, providers = Environments.current, sys.dont_write_bytecode, dict(_providers())
+    with (
+        tempfile.TemporaryDirectory(prefix="oneslot-explore-") as base,
+        mock.patch.object(tempfile, "tempdir", TMP),
+    ):
+        _providers().clear()
         Environments.current = Environments(running, Path(base), own)
         # Neither Python nor pytest, which compiles some modules itself, keeps bytecode beside a library: Lambda cannot.
         sys.dont_write_bytecode = True
@@ -286,3 +310,4 @@ def separate_environments(running: Callable[[], Any], own: Sequence[Path] = ()) 
         finally:
             Environments.current = outer
             sys.dont_write_bytecode = writes_nothing
+            _providers().update(providers)

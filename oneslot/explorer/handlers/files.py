@@ -5,12 +5,14 @@ from __future__ import annotations
 import builtins
 import io
 import os
+import re
 import sqlite3
 import tempfile
 from collections.abc import Iterator
+from types import FunctionType
 from typing import Any
 
-from oneslot.explorer.handlers.environment import Environments
+from oneslot.explorer.handlers.environment import Environments, open_file
 from oneslot.explorer.handlers.replaced import Replacement
 
 _OF_OS = (
@@ -19,7 +21,11 @@ _OF_OS = (
     *("utime", "link", "rename", "replace", "symlink"),
 )
 _OPEN = ((builtins, "open"), (io, "open"), (sqlite3, "connect"), (sqlite3.dbapi2, "connect"))
+_DATABASE = re.compile("(file:(?://(?:localhost)?)?)?(/.*)", re.DOTALL)
+"""The path of an SQLite database, or its URI."""
+
 _UMASK = os.umask
+_OPEN_RELATIVE, _CONNECT = os.open, sqlite3.connect
 _TWO_PATHS = ("link", "rename", "replace", "symlink")
 _NAMED = ("path", "src", "dst", "file", "database")
 """The parameters of these functions that are paths, where they are given by name."""
@@ -27,15 +33,21 @@ _NAMED = ("path", "src", "dst", "file", "database")
 
 def own_files() -> Iterator[Replacement]:
     """Yield what lets each environment find its own /tmp under its name."""
+    of_os = {
+        getattr(os, name): _moving(getattr(os, name), 2 if name in _TWO_PATHS else 1)
+        for name in _OF_OS
+        if hasattr(os, name)
+    }
     for name in _OF_OS:
         if hasattr(os, name):
-            yield os, name, _moving(getattr(os, name), 2 if name in _TWO_PATHS else 1)
+            yield os, name, of_os[getattr(os, name)]
+    for method in vars(tempfile._TemporaryFileCloser).values():  # type: ignore[attr-defined]
+        if isinstance(method, FunctionType) and method.__defaults__:  # it deletes by a default value
+            yield method, "__defaults__", tuple(of_os.get(one, one) for one in method.__defaults__)
     for owner, name in _OPEN:
         yield owner, name, _moving(getattr(owner, name), 1)
     yield os, "umask", _umask
     yield os, "fstat", _moving(os.fstat, 0)
-    yield tempfile, "gettempdir", _here(tempfile.gettempdir, str)
-    yield tempfile, "gettempdirb", _here(tempfile.gettempdirb, os.fsencode)
 
 
 def _moving(original: Any, paths: int) -> Any:
@@ -46,6 +58,10 @@ def _moving(original: Any, paths: int) -> Any:
         if environments is None or environments.process() is None:
             return original(*values, **named)
         moved = environments.moved
+        if original is _OPEN_RELATIVE and named.get("dir_fd") is not None:  # which its event does not tell
+            values = (str(open_file(named.pop("dir_fd")) / os.fsdecode(values[0])), *values[1:])
+        if original is _CONNECT:
+            moved = _moved_database(moved)
         values = (*map(moved, values[:paths]), *values[paths:])
         result = original(*values, **{name: moved(one) if name in _NAMED else one for name, one in named.items()})
         return environments.timed(result) if isinstance(result, os.stat_result) else result
@@ -61,11 +77,11 @@ def _umask(mask: int) -> int:
     return int(before)
 
 
-def _here(original: Any, text: Any) -> Any:
-    """Return a function that names the folder itself, because `tempfile` deletes by a function that it holds."""
+def _moved_database(moved: Any) -> Any:
+    """Return a function that moves the path within an SQLite URI, too."""
 
-    def function() -> Any:
-        environments = Environments.current
-        return original() if environments is None or environments.process() is None else text(environments.tmp)
+    def function(database: Any) -> Any:
+        found = _DATABASE.fullmatch(os.fsdecode(database))
+        return database if found is None else f"{found[1] or ''}{moved(found[2])}"
 
     return function

@@ -8,7 +8,7 @@ import importlib.machinery
 import importlib.util
 import sys
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -23,6 +23,7 @@ from types import (
 )
 from typing import Any
 
+from oneslot.explorer.handlers.chance import HASH, hashed
 from oneslot.explorer.handlers.following import RECEIVES, RECORDS
 from oneslot.explorer.handlers.memory.visible import LOOP, Loop, Visible
 from oneslot.explorer.refusal import NotExplorable
@@ -144,7 +145,16 @@ class Code:
         """Run the code of a module."""
         code, _ = self._compiled[module.__name__]
         setattr(module, LOOP, Loop)
+        setattr(module, HASH, hashed)
         exec(code, module.__dict__)  # noqa: S102 - it is the code under test
+
+    def get_data(self, path: str) -> bytes:
+        """Return what a file beside a module holds, for `pkgutil`."""
+        return Path(path).read_bytes()
+
+    def get_resource_reader(self, name: str) -> Any:
+        """Return the reader of a package's files, for `importlib.resources`."""
+        return self._compiled[name][1].loader.get_resource_reader(name)
 
 
 def fingerprint(modules: dict[str, ModuleType | None]) -> str:
@@ -156,7 +166,8 @@ def fingerprint(modules: dict[str, ModuleType | None]) -> str:
 
 def own_names(module: ModuleType) -> dict[str, Any]:
     """Return what a module holds by name, without what Python and the explorer put there."""
-    return {name: value for name, value in vars(module).items() if name not in _NOT_THE_HANDLERS}
+    held = vars(module).items()
+    return {name: value for name, value in held if name not in _NOT_THE_HANDLERS and value is not hashed}
 
 
 class _State:
@@ -210,14 +221,18 @@ class _State:
         return "" if " at 0x" in text else text
 
     def _attributes(self, value: Any) -> dict[str, Any]:
-        slots = [name for kind in type(value).__mro__ for name in _slots(kind)]
-        held = {name: getattr(value, name, None) for name in slots if name not in ("__dict__", "__weakref__")}
-        return {**held, **getattr(value, "__dict__", {})}
+        """Return what an instance holds by name, without running its `__getattr__`: Python knows its private slots."""
+        slots = [
+            one for kind in type(value).__mro__ for one in vars(kind).items() if type(one[1]) is MemberDescriptorType
+        ]
+        return {**{name: _slot(one, value) for name, one in slots}, **getattr(value, "__dict__", {})}
 
 
-def _slots(kind: type) -> Iterable[str]:
-    slots = vars(kind).get("__slots__", ())
-    return (slots,) if isinstance(slots, str) else slots
+def _slot(descriptor: Any, value: Any) -> Any:
+    try:
+        return descriptor.__get__(value)
+    except (AttributeError, TypeError):  # nothing is in it
+        return None
 
 
 def found(handler: str, roots: Sequence[Path]) -> Code:

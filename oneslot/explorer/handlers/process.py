@@ -202,6 +202,13 @@ class HandlerProcess(Process):
             self.environment.number = 0 if drawn < FIXED else self._invocation.identity + 1
         return self.environment.number
 
+    def seed_of_environment(self) -> int:
+        """Return the seed of this environment's hashes, which no other one has."""
+        if self.environment.seed is None:
+            self.code.reads_identity = True
+            self.environment.seed = self._invocation.identity + 1
+        return self.environment.seed
+
     def refuse(self, sentence: str) -> NoReturn:
         """End the exploration with this sentence, whatever the handler catches."""
         self.refusal = sentence

@@ -78,6 +78,8 @@ REFUSED: tuple[tuple[Any, str, str, str], ...] = (
     (_thread, "start_new_thread", *_THREAD),
     (asyncio.BaseEventLoop, "run_in_executor", "a thread of asyncio", "Await plain coroutines"),
     (os, "mkfifo", "a named pipe", "Let the test replace it"),
+    (os, "pipe", "a pipe", "Let the test replace it"),
+    (os, "memfd_create", "memory as a file", "Use io.BytesIO"),
     (os, "mknod", "a device", "Let the test replace it"),
     (multiprocessing.shared_memory.SharedMemory, "__init__", "shared memory", "Let the test replace it"),
 )
@@ -102,7 +104,8 @@ def taken_over(running: Running, environment: dict[str, str], own: Sequence[Path
         patch(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         for owner, name, what, remedy in REFUSED:
-            patch(mock.patch.object(owner, name, _refusing(running, getattr(owner, name), what, remedy)))
+            if hasattr(owner, name):
+                patch(mock.patch.object(owner, name, _refusing(running, getattr(owner, name), what, remedy)))
         patch(separate_environments(running, own))
         patch(replaced((*own_files(), *own_chance(running))))
         patch(mock.patch.object(logging, "time", LogClock(running)))

@@ -301,3 +301,90 @@ def test_cache_in_tmp_expires_by_the_explorers_clock(tmp_path: Path) -> None:
     result = explored(written(tmp_path, (top, look, "CACHE.write_text(order)")), ignore=["orders.n"])
 
     assert result.holds
+
+
+RIGHT = {
+    "named files": (
+        "import tempfile",
+        "with tempfile.NamedTemporaryFile('w+', dir='/tmp') as f: f.write(order)",
+    ),
+    "a file relative to a folder": (
+        "",
+        "os.makedirs('/tmp/d'); d = os.open('/tmp/d', os.O_RDONLY); "
+        "os.close(os.open('x', os.O_CREAT | os.O_WRONLY, dir_fd=d)); os.unlink('x', dir_fd=d); os.rmdir('/tmp/d')",
+    ),
+    "the URI of a database": (
+        "import sqlite3",
+        "sqlite3.connect('file:///tmp/d?mode=rwc', uri=True).close(); os.remove('/tmp/d')",
+    ),
+    "a folder of its own for temporary files": (
+        "import tempfile",
+        "tempfile.mkdtemp(); tempfile.TemporaryFile().close()",
+    ),
+    "files of its package": (
+        "import pkgutil, importlib.resources",
+        "assert pkgutil.get_data('package', 'word.txt') == b'word'; "
+        "assert importlib.resources.files('package').joinpath('word.txt').read_text() == 'word'",
+    ),
+    "Powertools' parameters": (
+        "from aws_lambda_powertools.utilities import parameters",
+        "assert parameters.get_parameter('/a') == 'b'",
+    ),
+    "an object that computes what it lacks": (
+        "class Lazy:\n    __slots__ = ('ref',)\n"
+        "    def __getattr__(self, name): raise (TypeError if name == 'ref' else AttributeError)\nlazy = Lazy()",
+        "pass",
+    ),
+    "a hash of a text, compared with one": (
+        "class Name:\n    def __hash__(self): return hash('a')\n    def __eq__(self, other): return other == 'a'",
+        "assert Name() in {'a'}",
+    ),
+}
+"""What a handler does within one invocation, and leaves no mark with."""
+
+
+@pytest.mark.parametrize("use", RIGHT)
+def test_handler_holds_when_it_uses_what_lambda_has(use: str, tmp_path: Path) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").touch()
+    (tmp_path / "package" / "word.txt").write_text("word")
+    top, keep = RIGHT[use]
+
+    result = explored(written(tmp_path, (top, "return False", keep)), ignore=["orders.n"], parameters={"/a": "b"})
+
+    assert result.holds, result
+
+
+@pytest.mark.parametrize("value", ["order", "(1, order)", "order.encode()", "frozenset({order})"])
+def test_key_breaks_when_it_is_the_hash_of_a_text(value: str, tmp_path: Path) -> None:
+    result = explored(
+        written(tmp_path, ("", f"table.put_item(Item={{'id': str(hash({value}))}}); return True", "pass"))
+    )
+
+    assert "orders has 2 rows" in result.verdict
+
+
+def test_private_slot_loses_a_message_when_its_environment_is_used_again(tmp_path: Path) -> None:
+    top = (
+        "class Seen:\n    __slots__ = ('__last',)\n    def __init__(self): self.__last = ''\n"
+        "    def is_last(self, order): return self.__last == order\n    def keep(self, order): self.__last = order\n"
+        "seen = Seen()"
+    )
+
+    result = explored(
+        written(tmp_path, (top, "return seen.is_last(order)", "seen.keep(order)")),
+        law=lambda world: bool(world["orders"]),
+    )
+
+    assert (result.holds, result.level) == (False, "one fault, then again")
+
+
+def test_temporary_folder_is_the_users_again_when_a_handler_chose_another(tmp_path: Path) -> None:
+    before = tempfile.tempdir
+
+    with pytest.raises(NotExplorable):
+        explored(
+            written(tmp_path, ("import tempfile", "return tempfile.tempdir == '/tmp/a'", "tempfile.tempdir = '/tmp/a'"))
+        )
+
+    assert tempfile.tempdir == before
