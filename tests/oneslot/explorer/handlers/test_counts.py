@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
+import time
 from pathlib import Path
 
 import boto3
@@ -48,6 +50,23 @@ def test_log_line_is_no_reading_of_the_clock(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "app.py").write_text(LOGGING)
 
     assert counts(tmp_path) == silent
+
+
+def test_collection_of_garbage_is_no_reading_of_the_clock(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(
+        HANDLER.replace("loaded_once", "gc").replace("    boto3", "    gc.collect(); boto3")
+    )
+    untimed = counts(tmp_path)
+
+    def timed(*_: object) -> None:
+        time.perf_counter()
+
+    gc.callbacks.append(timed)
+    try:
+        assert counts(tmp_path) == untimed
+        assert timed in gc.callbacks
+    finally:
+        gc.callbacks.remove(timed)
 
 
 def test_handler_keeps_only_what_it_remembers(tmp_path: Path) -> None:
