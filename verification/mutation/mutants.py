@@ -222,8 +222,9 @@ def source_of(file: str) -> str:
 def own_tests(file: str) -> list[str]:
     """Return the unit tests that are named after this file of the core."""
     room, _, name = file.rpartition("/")
-    path = f"tests/{room}/test_{name}"
-    return [path] if (ROOT / path).exists() else []
+    stem = name.removesuffix(".py")
+    found = [*ROOT.glob(f"tests/{room}/test_{stem}.py"), *sorted(ROOT.glob(f"tests/{room}/test_{stem}_*.py"))]
+    return [str(path.relative_to(ROOT)) for path in found]
 
 
 def all_mutants(files: Iterable[str] = FILES) -> list[Mutant]:
