@@ -69,8 +69,9 @@ class Submit:
         self.python = folder / "python"
         self.python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -S "$@"\n')
         self.python.chmod(0o755)
-        (folder / "brought").mkdir()  # boto3, which the cluster's Python must have
-        for name in ("boto3", "botocore", "dateutil", "jmespath", "s3transfer", "urllib3", "six"):
+        (folder / "brought").mkdir()  # boto3 and what mapInArrow needs, which the cluster's Python must have
+        boto3 = ("boto3", "botocore", "dateutil", "jmespath", "s3transfer", "urllib3", "six")
+        for name in (*boto3, "numpy", "pandas", "pyarrow"):
             found = Path(str(find_spec(name).origin))  # type: ignore[union-attr]
             found = found.parent if found.stem == "__init__" else found
             (folder / "brought" / found.name).symlink_to(found)
@@ -125,7 +126,7 @@ def test_submitted_job_judges_a_consumer_from_sparks_storage(tmp_path: Path) -> 
     done = submit.run(*arguments, "--output", str(tmp_path / "audit"), packages=[laws])
 
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "Invariants that do not hold: I12 (1), every_order_costs_something (1), S1 (1)." in done.stdout
+    assert "Invariants that do not hold: every_order_costs_something (1), S1 (1)." in done.stdout
     report = (tmp_path / "audit" / "report.html").read_text()
     assert "<span>0 lost</span> · <span>1 done twice</span>" in report
     assert "Done twice: stop the consumer" in report

@@ -15,6 +15,7 @@ from oneslot.audit.model import model_of
 from oneslot.audit.report.data import Drain, ReportData, Rush
 from oneslot.audit.report.lives import Attempt, Life
 from oneslot.audit.report.page import render
+from oneslot.wording import visible
 from tests.kits.browser import opened
 from workload.declared import CONSUMER
 
@@ -107,11 +108,11 @@ def shown(text: str, folder: Path, width: int = 360) -> dict[str, Any]:
 
 
 def test_report_fits_a_small_phone_with_hostile_names(tmp_path: Path) -> None:
-    """Nothing is wider than 360 pixels, and names are shown as text."""
+    """Nothing is wider than 360 pixels, and names are shown as text, with their controls visible."""
     said = shown(page(document(TEN_MILLION, I2=4)), tmp_path)
     assert said["wide"] <= 360
     assert said["cut"] == []
-    assert [label[3:] for label in said["labels"]] == [name[:20] for name in HOSTILE]
+    assert [label[3:] for label in said["labels"]] == [visible(name[:20]) for name in HOSTILE]
     assert (said["strangers"], said["drawn"]) == (0, True)
 
 
