@@ -95,7 +95,7 @@ class Model:
         exports: by table, the ledger first.
         tables, summaries: the operations tables, the totals first.
         words: the report's.
-        row_subject: the kind of thing that a row is whose key is no request's id.
+        row_subject: the kind of thing that a row is, if its key is not a request's id.
         effect_subject: a request that a row names, and that was never seen.
         listing: a summary for the report.
     """

@@ -19,7 +19,7 @@ def name_of(error: BaseException) -> str:
 
 
 def place_of(error: BaseException) -> str | None:
-    """Return file and line where it was raised: the last that is no library's, else the last; None if it was not raised."""
+    """Return the file and line of the failure: the last frame outside libraries, else the last frame. None without one."""
     last = None
     for frame, line in traceback.walk_tb(error.__traceback__):
         yours = str(frame.f_globals.get("__name__")).partition(".")[0] not in _LIBRARIES

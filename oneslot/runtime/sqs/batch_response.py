@@ -68,7 +68,7 @@ def _failures(answer: str) -> list[Any]:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON, although Python writes and reads it")
+    raise ValueError(f"{name} is not JSON, although Python writes and reads it")
 
 
 def _identifier(failure: Any, message_ids: Sequence[str]) -> str:

@@ -23,7 +23,7 @@ def encoded(answer: Any) -> str:
     """Return an answer's text. Raises `MarshalError`.
 
     A Decimal is a number, bytes are text, a tuple is a list and a named tuple an object. NaN and Infinity are written so,
-    which is no JSON. Bytes alone are sent as they are.
+    which JSON does not allow. Bytes alone are sent as they are.
     """
     if isinstance(answer, bytes):
         return answer.decode(errors="replace")
