@@ -68,7 +68,7 @@ class MissingAudit(Construct):
             # CloudFormation begins every other alarm's name with the stack's, by which they are found.
             composite_alarm_name=name_in_this_stack("audit-missing"),
             alarm_description=f"No audit has ended with a verdict for {missing_hours} hours, so losses and duplicates go "
-            f"unnoticed. What to do: {RUNBOOKS}/audit-missing.md",
+            f"unnoticed. What to do: {RUNBOOKS}#audit-missing",
             alarm_rule=cloudwatch.AlarmRule.all_of(
                 cloudwatch.AlarmRule.from_alarm(overdue, states.ALARM),
                 cloudwatch.AlarmRule.from_alarm(began, states.OK),

@@ -85,7 +85,7 @@ def measure(plan: AuditPlan) -> State:
 def notify(plan: AuditPlan, what: str, sentence: str, alarm: str, then: str) -> State:
     """Return the state that publishes a sentence (JSONata) to the topic, with the alarm's runbook."""
     text = (
-        f"{{% 'Audit of ' & $day & ', stage {plan.stage}: ' & {sentence} & '\\n\\nWhat to do: {RUNBOOKS}/{alarm}.md"
+        f"{{% 'Audit of ' & $day & ', stage {plan.stage}: ' & {sentence} & '\\n\\nWhat to do: {RUNBOOKS}#{alarm}"
         f"\\nResult: s3://{plan.bucket}/audits/' & $day & '/' %}}"
     )
     return {

@@ -6,8 +6,8 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-RUNBOOKS = "docs/do/runbooks"
-"""The runbooks' folder in this repository: an operator who deployed the stage has it."""
+RUNBOOKS = "docs/do/runbooks.md"
+"""The runbooks in this repository: an operator who deployed the stage has it."""
 
 
 def named_topic(scope: Construct, construct_id: str, arn: str) -> sns.ITopic | None:

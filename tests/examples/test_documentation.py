@@ -85,12 +85,6 @@ def test_page_has_a_picture(page: str) -> None:
     assert any(link.endswith(".svg") for link in links(DOCUMENTATION / page))
 
 
-def test_index_lists_every_decision() -> None:
-    records = sorted(path.name for path in (DOCUMENTATION / "understand" / "decisions").glob("0*.md"))
-    assert sorted(links(DOCUMENTATION / "understand" / "decisions" / "README.md")) == records
-    assert len({record[:4] for record in records}) == len(records)
-
-
 def test_glossary_is_sorted() -> None:
     words = re.findall(r"^\| ([^|]+) \|", text("look-up/glossary.md"), re.MULTILINE)[2:]
     assert words == sorted(words)

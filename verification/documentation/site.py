@@ -19,33 +19,17 @@ def pages_of(page: Path) -> list[Path]:
 
 
 def navigation(index: Path = DOCUMENTATION / "index.md") -> list[Any]:
-    """Return the navigation: a section for each heading of `index`, and one for each folder with an index of its own.
-
-    Pages have no title here, so each is named by its heading.
-    """
+    """Return the navigation: a section for each heading of `index`. Pages have no title here: each is named by its own."""
     sections: list[Any] = [{"Start": "index.md"}]
     parts = re.split(r"^## (.+)$", index.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     for heading, body in zip(parts[::2], parts[1::2], strict=True):
-        entries: list[Any] = []
+        entries: list[str] = []
         for _, target, _ in LINK.findall(body):
             file = (index.parent / target).resolve()
-            if file.suffix != ".md" or not file.is_relative_to(DOCUMENTATION):
-                continue
-            if file.name == "README.md":
-                below = [_relative(page) for page in pages_of(file) if page.parent == file.parent]
-                entries.append({_heading(file): [_relative(file), *below]})
-            else:
-                entries.append(_relative(file))
+            if file.suffix == ".md" and file.is_relative_to(DOCUMENTATION):
+                entries.append(file.relative_to(DOCUMENTATION).as_posix())
         sections.append({heading: entries})
     return sections
-
-
-def _heading(file: Path) -> str:
-    return file.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
-
-
-def _relative(file: Path) -> str:
-    return file.relative_to(DOCUMENTATION).as_posix()
 
 
 def on_config(config: Any) -> Any:

@@ -17,8 +17,8 @@ from oneslot.cdk.rules import accept
 WINDOW_MINUTES = 5
 """Counts are added over this window: long enough to tell a pattern from one event, short enough to act."""
 
-RUNBOOKS = "docs/do/runbooks"
-"""The folder with a runbook for each alarm, named like it. A test checks that each one exists."""
+RUNBOOKS = "docs/do/runbooks.md"
+"""The page with a section for each alarm, named like it. A test checks that each one exists."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class Alarms(Construct):
         alarm = cloudwatch.Alarm(
             self,
             "".join(word.capitalize() for word in condition.name.split("-")),
-            alarm_description=f"{condition.means} What to do: {self._runbooks}/{condition.name}.md",
+            alarm_description=f"{condition.means} What to do: {self._runbooks}#{condition.name}",
             metric=condition.metric,
             threshold=condition.above,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,

@@ -253,17 +253,17 @@ def test_construct_breaks_no_rule(tmp_path: Path) -> None:
 def alarms(defined: Defined) -> dict[str, dict[str, Any]]:
     """Return the alarms by the name of their runbook."""
     found = defined.resources("AWS::CloudWatch::Alarm")
-    return {each["AlarmDescription"].rpartition("/")[2].removesuffix(".md"): each for each in found}
+    return {each["AlarmDescription"].rpartition("docs/do/runbooks.md#")[2]: each for each in found}
 
 
 def test_alarms_have_a_runbook_and_notify_the_topic(tmp_path: Path) -> None:
     defined = define(tmp_path)
     topic = sns.Topic(defined.stack, "OnCall")
     defined.consumer.add_alarms(topic)
-    runbooks = Path(__file__).parents[3] / "docs" / "do" / "runbooks"
+    page = (Path(__file__).parents[3] / "docs" / "do" / "runbooks.md").read_text(encoding="utf-8").lower()
     assert len(alarms(defined)) == 11
     for name, alarm in alarms(defined).items():
-        assert (runbooks / f"{name}.md").exists()
+        assert f"\n## {name.replace('-', ' ')}\n" in page
         assert alarm["AlarmActions"] == alarm["OKActions"] == [f"<{defined.logical_id(topic)}>"]
 
 

@@ -120,7 +120,7 @@ def test_bad_verdict_is_notified_and_measured(world: World) -> None:
     assert notice["Subject"] == "Oneslot-prod: audit bad verdict"
     assert len(notice["Subject"]) <= 100
     assert BAD["sentence"] in notice["Message"]
-    assert "docs/do/runbooks/invariant-violated.md" in notice["Message"]
+    assert "docs/do/runbooks.md#invariant-violated" in notice["Message"]
     assert "/audits/2026-11-25/" in notice["Message"]
     assert world.called("putMetricData")[0]["MetricData"][0]["Value"] == 3
 
@@ -144,7 +144,7 @@ def test_night_notifies_the_jobs_error_when_no_verdict_is_there(world: World) ->
     (notice,) = world.called("publish")
     assert notice["Subject"] == "Oneslot-prod: audit could not run"
     assert "The exports are not of the same time." in notice["Message"]
-    assert "docs/do/runbooks/audit-missing.md" in notice["Message"]
+    assert "docs/do/runbooks.md#audit-missing" in notice["Message"]
     assert world.called("putMetricData") == []
 
 

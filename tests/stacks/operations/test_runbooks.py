@@ -1,4 +1,4 @@
-"""Runbooks: one for each alarm, and every command of the operators' pages exists with its options."""
+"""Runbooks: a section for each alarm, and every command of the operators' pages exists with its options."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ from stacks.settings import STAGES
 from tests.kits.stacks import Stage
 
 ROOT = Path(__file__).resolve().parents[3]
-FOLDER = ROOT / "docs" / "do" / "runbooks"
-DEPLOY, RESTORE = FOLDER.parent / "deploy.md", FOLDER.parent / "restore.md"
-PAGES = sorted([*FOLDER.glob("*.md"), *DEPLOY.parent.glob("deploy*.md"), DEPLOY.with_name("first-night.md"), RESTORE])
+FOLDER = ROOT / "docs" / "do"
+RUNBOOKS, DEPLOY, RESTORE = FOLDER / "runbooks.md", FOLDER / "deploy.md", FOLDER / "restore.md"
+PAGES = [RUNBOOKS, *sorted(FOLDER.glob("deploy*.md")), FOLDER / "first-night.md", RESTORE]
 CONSUMER = (ROOT / "lambda_src", ROOT / "oneslot" / "runtime")
-SECTIONS = ("What it means", "What to look at", "What to do", "What not to do")
+NO_ALARMS = {"set-the-names-first", "show-what-drifted"}
+"""The sections of the runbooks that several alarms share."""
 # Of the AWS CLI itself, beside each operation's own.
 GLOBAL_OPTIONS = {"query", "output", "region", "profile", "endpoint-url", "no-cli-pager", "max-items", "starting-token"}
 # Words in backticks on the pages about dead letters that are not reasons of the consumer.
@@ -36,9 +37,12 @@ NO_REASONS = {"receives_exhausted", "max_receive_count", "message_id"}
 SHELL = {"echo", "sed", "export", "eval", "make", "git", "source", "cdk", "aws", "oneslot", "date", "python"}
 
 
-def runbooks() -> list[str]:
-    """The names of the runbooks."""
-    return sorted(path.stem for path in FOLDER.glob("*.md") if path.stem != "README")
+def runbooks() -> dict[str, str]:
+    """Return the text of each alarm's section, by its anchor."""
+    parts = re.split(r"^## (.+)$", RUNBOOKS.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    sections = zip(parts[::2], parts[1::2], strict=True)
+    named = {heading.lower().replace(" ", "-"): text for heading, text in sections}
+    return {anchor: text for anchor, text in named.items() if anchor not in NO_ALARMS}
 
 
 def commands(page: Path) -> list[list[str]]:
@@ -59,23 +63,24 @@ def test_alarms_and_runbooks_match(with_audit: Stage) -> None:
     named: set[str] = set()
     for part in ("-operations", "-audit"):
         text = Stage(with_audit.settings, with_audit.folder, part).template_text
-        named.update(re.findall(r"docs/do/runbooks/([a-z-]+)\.md", text))
-    assert named == set(runbooks())
+        named.update(re.findall(r"docs/do/runbooks\.md#([a-z-]+)", text))
+    assert named == runbooks().keys()
 
 
 def test_index_lists_every_runbook() -> None:
-    index = (FOLDER / "README.md").read_text(encoding="utf-8")
-    assert sorted(re.findall(r"\]\(([a-z-]+)\.md\)", index)) == runbooks()
+    index = RUNBOOKS.read_text(encoding="utf-8").partition("\n## ")[0]
+    assert sorted(re.findall(r"^\| \[([a-z-]+)\]\(#\1\) \|", index, re.MULTILINE)) == sorted(runbooks())
 
 
-@pytest.mark.parametrize("name", [*runbooks(), "../restore"])
-def test_runbook_has_four_sections(name: str) -> None:
-    text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
-    assert tuple(re.findall(r"^## (.+)$", text, re.MULTILINE)) == SECTIONS
-    for section in text.split("\n## ")[1:]:
-        assert len(section.split()) > 15, section
-    looks = text.partition("## What to look at")[2].partition("\n## ")[0]
-    assert "```bash" in looks
+@pytest.mark.parametrize("name", runbooks())
+def test_runbook_says_what_it_means_what_to_look_at_and_what_to_do(name: str) -> None:
+    meaning, looks, rest = runbooks()[name].split("```", 2)
+    assert len(meaning.split()) > 12
+    assert looks.startswith("bash\n")
+    steps, dont, mistakes = rest.partition("\n**Don't** ")
+    assert re.search(r"^(\|---|- \*\*|1\. )", steps, re.MULTILINE)
+    assert dont
+    assert len(mistakes.split()) > 8
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -108,7 +113,7 @@ def variables_of_env() -> set[str]:
 
 
 def test_variables_of_commands_are_set_before() -> None:
-    index = (FOLDER / "README.md").read_text(encoding="utf-8")
+    index = RUNBOOKS.read_text(encoding="utf-8").partition("\n## Show what drifted")[0]
     everywhere = variables_of_env() | set(re.findall(r"^export ([A-Z_]+)=", index, re.MULTILINE))
     unset = {}
     for page in PAGES:
@@ -123,7 +128,7 @@ def test_variables_of_commands_are_set_before() -> None:
 def test_command_has_no_day_account_or_region_of_its_own() -> None:
     """Pasted at night, it would look at another day or account than the alarm's."""
     own = re.compile(r"\b20\d\d-\d\d-\d\d|\b\d{12}\b|\b[a-z]{2}-[a-z]+-\d\b")
-    pages = [*sorted(FOLDER.glob("*.md")), RESTORE]
+    pages = [RUNBOOKS, RESTORE]
     here = [(path.name, words) for path in pages for words in commands(path)]
     assert len(here) > 40
     assert [(name, words) for name, words in here if own.search(" ".join(words))] == []
@@ -138,7 +143,7 @@ def test_log_query_has_a_start_time() -> None:
 
 def test_deployment_of_a_runbook_keeps_the_given_settings() -> None:
     """The given settings come first, so the page's own change wins."""
-    pages = [*sorted(FOLDER.glob("*.md")), RESTORE]
+    pages = [RUNBOOKS, RESTORE]
     deployments = [words for path in pages for words in commands(path) if words[0] == "cdk"]
     assert len(deployments) >= 5
     assert {tuple(words[:6]) for words in deployments} == {("cdk", "deploy", "--all", "-c", "stage=$STAGE", "$GIVEN")}
@@ -158,14 +163,12 @@ def test_no_block_both_stops_and_starts_the_consumer() -> None:
 
 
 def test_runbook_shows_what_drifted() -> None:
-    """The command starts the detection and returns an id alone."""
-    pages = {
-        page: [words[2] for name, words in ALL if name == page and words[:2] == ["aws", "cloudformation"]]
-        for page, _ in ALL
-    }
-    looking = {page for page, verbs in pages.items() if "detect-stack-drift" in verbs}
-    assert looking >= {"failed-deliveries.md", "stalled.md", "unarchived-deliveries.md", "undelivered-lines.md"}
-    assert {page for page in looking if "describe-stack-resource-drifts" not in pages[page]} == set()
+    """The first command starts the detection and returns an id alone."""
+    verbs = [words[2] for name, words in ALL if name == RUNBOOKS.name and words[:2] == ["aws", "cloudformation"]]
+    at = verbs.index("detect-stack-drift")
+    assert verbs[at : at + 2] == ["detect-stack-drift", "describe-stack-resource-drifts"]
+    looking = {name for name, text in runbooks().items() if "(#show-what-drifted)" in text}
+    assert looking == {"failed-deliveries", "stalled", "unarchived-deliveries", "undelivered-lines"}
 
 
 def test_file_to_write_is_not_one_of_the_repository() -> None:
@@ -174,16 +177,13 @@ def test_file_to_write_is_not_one_of_the_repository() -> None:
     assert {name for name in files if (ROOT / name).exists()} == set()
 
 
-@pytest.mark.parametrize("page", ["dead-letters", "quarantined-deliveries"])
-def test_runbook_lists_the_consumers_reasons(page: str) -> None:
-    text = (FOLDER / f"{page}.md").read_text(encoding="utf-8")
+def test_runbook_lists_the_consumers_reasons() -> None:
     code = "".join(path.read_text(encoding="utf-8") for folder in CONSUMER for path in sorted(folder.rglob("*.py")))
     constants = dict(re.findall(r'^([A-Z_]+) = "([a-z_]+)"$', code, re.MULTILINE))
     raised = re.findall(r"""Unprocessable(?:\.__init__)?\(\s*(?:self, )?("[a-z_]+"|[A-Z_]{3,})""", code)
-    given = {constants.get(reason, reason.strip('"')) for reason in raised} - {OUTCOME_UNKNOWN}
-    if page == "dead-letters":
-        given.add(OUTCOME_UNKNOWN)  # of a consumer with effects outside, which this one is not
-    assert {name for name in re.findall(r"`([a-z_]+)`", text) if name not in NO_REASONS} == given
+    given = {constants.get(reason, reason.strip('"')) for reason in raised} | {OUTCOME_UNKNOWN}
+    named = re.findall(r"`([a-z_]+)`", runbooks()["dead-letters"])
+    assert {name for name in named if name not in NO_REASONS} == given
 
 
 def test_pages_have_commands_of_every_kind() -> None:

@@ -49,7 +49,7 @@ def alarms(stage: Stage) -> dict[str, dict[str, Any]]:
         properties = resolve(alarm["Properties"])
         if "Read by" in properties["AlarmDescription"]:
             continue  # part of a composite alarm, which notifies
-        (name,) = re.findall(r"docs/do/runbooks/([a-z-]+)\.md", properties["AlarmDescription"])
+        (name,) = re.findall(r"docs/do/runbooks\.md#([a-z-]+)", properties["AlarmDescription"])
         found[name] = properties
     return found
 
