@@ -151,10 +151,10 @@ def test_tag_is_tested_and_built_before_pypi_trusts_the_upload() -> None:
     ]
 
 
-def test_threat_model_names_existing_tests() -> None:
+def test_security_page_names_existing_tests() -> None:
     named = re.findall(
         r"`(tests/[\w/]+\.py)(?:::(\w+))?`",
-        (ROOT / "docs" / "understand" / "threat-model.md").read_text(encoding="utf-8"),
+        (ROOT / "docs" / "understand" / "security.md").read_text(encoding="utf-8"),
     )
     assert len(named) > 10
     for path, function in named:

@@ -1,6 +1,6 @@
-"""Fill the generated parts of correctness.md and explored.md in docs/understand: tables of the code, and kept figures.
+"""Fill the generated parts of docs/understand/correctness.md: tables of the code, and kept figures.
 
-`python -m verification.figures.correctness_page` does it. A test compares the pages with its output.
+`python -m verification.figures.correctness_page` does it. A test compares the page with its output.
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ from typing import Any
 
 from oneslot.laws.evidence import Law
 from verification.documentation.blocks import replace_blocks
-from verification.figures.tables import mutants_score, peers_table, table
-from verification.mutation.mutants import expected
+from verification.figures.tables import peers_table, table
 from workload.declared import CONSUMER as DECLARED
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs" / "understand" / "correctness.md"
-PAGES = (PAGE, PAGE.with_name("explored.md"))
 FIGURES = REPOSITORY / "docs" / "proof"
 CONSUMER = REPOSITORY / "oneslot" / "runtime" / "consumer" / "consumer.py"
 
@@ -35,9 +33,7 @@ def fill(page: str, figures: Path = FIGURES) -> str:
         "laws": laws,
         "make explore": lambda: _figures(figures / "explored.json", "make explore", _explored),
         "peers": lambda: _figures(figures / "explored.json", "make explore", lambda found: peers_table(found["peers"])),
-        "mutants": lambda: f"{mutants_score(expected().counts)}\n",
         "make simulate": lambda: _figures(figures / "simulated.json", "make simulate", _simulated),
-        "make spec": lambda: _figures(figures / "specification.json", "make spec", _specified),
         "make soak": lambda: _figures(figures / "soak.json", "make soak", _soaked),
     }
     return replace_blocks(page, writers)
@@ -51,23 +47,22 @@ def failures() -> str:
     return table(header, others)
 
 
-_SHOWN_BY = {"Q": "the simulation", "M": "the simulation"}
-
-
-def shown_by(law: Law) -> str:
-    """Return who checks a law, in words."""
-    return _SHOWN_BY.get(law.name[0], "the explorer") if not law.is_judged else "all"
+_OF_THE_SIMULATION = ("Q", "M")
 
 
 def laws() -> str:
-    """Return the table of invariants, and who shows which."""
-    rows = [[law.name, law.sentence] for law in DECLARED.laws]
-    names: dict[str, dict[str, None]] = {}
-    for law in DECLARED.laws:
-        name = f"each {law.name[0]}" if law.name[0] in _SHOWN_BY else law.name
-        names.setdefault(shown_by(law), {})[name] = None
-    shown = "; ".join(f"{who}: {', '.join(shown_laws)}" for who, shown_laws in names.items())
-    return f"{table(['law', 'what must hold'], rows)}\nShown by {shown}.\n"
+    """Return the laws of the product: those that all judges check, then those of the explorer alone."""
+    shown = [law for law in DECLARED.laws if not law.name.startswith(_OF_THE_SIMULATION)]
+    everywhere = "".join(_in_words(law) for law in shown if law.is_judged)
+    explored = "".join(_in_words(law) for law in shown if not law.is_judged)
+    return (
+        f"The explorer, `oneslot check`, the audit, the simulation and the soak check these:\n\n{everywhere}\n"
+        f"These are about calls and log lines, so the explorer alone checks them:\n\n{explored}"
+    )
+
+
+def _in_words(law: Law) -> str:
+    return f"- {law.sentence.removesuffix('.')} ({law.name}).\n"
 
 
 def _figures(path: Path, command: str, write: Callable[[Any], str]) -> str:
@@ -87,52 +82,24 @@ def _explored(found: Any) -> str:
 
 def _simulated(found: Any) -> str:
     total = found["total"]
-    violating = [f"{name} ({each['violating']:,})" for name, each in found["scenarios"].items() if each["violating"]]
     return (
-        f"{total['seeds']:,} seeds, {total['steps']:,} steps, {total['virtual_hours']:,.0f} virtual hours, {total['faults']:,}"
-        f" faults. Violating runs: {', '.join(violating) or 'none'}. Scenarios: {', '.join(found['scenarios'])}.\n"
+        f"{total['seeds']:,} seeds, {total['steps']:,} steps, {total['virtual_hours']:,.0f} virtual hours and"
+        f" {total['faults']:,} faults: {total['violating']:,} violating run{'s' if total['violating'] != 1 else ''}.\n"
     )
-
-
-def _specified(found: Any) -> str:
-    rows = [
-        [
-            str(model["consumers"]),
-            str(model["messages"]),
-            str(model["faults"]),
-            f"{model['states']:,}",
-            f"{model['seconds']:,.1f}",
-            model["violated"] or "none",
-        ]
-        for model in found["models"]
-    ]
-    return table(["consumers", "messages of the request", "faults", "states", "seconds", "violated"], rows)
 
 
 def _soaked(run: Any) -> str:
     counts = run["counts"]
-    rows = [
-        ["messages", f"{run['messages']:,} in {run['seconds']:,.0f} s ({run['messages_per_second']:,.0f} a second)"],
-        ["requests", f"{counts['requests']:,}, {run['claimed_more_than_once']:,} of them claimed more than once"],
-        ["calls through the proxy", f"{run['calls']:,}"],
-        ["faults", f"{run['faults']:,}: {_listed(run['faults_by_kind'])}"],
-        ["deliveries", _listed(run["deliveries"])],
-        ["messages out of receives", f"{run['receives_exhausted']:,}"],
-        ["lost, booked twice", f"{counts['lost']:,}, {counts['double_booked']:,}"],
-        ["violations of any law", f"{run['violations']:,}"],
-    ]
-    return table([f"`make soak SEED={run['seed']}`", ""], rows)
-
-
-def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {number:,}" for name, number in sorted(counts.items()))
+    return (
+        f"{run['messages']:,} messages, {run['faults']:,} faults, {run['claimed_more_than_once']:,} requests claimed more than"
+        f" once: {counts['lost']:,} lost, {counts['double_booked']:,} booked twice, {run['violations']:,} violations.\n"
+    )
 
 
 def main() -> None:
-    """Write the pages."""
-    for page in PAGES:
-        page.write_text(fill(page.read_text()))
-        sys.stderr.write(f"Wrote {page.relative_to(REPOSITORY)}.\n")
+    """Write the page."""
+    PAGE.write_text(fill(PAGE.read_text()))
+    sys.stderr.write(f"Wrote {PAGE.relative_to(REPOSITORY)}.\n")
 
 
 if __name__ == "__main__":

@@ -63,6 +63,6 @@ def page(document: Row) -> str:
         "Written by `make explore`, or for small budgets by"
         " `oneslot explore --short --no-mutants --write docs/proof`.\n"
         "A budget is the deliveries (K), faults (F) and lease expiries (T) of one schedule."
-        " [What was explored](../understand/explored.md) has the method and the totals.\n\n"
+        " [Correctness](../understand/correctness.md#what-was-explored) has the method and the totals.\n\n"
         f"{explorations_table(document)}"
     )
