@@ -71,7 +71,7 @@ def consumer_from_environment(
 
 
 def ledger_from_environment(threads: int = 1) -> DynamoDBLedger:
-    """Return the ledger, which knows every table of the environment. Raises `ValueError` as above."""
+    """Return the ledger, which knows every table of the environment. Raises `ValueError` if a variable is missing."""
     retention = _text(LEDGER_RETENTION)
     if retention != FOREVER and not (retention.isdecimal() and int(retention) > 0):
         raise ValueError(f"environment variable {LEDGER_RETENTION} must be a whole number above 0, or {FOREVER!r}")

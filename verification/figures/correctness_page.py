@@ -47,12 +47,14 @@ def failures() -> str:
     return table(header, others)
 
 
-_OF_THE_SIMULATION = ("Q", "M")
+def of_the_simulation(law: Law) -> bool:
+    """Return True for a law about a part of the simulation alone, which the explorer does not have."""
+    return law.name.startswith(("Q", "M"))
 
 
 def laws() -> str:
     """Return the laws of the product: those that all judges check, then those of the explorer alone."""
-    shown = [law for law in DECLARED.laws if not law.name.startswith(_OF_THE_SIMULATION)]
+    shown = [law for law in DECLARED.laws if not of_the_simulation(law)]
     everywhere = "".join(_in_words(law) for law in shown if law.is_judged)
     explored = "".join(_in_words(law) for law in shown if not law.is_judged)
     return (

@@ -16,7 +16,7 @@ from oneslot.errors import OneslotError
 from oneslot.explorer.counterexample import Counterexample, NotReplayable, replay
 from oneslot.terminal import Terminal, table
 from verification.figures import exploration
-from verification.figures.correctness_page import shown_by
+from verification.figures.correctness_page import of_the_simulation
 from verification.figures.exploration import SUBJECTS, Explored, Results, to_json
 from verification.figures.picture import peers_picture
 from verification.figures.tables import mutants_score, page
@@ -128,7 +128,7 @@ def _show(terminal: Terminal, results: Results) -> None:
     if results.mutants:
         _show_mutants(terminal, results.mutants, results.unexpected)
     terminal.plain("The laws:")
-    for law in (law for law in DECLARED.laws if shown_by(law) in ("all", "the explorer")):
+    for law in (law for law in DECLARED.laws if not of_the_simulation(law)):
         terminal.plain(f"  {law.name:4} {law.sentence}")
     for number, line in enumerate(ending(results)):
         terminal.plain(line, style=("bold green" if results.holds else "bold red") if not number else "")

@@ -1,4 +1,4 @@
-"""Every verb of the command line with its options, from the parser itself."""
+"""Every verb of the command line with its options, from the parser itself. `--help` of a verb says more."""
 
 from __future__ import annotations
 
@@ -67,18 +67,16 @@ def _section(verb: Verb, first: dict[Row, str]) -> str:
     arguments = [each.make_metavar(context) for each in command.params if isinstance(each, click.Argument)]
     parts = [f"## oneslot {' '.join([name, *arguments])}\n", f"{_help(command)}\n"]
     rows = [*_rows(command, context, lambda option: option not in SHARED)]
-    if new := [row for row in rows if row not in first]:
-        parts.append(table(["option", "meaning"], new))
+    listed = [f"- {option}: {meaning}" for option, meaning in rows if (option, meaning) not in first]
     for earlier in dict.fromkeys(first[row] for row in rows if row in first):
         options = ", ".join(row[0] for row in rows if first.get(row) == earlier)
-        parts.append(f"As for `oneslot {earlier}`: {options}.\n")
-    first.update(dict.fromkeys(new, name))
-    return "\n".join(parts)
+        listed.append(f"- As for `{earlier}`: {options}.")
+    first.update({row: name for row in rows if row not in first})
+    return "\n".join([*parts, *(f"{line}\n" for line in ["\n".join(listed)] if line)])
 
 
 def _help(command: click.Command) -> str:
-    paragraphs = (command.help or "").split("\n\n")
-    return " ".join(" ".join(each.split()) for each in paragraphs if "\b" not in each)
+    return " ".join((command.help or "").partition("\n\n")[0].split())
 
 
 def _rows(command: click.Command, context: click.Context, wanted: Callable[[str], bool]) -> Iterator[Row]:

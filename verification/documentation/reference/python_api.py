@@ -1,4 +1,4 @@
-"""The public names of `oneslot`, with their signatures and the first lines of their docstrings."""
+"""The public names of `oneslot`, with their parameters and the first lines of their docstrings."""
 
 from __future__ import annotations
 
@@ -10,70 +10,57 @@ from typing import Any
 
 import oneslot
 
-WIDTH = 100
-
 
 def names() -> str:
-    """Return the public names: those of one line in a list, then a section for each other one, both by the alphabet."""
-    found = [
-        (name, _signatures(name, getattr(oneslot, name)), _summary(getattr(oneslot, name))) for name in oneslot.__all__
-    ]
-    short = [f"- `{text}`: {summary}".removesuffix(": ") for _, text, summary in found if "\n" not in text]
-    sections = [f"## {name}\n\n```text\n{text}\n```\n\n{summary}\n" for name, text, summary in found if "\n" in text]
-    return "\n".join([*short, "", *sections])
+    """Return a line for each public name, by the alphabet, and one below it for each of its methods."""
+    return "\n".join(line for name in oneslot.__all__ for line in _lines(name, getattr(oneslot, name))) + "\n"
 
 
-def _signatures(name: str, found: Any) -> str:
-    if isinstance(found, ModuleType):
-        functions = [each for each in vars(found).values() if inspect.isfunction(each)]
-        own = [each for each in functions if each.__module__ == found.__name__ and not each.__name__.startswith("_")]
-        return "\n".join(_signature(f"{name}.{each.__name__}", each) for each in own)
-    if inspect.isclass(found) or inspect.isfunction(found):
-        return "\n".join([_signature(name, found), *_methods(found)])
+def _lines(name: str, found: Any) -> Iterator[str]:
     if isinstance(found, Enum):
-        return f"{name}: {type(found).__name__}"
-    return f"{name} = {' | '.join(each.__name__ for each in found.__args__)}"
+        yield f"- `{name}`: a result of a probe"
+    elif isinstance(found, ModuleType):
+        yield f"- `{name}`: {_summary(found)}"
+        functions = [each for each in vars(found).values() if inspect.isfunction(each)]
+        public = [each for each in functions if each.__module__ == found.__name__ and not each.__name__.startswith("_")]
+        yield from (f"  - `{each.__name__}{_parameters(each)}`" for each in public)
+    elif inspect.isclass(found):
+        yield f"- `{name}{_of_class(found)}`: {_summary(found)}"
+        yield from (f"  - `.{method}{_parameters(each, bound=True)}`" for method, each in _methods(found))
+    elif inspect.isfunction(found):
+        yield f"- `{name}{_parameters(found)}`: {_summary(found)}"
+    else:
+        yield f"- `{name}`: {', '.join(f'`{each.__name__}`' for each in found.__args__)}"
 
 
-def _methods(found: Any) -> Iterator[str]:
+def _of_class(found: Any) -> str:
+    if getattr(found, "_is_protocol", False) or issubclass(found, BaseException):
+        return ""
+    return _parameters(found)
+
+
+def _methods(found: Any) -> Iterator[tuple[str, Any]]:
     """Yield the public methods of a class, without those that every `Store` has."""
-    if not inspect.isclass(found):
-        return
     for method, each in vars(found).items():
         known = found is not oneslot.Store and method in vars(oneslot.Store)
         if inspect.isfunction(each) and not method.startswith("_") and not known:
-            yield _signature(f".{method}", each, bound=True)
+            yield method, each
 
 
-def _signature(name: str, found: Any, *, bound: bool = False) -> str:
-    if inspect.isclass(found) and (getattr(found, "_is_protocol", False) or issubclass(found, BaseException)):
-        return name
-    signature = inspect.signature(found)
-    parameters = list(signature.parameters.values())[1 if bound else 0 :]
-    result = "" if inspect.isclass(found) or signature.return_annotation in ("None", None) else _result(signature)
+def _parameters(found: Any, *, bound: bool = False) -> str:
+    parameters = list(inspect.signature(found).parameters.values())[1 if bound else 0 :]
     texts = [_parameter(each) for each in parameters]
     if (first := next((at for at, each in enumerate(parameters) if each.kind is each.KEYWORD_ONLY), None)) is not None:
         texts.insert(first, "*")
-    one_line = f"{name}({', '.join(texts)}){result}"
-    return (
-        one_line
-        if len(one_line) <= WIDTH
-        else "\n    ".join([f"{name}(", *(f"{text}," for text in texts)]) + f"\n){result}"
-    )
-
-
-def _result(signature: inspect.Signature) -> str:
-    return f" -> {signature.return_annotation}" if isinstance(signature.return_annotation, str) else ""
+    return f"({', '.join(texts)})"
 
 
 def _parameter(each: inspect.Parameter) -> str:
-    kind = f": {each.annotation}" if isinstance(each.annotation, str) else ""
     if each.default is each.empty:
-        return f"{'**' if each.kind is each.VAR_KEYWORD else ''}{each.name}{kind}"
+        return f"{'**' if each.kind is each.VAR_KEYWORD else ''}{each.name}"
     default = repr(each.default)
-    return f"{each.name}{kind} = {'...' if default.startswith('<') else default}"
+    return f"{each.name}={'...' if default.startswith('<') else default}"
 
 
 def _summary(found: Any) -> str:
-    described = inspect.isclass(found) or inspect.isfunction(found) or isinstance(found, ModuleType)
-    return " ".join((inspect.getdoc(found) or "").partition("\n\n")[0].split()) if described else ""
+    return " ".join((inspect.getdoc(found) or "").partition("\n\n")[0].split())
