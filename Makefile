@@ -88,44 +88,44 @@ format: $(VENV)/.installed ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-explore: $(VENV)/.installed ## every schedule and fault within the budgets, peers, mutants; figures to docs/proof
-	$(BIN)/python -m oneslot explore --save build/explore --write docs/proof
-	$(BIN)/python -m verification.figures.correctness_page
+explore: $(VENV)/.installed ## every schedule and fault within the budgets, peers, mutants; figures to lab/results
+	$(BIN)/python -m oneslot explore --save build/explore --write lab/results
+	$(BIN)/python -m lab.figures.correctness_page
 
 audit-sown: $(VENV)/.installed ## the audit finds every kind of corruption in a million rows, and nothing else
 	SOWN_REQUESTS=220000 $(BIN)/python -m pytest -q -s tests/oneslot/audit/judge/test_sown.py
 
 mutants: $(VENV)/.installed ## mutants of the runtime, judged by explorer and tests (RECORD=1: keep the score)
 	$(BIN)/python -m oneslot explore --only-mutants $(if $(RECORD),--record)
-	$(BIN)/python -m verification.figures.correctness_page
+	$(BIN)/python -m lab.figures.correctness_page
 
-handlers: $(VENV)/.installed ## the peers, ours, and public handlers in CLONES through the explorer; figures to docs/proof
-	PYTHONPATH=.:$(CLONES)/packages $(BIN)/python -m verification.handlers $(if $(CLONES),--clones "$(CLONES)")
+handlers: $(VENV)/.installed ## the peers, ours, and public handlers in CLONES through the explorer; figures to lab/results
+	PYTHONPATH=.:$(CLONES)/packages $(BIN)/python -m lab.handlers $(if $(CLONES),--clones "$(CLONES)")
 
 simulate: SECONDS ?= 3600
-simulate: $(VENV)/.installed ## the whole system under seeds for SECONDS, or SEEDS of each scenario; figures to docs/proof
-	$(BIN)/python -m oneslot simulate $(if $(SEEDS),--seeds $(SEEDS),--seconds $(SECONDS)) --save build/simulate --write docs/proof
-	$(BIN)/python -m verification.figures.correctness_page
+simulate: $(VENV)/.installed ## the whole system under seeds for SECONDS, or SEEDS of each scenario; figures to lab/results
+	$(BIN)/python -m oneslot simulate $(if $(SEEDS),--seeds $(SEEDS),--seconds $(SECONDS)) --save build/simulate --write lab/results
+	$(BIN)/python -m lab.figures.correctness_page
 
 simulate-mutants: $(VENV)/.installed ## mutants of the whole system, judged by the simulation (RECORD=1: keep the score)
-	$(BIN)/python -m verification.simulation.mutants $(if $(RECORD),--record)
+	$(BIN)/python -m lab.simulation.mutants $(if $(RECORD),--record)
 
 simulate-coverage: SEEDS ?= 40
 simulate-coverage: $(VENV)/.installed ## the branches of the simulated modules that SEEDS of each scenario take
 	@mkdir -p build
-	$(BIN)/python -m coverage run -m verification.simulation $(SEEDS)
+	$(BIN)/python -m coverage run -m lab.simulation $(SEEDS)
 	$(BIN)/python -m coverage report
 
 spec: node_modules/.installed ## the protocol's TLA+ specification, in worlds of growing size
-	$(BIN)/python -m verification.specification --write docs/proof
-	$(BIN)/python -m verification.figures.correctness_page
+	$(BIN)/python -m lab.specification --write lab/results
+	$(BIN)/python -m lab.figures.correctness_page
 
 soak: SECONDS ?= 300
 soak: MESSAGES ?= 20000
 soak: SEED ?= 1
 soak: $(VENV)/.installed ## real processes under kill -9, freezes and a bad network (SECONDS, MESSAGES, SEED)
-	$(BIN)/python -m verification.soak --seconds $(SECONDS) --messages $(MESSAGES) --seed $(SEED) --write docs/proof
-	$(BIN)/python -m verification.figures.correctness_page
+	$(BIN)/python -m lab.soak --seconds $(SECONDS) --messages $(MESSAGES) --seed $(SEED) --write lab/results
+	$(BIN)/python -m lab.figures.correctness_page
 
 $(VENV)/templates/.installed: requirements/templates.txt | $(VENV)/.installed
 	@$(BIN)/uv venv -q --clear --python $(BIN)/python $(@D)
@@ -133,18 +133,18 @@ $(VENV)/templates/.installed: requirements/templates.txt | $(VENV)/.installed
 	@touch $@
 
 figures: $(VENV)/.installed ## put figures and what the code says into docs/understand and docs/look-up
-	$(BIN)/python -m verification.figures.correctness_page
-	$(BIN)/python -m verification.documentation.reference
+	$(BIN)/python -m lab.figures.correctness_page
+	$(BIN)/python -m lab.documentation.reference
 
-bench: $(VENV)/.installed ## speed, beside the peers (SHORT=1; DEMAND=file; WRITE=1: into docs/lab/performance.md)
-	$(BIN)/python -m benchmarks $(if $(SHORT),--short) $(if $(DEMAND),--demand "$(DEMAND)") $(if $(WRITE),--write)
+bench: $(VENV)/.installed ## speed, beside the peers (SHORT=1; DEMAND=file; WRITE=1: into lab/docs/performance.md)
+	$(BIN)/python -m lab.benchmarks $(if $(SHORT),--short) $(if $(DEMAND),--demand "$(DEMAND)") $(if $(WRITE),--write)
 
-bench-explorer: $(VENV)/.installed ## what exploring a handler costs, by its calls; into docs/lab/explorer-cost.md
-	$(BIN)/python -m benchmarks.explored --write
+bench-explorer: $(VENV)/.installed ## what exploring a handler costs, by its calls; into lab/docs/explorer-cost.md
+	$(BIN)/python -m lab.benchmarks.explored --write
 
 bench-audit: $(VENV)/.installed ## the Spark audit of 1, 5 and 10 million requests, beside DuckDB, then files, workers, skew (10 GB of disk)
-	$(BIN)/python -m benchmarks.audit.__main__
-	$(BIN)/python -m benchmarks.audit.scale --write
+	$(BIN)/python -m lab.benchmarks.audit.__main__
+	$(BIN)/python -m lab.benchmarks.audit.scale --write
 
 $(VENV)/docs/.installed: requirements/docs.txt $(VENV)/.installed
 	@$(BIN)/uv venv -q --clear --python $(BIN)/python $(@D)

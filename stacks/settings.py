@@ -46,7 +46,7 @@ class Settings(Numbers, Thresholds):
     )
     batch_concurrency: int = 10  # records of a batch that run at once: they wait for DynamoDB, they do not compute
     candidate_slots: int = 16  # the earliest free slots among which a request chooses
-    group_commit: bool = False  # commit a batch's first deliveries in one transaction (docs/lab/performance.md)
+    group_commit: bool = False  # commit a batch's first deliveries in one transaction (lab/docs/performance.md)
     content_based_deduplication: bool = False  # identify a message without an id by the SHA-256 of its body
 
     # The queue. `fifo` keeps the order within each message group (docs/do/keep-order.md).

@@ -22,7 +22,7 @@ from oneslot.local.aws.synthesis import synthesise
 from tests.kits.moto_stack import moto_stack, nothing_runs  # noqa: F401 - fixtures of the rooms that run commands
 
 # Rooms with few, long tests begin first, so that no process works alone at the end.
-FIRST_ROOMS = ("oneslot/audit", "verification/soak", "behaviours")
+FIRST_ROOMS = ("oneslot/audit", "lab/soak", "behaviours")
 PIPELINE = "tests/oneslot/audit/"
 NEEDS_LOOPBACK = ("embedded_aws", "valkey", "spark", "browser")
 _ACCOUNTS = itertools.count(100_000_000_001)

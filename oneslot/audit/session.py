@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
-# The first compiler's machine code is ready sooner and runs slower: better for a small input (docs/lab/audit-speed.md).
+# The first compiler's machine code is ready sooner and runs slower: better for a small input (lab/docs/audit-speed.md).
 # That compiler alone gets 48 MB for its code, and full collections when they are used. Classes fill the metaspace as early.
 FOR_LITTLE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=256m"
 FOR_MUCH = "-XX:+UseParallelGC"
@@ -75,7 +75,7 @@ def size_on_disk(*paths: str) -> int | None:
 
 
 def options(settings: SessionSettings) -> dict[str, str]:
-    """Return Spark's configuration. Every value was measured on 1 to 10 million requests; see docs/lab/audit-speed.md."""
+    """Return Spark's configuration. Every value was measured on 1 to 10 million requests; see lab/docs/audit-speed.md."""
     chosen = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -1,6 +1,6 @@
 """The size of an audit, from the items of its exports: partitions, disk, and workers, hours and dollars on AWS Glue.
 
-The figures per item were measured on one to ten million requests, which have three items each; docs/lab/audit-speed.md.
+The figures per item were measured on one to ten million requests, which have three items each; lab/docs/audit-speed.md.
 """
 
 from __future__ import annotations

@@ -15,6 +15,9 @@ from typing import Any
 
 import pytest
 
+from lab.soak.deployment import reach_aws_through
+from lab.soak.plan import NetworkFault, NetworkPlan
+from lab.soak.proxy_process import ProxyProcess
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.mapping.configuration import read_mapping
@@ -29,9 +32,6 @@ from oneslot.runtime.stores.expressions import to_attributes
 from tests.kits.consumer import booking
 from tests.kits.local_mapping import wait_for
 from tests.kits.real_stack import Stack, deliveries, deployed_shortened
-from verification.soak.deployment import reach_aws_through
-from verification.soak.plan import NetworkFault, NetworkPlan
-from verification.soak.proxy_process import ProxyProcess
 from workload.declared import CONSUMER
 
 pytestmark = pytest.mark.embedded_aws

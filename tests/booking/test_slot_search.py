@@ -12,6 +12,8 @@ import pytest
 from appointments.messages import Request, parse_message
 from appointments.slot_choice import free_key
 from booking.slot_search import SlotSearch
+from lab.explore.practice import APPOINTMENTS, SLOTS, TABLES, booking, cancellation, free_slots
+from lab.explore.scenarios import FORGOTTEN, ONE_REQUEST
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
 from oneslot.explorer.world import NOON, SqsMessage
 from oneslot.runtime.effects import Effects, Unprocessable
@@ -19,8 +21,6 @@ from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.stores.expressions import to_attributes
 from tests.kits.consumer import Intercepted, bench, record
 from tests.kits.consumer import booking as kit_booking
-from verification.scenarios.practice import APPOINTMENTS, SLOTS, TABLES, booking, cancellation, free_slots
-from verification.scenarios.scenarios import FORGOTTEN, ONE_REQUEST
 
 EARLY, LATE = free_slots(2)
 BOOKED = FORGOTTEN.before

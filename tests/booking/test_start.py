@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.cold_start import HANDLER, STARTS, start
+from lab.benchmarks.cold_start import HANDLER, STARTS, start
 
 COUNTED = "import gc; seen = []; gc.callbacks.append(lambda phase, info: seen.append(phase)); "
 

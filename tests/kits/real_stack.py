@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lab.soak.deployment import shortened
 from oneslot.evidence.tables import scan
 from oneslot.laws.evidence import Evidence
 from oneslot.laws.schema import LEDGER_ATTRIBUTES
@@ -21,7 +22,6 @@ from oneslot.runtime.sqs.dead_letters import peek
 from oneslot.runtime.sqs.queue_depth import queue_depth
 from oneslot.runtime.stores.expressions import to_attributes
 from tests.kits.consumer import slot_item
-from verification.soak.deployment import shortened
 from workload.declared import CONSUMER
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import duckdb
 
-from benchmarks.audit import duckdb_audit as audit_duckdb
+from lab.benchmarks.audit import duckdb_audit as audit_duckdb
 from oneslot.evidence.gathering import Gathered
 from oneslot.evidence.verdict import Verdict, judge
 from oneslot.laws.evidence import Evidence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.audit.data import Requests, write_full
+from lab.benchmarks.audit.data import Requests, write_full
 from oneslot.audit.layout import Part, item_line
 from tests.kits.histories import System, World
 from tests.oneslot.audit.audit_answers import audit_found, list_found

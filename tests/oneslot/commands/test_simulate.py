@@ -9,11 +9,11 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from lab.simulation import counterexample
+from lab.simulation.run import points, run
+from lab.simulation.verb import simulate
+from lab.simulation.world.simulation import Plan
 from oneslot.errors import BadInput, OneslotError
-from verification.simulation import counterexample
-from verification.simulation.run import points, run
-from verification.simulation.verb import simulate
-from verification.simulation.world.simulation import Plan
 
 WORKERS = ("--scenario", "workers")
 

@@ -11,11 +11,11 @@ from typing import Any
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
+from lab.explore.practice import TABLES
 from oneslot.explorer.services.contents import Contents
 from oneslot.explorer.services.dynamodb import TOKEN_WINDOW_MS
 from oneslot.explorer.world import InMemoryServices, Request, Services, World, answer_text, count_claim, error_text
 from tests.kits.consumer import create_tables, session
-from verification.scenarios.practice import TABLES
 
 
 @contextmanager

@@ -6,15 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from oneslot.explorer.explorer import Exploration, Explorer, explore
-from oneslot.explorer.scenario import Scenario, Subject
-from oneslot.explorer.world import InMemoryServices
-from tests.oneslot.explorer.ledger_backends import moto_services, without_messages
-from verification.peers.peers import PEERS
-from verification.scenarios.ours import OURS, botocore_program
-from verification.scenarios.plain import anonymous, enumerate_schedules
-from verification.scenarios.practice import TABLES
-from verification.scenarios.scenarios import (
+from lab.explore.ours import OURS, botocore_program
+from lab.explore.plain import anonymous, enumerate_schedules
+from lab.explore.practice import TABLES
+from lab.explore.scenarios import (
     APART,
     BATCH_SIDE_BY_SIDE,
     BOOK_AND_CANCEL,
@@ -24,6 +19,11 @@ from verification.scenarios.scenarios import (
     SENT_TWICE,
     UNKNOWN_PRACTICE,
 )
+from lab.peers.peers import PEERS
+from oneslot.explorer.explorer import Exploration, Explorer, explore
+from oneslot.explorer.scenario import Scenario, Subject
+from oneslot.explorer.world import InMemoryServices
+from tests.oneslot.explorer.ledger_backends import moto_services, without_messages
 
 ONE, TWO = ((0,),), ((0,), (0,))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from verification.scenarios.scenarios import BOOK_AND_CANCEL, LAST_SLOT, ONE_REQUEST
+from lab.explore.scenarios import BOOK_AND_CANCEL, LAST_SLOT, ONE_REQUEST
 
 
 @pytest.mark.parametrize(

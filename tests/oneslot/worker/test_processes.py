@@ -18,6 +18,8 @@ from typing import Any, cast
 import boto3
 import pytest
 
+from lab.soak.plan import NetworkFault, NetworkPlan
+from lab.soak.proxy_process import ProxyProcess
 from oneslot.commands.worker.worker import worker
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment
@@ -32,8 +34,6 @@ from oneslot.runtime.stores.renewing import RenewingLedger
 from tests.kits.consumer import booking, slot_item
 from tests.kits.local_mapping import wait_for
 from tests.oneslot.worker.kit import working
-from verification.soak.plan import NetworkFault, NetworkPlan
-from verification.soak.proxy_process import ProxyProcess
 
 pytestmark = pytest.mark.embedded_aws
 slow = pytest.mark.slow

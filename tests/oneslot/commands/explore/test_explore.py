@@ -12,24 +12,24 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from lab.explore.ours import OURS
+from lab.explore.scenarios import ALONE, ONE_REQUEST
+from lab.figures.exploration import Explored, Results, explore_one
+from lab.figures.run import ending
+from lab.mutation.mutants import ALIVE, EXPLORER, Verdict, all_mutants
+from lab.peers.peers import CONTROL, PEERS
 from oneslot.commands.explore.explore import explore
 from oneslot.errors import OneslotError
 from oneslot.explorer.counterexample import Counterexample, counterexample
 from oneslot.explorer.explorer import Exploration, Explorer
 from oneslot.explorer.scenario import Subject
-from verification.figures.exploration import Explored, Results, explore_one
-from verification.figures.run import ending
-from verification.mutation.mutants import ALIVE, EXPLORER, Verdict, all_mutants
-from verification.peers.peers import CONTROL, PEERS
-from verification.scenarios.ours import OURS
-from verification.scenarios.scenarios import ALONE, ONE_REQUEST
 from workload.declared import CONSUMER as DECLARED
 
 FINE = Exploration("Oneslot", "one request", "K=2 F=1 T=1", 9, 0, 9, 9, 9, 9, 9, 0.1, complete=True)
 OURS_FINE = (Explored(FINE, ()),)
 PEERS_FOUND = tuple(Explored(replace(FINE, violating=3, laws_broken=tuple(sorted(peer.breaks))), ()) for peer in PEERS)
 RESULTS = Results(OURS_FINE, (*PEERS_FOUND, *OURS_FINE), (), (), 0.1)
-EXPLORE_ALL = "verification.figures.exploration.explore_all"
+EXPLORE_ALL = "lab.figures.exploration.explore_all"
 
 
 def changed(**figures: Any) -> tuple[Explored, ...]:
@@ -92,7 +92,7 @@ def test_explorations_are_written_before_mutants_are_judged(tmp_path: Path, monk
         raise RuntimeError("the judge has died")
 
     monkeypatch.setattr(EXPLORE_ALL, explored)
-    monkeypatch.setattr("verification.mutation.mutants.all_mutants", fail)
+    monkeypatch.setattr("lab.mutation.mutants.all_mutants", fail)
 
     answer = CliRunner().invoke(explore, ["--write", str(tmp_path)])
 

@@ -10,11 +10,11 @@ from typing import Any, cast
 import pytest
 import redis
 
+from lab.simulation.systems.valkey import Valkey, ValkeyClient
 from oneslot.runtime.effects import Effects, InvalidContent, InvalidEffects, Once, Put, Update, Write
 from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Taken
 from tests.kits.consumer import Clock
 from tests.kits.stores import KEY, RETENTION_SECONDS, TABLE, InMemory, InValkey, Kept, in_dynamodb
-from verification.simulation.systems.valkey import Valkey, ValkeyClient
 
 LEASE = 30_000
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from botocore.exceptions import ClientError
 
+from lab.explore.practice import TABLES
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
 from oneslot.runtime.backoff import Backoff
 from oneslot.runtime.effects import MAXIMUM_RESULT_BYTES, MAXIMUM_WRITES, Effects, InvalidEffects, Put
@@ -19,7 +20,6 @@ from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import DynamoDB, from_attributes
 from oneslot.runtime.surroundings import Surroundings
 from tests.kits.consumer import Failing, service_error
-from verification.scenarios.practice import TABLES
 
 LEASE = 30_000
 PATHS = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -17,11 +17,11 @@ from redis.exceptions import (
 )
 from redis.sentinel import Sentinel as UntypedSentinel
 
+from lab.simulation.systems.valkey import Valkey, ValkeyClient
 from oneslot.runtime.effects import Effects
 from oneslot.runtime.protocol import Claim, Committed
 from oneslot.runtime.stores.valkey import ValkeyLedger
 from tests.kits.consumer import Clock, surroundings
-from verification.simulation.systems.valkey import Valkey, ValkeyClient
 
 LEASE = 30_000
 Sentinel: Any = UntypedSentinel

@@ -1,0 +1,151 @@
+"""The handlers that are compared: ours as the stack composes it, and two peers as their documentation builds them.
+
+All do the same business: find a free slot, take it, book it.
+
+(a) Powertools for AWS Lambda: `BatchProcessor` around `@idempotent_function` with the stock
+`DynamoDBPersistenceLayer`. (b) A ledger by hand: GET the row, PUT it as in progress, work, UPDATE it as complete.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer, IdempotencyConfig, idempotent_function
+from botocore.exceptions import ClientError
+
+from booking.compose import compose
+from lab.benchmarks.harness.batches import CONCURRENCY, CONFIGURATION, Handler
+from lab.benchmarks.standin.client import StandIn
+from oneslot.runtime.stores.expressions import error_code
+
+
+def ours(standin: StandIn, *, group_commit: bool, threads: int = CONCURRENCY, client: Any = None) -> Handler:
+    """Return our consumer as the stack composes it, without log and metrics, which the peers do not write either."""
+    return compose(
+        replace(CONFIGURATION, group_commit=group_commit),
+        client or standin.client(),
+        standin.client("sqs"),
+        lambda delivery: None,
+        executor=ThreadPoolExecutor(threads) if threads > 1 else None,
+    )
+
+
+def powertools(client: Any, table: str = "idempotency") -> Handler:
+    """Return peer (a). `client` is boto3's for DynamoDB."""
+    layer = DynamoDBPersistenceLayer(table_name=table, boto3_client=client)
+    config = IdempotencyConfig(event_key_jmespath="message_id")
+    processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
+
+    def work(message: Mapping[str, Any]) -> dict[str, Any]:
+        return book(client, message)
+
+    handle = idempotent_function(work, data_keyword_argument="message", config=config, persistence_store=layer)
+
+    def record_handler(record: SQSRecord) -> None:
+        handle(message=json.loads(record.body))
+
+    def handler(event: Mapping[str, Any], context: Any) -> Mapping[str, Any]:
+        config.register_lambda_context(context)
+        return process_partial_response(dict(event), record_handler, processor, context)
+
+    return handler
+
+
+class StillInProgress(Exception):
+    """Another consumer may be working on the message, so the record is retried."""
+
+
+def ledger_by_hand(client: Any, table: str = "ledger", lease_ms: int = 30_000) -> Handler:
+    """Return peer (b). Another consumer takes a row in progress over after `lease_ms`."""
+
+    def handle(message: Mapping[str, Any]) -> None:
+        key = {"message_id": {"S": message["message_id"]}}
+        now = time.time_ns() // 1_000_000
+        row = client.get_item(TableName=table, Key=key, ConsistentRead=True).get("Item")
+        if row and row["status"]["S"] == "COMPLETE":
+            return
+        if row and int(row["updated"]["N"]) + lease_ms >= now:
+            raise StillInProgress
+        count = int(row["consumption_count"]["N"]) + 1 if row else 1
+        client.put_item(
+            TableName=table,
+            Item={
+                **key,
+                "status": {"S": "IN_PROGRESS"},
+                "consumption_count": {"N": str(count)},
+                "updated": {"N": str(now)},
+            },
+        )
+        book(client, message)
+        client.update_item(
+            TableName=table,
+            Key=key,
+            UpdateExpression="SET #status = :complete, updated = :now",
+            ExpressionAttributeNames={"#status": "status"},
+            ExpressionAttributeValues={":complete": {"S": "COMPLETE"}, ":now": {"N": str(time.time_ns() // 1_000_000)}},
+        )
+
+    def handler(event: Mapping[str, Any], context: Any) -> Mapping[str, Any]:
+        failed = []
+        for record in event["Records"]:
+            try:
+                handle(json.loads(record["body"]))
+            except Exception:
+                failed.append({"itemIdentifier": record["messageId"]})
+        return {"batchItemFailures": failed}
+
+    return handler
+
+
+def book(client: Any, message: Mapping[str, Any]) -> dict[str, Any]:
+    """Take the first free slot, searching again if it was taken meanwhile, and write the appointment."""
+    kind = f"{message['delivery_channel']}#{message['service_type']}"
+    appointment = {
+        "appointment_id": {"S": message["message_id"]},
+        "practice": {"S": message["practice"]},
+        "nhs_number": {"S": message["nhs_number"]},
+    }
+    while True:
+        found = client.query(
+            TableName="slots",
+            IndexName="free_slots",
+            ConsistentRead=True,
+            KeyConditionExpression="practice = :practice AND free_key BETWEEN :first AND :last",
+            ExpressionAttributeValues={
+                ":practice": {"S": message["practice"]},
+                ":first": {"S": f"{kind}#{message['not_before']}#"},
+                ":last": {"S": f"{kind}#{message['not_after']}#"},
+            },
+            Limit=1,
+        )["Items"]
+        if not found:
+            client.put_item(TableName="appointments", Item={**appointment, "status": {"S": "waitlist"}})
+            return {"outcome": "waitlist"}
+        try:
+            client.update_item(
+                TableName="slots",
+                Key={"practice": found[0]["practice"], "slot_id": found[0]["slot_id"]},
+                ConditionExpression="#status = :free",
+                UpdateExpression="SET #status = :busy, appointment_id = :appointment_id REMOVE free_key",
+                ExpressionAttributeNames={"#status": "status"},
+                ExpressionAttributeValues={
+                    ":free": {"S": "free"},
+                    ":busy": {"S": "busy"},
+                    ":appointment_id": {"S": message["message_id"]},
+                },
+            )
+        except ClientError as error:
+            if error_code(error) == "ConditionalCheckFailedException":
+                continue
+            raise
+        client.put_item(
+            TableName="appointments", Item={**appointment, "status": {"S": "booked"}, "slot_id": found[0]["slot_id"]}
+        )
+        return {"outcome": "booked", "slot_id": found[0]["slot_id"]["S"]}

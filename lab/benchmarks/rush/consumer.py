@@ -1,0 +1,125 @@
+"""One consumer process of the rush: receive batches of ten, call a handler, and delete the messages that did not fail.
+
+    python -m lab.benchmarks.rush.consumer HANDLER LOG [PROFILE]   (with the environment of the Lambda function, see `rush.py`)
+
+HANDLER is one of `HANDLERS`. LOG gets a line for each deleted message: its id, the time it was sent, the time it was
+done. The process ends with the first empty receive after the file LOG + ".end" appears, or after its batch when LOG +
+".stop" appears. With PROFILE, the handler's calls are profiled by CPU time, without receiving and deleting, and the
+statistics are written there.
+"""
+
+from __future__ import annotations
+
+import cProfile
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import boto3
+
+from booking.compose import client_configuration
+from lab.benchmarks.handlers import ledger_by_hand, powertools
+from lab.benchmarks.harness.batches import BATCH, Handler
+from lab.benchmarks.harness.command import run_main
+
+TIMEOUT_MS = 10_000
+
+
+class Context:
+    """Lambda's context, with a timeout of `TIMEOUT_MS`."""
+
+    function_name = function_version = invoked_function_arn = "rush"
+    memory_limit_in_mb = "512"
+    aws_request_id = "rush"
+
+    def __init__(self) -> None:
+        self._deadline = time.monotonic() + TIMEOUT_MS / 1000
+
+    def get_remaining_time_in_millis(self) -> int:
+        """Return the milliseconds left."""
+        return max(0, int((self._deadline - time.monotonic()) * 1000))
+
+
+def _client(service: str) -> Any:
+    session: Any = boto3.Session()
+    return session.client(service, config=client_configuration(BATCH))
+
+
+def _ours() -> Handler:
+    import handler
+
+    return handler.lambda_handler
+
+
+HANDLERS: dict[str, Callable[[], Handler]] = {
+    "ours": _ours,
+    "powertools": lambda: powertools(_client("dynamodb")),
+    # As long as the others' leases, which end with the function's own time.
+    "by-hand": lambda: ledger_by_hand(_client("dynamodb"), lease_ms=TIMEOUT_MS),
+}
+
+
+def _record(message: dict[str, Any], queue_arn: str) -> dict[str, Any]:
+    return {
+        "messageId": message["MessageId"],
+        "receiptHandle": message["ReceiptHandle"],
+        "body": message["Body"],
+        "attributes": message["Attributes"],
+        "messageAttributes": {},
+        "eventSource": "aws:sqs",
+        "eventSourceARN": queue_arn,
+        "awsRegion": "eu-west-2",
+    }
+
+
+def consume(handle: Handler, log_file: Path) -> None:
+    """Consume until the queue is empty and LOG + ".end" exists."""
+    sqs, queue_url, queue_arn = (
+        _client("sqs"),
+        os.environ["ONESLOT_QUEUE_URL"],
+        "arn:aws:sqs:eu-west-2:000000000000:requests",
+    )
+    with log_file.open("a", buffering=1) as log:
+        while not log_file.with_suffix(".stop").exists():
+            received = sqs.receive_message(
+                QueueUrl=queue_url,
+                MaxNumberOfMessages=BATCH,
+                WaitTimeSeconds=1,
+                MessageSystemAttributeNames=["ApproximateReceiveCount", "SentTimestamp"],
+            ).get("Messages", [])
+            if not received:
+                if log_file.with_suffix(".end").exists():
+                    return
+                continue
+            records = [_record(message, queue_arn) for message in received]
+            answer = handle({"Records": records}, Context())
+            failed = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
+            done = [record for record in records if record["messageId"] not in failed]
+            now = time.time_ns() // 1_000_000
+            for record in done:
+                message_id = json.loads(record["body"])["message_id"]
+                log.write(f"{message_id} {record['attributes']['SentTimestamp']} {now}\n")
+            if done:
+                entries = [
+                    {"Id": str(number), "ReceiptHandle": record["receiptHandle"]} for number, record in enumerate(done)
+                ]
+                sqs.delete_message_batch(QueueUrl=queue_url, Entries=entries)
+
+
+def main() -> None:
+    """Consume with the handler that the arguments name."""
+    handle = HANDLERS[sys.argv[1]]()
+    if len(sys.argv) > 3:
+        profiler = cProfile.Profile(time.process_time)
+        consume(lambda event, context: profiler.runcall(handle, event, context), Path(sys.argv[2]))
+        profiler.dump_stats(sys.argv[3])
+    else:
+        consume(handle, Path(sys.argv[2]))
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(main))

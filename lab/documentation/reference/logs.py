@@ -1,0 +1,114 @@
+"""The lines of the delivery log, the worker's events, and every metric with its dimensions and unit."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+from lab.figures.tables import table
+from oneslot.cdk.monitoring.metrics import deliveries_metric
+from oneslot.runtime.consumer.delivery_log import Delivery
+from oneslot.worker.log import NAMESPACE
+from stacks.shared.measures import LATENCY_METRIC, OUTCOMES, SERVICE, VIOLATIONS_METRIC, namespace
+
+WORKER = Path(__file__).resolve().parents[3] / "oneslot" / "worker"
+
+JSON_TYPES = {"str": "text", "int": "number", "str | None": "text or null", "int | None": "number or null"}
+
+FIELDS = {
+    "sqs_message_id": "SQS's own id of the message",
+    "receive_count": "how often SQS has delivered it, this delivery included",
+    "sent": "when it was sent, in epoch ms",
+    "function_request_id": "Lambda's id of the invocation, or the worker's",
+    "message_id": "the message's own id; null if it has none that may be logged",
+    "outcome": "one of the outcomes below",
+    "reason": "why it was quarantined or failed: a code, or an error's class",
+    "consumption_count": "how often the request was claimed, this claim included",
+    "claimed_by": "the random value of the claim that answered",
+    "answer": "a digest of the answer, by which duplicates' answers are compared",
+    "finished": "when the attempt ended, in epoch ms",
+    "attempt_ms": "how long the attempt took, in ms",
+    "trace": "the producer's trace, as W3C's or X-Ray's header",
+    "where": "file and line of your code where the attempt failed; of a library's, if none of yours was running",
+    "detail": "the text of one of Oneslot's own errors, such as `InvalidEffects`; it quotes no value",
+}
+
+MEANINGS = {
+    "booked": "got a slot, for the first time",
+    "waitlist": "no slot was free, for the first time",
+    "cancelled": "the appointment is cancelled, for the first time",
+    "refused": "cannot be met, for the first time",
+    "duplicate": "was answered before; gets the first answer",
+    "busy": "another consumer works on it; comes back later",
+    "quarantined": "can never succeed; is in the dead-letter queue with its reason",
+    "fenced": "another consumer took over; nothing was written",
+    "failed": "raised, or ran out of time; comes back",
+}
+
+EVENTS = {
+    "started": "the worker begins to poll",
+    "stopping": "a signal or a failure ends it; messages in hand",
+    "stopped": "the end; messages released, threads stuck",
+    "broken": "a thread died; restart the process",
+    "receive_error": "a poll failed; it is repeated",
+    "received_too_late": "a message's visibility had ended on arrival",
+    "visibility_error": "a heartbeat failed; it is repeated",
+    "lease_lost": "SQS no longer keeps the message for this worker",
+    "finished": "a handler returned",
+    "finished_too_late": "a handler returned after the limit",
+    "failed": "a handler raised",
+    "over_limit": "a message exceeded `--limit`; its thread is given up",
+    "retry_after_refused": "a handler asked for its own wait on a FIFO queue, or not as an int of 0 or more",
+    "delete_error": "a deletion failed; it is repeated",
+    "not_deleted": "a processed message could not be deleted; a duplicate follows",
+    "claim_not_released": "a claim stays until its lease ends",
+}
+
+
+def delivery() -> str:
+    """Return the table of a delivery line's fields."""
+    return table(
+        ["field", "type", "meaning"],
+        ([f"`{each.name}`", JSON_TYPES[str(each.type)], FIELDS[each.name]] for each in fields(Delivery)),
+    )
+
+
+def outcomes() -> str:
+    """Return the table of outcomes, each with the metric that counts it."""
+    return table(
+        ["outcome", "metric", "meaning"],
+        ([f"`{each}`", f"`{deliveries_metric(each)}`", MEANINGS[each]] for each in OUTCOMES),
+    )
+
+
+def events() -> str:
+    """Return the table of the worker's events. Raises `LookupError` if it lacks one, or has one that no code writes."""
+    code = "".join(source.read_text(encoding="utf-8") for source in sorted(WORKER.glob("*.py")))
+    found = set(re.findall(r'\.event\(\s*"(\w+)"', code)) | set(re.findall(r'"(\w+)" if [^\n]* else "\w+",\n', code))
+    if wrong := found ^ EVENTS.keys():
+        raise LookupError(f"not both in the code and in EVENTS: {', '.join(sorted(wrong))}")
+    return table(["event", "meaning"], ([f"`{name}`", meaning] for name, meaning in EVENTS.items()))
+
+
+def metrics() -> str:
+    """Return the table of our own metrics."""
+    own, service = f"`{namespace('STAGE')}`", f"`service` = `{SERVICE}`"
+    code = "".join(source.read_text(encoding="utf-8") for source in sorted(WORKER.glob("*.py")))
+    counters = sorted(set(re.findall(r"\.count\(\s*(\w+)=", code)))
+    worker = ", ".join(f"`Worker{''.join(word.capitalize() for word in name.split('_'))}`" for name in counters)
+    rows = [
+        [f"`{deliveries_metric('')}`", own, service, "count", "each invocation, from the function"],
+        ["one for each outcome above", own, service, "count", "each invocation that had one"],
+        [f"`{LATENCY_METRIC}`", own, service, "ms", "each first answer: from the send to the answer"],
+        [f"`{VIOLATIONS_METRIC}`", own, "none", "count", "each night, from the audit: what breaks an invariant"],
+        [
+            "`Worker` and the counter's name",
+            f"`{NAMESPACE}`",
+            "`service` = `worker`",
+            "count",
+            "each minute, from `oneslot worker`",
+        ],
+    ]
+    table_of_all = table(["metric", "namespace", "dimension", "unit", "written"], rows)
+    return f"{table_of_all}\nThe worker's counters: {worker}.\n"

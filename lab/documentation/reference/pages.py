@@ -1,0 +1,39 @@
+"""Each page of docs/look-up with tables made from the code, and what makes its blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from lab.documentation.blocks import replace_blocks
+from lab.documentation.reference import command_line, logs, messages, python_api, settings
+
+LOOK_UP = Path(__file__).resolve().parents[3] / "docs" / "look-up"
+
+PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
+    "command-line.md": {
+        "shared options": command_line.shared_options,
+        "exit statuses": command_line.exit_statuses,
+        "verbs": command_line.verbs,
+    },
+    "logs.md": {
+        "delivery": logs.delivery,
+        "outcomes": logs.outcomes,
+        "events": logs.events,
+        "metrics": logs.metrics,
+    },
+    "messages.md": {"book": lambda: messages.fields("book"), "cancel": lambda: messages.fields("cancel")},
+    "python-api.md": {"names": python_api.names},
+    "settings.md": {
+        "numbers": settings.numbers,
+        "thresholds": settings.thresholds,
+        "others": settings.others,
+        "variables": settings.variables,
+    },
+}
+"""A page → the names of its blocks, and the function that writes each."""
+
+
+def current(name: str) -> str:
+    """Return a page as the code is now."""
+    return replace_blocks((LOOK_UP / name).read_text(encoding="utf-8"), PAGES[name])

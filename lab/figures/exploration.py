@@ -1,0 +1,121 @@
+"""All explorations of `oneslot explore`: ours and the peers', and their figures as one JSON document."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from lab.explore.budgets import FULL, GROUPS_FULL, GROUPS_SHORT, SHORT
+from lab.explore.ours import OURS, OURS_IN_GROUPS
+from lab.explore.scenarios import ONE_REQUEST
+from lab.mutation.mutants import ALIVE, Verdict
+from lab.peers.peers import CONTROL, PEERS
+from oneslot.explorer.counterexample import Counterexample, counterexample
+from oneslot.explorer.explorer import Exploration, Explorer
+from oneslot.explorer.scenario import Scenario, Subject
+
+SUBJECTS: Mapping[str, Subject] = {
+    subject.name: subject for subject in (OURS, OURS_IN_GROUPS, *(peer.subject for peer in PEERS), CONTROL)
+}
+
+
+@dataclass(frozen=True)
+class Explored:
+    """An exploration's figures, and a shortest path to the first breach of each law."""
+
+    exploration: Exploration
+    counterexamples: tuple[Counterexample, ...]
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of one run. `seconds` are those of the explorations, without the mutants.
+
+    `peers` has a row for each of `PEERS`, then one for the control: our handler in the same budget.
+    """
+
+    ours: tuple[Explored, ...]
+    peers: tuple[Explored, ...]
+    mutants: tuple[Verdict, ...]
+    unexpected: tuple[str, ...]
+    seconds: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether ours and the control break no law, each peer breaks its laws, and every mutant has its verdict."""
+        if not self.ours or len(self.peers) != len(PEERS) + 1:
+            return False
+        *peers, control = self.peers
+        return (
+            all(one.exploration.complete and not one.exploration.laws_broken for one in (*self.ours, control))
+            and all(peer.breaks <= set(one.exploration.laws_broken) for peer, one in zip(PEERS, peers, strict=True))
+            and not self.unexpected
+            and all(verdict.by != ALIVE for verdict in self.mutants)
+        )
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The results as JSON values. The mutants are in it only if this run judged them."""
+        ours = [figures(one.exploration) for one in self.ours]
+        return {
+            "holds": self.holds,
+            "seconds": round(self.seconds, 1),
+            "explorations": ours,
+            "totals": {
+                name: sum(row[name] for row in ours) for name in ("schedules", "executions", "states", "violating")
+            },
+            "peers": [figures(one.exploration) for one in self.peers],
+            **({"mutants": dict(Counter(verdict.by for verdict in self.mutants))} if self.mutants else {}),
+            "unexpected": list(self.unexpected),
+        }
+
+
+def figures(exploration: Exploration) -> dict[str, Any]:
+    """Return an exploration as JSON values, without its paths."""
+    values = asdict(replace(exploration, breaches=()))
+    del values["breaches"]
+    return {**values, "seconds": round(exploration.seconds, 1)}
+
+
+def explore_one(scenario: Scenario, subject: str) -> Explored:
+    """Run one exploration to its end. `subject` is a name, because this runs in another process."""
+    explorer = Explorer(scenario, SUBJECTS[subject])
+    exploration = explorer.run(False, lambda states, waiting: None)
+    return Explored(exploration, tuple(counterexample(explorer.system, breach) for breach in exploration.breaches))
+
+
+def explore_all(
+    short: bool, on_explored: Callable[[Explored], None], workers: int | None = None
+) -> tuple[tuple[Explored, ...], tuple[Explored, ...]]:
+    """Run all explorations, ours and the peers', in `workers` processes. `on_explored` gets each as it ends."""
+    ours = [(scenario, OURS.name) for scenario in (SHORT if short else FULL)]
+    ours += [(scenario, OURS_IN_GROUPS.name) for scenario in (GROUPS_SHORT if short else GROUPS_FULL)]
+    peers = [(ONE_REQUEST, subject.name) for subject in (*(peer.subject for peer in PEERS), CONTROL)]
+    tasks: Sequence[tuple[Scenario, str]] = [*ours, *peers]
+    results: dict[int, Explored] = {}
+    # Spawn rather than fork, because a fork of a process with threads can deadlock.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers or multiprocessing.cpu_count(), context) as pool:
+        # The longest first, so that none runs alone at the end.
+        order = sorted(range(len(tasks)), key=lambda position: -_weight(tasks[position][0]))
+        futures = {pool.submit(explore_one, *tasks[position]): position for position in order}
+        for future in as_completed(futures):
+            results[futures[future]] = future.result()
+            on_explored(future.result())
+    in_order = tuple(results[position] for position in range(len(tasks)))
+    return in_order[: len(ours)], in_order[len(ours) :]
+
+
+def to_json(results: Results) -> str:
+    """Return the text of `explored.json`."""
+    return json.dumps(results.document, indent=1) + "\n"
+
+
+def _weight(scenario: Scenario) -> int:
+    records = sum(len(messages) for messages in scenario.deliveries)
+    return int(4**records * 12**scenario.faults * 4**scenario.expiries)

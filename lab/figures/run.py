@@ -1,0 +1,185 @@
+"""One run of `oneslot explore`: the explorations, the mutants, or the replay of a counterexample."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from lab.explore.budgets import BY_NAME
+from lab.figures import exploration
+from lab.figures.correctness_page import of_the_simulation
+from lab.figures.exploration import SUBJECTS, Explored, Results, to_json
+from lab.figures.picture import peers_picture
+from lab.figures.tables import mutants_score, page
+from lab.mutation import mutants
+from lab.mutation.mutants import ALIVE, Verdict
+from lab.peers.peers import PEERS
+from oneslot.errors import OneslotError
+from oneslot.explorer.counterexample import Counterexample, NotReplayable, replay
+from oneslot.terminal import Terminal, table
+from workload.declared import CONSUMER as DECLARED
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of `oneslot explore`, except --replay. `save` and `write` are directories."""
+
+    short: bool = False
+    mutants: bool = True
+    only_mutants: bool = False
+    record: bool = False
+    save: Path | None = None
+    write: Path | None = None
+
+
+def run(options: Options, terminal: Terminal) -> int:
+    """Explore and judge as the options say, and show the results. Return the exit status."""
+    if options.only_mutants:
+        return _show_mutants(terminal, *_judge_mutants(terminal, options.record))
+    for directory in (options.save, options.write):
+        if directory is not None:  # before the exploration, so that an unusable directory costs no time
+            directory.mkdir(parents=True, exist_ok=True)
+    started = time.perf_counter()
+    with terminal.working("Exploring every schedule"):
+        ours, peers = exploration.explore_all(options.short, lambda explored: _say_explored(terminal, explored))
+    results = Results(ours, peers, (), (), time.perf_counter() - started)
+    # Written before the mutants, which take as long again and may fail.
+    if options.save is not None:
+        _save(options.save, results, terminal)
+    if options.write is not None:
+        _write(options.write, results, terminal)
+    if options.mutants and not options.short:
+        verdicts, unexpected = _judge_mutants(terminal, options.record)
+        results = replace(results, mutants=verdicts, unexpected=unexpected)
+        if options.write is not None:
+            _write(options.write, results, terminal)
+    terminal.result(results.document)
+    _show(terminal, results)
+    return 0 if results.holds else 1
+
+
+def explore_handlers(terminal: Terminal, **options: Any) -> int:
+    """Run this project's explorations and mutants; `options` are those of `Options`. Return the exit status."""
+    return run(Options(**options), terminal)
+
+
+def run_replay(path: Path, terminal: Terminal) -> int:
+    """Replay the counterexample in a file, and show each step. Return the exit status: 1 if it still breaks a law.
+
+    Raises `OneslotError` for a file that cannot be replayed.
+    """
+    try:
+        kept = Counterexample.from_json(path.read_text(errors="replace"))
+        subject, scenario = SUBJECTS.get(kept.subject), BY_NAME.get(kept.scenario)
+        if subject is None or scenario is None:
+            raise OneslotError(f"{path}: there is no handler '{kept.subject}' or no scenario '{kept.scenario}'.")
+        replayed = replay(kept, scenario, subject)
+    except NotReplayable as error:
+        raise OneslotError(f"{path}: {error}.") from error
+    terminal.result({"lines": list(replayed.lines), "broken": list(replayed.broken)})
+    for line in replayed.lines:
+        terminal.plain(line)
+    return 1 if replayed.broken else 0
+
+
+def _say_explored(terminal: Terminal, explored: Explored) -> None:
+    figures = explored.exploration
+    terminal.say(
+        f"{figures.subject}: {figures.scenario} ({figures.size}): {figures.schedules:,} schedules,"
+        f" {figures.violating:,} violating, {figures.seconds:.1f} s"
+    )
+
+
+def _judge_mutants(terminal: Terminal, record: bool) -> tuple[tuple[Verdict, ...], tuple[str, ...]]:
+    every = mutants.all_mutants()
+    with terminal.progress("Mutants", len(every)) as advance:
+        verdicts = mutants.judge_all(every, on_verdict=lambda _: advance())
+    if record:
+        mutants.record(verdicts)
+    return tuple(verdicts), tuple(mutants.differences(verdicts))
+
+
+def _show_mutants(terminal: Terminal, verdicts: Sequence[Verdict], unexpected: Sequence[str]) -> int:
+    counts = Counter(verdict.by for verdict in verdicts)
+    holds = not unexpected and not counts[ALIVE]
+    terminal.result({"holds": holds, "mutants": dict(counts), "unexpected": list(unexpected)})
+    terminal.plain(mutants_score(counts), style="bold green" if holds else "bold red")
+    for verdict in verdicts:
+        if verdict.by == ALIVE:
+            terminal.plain(f"  lives: {verdict.mutant.name}: {verdict.mutant.change}", style="bold red")
+    for line in unexpected:
+        terminal.plain(f"  {line}", style="bold red")
+    return 0 if holds else 1
+
+
+def _show(terminal: Terminal, results: Results) -> None:
+    terminal.show(_table("Oneslot", "Scenario", results.ours), _table("The peers", "Handler", results.peers))
+    for explored in results.ours:
+        for found in explored.counterexamples:
+            figures = explored.exploration
+            terminal.plain(f"{figures.scenario} ({figures.size}): {'; '.join(found.laws)}", style="bold red")
+    if results.mutants:
+        _show_mutants(terminal, results.mutants, results.unexpected)
+    terminal.plain("The laws:")
+    for law in (law for law in DECLARED.laws if not of_the_simulation(law)):
+        terminal.plain(f"  {law.name:4} {law.sentence}")
+    for number, line in enumerate(ending(results)):
+        terminal.plain(line, style=("bold green" if results.holds else "bold red") if not number else "")
+
+
+def ending(results: Results) -> list[str]:
+    """Return the verdict, what was explored, and how many of the peers were found to be broken."""
+    totals = results.document["totals"]
+    found = sum(
+        peer.breaks <= set(one.exploration.laws_broken) for peer, one in zip(PEERS, results.peers, strict=False)
+    )
+    return [
+        "PASS" if results.holds else "FAIL",
+        f"Our explorations: {len(results.ours)}; {totals['schedules']:,} schedules, {totals['violating']:,} violating;"
+        f" {totals['executions']:,} executions in {results.seconds:,.0f} s.",
+        f"{found} of {len(PEERS)} broken handlers found.",
+    ]
+
+
+def _table(title: str, first_column: str, explored: Sequence[Explored]) -> Table:
+    columns = (first_column, "Budget", "Schedules", "Violating", "States", "Executions", "Seconds", "Laws broken")
+    shown = table(title, *columns, numbers=(2, 3, 4, 5, 6))
+    for one in explored:
+        figures = one.exploration
+        shown.add_row(
+            figures.scenario if first_column == "Scenario" else figures.subject,
+            figures.size,
+            f"{figures.schedules:,}",
+            f"{figures.violating:,}",
+            f"{figures.states:,}",
+            f"{figures.executions:,}",
+            f"{figures.seconds:.1f}",
+            ", ".join(figures.laws_broken) or "none",
+        )
+    return shown
+
+
+def _save(directory: Path, results: Results, terminal: Terminal) -> None:
+    for explored in (*results.ours, *results.peers):
+        for number, found in enumerate(explored.counterexamples, 1):
+            figures = explored.exploration
+            # With the size, because a scenario is explored with several.
+            name = f"{figures.subject} {figures.scenario} {figures.size} {number}".lower().replace(" ", "-")
+            path = directory / f"{re.sub('[,:=]', '', name)}.json"
+            path.write_text(found.to_json())
+            terminal.say(f"Wrote {path}. Replay it: oneslot explore --replay {path}")
+
+
+def _write(directory: Path, results: Results, terminal: Terminal) -> None:
+    document = results.document
+    (directory / "explored.json").write_text(to_json(results))
+    (directory / "explored.md").write_text(page(document))
+    (directory / "peers.svg").write_text(peers_picture(document["peers"]))
+    terminal.say(f"Wrote explored.json, explored.md and peers.svg to {directory}")

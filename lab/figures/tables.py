@@ -1,0 +1,68 @@
+"""The figures as Markdown. Rows and documents are those of `explored.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from lab.mutation.mutants import BY_WHOM
+
+Row = Mapping[str, Any]
+LEFT, RIGHT = "---", "---:"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], alignment: Sequence[str] = ()) -> str:
+    """Return a Markdown table, its columns aligned to the left if nothing else is said."""
+    lines = [header, alignment or [LEFT] * len(header), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def explorations_table(document: Row) -> str:
+    """Return a row for each of our explorations."""
+    header = ["exploration", "budget", "schedules", "violating", "states", "executions"]
+    rows = [
+        [row["scenario"], row["size"], *(f"{row[name]:,}" for name in header[2:])] for row in document["explorations"]
+    ]
+    return table(header, rows, [LEFT, LEFT, *[RIGHT] * 4])
+
+
+def peers_table(peers: Sequence[Row]) -> str:
+    """Return a row for each peer, and one for our handler."""
+    rows = [
+        [
+            row["subject"],
+            f"{row['schedules']:,}",
+            f"{row['violating']:,}",
+            share(row),
+            ", ".join(row["laws_broken"]) or "none",
+        ]
+        for row in peers
+    ]
+    header = [f"handler ({peers[0]['size']})", "schedules", "violating", "share", "laws broken"]
+    return table(header, rows, [LEFT, RIGHT, RIGHT, RIGHT, LEFT])
+
+
+def mutants_score(counts: Mapping[str, int]) -> str:
+    """Return a sentence with the number of mutants, by who catches them."""
+    parts = ", ".join(f"{counts[who]} {how}" for who, how in BY_WHOM.items() if counts.get(who))
+    return f"{sum(counts.values())} mutants of the core: {parts}."
+
+
+def share(row: Row) -> str:
+    """Return the share of violating schedules in percent."""
+    if not row["violating"]:
+        return "0 %"
+    percent = 100 * row["violating"] / row["schedules"]
+    return f"{percent:.1f} %" if percent >= 1 else f"{percent:.2f} %"
+
+
+def page(document: Row) -> str:
+    """Return the text of `explored.md`."""
+    return (
+        "# Each exploration\n\n"
+        "Written by `make explore`, or for small budgets by"
+        " `oneslot explore --short --no-mutants --write lab/results`.\n"
+        "A budget is the deliveries (K), faults (F) and lease expiries (T) of one schedule."
+        " [Correctness](../../docs/understand/correctness.md#what-was-explored) has the method and the totals.\n\n"
+        f"{explorations_table(document)}"
+    )

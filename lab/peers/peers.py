@@ -1,0 +1,92 @@
+"""The peers and their laws: fewer than ours, only those that their own documentation promises."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from lab.explore.ours import OURS
+from lab.explore.practice import LEDGER, SLOTS
+from lab.peers import ledgers, powertools
+from oneslot.explorer.execution.process import Outcome
+from oneslot.explorer.scenario import Subject
+from oneslot.explorer.world import Request, SqsMessage, World
+
+COMPLETED = ("COMPLETE", "COMPLETED")
+
+
+class PromisedLaws:
+    """I1, I2, I6 and I9, as any exactly-once handler promises them."""
+
+    def in_state(self, world: World, waiting: Collection[str], requests: Collection[str], now: int) -> Iterator[str]:
+        """See `oneslot.explorer.laws.Laws`."""
+        held = Counter(slot.get("appointment_id") for slot in world.rows[SLOTS].values())
+        for message_id in requests:
+            if held[message_id] > 1:
+                yield f"I1 {message_id}: holds {held[message_id]} slots"
+
+    def at_write(self, before: World, after: World, request: Request, now: int, sender: str | None) -> Iterator[str]:
+        """See `oneslot.explorer.laws.Laws`."""
+        for key, row in before.rows[LEDGER].items():
+            if row["status"] in COMPLETED and after.rows[LEDGER].get(key, {}).get("status") not in COMPLETED:
+                yield "I6 its row: COMPLETE reverted or was deleted"
+
+    def at_end(self, world: World, messages: Sequence[SqsMessage], outcome: Outcome) -> Iterator[str]:
+        """See `oneslot.explorer.laws.Laws`."""
+        if outcome.error == "endless":
+            yield "I9: the invocation makes call after call and never ends"
+
+    def at_last(self, world: World, wanted: Sequence[str]) -> Iterator[str]:
+        """See `oneslot.explorer.laws.Laws`. Their final rows are not ours."""
+        yield from ()
+
+    def of_duplicate(
+        self, before: World, message: SqsMessage, calls: Sequence[Request], outcome: Outcome
+    ) -> Iterator[str]:
+        """See `oneslot.explorer.laws.Laws`. A request without a slot in the final world never gets one."""
+        if not any(slot.get("appointment_id") == message.message_id for slot in before.rows[SLOTS].values()):
+            yield f"I2 {message.message_id}: acknowledged, and no slot was ever taken for it"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A handler, the origin of its pattern, and the names of the laws that the explorer must find broken."""
+
+    subject: Subject
+    origin: str
+    breaks: frozenset[str]
+
+
+_LAWS = PromisedLaws()
+
+PEERS = (
+    Peer(
+        Subject("get, then put", ledgers.get_then_put, _LAWS),
+        "a ledger with status, count and time stamp, read before it is written",
+        frozenset({"I1", "I6"}),
+    ),
+    Peer(
+        Subject("get, then put, with conditions", ledgers.get_then_put_with_conditions, _LAWS),
+        "the same ledger, each write on condition that the row is as it was read",
+        frozenset({"I1", "I6"}),
+    ),
+    Peer(
+        Subject("acquire, mark, release", ledgers.acquire_mark_release, _LAWS),
+        "a lock library's three verbs; a message that cannot be acquired counts as a duplicate",
+        frozenset({"I1", "I2", "I6"}),
+    ),
+    Peer(
+        Subject("Powertools, plain effect", powertools.around_plain_effect, _LAWS),
+        "Powertools for AWS Lambda 3.37, idempotency with its DynamoDB layer, around an update",
+        frozenset({"I1", "I6"}),
+    ),
+    Peer(
+        Subject("Powertools, transaction", powertools.around_transaction, _LAWS),
+        "the same layer around a transaction that can take effect only once",
+        frozenset({"I6"}),
+    ),
+)
+
+CONTROL = Subject("Oneslot, one transaction", OURS.run, OURS.laws)
+"""Our handler in the budget of the peers: the control, which must break nothing."""

@@ -1,0 +1,125 @@
+"""Run scenarios under seeds: the modules that get points, one run, and many."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+
+from lab.simulation.scenarios import (
+    backfill,
+    deployments,
+    hanging,
+    long_work,
+    mapping,
+    renewing,
+    repair,
+    sending,
+    valkey,
+    workers,
+)
+from lab.simulation.world.points import Instrumented, instrumented
+from lab.simulation.world.simulation import Breach, Event, Plan, Simulation, simulation
+
+Scenario = Callable[[Simulation], None]
+
+SCENARIOS: Mapping[str, Scenario] = {
+    "workers": workers.standard,
+    "workers-fifo": workers.fifo,
+    "mapping": mapping.standard,
+    "mapping-fifo": mapping.fifo,
+    "poison": workers.poison,
+    "triplets": workers.triplets,
+    "outages": workers.outages,
+    "clocks": workers.clocks,
+    "late-commits": workers.late,
+    "deployments": deployments.standard,
+    "deployments-fifo": deployments.fifo,
+    "hanging": hanging.hanging,
+    "taken-over": hanging.taken_over,
+    "long-work": long_work.long_work,
+    "long-work-mild": long_work.mild,
+    "valkey": valkey.failover,
+    "renewing": renewing.renewing,
+    "renewing-clock-set": renewing.clock_set,
+    "send": sending.sender,
+    "producers": sending.producers,
+    "backfill": backfill.queue,
+    "backfill-ledger": backfill.ledger,
+    "redrives": repair.redrives,
+    "redrives-fifo": repair.redrives_fifo,
+    "operators": repair.operators,
+    "move-tasks": repair.move_tasks,
+    "mapping-mild": mapping.mild,
+    "mapping-large": mapping.large,
+    "mapping-broken-release": mapping.broken_release,
+    "mapping-throttled": mapping.throttled,
+    "mapping-and-workers": mapping.beside_workers,
+    "opened-late": mapping.opened_late,
+    "end-of-retention": mapping.end_of_retention,
+    "day": mapping.day,
+}
+"""Every scenario by its name."""
+
+_MAPPING = ("batching", "event_source_mapping", "handler_pool", "poller", "scaling", "statistics")
+
+POINTS = (
+    *(f"oneslot.worker.{name}" for name in ("acknowledgement", "job", "log", "poller", "pool", "visibility", "worker")),
+    *(f"oneslot.local.mapping.{name}" for name in _MAPPING),
+    *(f"oneslot.repair.{name}" for name in ("dropping", "forecast", "journal", "ledger_row", "move_task", "redrive")),
+    *(f"oneslot.runtime.sqs.{name}" for name in ("dead_letters", "deletion")),
+    "oneslot.evidence.operator_log",
+    *(f"oneslot.runtime.consumer.{name}" for name in ("consumer", "group_commit", "queues")),
+    *(
+        f"oneslot.runtime.{name}"
+        for name in ("attempt", "backoff", "powertools", "releases", "stores.renewing", "stores.valkey")
+    ),
+    *(f"oneslot.runtime.sqs.{name}" for name in ("producer", "sending")),
+    *(f"oneslot.sending.{name}" for name in ("archive", "backfill", "pacing", "sender")),
+)
+"""The modules with a point before each statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The result of one run. `numbers` and `faults` of the plan are those that happened."""
+
+    scenario: str
+    plan: Plan
+    breaches: tuple[Breach, ...]
+    events: tuple[Event, ...]
+    reached: Mapping[str, int]
+    steps: int
+    seconds: float
+
+    @property
+    def trace(self) -> str:
+        """Return a digest of everything that happened, in its order."""
+        digest = hashlib.sha256()
+        for event in self.events:
+            digest.update(repr((event.at, event.process, event.what, event.details)).encode())
+        return digest.hexdigest()
+
+
+@contextmanager
+def points() -> Iterator[Instrumented]:
+    """Give every module of `POINTS` its points within a `with` block."""
+    with instrumented(import_module(name) for name in POINTS) as modules:
+        yield modules
+
+
+def run(name: str, plan: Plan, modules: Instrumented) -> Run:
+    """Run a scenario once."""
+    with simulation(plan, modules.set_point) as world:
+        SCENARIOS[name](world)
+        plan = Plan(plan.seed, dict(world.numbers), tuple(world.faults.met), plan.points)
+        seconds = world.kernel.now / 1_000_000
+        return Run(name, plan, tuple(world.breaches), tuple(world.events), world.reached, world.kernel.steps, seconds)
+
+
+def run_seeds(name: str, seeds: Iterable[int], modules: Instrumented) -> Iterator[Run]:
+    """Run a scenario under each seed."""
+    for seed in seeds:
+        yield run(name, Plan(seed), modules)

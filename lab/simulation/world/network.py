@@ -1,0 +1,241 @@
+"""The network between simulated processes and the services: every call takes time, and may meet a fault."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any, Never, Protocol, cast
+
+from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
+
+from lab.simulation.world.faults import (
+    BLAMED,
+    COPIED,
+    IGNORED,
+    PARTIAL,
+    SAMPLED,
+    SILENT,
+    SLOW,
+    UNDELETED,
+    UNSENT,
+    Fault,
+    Faults,
+    choices,
+)
+from lab.simulation.world.kernel import MICROSECONDS, START_MS, Kernel, Process, Waiter
+from oneslot.explorer.faults import DEATH, LATER, NEVER, SILENCE, Choice
+from oneslot.runtime.sqs.errors import THROTTLED
+
+REGION = "eu-west-2"
+SLOWEST_SECONDS = 0.04
+"""The longest way of a call to the service, and of its answer back, without a fault."""
+CONNECT_SECONDS = 1.0
+STIRRING = ("send_message", "change_message", "delete_message")
+"""Calls after which a long poll may find a message: on a FIFO queue a deletion shows the next one of the group."""
+
+
+class Wire(Protocol):
+    """What the network needs of the simulation; see `Simulation`."""
+
+    kernel: Kernel
+    faults: Faults
+    services: dict[str, Any]
+    draw: Callable[[], float]
+
+    def is_down(self, service: str) -> bool:
+        """Return whether a service cannot be reached now."""
+
+    def fault_met(self, fault: Fault, what: str) -> None:
+        """Note that a fault happens."""
+
+    def performed(self, process: Process, operation: str, parameters: Mapping[str, Any], answer: Any) -> None:
+        """Note that a service has performed a call."""
+
+    def stir(self, queue_url: str) -> None:
+        """Wake the long polls of a queue."""
+
+    def polls(self, queue_url: str) -> list[Waiter]:
+        """Return the long polls that wait at a queue."""
+
+
+class Client:
+    """A client of one service, in a process, with boto3's method names.
+
+    Args:
+        attempts, read_timeout: as in botocore's `Config`: how often the SDK sends a call that has no answer, and how long
+            it waits for one (seconds).
+    """
+
+    def __init__(self, simulation: Wire, process: Process, service: str, attempts: int, read_timeout: float) -> None:
+        self.meta = SimpleNamespace(region_name=REGION)
+        self._simulation = simulation
+        self._kernel = simulation.kernel
+        self._process = process
+        self._service = service
+        self._performer = simulation.services[service]
+        self._attempts = attempts
+        self._read_timeout = read_timeout
+
+    def __getattr__(self, operation: str) -> Callable[..., Any]:
+        if operation.startswith("_"):
+            raise AttributeError(operation)
+
+        def call(**parameters: Any) -> Any:
+            return self._call(operation, parameters)
+
+        setattr(self, operation, call)
+        return call
+
+    def close(self) -> None:
+        """Do nothing: there is no connection."""
+
+    def _call(self, operation: str, parameters: Mapping[str, Any]) -> Any:
+        silent = ReadTimeoutError(endpoint_url=f"https://{self._service}.example/")
+        for _ in range(self._attempts):
+            self._process.check()
+            self._process.calls += 1
+            found = self._simulation.faults.at_call(
+                self._process.name, self._process.calls, lambda: choices(self._service, operation, parameters)
+            )
+            if self._simulation.is_down(self._service):
+                self._kernel.sleep(CONNECT_SECONDS)
+                silent = cast("Any", EndpointConnectionError(endpoint_url=f"https://{self._service}.example/"))
+                continue
+            if found is None:
+                return self._undisturbed(operation, parameters)
+            self._simulation.fault_met(found[1], operation)
+            answered, value = self._disturbed(operation, parameters, *found)
+            if answered:
+                return value
+        raise silent
+
+    def _undisturbed(self, operation: str, parameters: Mapping[str, Any]) -> Any:
+        self._travel()
+        answer = self._perform(operation, parameters)
+        self._travel()
+        if isinstance(answer, ClientError):
+            raise answer
+        return answer
+
+    def _disturbed(
+        self, operation: str, parameters: Mapping[str, Any], choice: Choice, fault: Fault
+    ) -> tuple[bool, Any]:
+        """Return whether there was an answer, and the answer. May raise it, or end the process."""
+        self._travel()
+        answer: Any = None
+        if choice.performed == LATER:
+            late = self._kernel.now + int((self._read_timeout + fault.seconds) * MICROSECONDS)
+            self._kernel.at(late, lambda: self._perform_now(operation, parameters))
+        elif choice.conflict is not None:
+            answer = self._in_conflict(choice.conflict, parameters)
+        elif choice in (PARTIAL, BLAMED, SILENT, IGNORED):
+            answer = self._split(operation, parameters, choice, fault)
+        elif choice in (COPIED, UNDELETED, SAMPLED):
+            answer = self._with_anomaly(operation, parameters, choice)
+        elif choice.performed != NEVER:
+            answer = self._perform(operation, parameters)
+        if choice.seen == DEATH:
+            self._process.crash()
+        if choice.name == UNSENT:
+            self._kernel.sleep(CONNECT_SECONDS)
+            return False, None
+        slow = fault.seconds if choice.name == SLOW else 0.0
+        if choice.seen == SILENCE or slow > self._read_timeout:
+            self._kernel.sleep(self._read_timeout)
+            return False, None
+        self._kernel.sleep(slow)
+        self._travel()
+        if choice.observation is not None:
+            self._raise(choice.observation, operation)
+        if isinstance(answer, ClientError):
+            raise answer
+        return True, answer
+
+    def _raise(self, observation: str, operation: str) -> Never:
+        seen = json.loads(observation)
+        if "unanswered" in seen:
+            self._kernel.sleep(self._read_timeout * (self._attempts - 1))
+            raise ReadTimeoutError(endpoint_url=f"https://{self._service}.example/")
+        raise ClientError(seen["error"], operation)
+
+    def _travel(self) -> None:
+        self._kernel.sleep(SLOWEST_SECONDS * self._simulation.draw())
+
+    def _perform(self, operation: str, parameters: Mapping[str, Any]) -> Any:
+        if operation == "receive_message" and parameters.get("WaitTimeSeconds"):
+            return self._poll(parameters)
+        return self._perform_now(operation, parameters)
+
+    def _perform_now(self, operation: str, parameters: Mapping[str, Any]) -> Any:
+        """Return the service's answer, or its error."""
+        try:
+            answer = getattr(self._performer, operation)(**parameters)
+        except ClientError as error:
+            answer = error
+        self._simulation.performed(self._process, operation, parameters, answer)
+        if operation.startswith(STIRRING):
+            self._simulation.stir(parameters["QueueUrl"])
+        return answer
+
+    def _poll(self, parameters: Mapping[str, Any]) -> Any:
+        """Return the answer to a long poll. The service polls on when the process that asked has ended."""
+        end = self._kernel.now + int(parameters["WaitTimeSeconds"] * MICROSECONDS)
+        asked = {**parameters, "WaitTimeSeconds": 0}
+        url = parameters["QueueUrl"]
+        answers: list[Any] = []
+        waiting: list[Waiter] = []
+
+        def poll() -> None:
+            while True:
+                answer = self._perform_now("receive_message", asked)
+                now = self._kernel.now
+                if isinstance(answer, ClientError) or answer.get("Messages") or now >= end:
+                    break
+                visible_ms = self._performer.next_visible_ms(url)
+                next_look = end if visible_ms is None else min(end, (visible_ms - START_MS) * 1000)
+                self._kernel.wait(self._simulation.polls(url), max(0.001, (next_look - now) / MICROSECONDS))
+            answers.append(answer)
+            if waiting and not self._process.ended:
+                waiting[0].wake()
+
+        self._kernel.outside.start(poll)
+        if not answers:
+            self._kernel.wait(waiting, None)
+        return answers[0]
+
+    def _with_anomaly(self, operation: str, parameters: Mapping[str, Any], choice: Choice) -> Any:
+        """Perform a receive of a standard queue where SQS does what its documentation allows."""
+        url = parameters["QueueUrl"]
+        if choice is COPIED:
+            self._performer.deliver_again(url)
+        elif choice is UNDELETED:
+            self._performer.undelete(url)
+        self._performer.missing = 0.5 if choice is SAMPLED else 0.0
+        try:
+            return self._perform(operation, parameters)
+        finally:
+            self._performer.missing = 0.0
+
+    def _in_conflict(self, position: int, parameters: Mapping[str, Any]) -> Any:
+        try:
+            self._performer.refuse_for_conflict(position, **parameters)
+        except ClientError as error:
+            return error
+
+    def _split(self, operation: str, parameters: Mapping[str, Any], choice: Choice, fault: Fault) -> Any:
+        """Perform a part of a batch; the answer refuses the other entries, or leaves them out."""
+        entries = parameters["Entries"]
+        hit = [entry for at, entry in enumerate(entries) if not at or (fault.number >> at) & 1]
+        left = [entry for entry in entries if entry not in hit]
+        performed = entries if choice is SILENT else left
+        answer: Any = self._perform_now(operation, {**parameters, "Entries": performed}) if performed else {}
+        if isinstance(answer, ClientError):
+            return answer
+        ids = {entry["Id"] for entry in hit}
+        refusal = {"SenderFault": choice is BLAMED, "Code": sorted(THROTTLED)[0], "Message": "injected"}
+        refused = [{"Id": entry["Id"], **refusal} for entry in hit] if choice in (PARTIAL, BLAMED) else []
+        return {
+            "Successful": [each for each in answer.get("Successful", ()) if each["Id"] not in ids],
+            "Failed": [*(each for each in answer.get("Failed", ()) if each["Id"] not in ids), *refused],
+        }

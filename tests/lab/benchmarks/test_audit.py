@@ -1,0 +1,74 @@
+"""The audit's benchmark: its arguments, and its exit status."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.benchmarks.audit import __main__ as audit
+from lab.benchmarks.harness.command import run_main
+from tests.lab.benchmarks.conftest import Refuse
+
+
+@pytest.fixture(autouse=True)
+def no_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write no history: the measurements are fake."""
+    for name in ("write_full", "write_day", "sow"):
+        monkeypatch.setattr(audit, name, lambda *_, **__: None)
+
+
+def measured(broken: dict[str, int]) -> dict[str, Any]:
+    return {"seconds": 1.0, "java": "21", "broken": broken}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--requests", "1000", "0"], "--requests must be 100 or more"),
+        (["--requests", "1000", "--folder", "nowhere"], "--folder: nowhere does not exist"),
+    ],
+)
+def test_audit_rejects_bad_arguments_before_it_measures(
+    arguments: list[str], said: str, refuse: Refuse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "compare", lambda *_: pytest.fail("measured"))
+    assert said in refuse(audit.main, arguments)
+
+
+@pytest.mark.parametrize(
+    ("spark", "duckdb", "status"),
+    [
+        (measured(audit.SOWN), measured(audit.SOWN), 0),
+        (measured({"I2": 1}), measured(audit.SOWN), 1),
+        (measured({"I2": 1}), measured({"I2": 1}), 1),
+        (None, measured(audit.SOWN), 1),
+        (measured(audit.SOWN), None, 1),
+        (KeyboardInterrupt(), None, 130),
+    ],
+    ids=["right", "Spark missed one", "both missed one", "Spark failed", "DuckDB failed", "interrupted"],
+)
+def test_audit_returns_status_of_its_findings(
+    spark: Any, duckdb: Any, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measure(name: str, *_: str) -> dict[str, Any] | None:
+        if isinstance(spark, KeyboardInterrupt):
+            raise spark
+        answers: dict[str, dict[str, Any] | None] = {"floor": measured({}), "spark": spark, "duckdb": duckdb}
+        return answers[name]
+
+    monkeypatch.setattr(sys, "argv", ["audit", "--requests", "100", "--folder", str(tmp_path)])
+    monkeypatch.setattr(audit, "measure", measure)
+    assert run_main(audit.main) == status
+    assert not list(tmp_path.iterdir()), "nothing is left behind"
+
+
+def test_audit_succeeds_when_duckdb_runs_out_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB does with Spark's 3 GB at ten million requests: a result, and no failure of the audit."""
+    monkeypatch.setattr(sys, "argv", ["audit", "--requests", "100", "--folder", str(tmp_path)])
+    monkeypatch.setattr(
+        audit, "measure", lambda *given: None if "3g" in given and "duckdb" in given else measured(audit.SOWN)
+    )
+    assert audit.main() == 0

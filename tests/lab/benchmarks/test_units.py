@@ -1,0 +1,221 @@
+"""Calls and capacity units of a message, counted by DynamoDB's rules. No time is asserted, no socket opened."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from appointments.messages import Request
+from booking.compose import compose
+from lab.benchmarks import growth
+from lab.benchmarks.capacity import model as capacity
+from lab.benchmarks.harness.batches import CONFIGURATION, SLOTS_A_WEEK, LambdaContext, booking, event, week
+from lab.benchmarks.standin.metered_dynamodb import READS, WRITES, MeteredDynamoDB, item_bytes
+from oneslot.runtime.consumer.consumer import Consumer
+from oneslot.runtime.stores.expressions import to_attributes
+
+PRACTICES = [f"A8{number:04}" for number in range(10)]
+
+
+@dataclass
+class Meter:
+    """The metered port as the clients of DynamoDB and SQS. It counts calls; `before` runs before each."""
+
+    port: MeteredDynamoDB = field(default_factory=MeteredDynamoDB)
+    calls: Counter[str] = field(default_factory=Counter)
+    before: Callable[[str, Mapping[str, Any]], None] = lambda name, request: None
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(**request: Any) -> Any:
+            self.calls[name] += 1
+            self.before(name, request)
+            return getattr(self.port, name)(**request) if hasattr(self.port, name) else {}
+
+        return call
+
+    def consumer(
+        self, *, group_commit: bool = False, candidates: int = 16, executor: Executor | None = None
+    ) -> Consumer[Request]:
+        configuration = replace(CONFIGURATION, group_commit=group_commit, candidate_slots=candidates)
+        return compose(configuration, self, self, lambda delivery: None, executor=executor)
+
+    def deliver(self, bodies: Sequence[Mapping[str, Any]], **settings: Any) -> None:
+        self.consumer(**settings)(event(bodies), LambdaContext())
+
+    def bill(self) -> tuple[int, float, float]:
+        """Return calls, write units and read units since the last bill."""
+        bill = sum(self.calls.values()), float(self.port.units[WRITES]), self.port.units[READS] / 2
+        self.calls.clear()
+        self.port.units.clear()
+        return bill
+
+
+class AtOnce(Executor):
+    """An executor that runs each task at once, so that the meter counts in order."""
+
+    def submit(self, fn: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(fn(*arguments, **named))
+        return done
+
+
+@pytest.fixture
+def meter() -> Meter:
+    meter = Meter()
+    for practice in PRACTICES:
+        meter.port.seed("slots", map(to_attributes, week(practice, SLOTS_A_WEEK if practice == PRACTICES[0] else 20)))
+    return meter
+
+
+def new(prefix: str = "m", practices: Sequence[str] = PRACTICES) -> list[dict[str, Any]]:
+    return [booking(f"{prefix}-{position}", practice) for position, practice in enumerate(practices)]
+
+
+def test_new_message_costs_three_calls_when_alone(meter: Meter) -> None:
+    meter.deliver(new()[:1])
+    # Claim 1; in the transaction, twice each: the row, the slot, its place in the index, the appointment.
+    assert meter.bill() == (3, 1 + 2 * 4, 1.0)
+
+
+@pytest.mark.parametrize("candidates", [16, 50])
+def test_capacity_model_has_the_counted_units(meter: Meter, candidates: int) -> None:
+    meter.deliver(new()[:1], candidates=candidates)
+    _, writes, reads = meter.bill()
+    assert writes == (capacity.LEDGER_WRITES + capacity.SLOT_WRITES + capacity.APPOINTMENT_WRITES)
+    assert capacity.search_reads(candidates) == reads
+    meter.deliver(new()[:1])
+    assert meter.bill()[1] == capacity.DUPLICATE_WRITES
+
+
+@pytest.mark.parametrize("group_commit", [False, True])
+def test_duplicate_costs_one_call_when_alone(meter: Meter, group_commit: bool) -> None:
+    meter.deliver(new()[:1])
+    meter.bill()
+    meter.deliver(new()[:1], group_commit=group_commit)
+    assert meter.bill() == (1, 1, 0.0)
+
+
+def test_new_message_costs_at_most_1_3_calls_in_a_group(meter: Meter) -> None:
+    meter.deliver(new(), group_commit=True)
+    calls, writes, reads = meter.bill()
+    assert calls / 10 == 1.2
+    assert writes / 10 == 8
+    assert reads / 10 == 1.5  # of these 0.5 for the look
+
+
+def test_group_reads_slots_once_when_for_one_practice(meter: Meter) -> None:
+    meter.deliver(new(practices=PRACTICES[:1] * 10), group_commit=True)
+    calls, writes, reads = meter.bill()
+    assert calls == 3
+    assert writes / 10 == 8
+    assert reads / 10 <= 1
+
+
+def test_ten_duplicates_cost_one_call_in_a_group(meter: Meter) -> None:
+    meter.deliver(new(), group_commit=True)
+    meter.bill()
+    meter.deliver(new(), group_commit=True)
+    assert meter.bill() == (1, 0, 5.0)
+
+
+def test_ledger_read_finds_two_duplicates_of_ten(meter: Meter) -> None:
+    meter.deliver(new()[:2])
+    meter.bill()
+    meter.deliver(new(), group_commit=True)
+    calls, writes, _ = meter.bill()
+    assert calls == 1 + 8 + 1
+    assert writes == 8 * 8
+
+
+def test_new_message_costs_the_same_beside_the_ledger_read(meter: Meter) -> None:
+    meter.consumer(group_commit=True, executor=AtOnce())(event(new()), LambdaContext())
+    assert meter.bill() == (12, 80, 15.0)
+
+
+def test_duplicates_cost_a_search_until_they_are_most(meter: Meter) -> None:
+    meter.deliver(new(), group_commit=True)
+    meter.bill()
+    consumer = meter.consumer(group_commit=True, executor=AtOnce())
+    consumer(event(new()), LambdaContext())
+    assert meter.bill() == (1 + 10, 0, 5.0 + 10 * 1.0)
+    consumer(event(new()), LambdaContext())
+    assert meter.bill() == (1, 0, 5.0)
+    consumer(event([*new()[:2], *new("n")[2:]]), LambdaContext())
+    assert meter.bill()[0] == 1 + 8 + 1
+    consumer(event([*new()[:2], *new("o")[2:]]), LambdaContext())
+    assert meter.bill()[0] == 1 + 10 + 1
+
+
+def test_busy_message_costs_a_refused_claim_and_a_deferral(meter: Meter) -> None:
+    calls: list[str] = []
+
+    def die(name: str, request: Mapping[str, Any]) -> None:
+        calls.append(name)
+        if "query" in calls:  # a dead process makes no later call either, such as the release
+            raise SystemExit
+
+    meter.before = die
+    with pytest.raises(SystemExit):
+        meter.deliver(new()[:1])
+    meter.before = lambda name, request: None
+    meter.bill()
+    meter.deliver(new()[:1])
+    assert meter.bill() == (2, 1, 0.0)
+
+
+@pytest.mark.parametrize(("group_commit", "calls"), [(False, 3 + 2), (True, 1 + 2 + 2 + 3)])
+def test_taken_slot_costs_another_read_and_commit(meter: Meter, group_commit: bool, calls: int) -> None:
+    """In a group of two: ledger read, two searches, refused commit, smaller commit; then the loser goes alone."""
+    lost: list[str] = []
+
+    def take(name: str, request: Mapping[str, Any]) -> None:
+        if name == "transact_write_items" and not lost:
+            slot = next(action["Update"] for action in request["TransactItems"] if "slots" in str(action))
+            key = meter.port.tables["slots"].key_text(slot["Key"])
+            item = meter.port.contents.tables["slots"][key]
+            lost.append(key)
+            taken = {name: value for name, value in item.items() if name != "free_key"}
+            meter.port.seed("slots", [{**taken, "status": {"S": "busy"}}])
+
+    meter.before = take
+    meter.deliver(new()[: 2 if group_commit else 1], group_commit=group_commit)
+    assert len(lost) == 1
+    assert meter.bill()[0] == calls
+
+
+def test_units_grow_with_size() -> None:
+    assert item_bytes({"a": {"S": "é"}, "n": {"N": "-1234"}, "b": {"BOOL": True}}) == (1 + 2) + (1 + 3) + (1 + 1)
+    port = MeteredDynamoDB()
+    port.put_item(TableName="ledger", Item={"message_id": {"S": "m"}, "text": {"S": "x" * 1_500}})
+    assert port.units[WRITES] == 2
+    port.get_item(TableName="ledger", Key={"message_id": {"S": "m"}}, ConsistentRead=True)
+    port.get_item(TableName="ledger", Key={"message_id": {"S": "m"}})
+    assert port.units[READS] / 2 == 1.5
+
+
+def test_indexed_query_equals_the_ports_own(meter: Meter) -> None:
+    request: dict[str, Any] = {
+        "TableName": "slots",
+        "IndexName": "free_slots",
+        "KeyConditionExpression": "practice = :practice AND free_key BETWEEN :first AND :last",
+        "ExpressionAttributeValues": {
+            ":practice": {"S": PRACTICES[0]},
+            ":first": {"S": "Telephone#General Consultation Routine#2"},
+            ":last": {"S": "Telephone#General Consultation Routine#3"},
+        },
+        "Limit": 16,
+    }
+    found = meter.port.query(**request)["Items"]
+    spelt = {**request, "KeyConditionExpression": "practice=:practice AND free_key BETWEEN :first AND :last"}
+    assert found == meter.port.query(**spelt)["Items"]
+    assert len(found) == 16
+
+
+def test_cost_does_not_grow_with_finished_messages() -> None:
+    few, many = growth.measure(100, 10, batches=5), growth.measure(2_000, 10, batches=5)
+    assert (few.calls, few.write_units, few.read_units) == (many.calls, many.write_units, many.read_units)

@@ -1,0 +1,99 @@
+"""E1: one delivery survives one transient fault of a write, and the explorer finds a delivery that gives up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from botocore import exceptions
+
+from lab.explore.budgets import FULL, GROUPS_FULL, GROUPS_SHORT, QUICK, SHORT
+from lab.explore.group_scenarios import GROUP_BY_ITSELF
+from lab.explore.ours import OURS, OURS_IN_GROUPS
+from lab.explore.scenarios import ALONE
+from oneslot.explorer.explorer import explore
+from oneslot.explorer.faults import READS, SERVER_ERROR, TIMED_OUT, TRANSIENT_REASONS, Choice, all_faults, mild_faults
+from oneslot.explorer.scenario import Scenario, Subject
+from oneslot.explorer.world import Request
+from oneslot.runtime.consumer.group_commit import GroupCommit
+from oneslot.runtime.stores import dynamodb as ledger
+from oneslot.runtime.stores.expressions import CONDITION_FAILED, cancellation_reasons
+
+GROUP_ALONE = GROUPS_SHORT[0]
+
+
+def transaction(items: int) -> Request:
+    return Request.of("transact_write_items", {"TransactItems": [{} for _ in range(items)]})
+
+
+def test_mild_faults_are_transient_faults_of_writes() -> None:
+    for operation in READS:
+        assert mild_faults(Request.of(operation, {})) == ()
+    for request in (transaction(3), Request.of("update_item", {}), Request.of("send_message", {})):
+        assert not any(choice.seen == "death" or "AccessDenied" in choice.name for choice in mild_faults(request))
+    for request in (transaction(3), Request.of("update_item", {})):
+        assert {TIMED_OUT, SERVER_ERROR} <= set(mild_faults(request))
+
+
+def test_transaction_is_refused_at_each_item() -> None:
+    names = {choice.name for choice in mild_faults(transaction(3))}
+    assert {f"cancelled: {code} at item {item} of 3" for code in TRANSIENT_REASONS for item in (1, 2, 3)} <= names
+    conflicts = [choice.conflict for choice in all_faults(transaction(3)) if choice.conflict is not None]
+    assert conflicts == [0, 1, 2]
+
+
+def test_e1_is_checked_in_every_budget() -> None:
+    for explorations in (QUICK, SHORT, FULL):
+        assert all(scenario in explorations for scenario in ALONE)
+    for of_groups in (GROUPS_SHORT, GROUPS_FULL):
+        assert GROUP_ALONE in of_groups
+    assert (GROUP_ALONE.name, GROUP_ALONE.faults, GROUP_ALONE.expiries) == (GROUP_BY_ITSELF.name, 1, 0)
+
+
+def _takes_silence_for_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make no attempt after one without an answer."""
+    for name in ("ConnectionError", "HTTPClientError"):
+        monkeypatch.setattr(exceptions, name, ZeroDivisionError)
+
+
+def _reads_the_first_reason_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ignore a conflict at any item but the ledger's row."""
+    reasons = cancellation_reasons
+
+    def first(error: Any) -> list[Mapping[str, Any]]:
+        known = reasons(error)
+        transient = [one if one["Code"] == CONDITION_FAILED else {"Code": "None"} for one in known[1:]]
+        return [*known[:1], *transient]
+
+    monkeypatch.setattr(ledger, "cancellation_reasons", first)
+
+
+def _fails_with_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail every record of a group that fails."""
+
+    monkeypatch.setattr(GroupCommit, "commit", GroupCommit._commit)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "subject", "weaken"),
+    [
+        *((scenario, OURS, _takes_silence_for_an_end) for scenario in ALONE),
+        (ALONE[0], OURS, _reads_the_first_reason_only),
+        (GROUP_ALONE, OURS_IN_GROUPS, _fails_with_its_group),
+    ],
+    ids=lambda value: getattr(value, "name", None) or getattr(value, "__name__", ""),
+)
+def test_explorer_finds_a_delivery_that_gives_up_early(
+    monkeypatch: pytest.MonkeyPatch, scenario: Scenario, subject: Subject, weaken: Any
+) -> None:
+    assert explore(scenario, subject).laws_broken == ()
+    weaken(monkeypatch)
+    assert explore(scenario, subject).laws_broken == ("E1",)
+
+
+def test_choices_have_distinct_names() -> None:
+    for request in (transaction(3), Request.of("update_item", {}), Request.of("send_message", {})):
+        for faults in (all_faults, mild_faults):
+            choices: tuple[Choice, ...] = faults(request)
+            assert len({choice.name for choice in choices}) == len(choices)

@@ -1,0 +1,54 @@
+"""A host that is lost or killed leaves no handler behind, even a stalled one."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from lab.soak.hosts import Host, HostSettings
+from oneslot.local.aws.connection import Connection
+from oneslot.local.processes import start_ticks
+from tests.kits.local_mapping import Workshop, wait_for
+
+pytestmark = pytest.mark.embedded_aws
+
+
+def lose(host: Host, _patch: pytest.MonkeyPatch) -> None:
+    host.lose()
+
+
+def stop_one_that_hangs(host: Host, patch: pytest.MonkeyPatch) -> None:
+    os.kill(host._child.pid, signal.SIGSTOP)  # it cannot end, so `stop` kills it
+    patch.setattr("lab.soak.child.STOP_SECONDS", 0.1)
+    host.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [lose, stop_one_that_hangs])
+def test_host_leaves_no_handler_behind(
+    account: Connection,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    end: Callable[[Host, pytest.MonkeyPatch], None],
+) -> None:
+    source = Workshop(account, tmp_path).source("def handle(event, context): pass")
+    with Host(HostSettings(account, source.mapping_id, tmp_path / "host", processes=2)) as host:
+        wait_for(lambda: len(host.handlers()) == 2)
+        before = {pid: start_ticks(pid) for pid in host.handlers()}
+        assert host.stall_handler(0.0)
+
+        def left() -> list[int]:
+            return [pid for pid, started in before.items() if start_ticks(pid) == started]
+
+        try:
+            end(host, monkeypatch)
+            wait_for(lambda: not left())
+        finally:
+            for pid in left():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
