@@ -154,7 +154,6 @@ def _own_verb(declaration: Declaration, dotted: str) -> tuple[str, click.Command
 def all_verbs() -> Mapping[str, Sequence[click.Command]]:
     """Return the verbs of every consumer in the order of use, by the heading of their group."""
     from oneslot.commands.audit import audit
-    from oneslot.commands.backfill import backfill
     from oneslot.commands.check import check
     from oneslot.commands.env import env
     from oneslot.commands.explore.explore import explore
@@ -172,7 +171,7 @@ def all_verbs() -> Mapping[str, Sequence[click.Command]]:
 
     return {
         "Start": (new, up, env, down),
-        "Send and consume": (send, backfill, worker),
+        "Send and consume": (send, worker),
         "Watch and judge": (watch, status, inspect, check, export, audit),
         "Repair": (dlq, ledger, pause, resume),
         "Explore": (explore,),

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from lab.simulation.scenarios import (
-    backfill,
     deployments,
     hanging,
     long_work,
@@ -46,8 +45,6 @@ SCENARIOS: Mapping[str, Scenario] = {
     "renewing-clock-set": renewing.clock_set,
     "send": sending.sender,
     "producers": sending.producers,
-    "backfill": backfill.queue,
-    "backfill-ledger": backfill.ledger,
     "redrives": repair.redrives,
     "redrives-fifo": repair.redrives_fifo,
     "operators": repair.operators,
@@ -77,7 +74,7 @@ POINTS = (
         for name in ("attempt", "backoff", "powertools", "releases", "stores.renewing", "stores.valkey")
     ),
     *(f"oneslot.runtime.sqs.{name}" for name in ("producer", "sending")),
-    *(f"oneslot.sending.{name}" for name in ("archive", "backfill", "pacing", "sender")),
+    *(f"oneslot.sending.{name}" for name in ("archive", "pacing", "sender")),
 )
 """The modules with a point before each statement."""
 

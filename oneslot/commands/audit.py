@@ -154,7 +154,7 @@ def open_spark(memory: str, reads_bytes: int | None) -> SparkSession:
     except PySparkRuntimeError as error:
         raise BadInput(
             f"Java did not start with --memory {memory}; its message is above. "
-            "Give `oneslot audit` or `backfill` less memory, e.g. --memory 512m, or raise the limits of ulimit -a."
+            "Give `oneslot audit` less memory, e.g. --memory 512m, or raise the limits of ulimit -a."
         ) from error
     except Py4JJavaError as error:
         raise BadInput(explain_spark_error(error)) from error

@@ -69,7 +69,7 @@ class Tools:
         compose: the consumer that `oneslot worker` runs; see `oneslot.commands.worker.handler`.
         next_steps: what `oneslot up` prints; see `oneslot.commands.stack`.
         audit: this declaration → the `oneslot.audit.model.Model` by which the Spark audit judges; see `workload/audit`.
-        handled_before: a message id → the result of a request that `oneslot backfill` enters as done.
+        handled_before: a message id → the result of a request that `oneslot ledger enter` enters as done.
         explore, replay: the consumer's own explorations.
     """
 

@@ -122,9 +122,7 @@ LEDGER_LAWS = (
     Law("Q12", "An operator's change is in the operator log before it is made."),
     Law("Q13", "The archive holds nothing that the queue did not accept."),
     Law("Q14", "A producer gives one result for each message, also for one that it is given twice."),
-    Law("Q15", "Every sender and every backfill ends."),
-    Law("Q16", "A backfill that succeeds has handed over or counted each row."),
-    Law("Q17", "A redelivery of a request that a backfill entered is not quarantined."),
+    Law("Q15", "Every sender ends."),
     Law("Q18", "A renewed lease never ends later than its claim asked for."),
     Law("Q19", "A renewed claim is not taken over while its process lives and its calls are answered."),
     Law(

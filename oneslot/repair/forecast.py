@@ -17,10 +17,10 @@ from oneslot.laws.schema import LEDGER_ATTRIBUTES, Table
 from oneslot.runtime.consumer.record import parsed
 from oneslot.runtime.effects import Unprocessable, conflict
 from oneslot.runtime.identity import parse_body, payload_hash
+from oneslot.runtime.protocol import conflicts
 from oneslot.runtime.sqs.dead_letters import (
     RECEIVES_EXHAUSTED,
     DeadLetter,
-    HeldLetter,
     identity_and_content,
     identity_of,
 )
@@ -151,24 +151,26 @@ reason that the consumer gave stands. A missing table means that its deliveries 
 """
 
 
-def facts_of(held: HeldLetter, declaration: Declaration) -> Facts:
-    """Parse a message as the consumer does."""
+def facts_of(
+    message: Mapping[str, Any], declaration: Declaration, known: str | None = None, *, content_based: bool = False
+) -> Facts:
+    """Parse a message, as SQS returns it, as the consumer does; `known` is its id if a reader has found it."""
     own, parse = declaration.tool("identity"), declaration.tool("parse")
-    message = {"Body": held.body, "MessageAttributes": held.attributes, "Attributes": held.system}
+    text, attributes = message["Body"], message.get("MessageAttributes", {})
     try:
         if own is not None:
             identity, body = identity_and_content(own, message)
         else:
-            identity = held.letter.message_id or identity_of(held.body, held.attributes)
-            body = parse_body(held.body)
+            identity = known or identity_of(text, attributes, content_based=content_based)
+            body = parse_body(text)
         digest = payload_hash(body)
-    except Unprocessable as problem:
-        return Facts(held.letter.message_id, problem=problem.detail)
+    except Unprocessable as error:
+        return Facts(known, problem=error.detail)
     try:
         request = parsed(parse, identity, digest, body) if parse else None
     except Exception as error:  # of the consumer's code, which failed on this message before
-        known = error.detail if isinstance(error, Unprocessable) else f"parse raised {type(error).__name__}"
-        return Facts(held.letter.message_id, payload_hash=digest, problem=known)
+        problem = error.detail if isinstance(error, Unprocessable) else f"parse raised {type(error).__name__}"
+        return Facts(known, payload_hash=digest, problem=problem)
     return Facts(identity, digest, request=request)
 
 
@@ -239,7 +241,7 @@ def foresee_rows(facts: Facts, rows: Rows) -> tuple[Outlook, str] | Missing | No
 
 def _foresee_known(facts: Facts, row: Mapping[str, Any], now_ms: int) -> tuple[Outlook, str] | None:
     """Return the outlook that the row alone decides; None if the request may be claimed."""
-    if row.get("payload_hash") != facts.payload_hash:
+    if conflicts(row["payload_hash"], row["status"], facts.payload_hash or ""):
         return OTHER_CONTENT
     if row["status"] == COMPLETE:
         return Outlook.DUPLICATE, f"already complete ({result_of(row).get('outcome')}); it gets the same answer"
@@ -264,7 +266,11 @@ def forecast_all(target: Target, missing: list[Missing], about: str | None = Non
             for held in batch:
                 if about is not None and not held.letter.answers_to(about):
                     continue
-                facts = facts_of(held, target.declaration)
+                facts = facts_of(
+                    {"Body": held.body, "MessageAttributes": held.attributes, "Attributes": held.system},
+                    target.declaration,
+                    held.letter.message_id,
+                )
                 found.append((held.letter, facts, len(held.body.encode()), held.group if fifo else None))
     ids = sorted({facts.message_id for _, facts, *_ in found if facts.message_id})
     ledger = outputs.ledger_table_name

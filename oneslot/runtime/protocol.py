@@ -23,6 +23,9 @@ from oneslot.runtime.surroundings import Surroundings
 IN_PROGRESS = "IN_PROGRESS"
 COMPLETE = "COMPLETE"
 
+ANY_CONTENT = ""
+"""The digest in a COMPLETE row that `oneslot ledger enter` made from an id alone: it answers a copy of any content."""
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -93,6 +96,11 @@ class Answer:
 
 Outcome = Answer | Busy | Conflict | Fenced
 """The end of one attempt at one message."""
+
+
+def conflicts(kept: str, status: str, digest: str) -> bool:
+    """Return whether a copy with this digest has another content than its row, of which `kept` is the digest."""
+    return kept != digest and (kept, status) != (ANY_CONTENT, COMPLETE)
 
 
 class CommitRefused(Exception):

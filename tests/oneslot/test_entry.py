@@ -86,7 +86,6 @@ def test_explain_names_what_the_machine_refuses(error: Exception, expected: str)
         ["send", "--duplicates"],
         ["dlq", "redrive", "--rate"],
         ["smoke", "--timeout"],
-        ["backfill", __file__, "--rate"],
     ],
 )
 def test_option_rejects_a_number_that_is_not_finite(

@@ -91,7 +91,7 @@ VARIABLES = {
     "ONESLOT_CONSUMER": (CLI, "the declaration, as `--consumer FILE`; else `oneslot.toml` here or above"),
     "ONESLOT_HOME": (CLI, "the state folder; else `.oneslot` beside the declaration"),
     "ONESLOT_DEBUG": (CLI, "any text: show an error's traceback in place of its sentence"),
-    "JAVA_HOME": ("`oneslot audit`, `oneslot backfill`", "the Java of Spark; else the one from PyPI"),
+    "JAVA_HOME": ("`oneslot audit`", "the Java of Spark; else the one from PyPI"),
     "JSII_NODE": (APP, "the Node.js of the CDK library; else the one from PyPI"),
     "JSII_RUNTIME_PACKAGE_CACHE_ROOT": (APP, "the folder of its cache; else beside the environment"),
     "JSII_RUNTIME_PACKAGE_CACHE": (APP, "whether it has one"),

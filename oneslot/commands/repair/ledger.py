@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,17 +14,24 @@ from oneslot.errors import OneslotError
 from oneslot.evidence.malformed import Standing, malformed_ledger_row, standing
 from oneslot.evidence.operator_log import open_operator_log
 from oneslot.laws.evidence import result_of
-from oneslot.options import json_option, stack_option, yes_option
+from oneslot.options import FILE, json_option, stack_option, yes_option
+from oneslot.repair.entering import Fate, Report, enter_logged, read_lines
 from oneslot.repair.ledger_row import advice, consequences, read_row
 from oneslot.repair.ledger_row import forget as forget_row
 from oneslot.repair.ledger_row import unlock as unlock_row
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal
+from oneslot.wording import numbered
+
+PROBLEMS_SHOWN = 10
 
 
-@click.group(short_help="Show a row of the ledger; unlock or forget it.")
+@click.group(short_help="Show a row of the ledger; unlock or forget it; enter a file.")
 def ledger() -> None:
-    """Show a row of the ledger, and repair it. Changes need --yes, and leave a line in the operator log."""
+    """Show a row of the ledger, repair it, or enter what another system has handled.
+
+    Changes need --yes, and leave a line in the operator log.
+    """
 
 
 @ledger.command(short_help="Show a row, and what it means.")
@@ -106,6 +114,38 @@ def forget(message_id: str, yes: bool, stack: str | None, as_json: bool) -> None
     forget_row(target, row, log)
     terminal.result(document | {"changed": True, "operator_log": str(log.path)})
     terminal.plain(f"Forgotten. The operator log keeps the row: {log.path}.")
+
+
+@ledger.command("enter", short_help="Enter messages that another system has handled.")
+@click.argument("file", type=FILE)
+@yes_option
+@stack_option
+@json_option
+def enter_file(file: Path, yes: bool, stack: str | None, as_json: bool) -> int:
+    """Enter the messages of FILE as COMPLETE, so that a later copy is a duplicate and has no effect.
+
+    Each line is the body of a message, a JSON object, or an id alone; a copy of such an id may have any content. An existing
+    row stays. Safe to run again after a crash. Exit status 1 if a line was not entered and is not complete.
+    """
+    terminal = Terminal(as_json)
+    target = open_target(stack)
+    lines = sum(1 for _ in read_lines(target, file))
+    report = Report()
+    with terminal.progress("Entering" if yes else "Reading", lines) as progress:
+        if yes:
+            enter_logged(target, file, lines, report, progress)
+        else:
+            report.add_all(((line, Fate.INVALID) for line in read_lines(target, file) if line.problem), progress)
+    terminal.result({"stack_name": target.stack_name, "lines": lines, "changed": yes, **report.document()})
+    terminal.plain(
+        f"{numbered(lines, 'message')}: {report.fates[Fate.ENTERED]:,} entered, {report.fates[Fate.COMPLETE]:,} complete "
+        f"before, {report.left_out:,} left out."
+    )
+    terminal.warn(f"Line {each['line']}: {each['problem']}." for each in report.problems[:PROBLEMS_SHOWN])
+    if report.left_out > PROBLEMS_SHOWN:
+        terminal.warn([f"... and {report.left_out - PROBLEMS_SHOWN:,} more: see --json."])
+    terminal.goes_ahead(yes=yes)
+    return int(report.left_out > 0)
 
 
 def _document(target: Target, row: dict[str, Any], now: int) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from oneslot.runtime.protocol import (
     Exists,
     Fenced,
     Taken,
+    conflicts,
 )
 from oneslot.runtime.stores.checks import checked, require_identity, require_retention
 from oneslot.runtime.stores.expressions import (
@@ -210,7 +211,7 @@ class DynamoDBLedger:
 
 
 def _refusal(row: Item, message_id: str, claimed_by: str, digest: str, now: int) -> Claim | Duplicate | Busy | Conflict:
-    if row["payload_hash"] != digest:
+    if conflicts(row["payload_hash"], row["status"], digest):
         return Conflict()
     if row["status"] == COMPLETE:
         return Duplicate(from_json(row["result"]), row["consumption_count"], row["claimed_by"])

@@ -21,6 +21,7 @@ from oneslot.runtime.protocol import (
     Exists,
     Fenced,
     Taken,
+    conflicts,
 )
 from oneslot.runtime.stores.checks import checked, key_of, require_identity
 from oneslot.runtime.stores.expressions import from_attributes, to_attributes
@@ -56,7 +57,7 @@ class MemoryLedger:
             row = self.rows.get(message_id)
             if row is None:
                 row = self.rows[message_id] = {"message_id": message_id, "consumption_count": 0}
-            elif row["payload_hash"] != payload_hash:
+            elif conflicts(row["payload_hash"], row["status"], payload_hash):
                 return Conflict()
             elif row["status"] == COMPLETE:
                 return Duplicate(from_json(row["result"]), row["consumption_count"], row["claimed_by"])

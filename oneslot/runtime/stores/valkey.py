@@ -16,7 +16,18 @@ from typing import Any, TypeVar
 
 from oneslot.runtime.backoff import Backoff, retry
 from oneslot.runtime.effects import Effects, InvalidEffects, Item, Put, Write
-from oneslot.runtime.protocol import COMPLETE, Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Taken
+from oneslot.runtime.protocol import (
+    COMPLETE,
+    Busy,
+    Claim,
+    Committed,
+    Conflict,
+    Duplicate,
+    Exists,
+    Fenced,
+    Taken,
+    conflicts,
+)
 from oneslot.runtime.stores.checks import checked, key_of, require_identity, require_retention
 from oneslot.runtime.stores.valkey_client import Client, RedisClient
 from oneslot.runtime.surroundings import Surroundings
@@ -181,7 +192,7 @@ class ValkeyLedger:
             if answer[0] == "claimed":
                 return Claim(message_id, claimed_by, int(answer[1]), lease_until)
             _, status, found_hash, lease, owner, count, result = answer
-            if found_hash != payload_hash:
+            if conflicts(found_hash, status, payload_hash):
                 return Conflict()
             if status == COMPLETE:
                 return Duplicate(from_json(result), int(count), owner)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -26,9 +25,7 @@ from oneslot.runtime.sqs.producer import Producer
 from oneslot.runtime.stores import valkey
 from oneslot.runtime.stores.renewing import RenewingLedger
 from oneslot.runtime.stores.valkey import ValkeyLedger
-from oneslot.sending import backfill
 from oneslot.sending.archive import Archive
-from oneslot.sending.backfill import HANDED_OVER, Feeder
 from oneslot.sending.messages import Message
 from oneslot.sending.pacing import Timetable
 from oneslot.worker import pool
@@ -152,15 +149,6 @@ def wait_for_a_day(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Timetable, "wait_until", lambda self, due: wait_until(self, due + 86_400))
 
 
-def count_one_row_more(patch: pytest.MonkeyPatch) -> None:
-    feed = Feeder.__call__
-    patch.setattr(Feeder, "__call__", lambda self, rows: feed(self, rows) + Counter({HANDED_OVER: 1}))
-
-
-def enter_other_content(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(backfill, "payload_hash", lambda body: "0" * 64)
-
-
 def extend_beyond_the_deadline(patch: pytest.MonkeyPatch) -> None:
     extended = RenewingLedger._extended
     patch.setattr(RenewingLedger, "_extended", lambda self, held, until: extended(self, held, until + 3_600_000))
@@ -202,8 +190,6 @@ LAWS: Mapping[str, tuple[str, Break]] = {
     "Q13": ("send", archive_other_ids_too),
     "Q14": ("producers", leave_out_a_result),
     "Q15": ("send", wait_for_a_day),
-    "Q16": ("backfill", count_one_row_more),
-    "Q17": ("backfill-ledger", enter_other_content),
     "Q18": ("renewing", extend_beyond_the_deadline),
     "Q19": ("renewing", extend_no_lease),
     "Q20": ("valkey", commit_without_the_conditions),

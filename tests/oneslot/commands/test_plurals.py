@@ -10,10 +10,8 @@ import pytest
 from oneslot.audit.conclusion import sentence
 from oneslot.audit.model import model_of
 from oneslot.audit.report.page import story
-from oneslot.commands import backfill as backfill_command
 from oneslot.errors import BadInput
 from oneslot.laws.request import RequestVerdict
-from oneslot.sending.backfill import OUTCOMES
 from tests.kits.moto_stack import MotoStack, invoke
 from workload.declared import CONSUMER
 from workload.generator import Mix
@@ -64,23 +62,6 @@ def test_report_agrees_in_number() -> None:
         "SQS made 4 deliveries, of which 2 were duplicates and got the first answer. "
         "2 attempts took over from a crashed one.",
     ]
-
-
-def test_backfill_agrees_in_number(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
-    named = ("read", "empty", "duplicates", "conflicts_not_shown", *OUTCOMES)
-    counts = {"conflicts": [], "ignored_columns": [], **dict.fromkeys(named, 1)}
-    monkeypatch.setattr(backfill_command, "backfill_file", lambda *_: counts)
-    said = invoke("backfill", __file__).stdout
-    for line in (
-        "1 read, 1 duplicate dropped, 1 into the queue.",
-        "1 was in the ledger before",
-        "1 is IN_PROGRESS in the ledger",
-        "1 is in the ledger with another content",
-        "1 row holds no field of a request",
-        "1 left out, of each: it is larger than the queue takes.",
-        "1 id has several contents",
-    ):
-        assert line in said
 
 
 def test_mix_error_agrees_in_number() -> None:

@@ -13,7 +13,6 @@ from oneslot.errors import OneslotError
 from oneslot.evidence.tables import read_rows
 from oneslot.repair.forecast import facts_of
 from oneslot.runtime.identity import Identity
-from oneslot.runtime.sqs.dead_letters import DeadLetter, HeldLetter
 from oneslot.runtime.stores.expressions import to_attributes
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.runtime.unknown_outcome import performing, set_aside
@@ -128,20 +127,18 @@ def declared_with(**tools: str) -> Declaration:
     return Declaration("orders", None, "app.handler", "Orders", tools=Tools(**dotted))
 
 
-def held(body: str) -> HeldLetter:
+def message(body: str) -> dict[str, Any]:
     mark = {"mark": {"DataType": "Binary", "BinaryValue": b"abc"}}
-    return HeldLetter(
-        DeadLetter("s-1", "m-1", "receives_exhausted", "d", None, 0), "r", body, mark, {"MessageGroupId": "north"}
-    )
+    return {"Body": body, "MessageAttributes": mark, "Attributes": {"MessageGroupId": "north"}}
 
 
 def test_forecast_finds_the_id_when_the_consumers_rule_reads_all_of_a_record() -> None:
-    assert facts_of(held("text"), declared_with(identity="id_of_record")).message_id == "north-YWJj-32"
+    assert facts_of(message("text"), declared_with(identity="id_of_record")).message_id == "north-YWJj-32"
 
 
 def test_forecast_says_that_a_message_fails_again_when_its_parser_fails_on_it() -> None:
     """It is in the dead-letter queue for that, so the list of all letters must not end with it."""
-    assert facts_of(held('{"secret": 1}'), declared_with(parse="fail")).problem == "parse raised KeyError"
+    assert facts_of(message('{"secret": 1}'), declared_with(parse="fail"), "m-1").problem == "parse raised KeyError"
 
 
 def test_message_that_is_set_aside_says_what_to_do(moto_stack: MotoStack) -> None:

@@ -91,14 +91,14 @@ def test_expired_row_is_missed_after_retention_was_raised(audited: Audited, old:
 
 
 def test_late_copies_do_not_extend_the_life_of_a_row(audited: Audited, tmp_path: Path) -> None:
-    """The line of a first answer is gone, with its process or because a backfill entered the row.
+    """The line of a first answer is gone, with its process or because `ledger enter` entered the row.
 
     A copy without an answer is lost all the same.
     """
     system = System(85, practices=2, slots_per_practice=10)
     system.run(20)
     system.accept("refused-once")
-    result = {"outcome": "refused", "appointment_id": "entered", "reason": "backfilled"}
+    result = {"outcome": "refused", "appointment_id": "entered", "reason": "handled_before_migration"}
     system.complete("entered", result, 1)
     line = system.world.deliveries.pop()
     sent = system.world.now

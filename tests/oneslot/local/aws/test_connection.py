@@ -15,7 +15,6 @@ from botocore.loaders import JSONFileLoader
 
 from oneslot.local.aws import connection
 from oneslot.local.aws.connection import Connection
-from oneslot.sending.backfill import Access
 
 
 class Body(BytesIO):
@@ -92,11 +91,10 @@ def test_client_ignores_the_users_aws_settings(tmp_path: Path, monkeypatch: pyte
         monkeypatch.setenv(name, value)
     connection._session.cache_clear()  # as in a new process
     own = Connection("http://127.0.0.1:1")
-    clients: list[Any] = [own.sqs(), Access(own).client("sqs")]
-    for client in clients:
-        assert client.meta.endpoint_url == own.endpoint_url
-        assert client.meta.config.retries["mode"] != "adaptive"
-        assert client.meta.config.retries["total_max_attempts"] > 1
-        assert client.meta.config.proxies == {}
-        assert request_of(client).url == f"{own.endpoint_url}/"
-        client.close()
+    client: Any = own.sqs()
+    assert client.meta.endpoint_url == own.endpoint_url
+    assert client.meta.config.retries["mode"] != "adaptive"
+    assert client.meta.config.retries["total_max_attempts"] > 1
+    assert client.meta.config.proxies == {}
+    assert request_of(client).url == f"{own.endpoint_url}/"
+    client.close()

@@ -12,7 +12,7 @@ import redis
 
 from lab.simulation.systems.valkey import Valkey, ValkeyClient
 from oneslot.runtime.effects import Effects, InvalidContent, InvalidEffects, Once, Put, Update, Write
-from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Taken
+from oneslot.runtime.protocol import ANY_CONTENT, Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Taken
 from tests.kits.consumer import Clock
 from tests.kits.stores import KEY, RETENTION_SECONDS, TABLE, InMemory, InValkey, Kept, in_dynamodb
 
@@ -92,6 +92,14 @@ def test_another_content_is_a_conflict_and_changes_nothing(kept: Kept, complete:
     before = kept.row("m")
     assert kept.ledger().claim("m", "other", kept.clock() + LEASE) == Conflict()
     assert kept.row("m") == before
+
+
+def test_row_without_content_answers_every_copy_when_it_is_complete(kept: Kept) -> None:
+    """`oneslot ledger enter` puts such a row."""
+    first = claim(kept, payload_hash=ANY_CONTENT)
+    assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Conflict()
+    kept.ledger().commit(first, Effects({"outcome": "before"}))
+    assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Duplicate({"outcome": "before"}, 1, first.claimed_by)
 
 
 def test_lease_holds_to_its_end(kept: Kept) -> None:
