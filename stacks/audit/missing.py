@@ -18,7 +18,7 @@ class MissingAudit(Construct):
 
     Without the second part it would ring minutes after the first deployment, because CloudWatch cannot know how long the
     hours without data were there. The first night sends a notification if it fails; if it never begins, nothing does, so
-    the operator looks (docs/do/first-night.md).
+    the operator looks (docs/do/deploy.md#check-the-first-night).
     """
 
     def __init__(

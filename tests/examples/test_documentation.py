@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import subprocess
 import sys
@@ -88,20 +87,3 @@ def test_page_has_a_picture(page: str) -> None:
 def test_glossary_is_sorted() -> None:
     words = re.findall(r"^\| ([^|]+) \|", text("look-up/glossary.md"), re.MULTILINE)[2:]
     assert words == sorted(words)
-
-
-def test_upgrading_names_modules_that_exist() -> None:
-    now = [row.rpartition(" | ")[2] for row in text("do/upgrade.md").splitlines() if row.startswith("| `")]
-    names = {name for cell in now for name in re.findall(r"`((?:oneslot|booking|lab)[\w.]*)`", cell)}
-    assert len(names) > 10
-    assert sorted(name for name in names if not exists(name)) == []
-
-
-def exists(name: str) -> bool:
-    """Return True for a module, or for an attribute of one."""
-    try:
-        importlib.import_module(name)
-    except ModuleNotFoundError:
-        module, _, attribute = name.rpartition(".")
-        return hasattr(importlib.import_module(module), attribute)
-    return True

@@ -152,7 +152,7 @@ def test_function_has_the_packages_that_its_folder_pins(local: Shell, project: P
     assert "The deployed function does not start: ModuleNotFoundError." in refused
 
     (folder / "consumer" / "requirements.in").write_text("pydantic\n", encoding="utf-8")
-    page = (ROOT / "docs" / "do" / "add-packages.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "do" / "write-a-consumer.md").read_text(encoding="utf-8")
     commands = re.findall(r"^ +```sh\n(.*?)^ +```", page, re.MULTILINE | re.DOTALL)
     try:
         assert "Warning" not in local("\n".join([*commands, "oneslot up"]), folder).stderr

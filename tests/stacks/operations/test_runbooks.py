@@ -26,7 +26,7 @@ from tests.kits.stacks import Stage
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "docs" / "do"
 RUNBOOKS, DEPLOY, RESTORE = FOLDER / "runbooks.md", FOLDER / "deploy.md", FOLDER / "restore.md"
-PAGES = [RUNBOOKS, *sorted(FOLDER.glob("deploy*.md")), FOLDER / "first-night.md", RESTORE]
+PAGES = [RUNBOOKS, *sorted(FOLDER.glob("deploy*.md")), RESTORE]
 CONSUMER = (ROOT / "lambda_src", ROOT / "oneslot" / "runtime")
 NO_ALARMS = {"set-the-names-first", "show-what-drifted"}
 """The sections of the runbooks that several alarms share."""
