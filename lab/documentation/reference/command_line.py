@@ -1,8 +1,8 @@
-"""Every verb of the command line with its options, from the parser itself. `--help` of a verb says more."""
+"""Every verb of the command line with its options, from the parser itself. `--help` of a verb explains them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import click
 
@@ -15,13 +15,11 @@ SHARED = ("stack", "consumer", "as_json", "yes")
 """Options of most verbs, which the page describes once."""
 
 Verb = tuple[str, click.Command, click.Context]
-Row = tuple[str, str]
 
 
 def verbs() -> str:
-    """Return a section for each verb, in the order of `oneslot --help`. An option that a verb before it has is only named."""
-    first: dict[Row, str] = {}
-    return "\n".join(_section(verb, first) for verb in _verbs(main, click.Context(main, info_name="oneslot"))) + "\n"
+    """Return each verb with its options and what it does, in the order of `oneslot --help`."""
+    return "".join(_line(*verb) for verb in _verbs(main, click.Context(main, info_name="oneslot")))
 
 
 def shared_options() -> str:
@@ -29,8 +27,18 @@ def shared_options() -> str:
     every = [*_verbs(main, click.Context(main, info_name="oneslot"))]
     rows = []
     for shared in SHARED:
-        having = [(name, row) for name, command, context in every for row in _rows(command, context, shared.__eq__)]
-        rows.append([*having[0][1], _listed([name for name, _ in having], [name for name, _, _ in every])])
+        having = [
+            (name, each, ctx) for name, command, ctx in every for each in _options(command) if each.name == shared
+        ]
+        _, option, context = having[0]
+        names = [name for name, _, _ in having]
+        rows.append(
+            [
+                f"`{_synopsis(option, context).replace('|', '`, `')}`",
+                option.help or "",
+                _listed(names, [name for name, _, _ in every]),
+            ]
+        )
     return table(["option", "meaning", "verbs"], rows)
 
 
@@ -62,39 +70,19 @@ def _verbs(group: click.Group, context: click.Context, prefix: str = "") -> Iter
             yield prefix + name, command, below
 
 
-def _section(verb: Verb, first: dict[Row, str]) -> str:
-    name, command, context = verb
+def _line(name: str, command: click.Command, context: click.Context) -> str:
     arguments = [each.make_metavar(context) for each in command.params if isinstance(each, click.Argument)]
-    parts = [f"## oneslot {' '.join([name, *arguments])}\n", f"{_help(command)}\n"]
-    rows = [*_rows(command, context, lambda option: option not in SHARED)]
-    listed = [f"- {option}: {meaning}" for option, meaning in rows if (option, meaning) not in first]
-    for earlier in dict.fromkeys(first[row] for row in rows if row in first):
-        options = ", ".join(row[0] for row in rows if first.get(row) == earlier)
-        listed.append(f"- As for `{earlier}`: {options}.")
-    first.update({row: name for row in rows if row not in first})
-    return "\n".join([*parts, *(f"{line}\n" for line in ["\n".join(listed)] if line)])
+    usage = [(_synopsis(each, context), each.required) for each in _options(command) if each.name not in SHARED]
+    options = [text if required else f"[{text}]" for text, required in usage]
+    summary = " ".join((command.help or "").partition("\n\n")[0].split())
+    return f"- `{' '.join(['oneslot', name, *arguments, *options])}`<br>{summary}\n"
 
 
-def _help(command: click.Command) -> str:
-    return " ".join((command.help or "").partition("\n\n")[0].split())
+def _options(command: click.Command) -> list[click.Option]:
+    return [each for each in command.params if isinstance(each, click.Option)]
 
 
-def _rows(command: click.Command, context: click.Context, wanted: Callable[[str], bool]) -> Iterator[Row]:
-    for option in command.get_params(context):
-        if isinstance(option, click.Option) and "--help" not in option.opts and wanted(option.name or ""):
-            names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
-            meaning = f"{option.help or ''} {_default(option)}".strip()
-            yield names + _value(option, context), meaning.replace("|", "\\|")
-
-
-def _value(option: click.Option, context: click.Context) -> str:
-    if option.is_flag:
-        return ""
-    value = option.make_metavar(context)
-    return f" {value}".replace("|", "\\|").replace("[", "").replace("]", "")
-
-
-def _default(option: click.Option) -> str:
-    if option.is_flag or not option.show_default:
-        return "Required." if option.required else ""
-    return f"Default: `{option.default}`."
+def _synopsis(option: click.Option, context: click.Context) -> str:
+    """Return an option as a usage line has it: its names, and its value's name."""
+    names = "|".join((*option.opts, *option.secondary_opts))
+    return names if option.is_flag else f"{names} {option.make_metavar(context).strip('[]')}"

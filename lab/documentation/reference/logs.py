@@ -14,8 +14,6 @@ from stacks.shared.measures import LATENCY_METRIC, OUTCOMES, SERVICE, VIOLATIONS
 
 WORKER = Path(__file__).resolve().parents[3] / "oneslot" / "worker"
 
-JSON_TYPES = {"str": "text", "int": "number", "str | None": "text or null", "int | None": "number or null"}
-
 FIELDS = {
     "sqs_message_id": "SQS's own id of the message",
     "receive_count": "how often SQS has delivered it, this delivery included",
@@ -69,17 +67,14 @@ EVENTS = {
 def delivery() -> str:
     """Return the table of a delivery line's fields."""
     return table(
-        ["field", "type", "meaning"],
-        ([f"`{each.name}`", JSON_TYPES[str(each.type)], FIELDS[each.name]] for each in fields(Delivery)),
+        ["field", "meaning"],
+        ([f"`{each.name}`", FIELDS[each.name]] for each in fields(Delivery)),
     )
 
 
 def outcomes() -> str:
-    """Return the table of outcomes, each with the metric that counts it."""
-    return table(
-        ["outcome", "metric", "meaning"],
-        ([f"`{each}`", f"`{deliveries_metric(each)}`", MEANINGS[each]] for each in OUTCOMES),
-    )
+    """Return the table of outcomes."""
+    return table(["outcome", "meaning"], ([f"`{each}`", MEANINGS[each]] for each in OUTCOMES))
 
 
 def events() -> str:
@@ -99,7 +94,7 @@ def metrics() -> str:
     worker = ", ".join(f"`Worker{''.join(word.capitalize() for word in name.split('_'))}`" for name in counters)
     rows = [
         [f"`{deliveries_metric('')}`", own, service, "count", "each invocation, from the function"],
-        ["one for each outcome above", own, service, "count", "each invocation that had one"],
+        [f"one for each outcome, such as `{deliveries_metric(OUTCOMES[0])}`", own, service, "count", "each invocation"],
         [f"`{LATENCY_METRIC}`", own, service, "ms", "each first answer: from the send to the answer"],
         [f"`{VIOLATIONS_METRIC}`", own, "none", "count", "each night, from the audit: what breaks an invariant"],
         [

@@ -126,7 +126,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_page_has_the_table_of_the_model(run: Run) -> None:
-    page = (REPOSITORY / "docs" / "understand" / "cost.md").read_text(encoding="utf-8")
+    page = (REPOSITORY / "lab" / "docs" / "capacity.md").read_text(encoding="utf-8")
     block = re.search(
         r"<!-- generated: python -m lab.benchmarks.capacity (--batch-ms (\d+)) -->\n(.*?)<!-- end -->", page, re.DOTALL
     )
