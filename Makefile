@@ -93,7 +93,7 @@ explore: $(VENV)/.installed ## every schedule and fault within the budgets, peer
 	$(BIN)/python -m lab.figures.correctness_page
 
 audit-sown: $(VENV)/.installed ## the audit finds every kind of corruption in a million rows, and nothing else
-	SOWN_REQUESTS=220000 $(BIN)/python -m pytest -q -s tests/oneslot/audit/judge/test_sown.py
+	SOWN_REQUESTS=220000 $(BIN)/python -m pytest -q -s tests/oneslot/audit/test_sown.py
 
 mutants: $(VENV)/.installed ## mutants of the runtime, judged by explorer and tests (RECORD=1: keep the score)
 	$(BIN)/python -m oneslot explore --only-mutants $(if $(RECORD),--record)

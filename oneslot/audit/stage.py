@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -140,8 +140,7 @@ def _attribute(attribute: Mapping[str, Any]) -> Mapping[str, Any]:
     return {kind: json.loads(value) if kind in ("L", "M") else value}
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(NamedTuple):
     """A subject with its verdict and figures, for the operations tables. `rows`: those whose key it is, by table."""
 
     key: str
@@ -191,9 +190,8 @@ def _judge(
         cells = [(number, *cell) for number, table in enumerate(wanted) if (cell := table.cell(judged)) is not None]
         counts.update(cells)
         counts.subtract((number, tuple(dimensions), tuple(figures)) for number, dimensions, figures in group.cells)
-        figures = (judged.figures[name] for name in consumer.model.figures)
         texts = (judged.key, judged.subject, judged.verdict, judged.violations)
-        output.append([*texts, *figures, None, group.kept(cells) if keeps else None])
+        output.append([*texts, *judged.figures.values(), None, group.kept(cells) if keeps else None])
     output[0][-2] = summed(counts)
     schema = consumer.model.arrow_schema
     columns = zip(*output, strict=True)
@@ -229,6 +227,7 @@ class Chunk:
         self.model = model
         self.moment = moment
         self.tables = model.declaration.schema.tables
+        self.blank: dict[str, int | None] = dict.fromkeys(model.figures)
         self.groups: dict[str, Group] = {}
 
     def absorb(self, batch: pa.RecordBatch) -> None:
@@ -332,7 +331,7 @@ class Chunk:
         return Subject.REQUEST if group.seen else self.model.effect_subject
 
     def _figures(self, group: Group, request: Request | None) -> dict[str, int | None]:
-        found: dict[str, int | None] = dict.fromkeys(self.model.figures)
+        found = self.blank.copy()
         for source, rows in group.own.items():
             found[self.model.exports[source].counted] = len(rows)
         found |= {

@@ -262,8 +262,7 @@ class Request:
     @property
     def twice(self) -> bool:
         """Whether more rows name it than one effect has."""
-        tables = {made.table.name: made.table for made in self.made if made.table.rows is not None}
-        return any(self.rows_of(table) > (table.rows or 0) for table in tables.values())
+        return any(table.rows is not None and self.rows_of(table) > table.rows for table, *_ in self.made)
 
     def verdict(self, *, twice: bool = False) -> str:
         """Return the first end that applies, from the worst to the plainest. `twice`: a law or an export says so."""

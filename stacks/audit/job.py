@@ -21,6 +21,9 @@ from stacks.shared.rules import objects_in_report
 GLUE_VERSION, SPARK_VERSION = glue.GlueVersion.V6_0, "4.1.1"
 """Glue's release and the Spark in it (AWS Glue versions, in its developer guide). pyproject.toml pins the same Spark."""
 
+MEMORY = "spark.executor.memory=8g --conf spark.executor.memoryOverhead=3g"
+"""Of a G.1X worker's 16 GB. Its four Python workers hold a chunk of the audit each, about 0.5 GB, outside Java's memory."""
+
 DEAD_LETTERS = "dead-letters/dead-letters.jsonl"
 """The file of the script's list, in a night's history."""
 
@@ -83,6 +86,7 @@ class AuditJob(Construct):
             max_retries=0,
             job_run_queuing_enabled=True,  # Glue waits for capacity instead of failing the run at once
             timeout=Duration.hours(timeout_hours),
+            default_arguments={"--conf": MEMORY},
             security_configuration=glue.SecurityConfiguration.from_security_configuration_name(
                 self, "SecurityName", security.name
             ),

@@ -145,13 +145,14 @@ def carried(rows: DataFrame, place: int, problem: str, row: str, subjects: Itera
     several = f"array_distinct(array({wanted}))" if "," in wanted else f"array({wanted})"
     file = f"CASE WHEN outside OR sign > 0 THEN concat('{FILE_PREFIX}', {PATH}) ELSE '{FILE_PREFIX}' END"
     judged = rows.selectExpr("*", f"{problem} AS problem")
-    exploded = judged.selectExpr(
-        f"explode(CASE WHEN problem IS NULL THEN {several} ELSE array({file}) END) AS key",
+    # Spark evaluates what stands beside an explode for every element, so the row is made before.
+    once = judged.selectExpr(
+        f"CASE WHEN problem IS NULL THEN {several} ELSE array({file}) END AS keys",
         # Outside the window the line is rejected as a whole.
         f"CASE WHEN problem IS NULL THEN sign * {place} WHEN outside THEN {REJECTED} ELSE sign * {REJECTED} END AS place",
         f"CASE WHEN problem IS NULL THEN {row} ELSE CAST(problem AS STRING) END AS row",
     )
-    return exploded.where("key IS NOT NULL")
+    return once.selectExpr("explode(keys) AS key", "place", "row").where("key IS NOT NULL")
 
 
 def carried_items(items: DataFrame, place: int, table: ExportedTable, consumer: Consumer | None) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Every kind of corruption once among many correct rows: each is found, and nothing else.
+"""Every kind of corruption once among many correct rows: each is found, and nothing else. So is what breaks a stranger's law.
 
 `make audit-sown` uses a million rows.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,12 +16,17 @@ import pytest
 
 from lab.benchmarks.audit.data import Requests, write_full
 from oneslot.audit.layout import Part, item_line
+from oneslot.declaration.reading import choosing
+from oneslot.laws.groups import judge
 from tests.kits.histories import System, World
+from tests.kits.shop import SHOP, Shop
 from tests.oneslot.audit.audit_answers import audit_found, list_found
 from tests.oneslot.audit.corruptions import CORRUPTIONS, Picker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from oneslot.audit.conclusion import Conclusion
 
 REQUESTS = int(os.environ.get("SOWN_REQUESTS", "4000"))
 
@@ -66,3 +72,19 @@ def test_every_corruption_is_found_among_correct_rows(spark: SparkSession, tmp_p
     assert rows > 4.5 * REQUESTS
     assert len(sown) >= 15
     print(f"{len(sown)} kinds, each once in {rows:,} rows: all found, {len(found)} findings in all")  # noqa: T201
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_law_of_a_stranger_over_two_tables_finds_the_same_breaches_in_check_and_audit(
+    audited: Callable[..., Conclusion], tmp_path: Path
+) -> None:
+    shop = Shop(REQUESTS)
+    shop.corrupt()
+    by_check = {(breach.invariant, breach.subject) for breach in judge(shop.evidence(), SHOP.laws)}
+
+    with choosing(SHOP):
+        audited(shop.write(tmp_path / "history"))
+
+    assert audit_found(tmp_path / "audit") == by_check
+    assert by_check == {("parts_add_up", order_id) for order_id in ("o-3", "o-7", "o-9")}

@@ -81,7 +81,16 @@ def test_job_is_small_and_runs_once(audit: Stage) -> None:
     arguments = job["DefaultArguments"]
     assert resolve(arguments["--extra-py-files"]).endswith(".zip")
     # The job needs Spark alone: no table formats, no packages from an index, no metrics of its own.
-    assert set(arguments) == {"--job-language", "--extra-py-files", "--enable-continuous-cloudwatch-log"}
+    assert set(arguments) == {"--conf", "--job-language", "--extra-py-files", "--enable-continuous-cloudwatch-log"}
+
+
+def test_executors_leave_memory_to_their_python_workers(audit: Stage) -> None:
+    """Java's memory and what is beside it fit into a G.1X worker of 16 GB with room for the system."""
+    conf = audit.properties("AWS::Glue::Job")["DefaultArguments"]["--conf"]
+    given = dict(setting.split("=") for setting in conf.split(" --conf "))
+    java, beside = (int(given[f"spark.executor.{name}"].removesuffix("g")) for name in ("memory", "memoryOverhead"))
+    assert beside >= 4 * 0.5
+    assert java + beside <= 12
 
 
 def test_every_version_in_a_bucket_expires(audit: Stage) -> None:
