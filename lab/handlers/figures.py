@@ -54,14 +54,14 @@ def fill(page: str) -> str:
 
 
 def code_block(file: str, function: str) -> str:
-    """Return a handler's code: `mended` alone, or all of its file but that and the docstring."""
+    """Return a handler's code: `fixed` alone, or all of its file but that and the docstring."""
     text = (QUESTIONS / f"{file}.py").read_text(encoding="utf-8")
     tree = ast.parse(text)
-    (mended,) = (one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == "mended")
+    (fixed,) = (one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == "fixed")
     lines = text.splitlines()
-    own = lines[mended.lineno - 1 : mended.end_lineno]
-    rest = lines[tree.body[0].end_lineno : mended.lineno - 1] + lines[mended.end_lineno :]
-    shown = "\n".join(own if function == "mended" else rest).strip()
+    own = lines[fixed.lineno - 1 : fixed.end_lineno]
+    rest = lines[tree.body[0].end_lineno : fixed.lineno - 1] + lines[fixed.end_lineno :]
+    shown = "\n".join(own if function == "fixed" else rest).strip()
     return "```python\n" + re.sub(r"\n{4,}", "\n\n\n", shown) + "\n```\n"
 
 

@@ -114,7 +114,7 @@ def order_is_placed(world: View) -> bool:
 
 def _both(file: str, **options: Any) -> tuple[Subject, ...]:
     folder = "lab/handlers/questions"
-    return tuple(Subject(f"{file}.{each}", f"{file}.{each}", (folder,), options) for each in ("handler", "mended"))
+    return tuple(Subject(f"{file}.{each}", f"{file}.{each}", (folder,), options) for each in ("handler", "fixed"))
 
 
 QUESTIONS = (
@@ -133,4 +133,4 @@ QUESTIONS = (
         fifo=True,
     ),
 )
-"""The handlers of the question pages: as they break, and mended."""
+"""The handlers of the question pages: as they break, and fixed."""

@@ -7,7 +7,7 @@ Start with `scenarios/workers.py`, which reads as a story. Then see these rooms:
   faults (`faults.py`). The services are the explorer's (`oneslot/explorer/services`).
 - `systems/` is what lives in it: the appointments application with the laws that it must keep, the Lambda function, operators,
   senders, a Valkey.
-- `regressions/` keeps each mended defect as a run that breaks a law without its mend, and `mutants/` the broken systems that
+- `regressions/` keeps each fixed defect as a run that breaks a law without its fix, and `mutants/` the broken systems that
   the scenarios must find.
 
 `run.py` runs a scenario under a seed, `shrink.py` makes a counterexample small, `places.py` puts one fault at every place, and

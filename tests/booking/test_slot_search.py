@@ -130,7 +130,7 @@ def test_practice_with_new_slots_is_known(together: bool) -> None:
 
 @pytest.mark.parametrize("together", [False, True])
 def test_unreadable_slot_does_not_quarantine_the_request(together: bool) -> None:
-    """It stays in the queue until the row is mended, and is not set aside."""
+    """It stays in the queue until the row is fixed, and is not set aside."""
     with bench(slots=1) as made:
         (slot,) = made.rows("slots")
         bad = f"{slot['delivery_channel']}#{slot['service_type']}#{slot['start']}"

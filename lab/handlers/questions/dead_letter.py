@@ -13,7 +13,7 @@ def handler(event, context):
     work(event, locked_for=300)
 
 
-def mended(event, context):
+def fixed(event, context):
     work(event, locked_for=context.get_remaining_time_in_millis() / 1000)
 
 

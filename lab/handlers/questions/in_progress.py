@@ -21,6 +21,6 @@ def handler(event, context):
     return process_partial_response(event=event, record_handler=store, processor=processor, context=context)
 
 
-def mended(event, context):
+def fixed(event, context):
     config.register_lambda_context(context)
     return process_partial_response(event=event, record_handler=store, processor=processor, context=context)

@@ -18,7 +18,7 @@ def handler(event, context):
         )
 
 
-def mended(event, context):
+def fixed(event, context):
     for record in event["Records"]:
         payment = json.loads(record["body"])
         new = {

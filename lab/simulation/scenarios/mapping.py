@@ -88,7 +88,7 @@ def large(simulation: Simulation) -> None:
 
 
 def broken_release(simulation: Simulation) -> None:
-    """Let a mapping invoke a function whose release is broken for a time, or has no concurrency: the next mends it."""
+    """Let a mapping invoke a function whose release is broken for a time, or has no concurrency: the next repairs it."""
     application = Application(simulation)
     application.open_slots(4)
     simulation.take_down(RELEASE, simulation.number("broken_from", 0, 3), simulation.number("broken_for", 1, 40))
