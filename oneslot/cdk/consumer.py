@@ -264,7 +264,7 @@ class ExactlyOnceConsumer(Construct):
         """Add one alarm for each condition that wakes someone. It notifies `topic` when it starts and when it ends.
 
         Raises:
-            ContradictorySettings: a message would be deleted before the alarm on its age rings.
+            ContradictorySettings: a message would be deleted before the alarm on its age goes off.
         """
         limits = thresholds or Thresholds()
         refuse(late_alarms(limits, self.numbers))

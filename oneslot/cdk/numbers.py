@@ -174,12 +174,12 @@ def dead_letter_age_seconds(numbers: Numbers) -> int:
 
 
 def late_alarms(thresholds: Thresholds, numbers: Numbers) -> Iterator[str]:
-    """Yield a sentence if a message would be deleted before the alarm on its age rings."""
+    """Yield a sentence if a message would be deleted before the alarm on its age goes off."""
     age, retention = thresholds.alarm_oldest_message_seconds, numbers.queue_retention_seconds
     if age >= retention:
         yield (
             f"alarm_oldest_message_seconds {age} is not below queue_retention_seconds {retention}, so requests would be "
-            "deleted before the alarm rings; raise queue_retention_seconds"
+            "deleted before the alarm goes off; raise queue_retention_seconds"
         )
 
 

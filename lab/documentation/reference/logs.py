@@ -56,7 +56,7 @@ EVENTS = {
     "finished": "a handler returned",
     "finished_too_late": "a handler returned after the limit",
     "failed": "a handler raised",
-    "over_limit": "a message exceeded `--limit`; its thread is given up",
+    "over_limit": "a message exceeded `--limit`; its thread is abandoned",
     "retry_after_refused": "a handler asked for its own wait on a FIFO queue, or not as an int of 0 or more",
     "delete_error": "a deletion failed; it is repeated",
     "not_deleted": "a processed message could not be deleted; a duplicate follows",

@@ -16,7 +16,7 @@ def conditions(measures: ConsumerMetrics, thresholds: Thresholds, numbers: Numbe
     return [
         Condition(
             name="dead-letters",
-            means="Messages lie in the dead-letter queue: requests that were given up or set aside, and wait for a person.",
+            means="Messages are in the dead-letter queue: they ran out of receives or were quarantined, and wait for a person.",
             metric=measures.dead_letters(),
             above=0,
             # SQS may stop reporting a queue that was unused for six hours. Its messages are still there.
@@ -103,7 +103,7 @@ def _counts(measures: ConsumerMetrics) -> list[tuple[str, str, cloudwatch.IMetri
             over_window(measures.deliveries("failed")),
         ),
         (
-            # The alarm on dead letters cannot say so: it rings with the first, and stays until a person has seen to it.
+            # The alarm on dead letters cannot say so: it goes off with the first, and stays until a person has seen to it.
             "quarantined-deliveries",
             "Many messages at once cannot be processed and are set aside: a producer sends something wrong or new.",
             over_window(measures.deliveries("quarantined")),

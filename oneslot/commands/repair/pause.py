@@ -25,7 +25,7 @@ from oneslot.terminal import Terminal
 def pause(reason: str, yes: bool, stack: str | None, as_json: bool) -> None:
     """Let the consumer take no more messages. What it has in work it finishes; the queue keeps the rest.
 
-    The reason, the time and the operator are kept on the mapping's tags and in the operator log. The alarm `paused` rings
+    The reason, the time and the operator are kept on the mapping's tags and in the operator log. The alarm `paused` is on
     until `resume`. The queue deletes messages after its retention, four days by default. A worker is not paused.
     """
     if not pausing.tag_text(reason):

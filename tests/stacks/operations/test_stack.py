@@ -19,7 +19,7 @@ from tests.stacks.operations.metric_math import at_one_moment
 ROOT = Path(__file__).resolve().parents[3]
 HANDLER = ROOT / "lambda_src" / "handler.py"
 CONSUMER = ROOT / "oneslot" / "runtime" / "consumer"
-# The names that the services publish, from their developer guides: an alarm on a misspelt metric never rings.
+# The names that the services publish, from their developer guides: an alarm on a misspelt metric never goes off.
 PUBLISHED = {
     "AWS/SQS": {
         *("ApproximateNumberOfMessagesVisible", "ApproximateNumberOfMessagesNotVisible"),
