@@ -46,12 +46,7 @@ OVERRIDABLE = (
     "backup",
     "backup_days",
     "audit",
-    "audit_full_every_days",
-    "audit_history_days",
-    "audit_result_days",
     "audit_workers",
-    "audit_timeout_hours",
-    "audit_export_hours",
 )
 """The settings that a stage's file and `cdk -c name=value` may change.
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 
 from oneslot.cdk.numbers import (
-    DAY,
-    HOUR,
     LIMITS,
     Numbers,
     Thresholds,
@@ -20,7 +18,7 @@ from oneslot.cdk.numbers import (
     refused_on_fifo,
     stalled_minutes,
 )
-from stacks.limits import AUDIT_HOURS_AROUND, DELIVERY_FOLDERS, MAIL, NUMBERS, TOPIC_ARN
+from stacks.limits import MAIL, NUMBERS, TOPIC_ARN
 
 MOMENT = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"
 """A moment in UTC, as text."""
@@ -71,12 +69,7 @@ class Settings(Numbers, Thresholds):
 
     # The nightly audit, a stack of its own.
     audit: bool = False
-    audit_full_every_days: int = 7  # full exports once a week, changes on the other nights; 1 is always full
-    audit_history_days: int = 35  # as far back as DynamoDB can restore; a full audit reads their delivery logs
-    audit_result_days: int = 400  # a year and a month: this year's figures beside last year's
     audit_workers: int = 2  # Glue's least; under ten million requests ten, its default, would wait for each other
-    audit_timeout_hours: int = 12  # of the Spark job; an audit of ten million requests takes minutes
-    audit_export_hours: int = 3  # for DynamoDB: minutes for a small table, an hour or two for a very large one
 
     # Data outlives a deleted stack, and cannot be deleted by mistake.
     retain_data: bool = False
@@ -110,25 +103,6 @@ class Settings(Numbers, Thresholds):
         """The minutes of a standstill before its alarm."""
         return stalled_minutes(self, self)
 
-    @property
-    def audit_night_hours(self) -> int:
-        """The longest time that a whole night's audit may take: the exports, the job, and the hours around them."""
-        return self.audit_export_hours + self.audit_timeout_hours + AUDIT_HOURS_AROUND
-
-    @property
-    def audit_delivery_days(self) -> int:
-        """The earlier days of the delivery log that a full audit reads: all that are kept, within the job's argument."""
-        return min(self.audit_history_days - 1, DELIVERY_FOLDERS)
-
-    @property
-    def audit_missing_hours(self) -> int:
-        """The hours without a verdict after which one is missing: a day, and the longest night.
-
-        A verdict may come as soon as one night begins, and the next one a day and a whole night later. A night that fails
-        notifies at once; this alarm is for one that never began or was cut off.
-        """
-        return DAY // HOUR + self.audit_night_hours
-
 
 def _invalid_texts(s: Settings) -> Iterator[str]:
     if s.queue not in QUEUE_KINDS:
@@ -161,23 +135,13 @@ def _is_moment(text: str) -> bool:
 
 
 def _unworkable_stage(s: Settings) -> Iterator[str]:
-    """Check the queue's kind, the threads of a batch, and the audit against a day and its own results."""
+    """Check the queue's kind, and the threads of a batch."""
     if s.fifo:
         yield from refused_on_fifo(s)
     if s.batch_concurrency > s.batch_size:
         yield (
             f"batch_concurrency {s.batch_concurrency} is above batch_size {s.batch_size}, so some threads would never "
             "have a record; lower batch_concurrency"
-        )
-    if s.audit_night_hours * HOUR >= DAY:
-        yield (
-            f"audit_export_hours {s.audit_export_hours} + audit_timeout_hours {s.audit_timeout_hours} + "
-            f"{AUDIT_HOURS_AROUND} are not under 24 hours, so one night's audit could meet the next one's; lower one of them"
-        )
-    if s.audit_result_days < 2 * s.audit_full_every_days:
-        yield (
-            f"audit_result_days {s.audit_result_days} is less than twice audit_full_every_days {s.audit_full_every_days}, "
-            "so an audit of changes could build on deleted verdicts; raise audit_result_days"
         )
 
 

@@ -42,7 +42,6 @@ class AuditJob(Construct):
         storage: AuditStorage,
         deployed: Deployed,
         workers: int,
-        timeout_hours: int,
         customer_managed_keys: bool,
     ) -> None:
         super().__init__(scope, construct_id)
@@ -85,7 +84,7 @@ class AuditJob(Construct):
             max_concurrent_runs=1,
             max_retries=0,
             job_run_queuing_enabled=True,  # Glue waits for capacity instead of failing the run at once
-            timeout=Duration.hours(timeout_hours),
+            timeout=Duration.hours(12),
             default_arguments={"--conf": MEMORY},
             security_configuration=glue.SecurityConfiguration.from_security_configuration_name(
                 self, "SecurityName", security.name

@@ -12,9 +12,16 @@ from oneslot.cdk.resources import name_in_this_stack
 from oneslot.cdk.rules import accept
 from stacks.shared.topics import RUNBOOKS
 
+MISSING_HOURS = 44
+"""A day, and the longest night: 20 hours (nightly.asl.json).
+
+A verdict may come as soon as one night begins, and the next one a day and a whole night later. A night that fails notifies
+at once; this alarm is for one that never began or was cut off.
+"""
+
 
 class MissingAudit(Construct):
-    """A composite alarm: no verdict for `missing_hours`, and there was a first one.
+    """A composite alarm: no verdict for `MISSING_HOURS`, and there was a first one.
 
     Without the second part it would ring minutes after the first deployment, because CloudWatch cannot know how long the
     hours without data were there. The first night sends a notification if it fails; if it never begins, nothing does, so
@@ -27,7 +34,6 @@ class MissingAudit(Construct):
         construct_id: str,
         *,
         succeeded: cloudwatch.IMetric,
-        missing_hours: int,
         topic: sns.ITopic,
     ) -> None:
         """Define the alarms. `succeeded`: the state machine's executions that succeeded, over an hour."""
@@ -35,7 +41,7 @@ class MissingAudit(Construct):
         overdue = cloudwatch.Alarm(
             self,
             "Overdue",
-            alarm_description=f"No audit has ended with a verdict for {missing_hours} hours. Read by audit-missing.",
+            alarm_description=f"No audit has ended with a verdict for {MISSING_HOURS} hours. Read by audit-missing.",
             metric=cloudwatch.MathExpression(
                 expression="IF(FILL(audits, 0) > 0, 0, 1)",
                 using_metrics={"audits": succeeded},
@@ -44,8 +50,8 @@ class MissingAudit(Construct):
             ),
             threshold=0,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-            evaluation_periods=missing_hours,
-            datapoints_to_alarm=missing_hours,
+            evaluation_periods=MISSING_HOURS,
+            datapoints_to_alarm=MISSING_HOURS,
             treat_missing_data=cloudwatch.TreatMissingData.BREACHING,
         )
         began = cloudwatch.Alarm(
@@ -67,7 +73,7 @@ class MissingAudit(Construct):
             "Alarm",
             # CloudFormation begins every other alarm's name with the stack's, by which they are found.
             composite_alarm_name=name_in_this_stack("audit-missing"),
-            alarm_description=f"No audit has ended with a verdict for {missing_hours} hours, so losses and duplicates go "
+            alarm_description=f"No audit has ended with a verdict for {MISSING_HOURS} hours, so losses and duplicates go "
             f"unnoticed. What to do: {RUNBOOKS}#audit-missing",
             alarm_rule=cloudwatch.AlarmRule.all_of(
                 cloudwatch.AlarmRule.from_alarm(overdue, states.ALARM),

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from aws_cdk import Aws, CfnOutput, DefaultStackSynthesizer, Duration, Stack
+from aws_cdk import CfnOutput, DefaultStackSynthesizer, Duration, Stack
 from constructs import Construct
 
 from oneslot.cdk.monitoring.alarms import Alarms
-from oneslot.cdk.numbers import HOUR
 from stacks.audit.conditions import audit_conditions
 from stacks.audit.delivery_archive import DeliveryArchive
 from stacks.audit.job import AuditJob
 from stacks.audit.missing import MissingAudit
-from stacks.audit.plan import AuditPlan
 from stacks.audit.storage import AuditStorage
 from stacks.audit.workflow import AuditWorkflow
 from stacks.settings import Settings
@@ -34,13 +32,7 @@ class AuditStack(Stack):
             termination_protection=settings.retain_data,
         )
         deployed = Deployed(self, appointments, settings.fifo)
-        storage = AuditStorage(
-            self,
-            "Storage",
-            history_days=settings.audit_history_days,
-            result_days=settings.audit_result_days,
-            retain_data=settings.retain_data,
-        )
+        storage = AuditStorage(self, "Storage", retain_data=settings.retain_data)
         topic = named_topic(self, "Topic", settings.alarm_topic_arn) or new_topic(
             self, "Topic", stage=settings.stage, key=storage.key
         )
@@ -58,23 +50,21 @@ class AuditStack(Stack):
             storage=storage,
             deployed=deployed,
             workers=settings.audit_workers,
-            timeout_hours=settings.audit_timeout_hours,
             customer_managed_keys=settings.customer_managed_keys,
         )
         workflow = AuditWorkflow(
             self,
             "Workflow",
-            plan=_plan(settings, deployed, storage, job.job.job_name, topic.topic_arn),
+            settings=settings,
             storage=storage,
             job=job,
             deployed=deployed,
-            log_retention_days=settings.log_retention_days,
-            retain_data=settings.retain_data,
+            topic=topic,
         )
         succeeded = workflow.machine.metric_succeeded(period=Duration.hours(1), statistic="Sum")
         watched = audit_conditions(stream=archive.stream, bucket=storage.bucket.bucket_name, stage=settings.stage)
         Alarms(self, "Alarms", conditions=watched, topic=topic, runbooks=RUNBOOKS)
-        MissingAudit(self, "Missing", succeeded=succeeded, missing_hours=settings.audit_missing_hours, topic=topic)
+        MissingAudit(self, "Missing", succeeded=succeeded, topic=topic)
         outputs = {
             "AuditBucketName": storage.bucket.bucket_name,
             "AuditStateMachineArn": workflow.machine.state_machine_arn,
@@ -83,27 +73,3 @@ class AuditStack(Stack):
         }
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)
-
-
-def _plan(settings: Settings, deployed: Deployed, storage: AuditStorage, job_name: str, topic_arn: str) -> AuditPlan:
-    """Return what the state machine works on and with."""
-    return AuditPlan(
-        partition=Aws.PARTITION,
-        tables=deployed.table_arns(),
-        bucket=storage.bucket.bucket_name,
-        key_arn=storage.key.key_arn,
-        job_name=job_name,
-        dead_letter_queue_url=deployed.output("DeadLetterQueueUrl"),
-        content_based=settings.content_based_deduplication,
-        topic_arn=topic_arn,
-        stage=settings.stage,
-        full_every_days=settings.audit_full_every_days,
-        delivery_days=settings.audit_delivery_days,
-        ledger_retention_seconds=settings.ledger_retention_seconds,
-        ledger_forgotten_before=settings.ledger_forgotten_before,
-        # The queue deletes a message after its retention, so it cannot return later.
-        patience_seconds=settings.queue_retention_seconds,
-        export_seconds=settings.audit_export_hours * HOUR,
-        job_seconds=settings.audit_timeout_hours * HOUR,
-        timeout_seconds=settings.audit_night_hours * HOUR,
-    )

@@ -15,6 +15,8 @@ ACCESS_LOG_DAYS = 90
 UNFINISHED_UPLOAD_DAYS = 3
 UNDELIVERED = "undelivered"
 """The folder for what Firehose cannot deliver as lines of the log. S3 counts its objects under the same name."""
+HISTORY_DAYS = 35  # as far back as DynamoDB can restore; a full audit reads the delivery log of these days
+RESULT_DAYS = 400  # a year and a month: this year's figures beside last year's
 OLD_VERSION_DAYS = 7  # long enough to undo a deletion by mistake
 
 
@@ -26,9 +28,7 @@ class AuditStorage(Construct):
         bucket: `history/<day>/` has the sources of one night, `audits/<day>/` the results.
     """
 
-    def __init__(
-        self, scope: Construct, construct_id: str, *, history_days: int, result_days: int, retain_data: bool
-    ) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, retain_data: bool) -> None:
         super().__init__(scope, construct_id)
         self.key: kms.Key = customer_managed_key(self, "Key", description="Oneslot: the audit", retain=retain_data)
         access_log = s3.Bucket(
@@ -56,9 +56,9 @@ class AuditStorage(Construct):
             server_access_logs_bucket=access_log,
             server_access_logs_prefix="audit/",
             lifecycle_rules=[
-                _expiry("Sources", "history/", history_days),
-                _expiry("Results", "audits/", result_days),
-                _expiry("Undelivered", f"{UNDELIVERED}/", history_days),
+                _expiry("Sources", "history/", HISTORY_DAYS),
+                _expiry("Results", "audits/", RESULT_DAYS),
+                _expiry("Undelivered", f"{UNDELIVERED}/", HISTORY_DAYS),
             ],
             metrics=[s3.BucketMetrics(id=UNDELIVERED, prefix=f"{UNDELIVERED}/")],
             removal_policy=removal_policy(retain=retain_data),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -10,8 +9,8 @@ from functools import cache
 import pytest
 
 from stacks.settings import STAGES
-from tests.kits.stacks import Stage, resolve, synthesise
-from tests.stacks.audit.night import World
+from tests.kits.stacks import Stage, synthesise
+from tests.stacks.audit.night import World, definition
 
 TOPIC = "arn:aws:sns:eu-west-2:111122223333:on-call"
 
@@ -83,5 +82,4 @@ def audit(with_audit: Stage) -> Stage:
 @pytest.fixture
 def world(audit: Stage) -> World:
     """A night of production's state machine."""
-    text = resolve(audit.properties("AWS::StepFunctions::StateMachine")["DefinitionString"])
-    return World(json.loads(text))
+    return World(definition(audit))

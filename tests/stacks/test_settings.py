@@ -56,9 +56,6 @@ DEV = STAGES["dev"]
         ({"log_retention_days": 31}, ["log_retention_days is 31", "30, 60"]),
         ({"alarm_topic_arn": "on-call"}, ["alarm_topic_arn is 'on-call'", "arn:aws:sns:"]),
         ({"audit_workers": 1}, ["audit_workers is 1", "2 to 299"]),
-        ({"audit_full_every_days": 0}, ["audit_full_every_days is 0", "1 to 30"]),
-        ({"audit_timeout_hours": 24}, ["audit_timeout_hours is 24", "1 to 20"]),
-        ({"audit_export_hours": 0}, ["audit_export_hours is 0", "1 to 12"]),
         # Relations: both numbers, and what to do.
         (
             {"queue_retention_seconds": 60},
@@ -96,14 +93,6 @@ DEV = STAGES["dev"]
                 "queue_retention_seconds 601",
                 "raise queue_retention_seconds",
             ],
-        ),
-        (
-            {"audit_timeout_hours": 19, "audit_export_hours": 3},
-            ["audit_export_hours 3", "audit_timeout_hours 19", "24 hours", "lower one"],
-        ),
-        (
-            {"audit_result_days": 13},
-            ["audit_result_days 13", "audit_full_every_days 7", "raise audit_result_days"],
         ),
         (
             {"lambda_timeout_seconds": 900, "visibility_multiplier": 49},
@@ -179,7 +168,6 @@ LONGEST_HIDDEN = {
         {"ledger_margin_seconds": 4 * DAY},
         {"ledger_retention_seconds": None},
         {"max_message_bytes": 1_040_384},
-        {"audit_timeout_hours": 18, "audit_export_hours": 3},
     ],
 )
 def test_settings_accept_the_last_valid_number(changes: dict[str, Any]) -> None:
@@ -230,11 +218,6 @@ def test_accepted_settings_are_safe(changes: dict[str, Any]) -> None:
     assert s.ledger_retention_seconds is not None
     assert s.ledger_retention_seconds >= 2 * s.queue_retention_seconds + s.dead_letter_retention_seconds
     assert s.max_message_bytes < s.dead_letter_max_message_bytes <= 1_024 * 1_024
-
-
-@pytest.mark.parametrize(("kept", "read"), [(2, 1), (35, 34), (101, 100), (3_653, 100)])
-def test_delivery_days_are_the_kept_days_within_the_argument(kept: int, read: int) -> None:
-    assert replace(DEV, audit_history_days=kept).audit_delivery_days == read
 
 
 def test_settings_are_those_of_dev_without_a_stage() -> None:

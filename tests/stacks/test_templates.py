@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.kits.stacks import Stage, resolve
+from tests.kits.stacks import Stage
+from tests.stacks.audit.night import definition
 from tests.stacks.conftest import VARIANTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,10 +43,9 @@ def write_machine(folder: Path, definition: dict[str, Any]) -> Path:
 
 
 @pytest.fixture
-def definition(audit: Stage) -> dict[str, Any]:
-    """The nightly state machine's, with readable names for references."""
-    text = resolve(audit.properties("AWS::StepFunctions::StateMachine")["DefinitionString"])
-    parsed: dict[str, Any] = json.loads(text.replace("<AWS::Partition>", "aws"))
+def machine(audit: Stage) -> dict[str, Any]:
+    """The definition of the nightly state machine."""
+    parsed: dict[str, Any] = json.loads(json.dumps(definition(audit)).replace("<AWS::Partition>", "aws"))
     return parsed
 
 
@@ -58,13 +58,13 @@ def test_template_passes_cfn_lint(name: str, variant: Callable[[str], Stage]) ->
     assert lint(*templates) == ""
 
 
-def test_state_machine_follows_the_states_language(definition: dict[str, Any], tmp_path: Path) -> None:
-    assert lint(write_machine(tmp_path, definition)) == ""
+def test_state_machine_follows_the_states_language(machine: dict[str, Any], tmp_path: Path) -> None:
+    assert lint(write_machine(tmp_path, machine)) == ""
 
 
-def test_linter_finds_a_faulty_state_machine(definition: dict[str, Any], tmp_path: Path) -> None:
-    del definition["States"]["Audit"]["Type"]
-    assert "E3601" in lint(write_machine(tmp_path, definition))
+def test_linter_finds_a_faulty_state_machine(machine: dict[str, Any], tmp_path: Path) -> None:
+    del machine["States"]["Audit"]["Type"]
+    assert "E3601" in lint(write_machine(tmp_path, machine))
 
 
 def test_linter_finds_a_faulty_template(tmp_path: Path) -> None:

@@ -60,12 +60,7 @@ MEANINGS = {
     "backup": "back ledger and appointments up each night, into a vault of their own",
     "backup_days": "how long a backup is kept",
     "audit": "deploy the nightly audit",
-    "audit_full_every_days": "nights between two full audits",
-    "audit_history_days": "how far back a full audit reads the delivery log",
-    "audit_result_days": "how long results are kept",
     "audit_workers": "Glue's workers of the Spark job",
-    "audit_timeout_hours": "the longest Spark job",
-    "audit_export_hours": "the longest export of the tables",
     "retain_data": "tables and keys outlive a deleted stack",
 }
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from oneslot.audit.conclusion import VERSION
 from oneslot.audit.write.finished import DESCRIPTION
-from stacks.audit.plan import AuditPlan
+from stacks.audit.workflow import DEFINITION
+from tests.kits.stacks import Stage, resolve
 from tests.stacks.audit.state_machine import Ended, Interpreter, NeverAnswered, StateFailure
 
 SOUND = {"sound": True, "sentence": "Every one of 7 requests took effect at most once.", "violations": {"I1": 0}}
@@ -104,18 +106,10 @@ class World:
         return {"JobRunState": "SUCCEEDED"}
 
 
-def plan(**given: Any) -> AuditPlan:
-    """A plan of three tables, with what is given; the ledger keeps rows for thirty days."""
-    texts = ("partition", "bucket", "key_arn", "job_name", "dead_letter_queue_url", "topic_arn", "stage")
-    numbers = ("full_every_days", "delivery_days", "patience_seconds")
-    seconds = ("export_seconds", "job_seconds", "timeout_seconds")
-    usual: dict[str, Any] = {
-        **dict.fromkeys(texts, "x"),
-        **dict.fromkeys(numbers, 7),
-        **dict.fromkeys(seconds, 3_600),
-        "tables": {"ledger": "l", "slots": "s", "appointments": "a"},
-        "content_based": False,
-        "ledger_retention_seconds": 30 * 86_400,
-        "ledger_forgotten_before": "",
-    }
-    return AuditPlan(**{**usual, **given})
+def definition(stage: Stage, **changes: str) -> dict[str, Any]:
+    """Return a deployed stage's definition, with readable names for references, and changed substitutions."""
+    given = resolve(stage.properties("AWS::StepFunctions::StateMachine")["DefinitionSubstitutions"])
+    values = given | changes
+    text = re.sub(r"\$\{(\w+)\}", lambda found: str(values[found[1]]), DEFINITION.read_text("utf-8"))
+    filled: dict[str, Any] = json.loads(text)
+    return filled

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from oneslot.audit.conclusion import VERSION
-from stacks.audit.states import definition
-from tests.stacks.audit.night import CHANGES, EARLIER, SOUND, World, plan
+from tests.kits.stacks import Stage
+from tests.stacks.audit.night import CHANGES, EARLIER, SOUND, World, definition
 
 
 @pytest.mark.parametrize(
@@ -38,26 +39,22 @@ def test_night_is_full_when_no_earlier_audit_fits(world: World, objects: dict[st
 
 
 @pytest.mark.parametrize(
-    ("given", "earlier", "written"),
+    ("earlier", "written"),
     [
+        ({}, {"ledger_retention_seconds": 30 * 86_400}),
         (
-            {"ledger_retention_seconds": None},
-            {"retention_ms": None},
-            {"ledger_retention": "forever"},
-        ),
-        (
-            {"ledger_forgotten_before": "2026-11-23T14:00:00Z"},
-            {"forgotten_before": 1_795_442_400_000},
-            {"ledger_retention_seconds": 30 * 86_400, "ledger_forgotten_before": "2026-11-23T14:00:00Z"},
+            {"retention_ms": None, "forgotten_before": 1_795_442_400_000},
+            {"ledger_retention": "forever", "ledger_forgotten_before": "2026-11-23T14:00:00Z"},
         ),
     ],
 )
 def test_retention_is_written_and_compared(
-    given: dict[str, Any], earlier: dict[str, Any], written: dict[str, Any]
+    audit: Stage, keys: Stage, earlier: dict[str, Any], written: dict[str, Any]
 ) -> None:
     """The next night compares the context that the job wrote."""
-    machine = definition(plan(**given))
-    for before, ends in ((EARLIER, "FULL_EXPORT"), ({**EARLIER, **earlier}, "INCREMENTAL_EXPORT")):
+    machine = definition(replace(keys, part="-audit") if earlier else audit)
+    other = {**EARLIER, "forgotten_before": 1}
+    for before, ends in ((other, "FULL_EXPORT"), ({**EARLIER, **earlier}, "INCREMENTAL_EXPORT")):
         one = World(machine, {"audits/2026-11-22/audit.json": before}, SOUND)
         one.run(CHANGES)
         assert {export["ExportType"] for export in one.called("exportTableToPointInTime")} == {ends}

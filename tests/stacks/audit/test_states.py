@@ -9,10 +9,9 @@ from datetime import date, timedelta
 import pytest
 
 from oneslot.audit.settings import parse_arguments
-from stacks.audit.states import definition
-from stacks.limits import AUDIT_EXPORT_HOURS
+from stacks.audit.storage import HISTORY_DAYS
 from tests.kits.stacks import Stage
-from tests.stacks.audit.night import BAD, CHANGES, EARLIER, FULL, SOUND, World, plan
+from tests.stacks.audit.night import BAD, CHANGES, EARLIER, FULL, SOUND, World
 from tests.stacks.audit.state_machine import NeverAnswered, StateFailure
 
 
@@ -71,7 +70,7 @@ def test_job_parses_its_arguments(world: World, audit: Stage, full: bool) -> Non
     assert settings.output == f"s3://{bucket}/audits/{day}"
     assert settings.patience_seconds == audit.settings.queue_retention_seconds
     assert (settings.previous is None) is full
-    assert len(settings.deliveries) == (audit.settings.audit_history_days if full else 2)
+    assert len(settings.deliveries) == (HISTORY_DAYS if full else 2)
     assert job["Arguments"]["--dead-letter-queue"] == "<DeadLetterQueueUrl>"
     assert job["Arguments"]["--content-based"] == "false"
 
@@ -95,15 +94,15 @@ def test_job_reads_the_days_beside_when_it_audits_changes(world: World) -> None:
     assert sorted(delivery_days(world)) == ["2026-11-22", "2026-11-24"]
 
 
-def test_job_reads_every_kept_day_when_the_night_is_full(world: World, audit: Stage) -> None:
+def test_job_reads_every_kept_day_when_the_night_is_full(world: World) -> None:
     world.verdict = SOUND
     world.run(FULL)
     days = [date.fromisoformat(day) for day in delivery_days(world)]
     assert date(2026, 11, 25) not in days  # that is in the folder of the history
-    assert set(days) == {
-        date(2026, 11, 26) - timedelta(days=back) for back in range(audit.settings.audit_history_days + 1)
-    } - {date(2026, 11, 25)}
-    assert len(days) == len(set(days)) == audit.settings.audit_delivery_days + 1
+    assert set(days) == {date(2026, 11, 26) - timedelta(days=back) for back in range(HISTORY_DAYS + 1)} - {
+        date(2026, 11, 25)
+    }
+    assert len(days) == len(set(days)) == HISTORY_DAYS
 
 
 def test_night_waits_for_every_export(world: World) -> None:
@@ -162,41 +161,37 @@ def test_night_notifies_when_an_export_fails(world: World) -> None:
     assert world.called("startJobRun.sync") == []
 
 
-def test_night_notifies_when_an_export_never_ends(world: World, audit: Stage) -> None:
+def test_night_notifies_when_an_export_never_ends(world: World) -> None:
     world.export_minutes = 10**6
     ended = world.run(FULL)
     assert ended.failure is not None
     assert ended.failure.error == "NotAudited"
     (notice,) = world.called("publish")
-    assert f"not exported within {audit.settings.audit_export_hours} hours" in notice["Message"]
+    assert "not exported within 6 hours" in notice["Message"]
     assert world.called("startJobRun.sync") == []
 
 
-def test_longest_export_fits_into_an_executions_history() -> None:
+def test_longest_export_fits_into_an_executions_history(world: World) -> None:
     """Step Functions ends an execution at 25,000 events: two for each state, three more for a task."""
-    longest = definition(plan(export_seconds=AUDIT_EXPORT_HOURS[-1] * 3_600, timeout_seconds=86_400))
-    one = World(longest, export_minutes=10**6)
-    assert one.run(FULL).failure is not None
-    assert one.called("publish"), "it notifies"
-    inner = longest["States"]["ExportTables"]["ItemProcessor"]["States"]
-    kinds = [{**longest["States"], **inner}[name]["Type"] for name in one.way]
+    world.export_minutes = 10**6
+    assert world.run(FULL).failure is not None
+    states = world.definition["States"]
+    kinds = [{**states, **states["ExportTables"]["ItemProcessor"]["States"]}[name]["Type"] for name in world.way]
     events = 2 * len(kinds) + 3 * kinds.count("Task")
-    looks = one.way.count("Look")
-    # The first timed-out export ends the others, so this machine polled one of three.
-    assert 60 * AUDIT_EXPORT_HOURS[-1] - 2 <= looks <= 60 * AUDIT_EXPORT_HOURS[-1] + 2
+    # The first timed-out export ends the others, so this machine polled one of three, each minute for six hours.
+    assert 358 <= world.way.count("Look") <= 362
     assert 3 * events < 25_000
 
 
-@pytest.mark.parametrize("export_minutes", [3, 179])
-def test_night_notifies_when_the_job_hangs(world: World, audit: Stage, export_minutes: int) -> None:
+@pytest.mark.parametrize("export_minutes", [3, 359])
+def test_night_notifies_when_the_job_hangs(world: World, export_minutes: int) -> None:
     world.job_hangs, world.export_minutes = True, export_minutes
-    assert export_minutes < audit.settings.audit_export_hours * 60
     ended = world.run(FULL)
     assert ended.failure is not None
     assert ended.failure.error == "NotAudited"
     (notice,) = world.called("publish")
     assert notice["Subject"] == "Oneslot-prod: audit could not run"
-    assert f"did not end within {audit.settings.audit_timeout_hours} hours" in notice["Message"]
+    assert "did not end within 12 hours" in notice["Message"]
 
 
 @pytest.mark.parametrize("call", ["dynamodb:describeExport", "dynamodb:exportTableToPointInTime", "s3:putObject"])
@@ -231,6 +226,7 @@ def test_task_retries_with_jitter_for_minutes(world: World) -> None:
 
 def test_job_times_out_before_its_state(world: World, audit: Stage) -> None:
     job = audit.properties("AWS::Glue::Job")["Timeout"] * 60
+    assert job == 12 * 3600, "as the sentence says"
     assert job < world.definition["States"]["Audit"]["TimeoutSeconds"] < world.definition["TimeoutSeconds"] < 24 * 3600
 
 
