@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -45,48 +45,12 @@ def ledger(made: Bench, client: Any = None) -> DynamoDBLedger:
     )
 
 
-def test_a_decision_runs_once_and_its_answer_is_given_again(made: Bench) -> None:
-    calls: list[str] = []
-
-    @exactly_once(ledger(made))
-    def decide(message: Message) -> Effects:
-        """Says how often it ran."""
-        calls.append(message.message_id)
-        return Effects({"run": len(calls)})
-
-    first = decide(Message(), made.clock() + LEASE)
-    again = decide(Message(), made.clock() + LEASE)
-    assert isinstance(first, Answer)
-    assert isinstance(again, Answer)
-    assert (first.result, first.duplicate) == ({"run": 1}, False)
-    assert (again.result, again.duplicate, again.claimed_by) == ({"run": 1}, True, first.claimed_by)
-    assert calls == ["m"]
-    assert decide.__doc__ == "Says how often it ran."
-
-
-def test_an_empty_answer_is_an_answer(made: Bench) -> None:
-    decide = exactly_once(ledger(made))(lambda _message: Effects({}))
-    decide(Message(), made.clock() + LEASE)
-    again = decide(Message(), made.clock() + LEASE)
-    assert isinstance(again, Answer)
-    assert (again.result, again.duplicate) == ({}, True)
-
-
 def test_busy_and_conflict_are_answers_not_exceptions(made: Bench) -> None:
     decide = exactly_once(ledger(made))(lambda _message: Effects({}))
     ledger(made).claim("m", "h", made.clock() + LEASE)
     made.clock.now += 1_000
     assert decide(Message(), made.clock() + LEASE) == Busy(LEASE - 1_000)
     assert decide(Message(payload_hash="other"), made.clock() + LEASE) == Conflict()
-
-
-def test_an_exception_releases_and_is_raised_unwrapped(made: Bench) -> None:
-    def decide(_message: Message) -> Effects:
-        raise Unprocessable("reason", "detail")
-
-    with pytest.raises(Unprocessable, match="detail"):
-        exactly_once(ledger(made))(decide)(Message(), made.clock() + LEASE)
-    assert made.row("m")["lease_until"] == 0
 
 
 @pytest.mark.parametrize("end", [Unprocessable("reason", "detail"), SystemExit(), KeyboardInterrupt()])
@@ -211,23 +175,17 @@ def test_two_functions_on_one_ledger_keep_apart(made: Bench) -> None:
 
     @exactly_once(shared)
     def two(message: Message) -> Effects:
+        """Asks the other."""
         inner = one(Message("inner"), made.clock() + LEASE)
         assert isinstance(inner, Answer)
         return Effects({"by": "two", "inner": inner.result["by"], "of": message.message_id})
 
     outer = two(Message("outer"), made.clock() + LEASE)
     assert isinstance(outer, Answer)
-    assert outer.result == {"by": "two", "inner": "one", "of": "outer"}
+    assert (outer.result, outer.duplicate) == ({"by": "two", "inner": "one", "of": "outer"}, False)
+    assert two(Message("outer"), made.clock() + LEASE) == replace(outer, duplicate=True)
+    assert two.__doc__ == "Asks the other."
     assert {row["status"] for row in made.rows("ledger")} == {"COMPLETE"}
-
-
-def test_deciding_again_stops_when_the_lease_is_nearly_over(made: Bench) -> None:
-    def decide(_message: Message) -> Effects:
-        made.clock.now += 10_000
-        return Effects({}, (REFUSED,))
-
-    with pytest.raises(TimeoutError, match="lease is nearly over"):
-        exactly_once(ledger(made))(decide)(Message(), made.clock() + LEASE)
 
 
 def test_the_layer_reads_no_record(made: Bench) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -28,11 +27,9 @@ from oneslot.runtime.consumer.record import FIELDS
 from oneslot.runtime.effects import INVALID_MESSAGE_ID, Effects, Once, Put, Unprocessable, Update
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE, payload_hash
 from oneslot.runtime.powertools import exactly_once
-from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Store, Taken
+from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Taken
 from oneslot.runtime.sqs.deferral import Deferral
-from oneslot.runtime.stores.expressions import from_attributes
 from oneslot.runtime.stores.memory import MemoryLedger
-from oneslot.runtime.values import from_json
 from tests.kits.consumer import NHS_NUMBER, Clock, Context, record, service_error, surroundings
 from tests.kits.sqs import ScriptedSqs
 
@@ -67,18 +64,18 @@ class Desk:
     clock: Clock = field(default_factory=Clock)
     sqs: ScriptedSqs = field(default_factory=ScriptedSqs)
     log: list[Delivery] = field(default_factory=list)
-    ledger: Store | None = None
+    ledger: Any = None
     attempt: Any = None
     options: Mapping[str, Any] = field(default_factory=dict)
     deferral: Deferral = field(default_factory=Deferral)
 
-    def deliver(self, *records: dict[str, Any]) -> list[str]:
-        """Invoke; returns the ids of the records that were reported as failed."""
-        ledger = self.ledger or MemoryLedger(surroundings=surroundings(self.clock))
-        queues = Queues(self.sqs, "queue", "dead-letters", lambda: 0.0, self.deferral)
-        consumer = Consumer(
-            ledger,
-            queues,
+    def __post_init__(self) -> None:
+        self.ledger = self.ledger or MemoryLedger(surroundings=surroundings(self.clock))
+
+    def consumer(self) -> Consumer[Request]:
+        return Consumer(
+            self.ledger,
+            Queues(self.sqs, "queue", "dead-letters", lambda: 0.0, self.deferral),
             parse=self.parse,
             decide=self.decide,
             log=self.log.append,
@@ -86,8 +83,15 @@ class Desk:
             process=self.ways.process,
             **self.options,
         )
-        answer = consumer({"Records": list(records)}, Context(self.clock))
+
+    def deliver(self, *records: dict[str, Any]) -> list[str]:
+        """Invoke; returns the ids of the records that were reported as failed."""
+        answer = self.consumer()({"Records": list(records)}, Context(self.clock))
         return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
+
+    def keep_busy(self, milliseconds: int) -> None:
+        """Let another consumer have the message "m"."""
+        self.ledger.claim("m", payload_hash({"message_id": "m"}), self.clock() + milliseconds)
 
 
 plain = SimpleNamespace(attempt=attempt, process=process)
@@ -121,13 +125,6 @@ def test_the_log_names_an_exceptions_class_or_the_services_code(error: Exception
     assert [(line.outcome, line.reason) for line in desk.log] == [("failed", reason)]
 
 
-def test_log_names_the_error_that_ends_the_invocation() -> None:
-    desk = Desk(decide=raiser(SystemExit()))
-    with pytest.raises(SystemExit):
-        desk.deliver(record({"message_id": "m"}))
-    assert [(line.outcome, line.reason) for line in desk.log] == [("failed", "SystemExit")]
-
-
 def test_an_outcome_that_is_a_novel_is_cut_in_the_log() -> None:
     """CloudWatch takes no line of more than a megabyte, and the audit would miss the delivery."""
     desk = Desk(decide=lambda _: Effects({"outcome": "x" * 300_000}))
@@ -135,36 +132,21 @@ def test_an_outcome_that_is_a_novel_is_cut_in_the_log() -> None:
     assert [line.outcome for line in desk.log] == ["x" * 128]
 
 
-def test_a_first_answer_has_the_digest_of_its_duplicates() -> None:
-    """By name as text 10 comes before 9; as numbers it does not."""
-    desk = Desk(decide=lambda _: Effects({"by_row": {9: ("nine",), 10: ("ten",)}}), ledger=MemoryLedger())
-    for _ in range(2):
-        desk.deliver(record({"message_id": "m"}))
-    first, again = desk.log
-    assert (first.outcome, again.outcome) == ("complete", "duplicate")
-    assert first.answer == again.answer
-
-
-def test_a_failed_message_is_left_to_its_visibility_timeout() -> None:
-    """Shown again at once it would spend all its receives on a fault of a few seconds."""
-    desk = Desk(decide=raiser(ZeroDivisionError()))
-    one = record({"message_id": "m"})
-    assert desk.deliver(one) == [one["messageId"]]
-    assert desk.sqs.calls == []
-
-
 @pytest.mark.parametrize("receive_count", [1, 10, 1_000])
 @pytest.mark.parametrize("outcome", ["busy", "fenced", "failed"])
 def test_failed_message_stays_whatever_its_receive_count(outcome: str, receive_count: int) -> None:
     """The last receive is the redrive policy's business: it keeps the message, and an acknowledgement would lose it."""
     desk = Desk(decide=raiser(ZeroDivisionError()) if outcome == "failed" else lambda request: Effects({}))
-    made = FencedLedger if outcome == "fenced" else MemoryLedger
-    desk.ledger = made(surroundings=surroundings(desk.clock))
+    if outcome == "fenced":
+        desk.ledger = FencedLedger(surroundings=surroundings(desk.clock))
     if outcome == "busy":
-        desk.ledger.claim("m", payload_hash({"message_id": "m"}), desk.clock() + 30_000)
+        desk.keep_busy(30_000)
     one = record({"message_id": "m"}, receive_count=receive_count)
     assert desk.deliver(one) == [one["messageId"]]
-    assert [line.outcome for line in desk.log] == [outcome]
+    (line,) = desk.log
+    assert (line.outcome, line.claimed_by is None) == (outcome, outcome != "fenced")
+    # Shown again at once, a message would spend its receives on a fault of a few seconds: only a busy one has its own time.
+    assert len(desk.sqs.calls) == (outcome == "busy")
 
 
 def test_copies_in_one_batch_are_decided_once_on_threads() -> None:
@@ -186,11 +168,10 @@ def test_copies_in_one_batch_are_decided_once_on_threads() -> None:
         assert request.message_id != "m" or not claimed_again.wait(0.3)
         return Effects({"outcome": "done"})
 
-    queues = Queues(desk.sqs, "queue", "dead-letters", lambda: 0.0)
+    desk.ledger, desk.decide = ledger, decide
     with ThreadPoolExecutor(3) as executor:
-        consumer = Consumer(ledger, queues, parse=desk.parse, decide=decide, log=desk.log.append, executor=executor)
-        records = [record({"message_id": name}) for name in ("m", "other", "m")]
-        assert consumer({"Records": records}, Context(desk.clock)) == {"batchItemFailures": []}
+        desk.options = {"executor": executor}
+        assert desk.deliver(*(record({"message_id": name}) for name in ("m", "other", "m"))) == []
     assert sorted(line.outcome for line in desk.log) == ["done", "done", "duplicate"]
 
 
@@ -236,7 +217,6 @@ def test_invalid_id_is_not_logged(reason: str, kept: str | None) -> None:
 def test_one_body_under_two_ids_is_two_requests() -> None:
     """Where the id is an attribute, two bodies may be equal: what is known of the one says nothing of the other."""
     desk = Desk()
-    desk.ledger = ledger = MemoryLedger(surroundings=surroundings(desk.clock))
     decided: list[str] = []
 
     def decide(request: Request) -> Effects:
@@ -251,94 +231,65 @@ def test_one_body_under_two_ids_is_two_requests() -> None:
         ("a", "duplicate"),
         ("b", "done"),
     ]
-    assert {name: row["result"] for name, row in ledger.rows.items()} == {
+    assert {name: row["result"] for name, row in desk.ledger.rows.items()} == {
         "a": '{"of":"a","outcome":"done"}',
         "b": '{"of":"b","outcome":"done"}',
     }
 
 
-def test_every_lease_ends_with_the_invocation_that_claims_it() -> None:
+@pytest.mark.parametrize("timeout_ms", [30_000, 0])
+def test_every_lease_ends_with_the_invocation_that_claims_it(timeout_ms: int) -> None:
     """Whichever record of a batch it is for, and however many invocations the same consumer had before."""
     desk = Desk()
-    ledger = MemoryLedger(surroundings=surroundings(desk.clock))
     leases: list[int] = []
 
     def decide(request: Request) -> Effects:
-        leases.append(ledger.rows[request.message_id]["lease_until"])
+        leases.append(desk.ledger.rows[request.message_id]["lease_until"])
         desk.clock.now += 10_000
         return Effects({})
 
-    queues = Queues(desk.sqs, "queue", "dead-letters", lambda: 0.0)
-    consumer = Consumer(ledger, queues, parse=desk.parse, decide=decide, log=desk.log.append)
-    ends = []
+    desk.decide = decide
+    consumer, ends = desk.consumer(), []
     for names in (("a", "b"), ("c", "d")):
-        context = Context(desk.clock)
+        context = Context(desk.clock, timeout_ms)
         ends += [context.deadline] * 2
         consumer({"Records": [record({"message_id": name}) for name in names]}, context)
         desk.clock.now += 3_600_000
     assert leases == ends
 
 
-def test_an_invocation_without_time_left_has_no_lease() -> None:
-    """Whoever comes a millisecond later may take over: it will not be there any more."""
-    desk = Desk()
-    ledger = MemoryLedger(surroundings=surroundings(desk.clock))
-    leases: list[int] = []
-
-    def decide(request: Request) -> Effects:
-        leases.append(ledger.rows["m"]["lease_until"])
-        return Effects({})
-
-    queues = Queues(desk.sqs, "queue", "dead-letters", lambda: 0.0)
-    consumer = Consumer(ledger, queues, parse=desk.parse, decide=decide, log=desk.log.append)
-    consumer({"Records": [record({"message_id": "m"})]}, Context(desk.clock, timeout_ms=0))
-    assert leases == [desk.clock.now]
-
-
-def test_fenced_delivery_is_reported_as_failed() -> None:
-    desk = Desk()
-    desk.ledger = FencedLedger(surroundings=surroundings(desk.clock))
-    one = record({"message_id": "m"})
-    assert desk.deliver(one) == [one["messageId"]]
-    (line,) = desk.log
-    assert (line.outcome, line.reason, line.consumption_count) == ("fenced", None, 1)
-    assert line.claimed_by is not None
-    assert desk.sqs.calls == []
-
-
-@pytest.mark.parametrize(("receive_count", "seconds"), [(1, 1), (5, 20)])
-def test_a_busy_message_is_hidden_for_its_deferral(receive_count: int, seconds: int) -> None:
-    desk = Desk()
-    desk.ledger = MemoryLedger(surroundings=surroundings(desk.clock))
-    one = record({"message_id": "m"}, receive_count=receive_count)
-    desk.ledger.claim("m", payload_hash({"message_id": "m"}), desk.clock() + 30_000)
-    desk.clock.now += 10_000
-    assert desk.deliver(one) == [one["messageId"]]
+@pytest.mark.parametrize(
+    ("receive_count", "left_ms", "timeout_ms", "seconds"),
+    [(1, 20_000, 30_000, 1), (5, 20_000, 30_000, 20), (1, 0, 30_000, 0), (5, 5_000_000, 3_600_000, 3_600)],
+)
+def test_a_busy_message_is_hidden_for_its_deferral(
+    receive_count: int, left_ms: int, timeout_ms: int, seconds: int
+) -> None:
+    """It returns at once in the last millisecond, and waits no longer than the consumer's own lease lasts."""
+    desk, one = Desk(), record({"message_id": "m"}, receive_count=receive_count)
+    desk.keep_busy(left_ms)
+    answer = desk.consumer()({"Records": [one]}, Context(desk.clock, timeout_ms))
+    assert answer == {"batchItemFailures": [{"itemIdentifier": one["messageId"]}]}
     hidden = {"QueueUrl": "queue", "ReceiptHandle": one["receiptHandle"], "VisibilityTimeout": seconds}
     assert desk.sqs.calls == [("change_message_visibility", hidden)]
     assert desk.log[-1].outcome == "busy"
 
 
-def test_busy_message_returns_at_once_in_the_last_millisecond() -> None:
-    """Not after its visibility timeout: nobody has it then."""
-    desk = Desk()
-    desk.ledger = MemoryLedger(surroundings=surroundings(desk.clock))
-    desk.ledger.claim("m", payload_hash({"message_id": "m"}), desk.clock())
-    one = record({"message_id": "m"})
-    assert desk.deliver(one) == [one["messageId"]]
-    hidden = {"QueueUrl": "queue", "ReceiptHandle": one["receiptHandle"], "VisibilityTimeout": 0}
-    assert desk.sqs.calls == [("change_message_visibility", hidden)]
+NO_EVENTS: tuple[Any, ...] = (None, [], "Records", {}, {"Records": None}, {"Records": {}})
+NO_RECORDS: tuple[Any, ...] = ({"EventSource": "aws:sns", "Sns": {"Message": "m"}}, {"s3": {}}, {}, "text", None)
 
 
-@pytest.mark.parametrize("event", [None, [], "Records", {}, {"Records": None}, {"Records": {}}])
-def test_an_event_that_is_not_sqs_is_refused_with_a_remedy(event: Any) -> None:
-    clock = Clock()
-    queues = Queues(ScriptedSqs(), "queue", "dead-letters", lambda: 0.0)
-    ledger = MemoryLedger(surroundings=surroundings(clock))
+@pytest.mark.parametrize(
+    ("event", "text"),
+    [
+        *((event, "no list 'Records'") for event in NO_EVENTS),
+        *(({"Records": [found]}, "not SQS's") for found in NO_RECORDS),
+    ],
+)
+def test_event_is_refused_with_a_remedy_when_it_is_not_sqs(event: Any, text: str) -> None:
     desk = Desk()
-    consumer = Consumer(ledger, queues, parse=desk.parse, decide=desk.decide, log=desk.log.append)
-    with pytest.raises(TypeError, match="no list 'Records'; invoke this function from an SQS event source mapping"):
-        consumer(event, Context(clock))
+    with pytest.raises(TypeError, match=f"{text}; invoke this function from an SQS event source mapping"):
+        desk.consumer()(event, Context(desk.clock))
     assert desk.log == []
 
 
@@ -346,27 +297,6 @@ def test_record_is_consumed_when_it_has_only_the_fields_that_are_needed() -> Non
     desk, whole = Desk(), record({"message_id": "m"})
     assert desk.deliver({name: whole[name] for name in FIELDS}) == []
     assert [each.outcome for each in desk.log] == ["done"]
-
-
-@pytest.mark.parametrize("record", [{"EventSource": "aws:sns", "Sns": {"Message": "m"}}, {"s3": {}}, {}, "text", None])
-def test_event_is_refused_with_a_remedy_when_another_service_sent_it(record: Any) -> None:
-    desk = Desk()
-    with pytest.raises(TypeError, match="not SQS's; invoke this function from an SQS event source mapping"):
-        desk.deliver(record)
-    assert desk.log == []
-
-
-def test_batch_is_consumed_when_one_record_has_null_attributes() -> None:
-    desk, null = Desk(), record({"message_id": "m"})
-    null["messageAttributes"] = None
-    assert desk.deliver(null, record({"message_id": "n"})) == []
-    assert [each.outcome for each in desk.log] == ["done", "done"]
-
-
-def test_unprocessable_names_reason_and_detail() -> None:
-    assert str(Unprocessable("not_json", "the body must be one JSON object")) == (
-        "not_json: the body must be one JSON object"
-    )
 
 
 def test_deciding_again_stops_in_time_to_report_the_error() -> None:
@@ -416,7 +346,6 @@ def test_delivery_names_the_producers_trace() -> None:
 )
 def test_record_is_begun_when_enough_time_is_left(minimum: int, passed: int, begun: bool) -> None:
     desk = Desk(options={"minimum_remaining_ms": minimum})
-    desk.ledger = ledger = MemoryLedger(surroundings=surroundings(desk.clock))
 
     def decide(request: Request) -> Effects:
         desk.clock.now += passed  # of 30,000
@@ -428,7 +357,7 @@ def test_record_is_begun_when_enough_time_is_left(minimum: int, passed: int, beg
     failed = desk.deliver(first, second)
 
     assert failed == ([] if begun else [second["messageId"]])
-    assert ("m-2" in ledger.rows) is begun
+    assert ("m-2" in desk.ledger.rows) is begun
     assert desk.sqs.calls == []
     assert [(line.outcome, line.reason, line.where) for line in desk.log] == [
         ("done", None, None),
@@ -445,9 +374,8 @@ def test_unprocessable_record_is_quarantined_in_the_last_moment() -> None:
 
 def test_consumer_needs_neither_log_nor_jitter(capsys: pytest.CaptureFixture[str]) -> None:
     desk = Desk()
-    ledger = MemoryLedger(surroundings=surroundings(desk.clock))
-    ledger.claim("m", payload_hash({"message_id": "m"}), desk.clock() + 30_000)
-    consumer = Consumer(ledger, Queues(desk.sqs, "queue", "dead-letters"), desk.parse, desk.decide)
+    desk.keep_busy(30_000)
+    consumer = Consumer(desk.ledger, Queues(desk.sqs, "queue", "dead-letters"), desk.parse, desk.decide)
 
     consumer({"Records": [record({"message_id": "m"})]}, Context(desk.clock))
 
@@ -496,6 +424,7 @@ def test_process_that_ends_delays_no_message() -> None:
         desk.deliver(record({"message_id": "m"}))
 
     assert desk.sqs.calls == []
+    assert [(line.outcome, line.reason) for line in desk.log] == [("failed", "SystemExit")]
 
 
 def test_failure_keeps_its_error_when_sqs_refuses_the_delay() -> None:
@@ -511,8 +440,7 @@ def test_failure_keeps_its_error_when_sqs_refuses_the_delay() -> None:
 
 def test_busy_message_is_deferred_once_when_sqs_refuses_it() -> None:
     desk = delaying(RuntimeError("never raised"))
-    desk.ledger = MemoryLedger(surroundings=surroundings(desk.clock))
-    desk.ledger.claim("m", payload_hash({"message_id": "m"}), desk.clock() + 30_000)
+    desk.keep_busy(30_000)
     desk.sqs = RefusingSqs()
 
     desk.deliver(record({"message_id": "m"}))
@@ -521,29 +449,17 @@ def test_busy_message_is_deferred_once_when_sqs_refuses_it() -> None:
     assert [(line.outcome, line.reason) for line in desk.log] == [("busy", "ThrottlingException")]
 
 
-def test_deferral_may_last_for_the_consumers_own_lease() -> None:
-    desk = Desk()
-    ledger = MemoryLedger(surroundings=surroundings(desk.clock))
-    ledger.claim("m", payload_hash({"message_id": "m"}), desk.clock() + 5_000_000)
-    consumer = Consumer(ledger, Queues(desk.sqs, "queue", "dead-letters", lambda: 0.0), desk.parse, desk.decide)
-
-    consumer({"Records": [record({"message_id": "m"}, receive_count=5)]}, Context(desk.clock, timeout_ms=3_600_000))
-
-    assert desk.sqs.requests[0]["VisibilityTimeout"] == 3_600
-
-
 def test_forgotten_request_gets_the_decisions_result_without_an_answer() -> None:
     put = Put("orders", "order_id", {"order_id": "m"})
     desk = Desk(decide=lambda request: Effects({"outcome": "taken"}, once=Once(put)))
-    desk.ledger = ledger = MemoryLedger(surroundings=surroundings(desk.clock))
     desk.deliver(record({"message_id": "m"}))
-    ledger.rows.clear()
+    desk.ledger.rows.clear()
 
     assert desk.deliver(record({"message_id": "m"})) == []
 
     first, again = desk.log
     assert (first.outcome, again.outcome, again.answer) == ("taken", "duplicate", first.answer)
-    assert len(ledger.tables["orders"]) == 1
+    assert len(desk.ledger.tables["orders"]) == 1
 
 
 def test_message_is_quarantined_at_once_when_its_value_exceeds_a_limit() -> None:
@@ -559,58 +475,29 @@ def test_message_is_quarantined_at_once_when_its_value_exceeds_a_limit() -> None
     assert [(each.outcome, each.reason) for each in desk.log] == [("quarantined", "invalid_effects")]
 
 
-def test_message_is_delivered_again_when_the_decision_writes_a_wrong_type() -> None:
-    """Every message would be quarantined: the next version of the decision can still answer it."""
-    desk = Desk(decide=lambda request: Effects({}, (Put("orders", "id", {"id": "m", "price": 0.5}),)))
-    again = record({"message_id": "m"})
-    assert desk.deliver(again) == [again["messageId"]]
-    assert [(each.outcome, each.reason) for each in desk.log] == [("failed", "InvalidEffects")]
-    assert desk.sqs.requests == []
+def test_delivery_says_where_and_why_when_the_message_fails() -> None:
+    """And it is delivered again: the next version of parser or decision can still answer it."""
 
+    def parse(message_id: str, digest: str, body: Any) -> Request:
+        if message_id == "p":
+            raise KeyError
+        return Request(message_id, digest)
 
-def test_forgotten_request_is_answered_when_its_item_has_a_number_of_another_client() -> None:
-    ledger = MemoryLedger()
-    ledger.tables["orders"] = {'{"id":"m"}': from_attributes({"id": {"S": "m"}, "n": {"N": "1" + "0" * 39}})}
-    ledger.tables["orders"]['{"id":"m"}']["price"] = Decimal("0.1")
-    put = Put("orders", "id", {"id": "m"})
-    desk = Desk(decide=lambda request: Effects({}, once=Once(put, answer=dict)), ledger=ledger)
-    assert desk.deliver(record({"message_id": "m"}), record({"message_id": "m"})) == []
-    assert [each.outcome for each in desk.log] == ["duplicate", "duplicate"]
-    assert desk.log[0].answer == desk.log[1].answer
-    assert from_json(ledger.rows["m"]["result"]) == {"id": "m", "n": 10**39, "price": Decimal("0.1")}
-
-
-def test_delivery_says_where_and_why_when_the_decision_fails() -> None:
     def decide(request: Request) -> Effects:
         if request.message_id == "m":
             raise KeyError(f"patient {NHS_NUMBER}")
         return Effects({}, (Put("orders", "id", {"id": "n", "price": 0.5}),))
 
-    desk = Desk(decide=decide)
-    desk.deliver(record({"message_id": "m"}), record({"message_id": "n"}))
-    first, second = desk.log
-    assert (first.where, first.detail) == (f"{__file__}:{decide.__code__.co_firstlineno + 2}", None)
-    assert (second.reason, second.detail) == (
+    desk = Desk(parse=parse, decide=decide)
+    assert len(desk.deliver(*(record({"message_id": name}) for name in "pmn"))) == 3
+    assert desk.sqs.requests == []
+    parsing, deciding, committing = desk.log
+    assert parsing.where == f"{__file__}:{parse.__code__.co_firstlineno + 2}"
+    assert (deciding.where, deciding.detail) == (f"{__file__}:{decide.__code__.co_firstlineno + 2}", None)
+    assert (committing.outcome, committing.reason, committing.detail) == (
+        "failed",
         "InvalidEffects",
         "'price' in 'orders' is a float, which no table holds; write Decimal(str(value)), or a whole number such as pence",
     )
-    assert str(second.where).rpartition(":")[0].endswith("oneslot/runtime/stores/checks.py")
+    assert str(committing.where).rpartition(":")[0].endswith("oneslot/runtime/stores/checks.py")
     assert NHS_NUMBER not in "".join(map(str, desk.log))
-
-
-def test_delivery_says_where_when_the_parser_fails() -> None:
-    def parse(*_: Any) -> Request:
-        raise KeyError
-
-    desk = Desk(parse=parse)
-    desk.deliver(record({"message_id": "m"}))
-    assert desk.log[0].where == f"{__file__}:{parse.__code__.co_firstlineno + 1}"
-
-
-def test_delivery_has_no_place_when_nothing_failed() -> None:
-    desk = Desk()
-    desk.deliver(record({"message_id": "m"}), record("{"))
-    assert [(each.outcome, each.where, each.detail) for each in desk.log] == [
-        ("done", None, None),
-        ("quarantined", None, None),
-    ]

@@ -6,9 +6,12 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from oneslot.runtime import powertools
 from oneslot.runtime.consumer import consumer
@@ -52,44 +55,61 @@ def test_messages_without_an_id_run_at_the_same_time(process: Process) -> None:
     assert run(process, [as_record(record("a")), as_record(record("b"))], lambda _: together.wait(), workers=2) == []
 
 
-@BOTH_WAYS
-@pytest.mark.parametrize("workers", [None, 1, 4])
-def test_copies_of_one_message_run_in_order(process: Process, workers: int | None) -> None:
-    seen: list[str] = []
-    bodies = ["a1", "b1", "a2", "c1", "b2", "a3"]
-
-    run(process, [parsed(body) for body in bodies], lambda each: seen.append(each.body), workers)
-
-    for message in "abc":
-        assert [body for body in seen if body[0] == message] == [body for body in bodies if body[0] == message]
-
-
-@pytest.mark.parametrize("workers", [None, 1, 4])
-def test_results_keep_the_batchs_order(workers: int | None) -> None:
-    bodies = ["a1", "b1", "a2", "c1", "b2", "a3"]
-    with ThreadPoolExecutor(workers or 1) as executor:
-        results = consumer.run_side_by_side(
-            [parsed(body) for body in bodies], lambda each: each.body, executor if workers else None, lambda _: False
-        )
-    assert results == bodies
+def test_groups_run_at_the_same_time() -> None:
+    together = threading.Barrier(3, timeout=15)
+    records = [replace(parsed(f"a {group}"), group=group) for group in "pqr"]
+    assert run(consumer.process, records, lambda _: together.wait(), workers=3) == []
 
 
 @BOTH_WAYS
-@pytest.mark.parametrize("workers", [None, 4])
-def test_only_failed_records_are_reported(process: Process, workers: int | None) -> None:
+@pytest.mark.parametrize("workers", [None, 1, 4])
+@given(
+    bodies=st.lists(st.sampled_from(["a1", "a2", "b1", "b2", "c1"]), max_size=10), failing=st.sets(st.integers(0, 9))
+)
+@settings(max_examples=30)
+def test_record_waits_for_the_copies_before_it(
+    process: Process, workers: int | None, bodies: list[str], failing: set[int]
+) -> None:
+    """The copies of a message share its id. Each record is tried, and each that fails is reported."""
+    records = [parsed(f"{body} {at}") for at, body in enumerate(bodies)]
+    tried: list[Record[Any]] = []
+
     def handle(each: Record[Any]) -> None:
-        if "bad" in each.body:
+        tried.append(each)
+        if records.index(each) in failing:
             raise ValueError
 
-    assert run(process, [parsed(body) for body in ("a bad", "b good", "c bad")], handle, workers) == ["a bad", "c bad"]
+    failed = run(process, records, stopping_groups(handle), workers)
+
+    assert sorted(failed) == sorted(each.body for at, each in enumerate(records) if at in failing)
+    for message_id in "abc":
+        ours = [each for each in records if each.message_id == message_id]
+        assert [each for each in tried if each.message_id == message_id] == ours
 
 
 @BOTH_WAYS
-def test_batch_is_not_raised_when_every_record_fails(process: Process) -> None:
-    def handle(_: Record[Any]) -> None:
-        raise ValueError
+@pytest.mark.parametrize("workers", [None, 1, 4])
+@given(groups=st.lists(st.sampled_from("abc"), max_size=10), failing=st.sets(st.integers(0, 9)))
+@settings(max_examples=30)
+def test_group_is_done_up_to_its_first_failure(
+    process: Process, workers: int | None, groups: list[str], failing: set[int]
+) -> None:
+    """The copies of a FIFO queue come as one message group; its rest returns with the record that failed."""
+    records = [replace(parsed(str(at)), group=group) for at, group in enumerate(groups)]
+    tried: list[int] = []
 
-    assert run(process, [parsed("a"), parsed("b")], handle, None) == ["a", "b"]
+    def handle(each: Record[Any]) -> None:
+        tried.append(int(each.body))
+        if int(each.body) in failing:
+            raise ValueError
+
+    failed = run(process, records, stopping_groups(handle), workers)
+
+    for group in set(groups):
+        ours = [at for at, its in enumerate(groups) if its == group]
+        stop = next((number for number, at in enumerate(ours) if at in failing), len(ours))
+        assert [at for at in tried if groups[at] == group] == ours[: stop + 1]
+        assert [int(body) for body in failed if groups[int(body)] == group] == ours[stop:], failed
 
 
 @BOTH_WAYS
@@ -132,16 +152,3 @@ def test_single_message_needs_no_thread(process: Process) -> None:
     ran_in: list[threading.Thread] = []
     run(process, [parsed("a1"), parsed("a2")], lambda _: ran_in.append(threading.current_thread()), workers=2)
     assert ran_in == [threading.current_thread()] * 2
-
-
-@BOTH_WAYS
-def test_failure_stops_nothing_when_the_queue_is_standard(process: Process) -> None:
-    tried: list[str] = []
-
-    def handle(each: Record[Any]) -> None:
-        tried.append(each.body)
-        if each.body == "a1":
-            raise ValueError("the first one")
-
-    failed = run(process, [parsed("a1"), parsed("a2")], stopping_groups(handle), None)
-    assert (tried, failed) == (["a1", "a2"], ["a1"])

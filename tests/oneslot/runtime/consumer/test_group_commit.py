@@ -22,11 +22,11 @@ from oneslot.runtime.protocol import Answer, Duplicate
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from tests.kits.consumer import (
     Bench,
-    Context,
     bench,
     booking,
     cancellation,
     cancelled,
+    raising,
     record,
     service_error,
     surroundings,
@@ -48,6 +48,17 @@ class Counting:
             return getattr(self.client, name)(**request)
 
         return call
+
+
+def before_first(name: str, act: Callable[[Any], object]) -> Callable[[str, dict[str, Any]], None]:
+    """For `Counting`: act before the first call of this operation."""
+    waiting = [act]
+
+    def before(called: str, request: dict[str, Any]) -> None:
+        if called == name and waiting:
+            waiting.pop()(request)
+
+    return before
 
 
 @pytest.fixture
@@ -77,17 +88,6 @@ def test_ten_for_one_practice_cost_three_calls(made: Bench) -> None:
     assert made.outcomes == ["booked"] * 10
     assert {(row["status"], row["consumption_count"]) for row in made.rows("ledger")} == {("COMPLETE", 1)}
     assert len({row["claimed_by"] for row in made.rows("ledger")}) == 10
-
-
-def test_ten_for_ten_practices_cost_twelve_calls(made: Bench) -> None:
-    practices = [f"A8100{number}" for number in range(10)]
-    for practice in practices:
-        made.seed(1, practice)
-    records = [record(booking(f"m-{practice}", practice=practice)) for practice in practices]
-    client = Counting(made.dynamodb)
-    assert made.deliver(*records, consumer=grouped(made, client)) == []
-    assert client.calls == {"batch_get_item": 1, "query": 10, "transact_write_items": 1}
-    assert len(booked(made)) == 10
 
 
 def test_ten_duplicates_cost_one_call(made: Bench) -> None:
@@ -123,17 +123,6 @@ def test_a_group_answers_as_every_duplicate_is_answered(made: Bench) -> None:
     )
 
 
-def test_each_is_booked_for_its_own_patient(made: Bench) -> None:
-    """Together they share a read; nothing of what they ask is another's."""
-    patients = {"m-0": "9990000018", "m-1": "9990000026", "m-2": "9990000034"}
-    client = Counting(made.dynamodb)
-    records = [record(booking(message_id, nhs_number=patient)) for message_id, patient in patients.items()]
-    assert made.deliver(*records, consumer=grouped(made, client)) == []
-    assert client.calls["transact_write_items"] == 1
-    assert {row["appointment_id"]: row["nhs_number"] for row in made.rows("appointments")} == patients
-    assert [line.message_id for line in made.deliveries] == list(patients)
-
-
 def test_one_body_under_two_ids_is_two_requests(made: Bench) -> None:
     """Where the id is an attribute, two bodies may be equal: each record gets its own request's answer."""
     body = booking(None)
@@ -148,13 +137,7 @@ def test_one_body_under_two_ids_is_two_requests(made: Bench) -> None:
 
 def test_missed_duplicate_leaves_the_group_with_its_answer(made: Bench) -> None:
     """It is finished by another consumer between the look and the commit."""
-    fifth = booking("m-5")
-
-    def meanwhile(name: str, request: dict[str, Any]) -> None:
-        if name == "query" and not made.deliveries:
-            made.deliver(record(fifth))
-
-    client = Counting(made.dynamodb, meanwhile)
+    client = Counting(made.dynamodb, before_first("query", lambda _: made.deliver(record(booking("m-5")))))
     assert made.deliver(*bookings(10), consumer=grouped(made, client)) == []
     assert client.calls["transact_write_items"] >= 2
     assert Counter(made.outcomes) == {"booked": 10, "duplicate": 1}
@@ -162,21 +145,17 @@ def test_missed_duplicate_leaves_the_group_with_its_answer(made: Bench) -> None:
 
 
 def test_message_that_loses_its_slot_leaves_the_group(made: Bench) -> None:
-    taken: list[str] = []
+    def take(request: dict[str, Any]) -> None:
+        slot = next(item["Update"] for item in request["TransactItems"] if "Update" in item)
+        made.dynamodb.update_item(
+            TableName="slots",
+            Key=slot["Key"],
+            UpdateExpression="SET #status = :busy, appointment_id = :other REMOVE free_key",
+            ExpressionAttributeNames={"#status": "status"},
+            ExpressionAttributeValues={":busy": {"S": "busy"}, ":other": {"S": "another"}},
+        )
 
-    def meanwhile(name: str, request: dict[str, Any]) -> None:
-        if name == "transact_write_items" and not taken:
-            slot = next(item["Update"] for item in request["TransactItems"] if "Update" in item)
-            taken.append(slot["Key"]["slot_id"]["S"])
-            made.dynamodb.update_item(
-                TableName="slots",
-                Key=slot["Key"],
-                UpdateExpression="SET #status = :busy, appointment_id = :other REMOVE free_key",
-                ExpressionAttributeNames={"#status": "status"},
-                ExpressionAttributeValues={":busy": {"S": "busy"}, ":other": {"S": "another"}},
-            )
-
-    client = Counting(made.dynamodb, meanwhile)
+    client = Counting(made.dynamodb, before_first("transact_write_items", take))
     assert made.deliver(*bookings(5), consumer=grouped(made, client)) == []
     assert client.calls == {"batch_get_item": 1, "query": 2, "transact_write_items": 3, "update_item": 1}
     assert booked(made) == ["another", "m-0", "m-1", "m-2", "m-3", "m-4"]
@@ -187,14 +166,13 @@ def test_message_that_loses_its_slot_leaves_the_group(made: Bench) -> None:
 def test_message_in_transaction_conflict_leaves_the_group(made: Bench, item: int) -> None:
     conflicts: list[int] = []
 
-    def meanwhile(name: str, request: dict[str, Any]) -> None:
-        if name == "transact_write_items" and not conflicts:
-            conflicts.append(len(request["TransactItems"]))
-            codes = ["None"] * len(request["TransactItems"])
-            codes[item] = "TransactionConflict"
-            raise cancelled(*codes)
+    def conflict(request: dict[str, Any]) -> None:
+        conflicts.append(len(request["TransactItems"]))
+        codes = ["None"] * len(request["TransactItems"])
+        codes[item] = "TransactionConflict"
+        raise cancelled(*codes)
 
-    client = Counting(made.dynamodb, meanwhile)
+    client = Counting(made.dynamodb, before_first("transact_write_items", conflict))
     assert made.deliver(*bookings(3), consumer=grouped(made, client)) == []
     assert conflicts == [9]
     assert client.calls == {"batch_get_item": 1, "query": 2, "transact_write_items": 3, "update_item": 1}
@@ -203,48 +181,21 @@ def test_message_in_transaction_conflict_leaves_the_group(made: Bench, item: int
 
 @pytest.mark.parametrize("call", ["batch_get_item", "query", "transact_write_items"])
 def test_whatever_fails_each_record_takes_its_turn(made: Bench, call: str, caplog: pytest.LogCaptureFixture) -> None:
-    failures: list[str] = []
-
-    def meanwhile(name: str, request: dict[str, Any]) -> None:
-        if name == call and not failures:
-            failures.append(name)
-            raise service_error("AccessDeniedException")
-
-    client = Counting(made.dynamodb, meanwhile)
+    client = Counting(made.dynamodb, before_first(call, raising(service_error("AccessDeniedException"))))
     with caplog.at_level(logging.WARNING):
         assert made.deliver(*bookings(3), consumer=grouped(made, client)) == []
-    assert failures == [call]
     assert caplog.messages == ["these records are committed one by one: AccessDeniedException"]
+    assert "for the test" not in caplog.text, "a service may quote what it was sent"
     assert booked(made) == ["m-0", "m-1", "m-2"]
-
-
-def test_group_failure_is_logged_without_its_message(made: Bench, caplog: pytest.LogCaptureFixture) -> None:
-    """Nor as a traceback: a service may quote what it was sent."""
-    failures = [service_error("ValidationException"), ValueError("for the test")]
-
-    def meanwhile(name: str, request: dict[str, Any]) -> None:
-        if name == "batch_get_item":
-            raise failures.pop()
-
-    for first in (0, 2):
-        records = [record(booking(f"m-{first + position}")) for position in range(2)]
-        assert made.deliver(*records, consumer=grouped(made, Counting(made.dynamodb, meanwhile))) == []
-    assert [one.getMessage().rpartition(" ")[2] for one in caplog.records] == ["ValueError", "ValidationException"]
-    assert "for the test" not in caplog.text
 
 
 @pytest.mark.parametrize("reasons", [0, 6], ids=["no reasons", "no reason among them"])
 def test_cancellation_without_a_reason_is_not_success(
     made: Bench, reasons: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    refusals = [cancelled(*["None"] * reasons)]
-
-    def meanwhile(name: str, request: dict[str, Any]) -> None:
-        if name == "transact_write_items" and refusals:
-            raise refusals.pop()
-
+    refusal = before_first("transact_write_items", raising(cancelled(*["None"] * reasons)))
     with caplog.at_level(logging.WARNING):
-        assert made.deliver(*bookings(2), consumer=grouped(made, Counting(made.dynamodb, meanwhile))) == []
+        assert made.deliver(*bookings(2), consumer=grouped(made, Counting(made.dynamodb, refusal))) == []
     assert caplog.messages == ["these records are committed one by one: TransactionCanceledException"]
     assert booked(made) == ["m-0", "m-1"]
 
@@ -278,32 +229,11 @@ def test_cancellation_follows_its_booking_in_the_group(made: Bench) -> None:
     assert booked(made) == ["m-1"]
 
 
-def test_message_without_a_slot_left_decides_again_alone() -> None:
-    with bench(slots=2) as made:
-        client = Counting(made.dynamodb)
-        assert made.deliver(*bookings(3), consumer=grouped(made, client)) == []
-        assert Counter(made.outcomes) == {"booked": 2, "waitlist": 1}
-        assert client.calls["update_item"] == 1, "only the one that nothing is left for is claimed"
-
-
 def test_where_no_slot_is_free_all_wait_together(made: Bench) -> None:
     client = Counting(made.dynamodb)
     assert made.deliver(*bookings(4, delivery_channel="Video"), consumer=grouped(made, client)) == []
     assert client.calls == {"batch_get_item": 1, "query": 2, "transact_write_items": 1}
     assert made.outcomes == ["waitlist"] * 4
-
-
-def test_each_keeps_to_its_own_window(made: Bench) -> None:
-    windows = [("08:00", "08:10"), ("08:50", "09:00"), ("08:20", "08:30")]
-    records = [
-        record(booking(f"m-{start}", not_before=f"2099-11-23T{start}:00Z", not_after=f"2099-11-23T{end}:00Z"))
-        for start, end in windows
-    ]
-    client = Counting(made.dynamodb)
-    assert made.deliver(*records, consumer=grouped(made, client)) == []
-    assert client.calls == {"batch_get_item": 1, "query": 1, "transact_write_items": 1}
-    starts = {row["appointment_id"]: row["start"] for row in made.rows("slots") if row["status"] == "busy"}
-    assert starts == {f"m-{start}": f"2099-11-23T{start}:00Z" for start, _ in windows}
 
 
 def test_unprocessable_records_leave_the_group_to_the_others(made: Bench) -> None:
@@ -551,11 +481,3 @@ def test_transaction_finds_a_row_that_the_look_missed(made: Bench, answered: dic
     assert made.outcomes == ["booked", "duplicate", "booked", "booked"]
     assert made.deliveries[0].answer == made.deliveries[1].answer
     assert booked(made) == ["m-0", "m-1", "m-2"]
-
-
-def test_a_wrong_event_is_refused_as_ever(made: Bench, caplog: pytest.LogCaptureFixture) -> None:
-    wrong: Sequence[Any] = ({}, {"Records": None}, [])
-    for event in wrong:
-        with pytest.raises(TypeError, match="Records"):
-            grouped(made)(event, Context(made.clock))
-    assert caplog.messages == []

@@ -48,33 +48,23 @@ class Queue:
         return len(deletion.deleted)
 
 
-def test_delete_sends_ten_entries_at_a_time() -> None:
-    queue = Queue({})
-    assert queue.delete(*(str(number) for number in range(23))) == 23
-    assert queue.calls == [10, 10, 3]
-
-
-def test_delete_makes_no_call_without_messages() -> None:
-    queue = Queue({})
-    assert queue.delete() == 0
-    assert queue.calls == []
-
-
-def test_delete_does_not_retry_a_stale_receipt() -> None:
-    queue = Queue({"b": ["refuse"]})
-    assert queue.delete("a", "b", "c") == 2
-    assert queue.calls == [3]
-
-
-def test_delete_retries_what_sqs_does_not_confirm() -> None:
-    queue = Queue({"a": ["fault"], "b": ["silence", "silence"]})
-    assert queue.delete("a", "b", "c") == 3
-    assert queue.calls == [3, 2, 1]
-
-
-def test_delete_retries_a_throttled_entry() -> None:
-    queue = Queue({"a": ["throttle"]})
-    assert queue.delete("a") == 1
+@pytest.mark.parametrize(
+    ("script", "receipts", "deleted", "calls"),
+    [
+        ({}, 0, 0, []),
+        ({}, 23, 23, [10, 10, 3]),
+        ({"1": ["refuse"]}, 3, 2, [3]),
+        ({"0": ["fault"], "1": ["silence", "silence"]}, 3, 3, [3, 2, 1]),
+        ({"0": ["throttle"]}, 1, 1, [1, 1]),
+    ],
+    ids=["none", "ten at a time", "stale receipt", "unconfirmed", "throttled"],
+)
+def test_delete_repeats_what_may_still_be_deleted(
+    script: dict[str, list[str]], receipts: int, deleted: int, calls: list[int]
+) -> None:
+    queue = Queue(script)
+    assert queue.delete(*map(str, range(receipts))) == deleted
+    assert queue.calls == calls
 
 
 def test_delete_gives_up_what_is_never_confirmed() -> None:

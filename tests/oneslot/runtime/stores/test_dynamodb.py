@@ -1,201 +1,95 @@
-"""Contract of the three verbs on moto, and their answers to what the service and the network do."""
+"""What this ledger does with the answers of DynamoDB and of the network, on moto. The contract has what every store does."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError, ReadTimeoutError
 
-from oneslot.runtime.effects import Effects, InvalidEffects, Once, Put, Update
-from oneslot.runtime.protocol import Busy, Claim, CommitRefused, Committed, Conflict, Duplicate, Exists, Fenced, Taken
+from oneslot.runtime.effects import MAXIMUM_RESULT_BYTES, MAXIMUM_WRITES, Effects, InvalidEffects, Once, Put, Update
+from oneslot.runtime.protocol import Claim, CommitRefused, Committed
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import TRANSIENT_ERRORS
-from tests.kits.consumer import (
-    Bench,
-    Failing,
-    Intercepted,
-    bench,
-    cancelled,
-    raising,
-    service_error,
-    slot_item,
-    surroundings,
-)
+from tests.kits.consumer import Failing, Intercepted, cancelled, raising, service_error, surroundings
+from tests.kits.stores import KEY, TABLE, InDynamoDB, in_dynamodb
 
 LEASE = 30_000
+EFFECTS = Effects(
+    {"outcome": "booked"},
+    (Update(TABLE, {KEY: "b"}, {"state": "free"}, {"state": "busy"}),),
+    Once(Put(TABLE, KEY, {KEY: "a"}), dict),
+)
 
 
 @pytest.fixture
-def made() -> Iterator[Bench]:
-    with bench(slots=1) as made:
+def kept() -> Iterator[InDynamoDB]:
+    with in_dynamodb() as made:
+        made.keep({KEY: "b", "state": "free"})
         yield made
 
 
-def ledger(made: Bench, client: Any = None) -> DynamoDBLedger:
-    tables = {"slots": "slots", "appointments": "appointments"}
+def ledger(kept: InDynamoDB, client: Any = None) -> DynamoDBLedger:
     return DynamoDBLedger(
-        client or made.dynamodb, "ledger", retention_seconds=100, tables=tables, surroundings=surroundings(made.clock)
+        client or kept.client,
+        "ledger",
+        retention_seconds=100,
+        tables={TABLE: TABLE},
+        surroundings=surroundings(kept.clock),
     )
 
 
-def claim(made: Bench, message_id: str = "m", payload_hash: str = "h") -> Claim:
-    granted = ledger(made).claim(message_id, payload_hash, made.clock() + LEASE)
+def claim(kept: InDynamoDB, message_id: str = "m") -> Claim:
+    granted = ledger(kept).claim(message_id, "h", kept.clock() + LEASE)
     assert isinstance(granted, Claim)
     return granted
 
 
-def effects(made: Bench) -> Effects:
-    slot = slot_item(0)
-    take = Update(
-        "slots", {"practice": slot["practice"], "slot_id": slot["slot_id"]}, {"status": "free"}, {"status": "busy"}
-    )
-    put = Put("appointments", "appointment_id", {"appointment_id": "m", "status": "booked"})
-    return Effects({"outcome": "booked"}, (take,), Once(put, lambda item: {"found": item["status"]}))
+def things(number: int) -> tuple[Put, ...]:
+    return tuple(Put(TABLE, KEY, {KEY: f"t-{position}"}) for position in range(number))
 
 
-def test_the_first_claim_writes_the_row(made: Bench) -> None:
-    granted = claim(made)
-    assert made.row("m") == {
-        "message_id": "m",
-        "status": "IN_PROGRESS",
-        "consumption_count": 1,
-        "updated": made.clock(),
-        "lease_until": made.clock() + LEASE,
-        "claimed_by": granted.claimed_by,
-        "payload_hash": "h",
-        "expires_at": (made.clock() + LEASE) // 1000 + 100,
-    }
-    assert granted == Claim("m", granted.claimed_by, 1, made.clock() + LEASE)
-
-
-def test_refusal_tells_the_rest_of_the_lease(made: Bench) -> None:
-    claim(made)
-    made.clock.now += 12_000
-    assert ledger(made).claim("m", "h", made.clock() + LEASE) == Busy(18_000)
-
-
-@pytest.mark.parametrize(("passed", "granted"), [(LEASE - 1, False), (LEASE, False), (LEASE + 1, True)])
-def test_a_lease_is_taken_over_only_after_its_end(made: Bench, passed: int, granted: bool) -> None:
-    claim(made)
-    made.clock.now += passed
-    answer = ledger(made).claim("m", "h", made.clock() + LEASE)
-    assert isinstance(answer, Claim) is granted
-    assert made.row("m")["consumption_count"] == (2 if granted else 1)
-
-
-def test_a_complete_row_answers_every_claim_with_its_result(made: Bench) -> None:
-    first = claim(made)
-    ledger(made).commit(first, Effects({"value": 1}))
-    made.clock.now += 10 * LEASE
-    assert ledger(made).claim("m", "h", made.clock() + LEASE) == Duplicate({"value": 1}, 1, first.claimed_by)
-
-
-@pytest.mark.parametrize("complete", [True, False])
-def test_another_content_is_a_conflict_whatever_the_status(made: Bench, complete: bool) -> None:
-    first = claim(made)
-    if complete:
-        ledger(made).commit(first, Effects({}))
-    made.clock.now += LEASE + 1
-    before = made.row("m")
-    assert ledger(made).claim("m", "other", made.clock() + LEASE) == Conflict()
-    assert made.row("m") == before
-
-
-def test_a_commit_writes_everything_and_takes_the_lease_away(made: Bench) -> None:
-    assert ledger(made).commit(claim(made), effects(made)) == Committed({"outcome": "booked"})
-    row = made.row("m")
-    assert (row["status"], row["result"], "lease_until" in row) == ("COMPLETE", '{"outcome":"booked"}', False)
-    assert made.rows("slots")[0]["status"] == "busy"
-    assert len(made.rows("appointments")) == 1
-
-
-def test_a_commit_after_a_takeover_is_fenced_and_writes_nothing(made: Bench) -> None:
-    old = claim(made)
-    made.clock.now += LEASE + 1
-    claim(made)
-    before = made.row("m")
-    assert ledger(made).commit(old, effects(made)) == Fenced(old)
-    assert made.row("m") == before
-    assert made.rows("appointments") == []
-    assert made.rows("slots")[0]["status"] == "free"
-
-
-def test_a_commit_after_the_winners_commit_gets_its_answer(made: Bench) -> None:
-    old = claim(made)
-    made.clock.now += LEASE + 1
-    new = claim(made)
-    ledger(made).commit(new, Effects({"value": "theirs"}))
-    assert ledger(made).commit(old, effects(made)) == Duplicate({"value": "theirs"}, 2, new.claimed_by)
-
-
-def test_a_commit_whose_row_has_gone_is_fenced(made: Bench) -> None:
-    old = claim(made)
-    made.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "m"}})
-    assert ledger(made).commit(old, effects(made)) == Fenced(old)
-
-
-def test_a_taken_slot_means_decide_again(made: Bench) -> None:
-    mine = claim(made)
-    slot = slot_item(0)
-    made.dynamodb.update_item(
-        TableName="slots",
-        Key={"practice": {"S": slot["practice"]}, "slot_id": {"S": slot["slot_id"]}},
-        UpdateExpression="SET #status = :busy",
-        ExpressionAttributeNames={"#status": "status"},
-        ExpressionAttributeValues={":busy": {"S": "busy"}},
-    )
-    assert ledger(made).commit(mine, effects(made)) == Taken()
-    assert made.row("m")["status"] == "IN_PROGRESS"
-
-
-def test_an_effect_that_is_there_already_is_found(made: Bench) -> None:
-    mine = claim(made)
-    made.dynamodb.put_item(TableName="appointments", Item={"appointment_id": {"S": "m"}, "status": {"S": "cancelled"}})
-    assert ledger(made).commit(mine, effects(made)) == Exists({"appointment_id": "m", "status": "cancelled"})
-    assert made.rows("slots")[0]["status"] == "free"
-
-
-def test_a_release_ends_the_lease_and_keeps_the_row(made: Bench) -> None:
-    mine = claim(made)
-    assert ledger(made).release(mine) is True
-    row = made.row("m")
-    assert (row["lease_until"], row["consumption_count"], row["status"]) == (0, 1, "IN_PROGRESS")
-    assert isinstance(ledger(made).claim("m", "h", made.clock() + LEASE), Claim)
-
-
-def test_a_release_after_a_takeover_or_a_commit_changes_nothing(made: Bench) -> None:
-    old = claim(made)
-    made.clock.now += LEASE + 1
-    new = claim(made)
-    before = made.row("m")
-    assert ledger(made).release(old) is False
-    assert made.row("m") == before
-    ledger(made).commit(new, Effects({}))
-    assert ledger(made).release(new) is False
-    assert made.row("m")["status"] == "COMPLETE"
-
-
-TRANSIENT = [
+TRANSIENT = (
     "TransactionConflictException",
     "ThrottlingException",
     "ProvisionedThroughputExceededException",
     "RequestLimitExceeded",
     "InternalServerError",
     "ServiceUnavailable",
-]
+)
+UNANSWERED = (ReadTimeoutError, EndpointConnectionError, ConnectionClosedError)
 
 
-@pytest.mark.parametrize("code", TRANSIENT)
-@pytest.mark.parametrize("call", ["update_item", "transact_write_items"])
-def test_a_transient_error_is_met_in_place(made: Bench, call: str, code: str) -> None:
-    client = Intercepted(made.dynamodb, before={call: raising(service_error(code))})
-    patient = ledger(made, client)
-    mine = patient.claim("m", "h", made.clock() + LEASE)
+@pytest.mark.parametrize(
+    "error",
+    [*map(service_error, TRANSIENT), *(kind(endpoint_url="https://dynamodb") for kind in UNANSWERED)],
+    ids=[*TRANSIENT, *(kind.__name__ for kind in UNANSWERED)],
+)
+def test_every_step_is_retried_when_its_error_is_transient(kept: InDynamoDB, error: Exception) -> None:
+    class Silent:
+        """Performs every other call, and answers none of the first three."""
+
+        calls = 0
+
+        def __getattr__(self, name: str) -> Any:
+            def call(**request: Any) -> Any:
+                self.calls += 1
+                answer = getattr(kept.client, name)(**request) if self.calls % 2 == 0 or self.calls > 3 else None
+                if self.calls <= 3:
+                    raise error
+                return answer
+
+            return call
+
+    mine = ledger(kept, Silent()).claim("m", "h", kept.clock() + LEASE)
     assert isinstance(mine, Claim)
-    assert patient.commit(mine, effects(made)) == Committed({"outcome": "booked"})
-    assert client.calls.count(call) == 2
+    assert mine.consumption_count == 1
+    assert ledger(kept, Silent()).commit(mine, EFFECTS) == Committed(EFFECTS.result)
+    other = ledger(kept, Silent()).claim("n", "h", kept.clock() + LEASE)
+    assert isinstance(other, Claim)
+    assert ledger(kept, Silent()).release(other)
 
 
 @pytest.mark.parametrize(
@@ -204,12 +98,13 @@ def test_a_transient_error_is_met_in_place(made: Bench, call: str, code: str) ->
         ("None", "TransactionConflict", "None"),
         ("ThrottlingError", "None", "None"),
         ("None", "None", "ProvisionedThroughputExceeded"),
-        ("TransactionConflict", "ThrottlingError", "None"),
+        sorted(TRANSIENT_ERRORS),
     ],
 )
-def test_transient_cancellation_is_retried_in_place(made: Bench, codes: tuple[str, ...]) -> None:
-    client = Intercepted(made.dynamodb, before={"transact_write_items": raising(cancelled(*codes))})
-    assert ledger(made, client).commit(claim(made), effects(made)) == Committed({"outcome": "booked"})
+def test_cancellation_is_retried_when_all_its_reasons_are_transient(kept: InDynamoDB, codes: tuple[str, ...]) -> None:
+    client = Intercepted(kept.client, before={"transact_write_items": raising(cancelled(*codes))})
+    effects = Effects({}, things(len(codes) - 1))
+    assert ledger(kept, client).commit(claim(kept), effects) == Committed({})
 
 
 @pytest.mark.parametrize(
@@ -221,75 +116,35 @@ def test_transient_cancellation_is_retried_in_place(made: Bench, codes: tuple[st
         ("None",),
     ],
 )
-def test_permanent_cancellation_raises_its_reason(made: Bench, codes: tuple[str, ...]) -> None:
-    client = Intercepted(made.dynamodb, before={"transact_write_items": raising(cancelled(*codes))})
+def test_permanent_cancellation_raises_its_reason(kept: InDynamoDB, codes: tuple[str, ...]) -> None:
+    client = Intercepted(kept.client, before={"transact_write_items": raising(cancelled(*codes))})
     with pytest.raises(CommitRefused, match=next((code for code in codes if code != "None"), "reason")):
-        ledger(made, client).commit(claim(made), effects(made))
+        ledger(kept, client).commit(claim(kept), EFFECTS)
 
 
-def test_patience_ends_with_the_lease(made: Bench) -> None:
-    client = Failing(service_error("ThrottlingException"))
-    deadline = made.clock() + LEASE
-    with pytest.raises(ClientError, match="ThrottlingException"):
-        ledger(made, client).claim("m", "h", deadline)
-    assert client.calls > 10
-    assert made.clock() < deadline
+STEPS: dict[str, Callable[[DynamoDBLedger, Claim], object]] = {
+    "claim": lambda ledger, mine: ledger.claim("another", "h", mine.lease_until),
+    "commit": lambda ledger, mine: ledger.commit(mine, EFFECTS),
+    "release": lambda ledger, mine: ledger.release(mine),
+}
 
 
-def test_retries_end_with_the_lease(made: Bench) -> None:
-    """Else Lambda ends the invocation before its error is reported, and the whole batch comes back."""
-
-    for verb in ("commit", "release"):
-        mine, client = claim(made, verb), Failing(service_error("TransactionConflictException"))
-        with pytest.raises(ClientError, match="TransactionConflictException"):
-            ledger(made, client).commit(mine, Effects({})) if verb == "commit" else ledger(made, client).release(mine)
-        assert client.calls > 10
-        assert made.clock() < mine.lease_until - 1_000
-
-
+@pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize(
     "error",
-    [
-        ReadTimeoutError(endpoint_url="https://dynamodb"),
-        EndpointConnectionError(endpoint_url="https://dynamodb"),
-        ConnectionClosedError(endpoint_url="https://dynamodb"),
-    ],
-    ids=lambda error: type(error).__name__,
+    [service_error("ThrottlingException"), EndpointConnectionError(endpoint_url="https://dynamodb")],
+    ids=["throttled", "unreachable"],
 )
-def test_every_step_is_retried_after_a_lost_answer(made: Bench, error: Exception) -> None:
-    class Silent:
-        """Performs every other call, and answers none of the first three."""
-
-        calls = 0
-
-        def __getattr__(self, name: str) -> Any:
-            def call(**request: Any) -> Any:
-                self.calls += 1
-                answer = getattr(made.dynamodb, name)(**request) if self.calls % 2 == 0 or self.calls > 3 else None
-                if self.calls <= 3:
-                    raise error
-                return answer
-
-            return call
-
-    mine = ledger(made, Silent()).claim("m", "h", made.clock() + LEASE)
-    assert isinstance(mine, Claim)
-    assert mine.consumption_count == 1
-    assert ledger(made, Silent()).commit(mine, effects(made)) == Committed(effects(made).result)
-    other = ledger(made, Silent()).claim("n", "h", made.clock() + LEASE)
-    assert isinstance(other, Claim)
-    assert ledger(made, Silent()).release(other)
-
-
-def test_patience_without_an_answer_ends_with_the_lease(made: Bench) -> None:
-    client, deadline = Failing(EndpointConnectionError(endpoint_url="https://dynamodb")), made.clock() + LEASE
-    with pytest.raises(EndpointConnectionError):
-        ledger(made, client).claim("m", "h", deadline)
+def test_retries_end_before_the_lease(kept: InDynamoDB, step: str, error: Exception) -> None:
+    """Else Lambda ends the invocation before its error is reported, and the whole batch comes back."""
+    mine, client = claim(kept), Failing(error)
+    with pytest.raises(type(error)):
+        STEPS[step](ledger(kept, client), mine)
     assert client.calls > 10
-    assert made.clock() < deadline
+    assert kept.clock() < mine.lease_until - 1_000
 
 
-def test_retried_commit_carries_the_same_token(made: Bench) -> None:
+def test_retried_commit_carries_the_same_token(kept: InDynamoDB) -> None:
     tokens: list[str] = []
 
     class Recording:
@@ -299,73 +154,62 @@ def test_retried_commit_carries_the_same_token(made: Bench) -> None:
                 raise service_error("TransactionInProgressException")
             return {}
 
-    recording = ledger(made, Recording())
-    mine = claim(made)
+    recording = ledger(kept, Recording())
+    mine = claim(kept)
     recording.commit(mine, Effects({}))
     recording.commit(mine, Effects({}))
     assert tokens[0] == tokens[1] != tokens[2]
 
 
-def test_effects_beyond_one_transaction_are_refused(made: Bench) -> None:
-    client = Intercepted(made.dynamodb)
-    writes = tuple(Put("appointments", "appointment_id", {"appointment_id": str(number)}) for number in range(100))
+@pytest.mark.parametrize("step", ["claim", "release"])
+def test_unknown_error_is_raised_unchanged(kept: InDynamoDB, step: str) -> None:
+    mine = claim(kept)
+    client = Intercepted(kept.client, before={"update_item": raising(service_error("AccessDeniedException"))})
+    with pytest.raises(ClientError, match="AccessDenied"):
+        STEPS[step](ledger(kept, client), mine)
+    assert client.calls == ["update_item"]
+
+
+def test_as_many_writes_as_a_transaction_holds_are_committed(kept: InDynamoDB) -> None:
+    mine, client = claim(kept), Intercepted(kept.client)
     with pytest.raises(InvalidEffects, match="100 writes, more than 99"):
-        ledger(made, client).commit(claim(made), Effects({}, writes))
+        ledger(kept, client).commit(mine, Effects({}, things(MAXIMUM_WRITES + 1)))
     assert client.calls == []
+    assert ledger(kept).commit(mine, Effects({}, things(MAXIMUM_WRITES))) == Committed({})
+    assert kept.thing(f"t-{MAXIMUM_WRITES - 1}")
 
 
-def test_unknown_error_is_raised_unchanged(made: Bench) -> None:
-    client = Intercepted(made.dynamodb, before={"update_item": raising(service_error("AccessDeniedException"))})
-    with pytest.raises(ClientError, match="AccessDenied"):
-        ledger(made, client).claim("m", "h", made.clock() + LEASE)
-    mine = claim(made)
-    refusing = Intercepted(made.dynamodb, before={"update_item": raising(service_error("AccessDeniedException"))})
-    with pytest.raises(ClientError, match="AccessDenied"):
-        ledger(made, refusing).release(mine)
+def test_row_fits_into_an_item_when_its_parts_are_the_largest(kept: InDynamoDB) -> None:
+    """400 KB with all names and values, which moto does not count; a key has 2,048 bytes at most."""
+    kept.clock.now = 2**53
+    mine = ledger(kept).claim("m" * 2_048, "h" * 1_024, kept.clock() + LEASE)
+    assert isinstance(mine, Claim)
+    text = "x" * (MAXIMUM_RESULT_BYTES - len('{"text":"\\u00e9"}')) + "é"
+    with pytest.raises(InvalidEffects, match="390000"):
+        ledger(kept).commit(mine, Effects({"text": f"x{text}"}))
+    assert ledger(kept).commit(mine, Effects({"text": text})) == Committed({"text": text})
+    (row,) = kept.client.scan(TableName="ledger")["Items"]
+    assert len(row["result"]["S"]) == MAXIMUM_RESULT_BYTES
+    size = sum(len(name.encode()) + len(str(value).encode()) for name, item in row.items() for value in item.values())
+    assert size < 400 * 1024
 
 
-def test_a_commit_says_when_and_lets_the_row_live_on_from_then(made: Bench) -> None:
-    mine = claim(made)
-    made.clock.now += 5_000
-    ledger(made).commit(mine, Effects({}))
-    row = made.row("m")
-    assert (row["updated"], row["expires_at"]) == (made.clock(), made.clock() // 1000 + 100)
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"retention_seconds": None, "tables": {"ledger": "mine"}}, '"ledger" in `tables`'),
+        ({"retention_seconds": 0}, "from 1 second to 100 years, not 0; None keeps rows for ever"),
+    ],
+)
+def test_ledger_is_refused_when_an_option_is_invalid(kept: InDynamoDB, options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        DynamoDBLedger(kept.client, "ledger", **options)
 
 
-def test_tables_must_not_name_the_ledger(made: Bench) -> None:
-    with pytest.raises(ValueError, match='"ledger" in `tables`'):
-        DynamoDBLedger(made.dynamodb, "ledger", retention_seconds=None, tables={"ledger": "mine"})
-
-
-def test_row_without_retention_loses_its_expiry(made: Bench) -> None:
-    for_ever = DynamoDBLedger(made.dynamodb, "ledger", retention_seconds=None, surroundings=surroundings(made.clock))
-    claim(made)
-    made.clock.now += LEASE + 1
-    taken_over = for_ever.claim("m", "h", made.clock() + LEASE)
-    assert isinstance(taken_over, Claim)
-    assert "expires_at" not in made.row("m")
-    assert for_ever.extend(taken_over, made.clock() + 2 * LEASE)
-    assert "expires_at" not in made.row("m")
-
-    claim(made, "n")
-    made.clock.now += 1
-    kept = claim(made, "o")
-    for_ever.commit(kept, Effects({}))
-    assert "expires_at" not in made.row("o")
-    assert "lease_until" not in made.row("o")
-
-
-def test_lease_is_extended_by_its_owner_until_released(made: Bench) -> None:
-    mine = claim(made)
-    assert ledger(made).extend(mine, made.clock() + 2 * LEASE) is True
-    assert made.row("m")["lease_until"] == made.clock() + 2 * LEASE
-    ledger(made).release(mine)
-    assert ledger(made).extend(mine, made.clock() + LEASE) is False
-    assert made.row("m")["lease_until"] == 0
-
-
-def test_all_transient_reasons_at_once_are_transient(made: Bench) -> None:
-    codes = sorted(TRANSIENT_ERRORS)
-    writes = tuple(Put("appointments", "appointment_id", {"appointment_id": str(n)}) for n in range(len(codes) - 1))
-    client = Intercepted(made.dynamodb, before={"transact_write_items": raising(cancelled(*codes))})
-    assert ledger(made, client).commit(claim(made), Effects({}, writes)) == Committed({})
+def test_ledger_uses_the_real_clock_and_ids_without_surroundings(kept: InDynamoDB) -> None:
+    now = time.time_ns() // 1_000_000
+    made = DynamoDBLedger(kept.client, "ledger", retention_seconds=None)
+    claims = [made.claim(message_id, "h", now + LEASE) for message_id in ("one", "other")]
+    assert len({claim.claimed_by for claim in claims if isinstance(claim, Claim)}) == 2
+    rows = kept.client.scan(TableName="ledger")["Items"]
+    assert all(now <= int(row["updated"]["N"]) < now + LEASE for row in rows)

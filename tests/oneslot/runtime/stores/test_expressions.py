@@ -55,11 +55,6 @@ def test_an_update_sets_removes_and_expects() -> None:
     }
 
 
-def test_an_update_without_a_condition_cannot_be_written() -> None:
-    with pytest.raises(ValueError, match="empty `expect`"):
-        Update("things", {"id": "a"}, expect={}, set={"n": 1})
-
-
 def test_update_without_set_has_no_set_clause() -> None:
     """DynamoDB refuses an empty one."""
     update = Update("things", {"id": "a"}, expect={"status": "old"}, set={}, remove=("free_key",))

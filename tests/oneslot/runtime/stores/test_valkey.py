@@ -22,11 +22,10 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from oneslot.runtime.effects import Effects, Once, Put, Update
-from oneslot.runtime.powertools import exactly_once
-from oneslot.runtime.protocol import Answer, Claim, Committed, Duplicate, Exists, Taken
+from oneslot.runtime.protocol import Claim, Committed, Duplicate, Exists
 from oneslot.runtime.stores.valkey import ValkeyLedger
 from oneslot.runtime.surroundings import Surroundings
-from tests.kits.consumer import Clock, surroundings
+from tests.kits.consumer import Clock
 from tests.kits.stores import KEY, TABLE, InValkey
 from tests.kits.valkey_server import ValkeyServer
 
@@ -273,13 +272,6 @@ def test_a_window_may_be_given_as_python_counts_seconds(valkey: redis.Redis) -> 
     assert 0 < valkey.pttl(ledger.row_key("m")) <= window * 1000
 
 
-def test_an_error_of_the_script_is_not_repeated(valkey: redis.Redis) -> None:
-    ledger = InValkey(valkey).ledger()
-    valkey.set(ledger.row_key("m"), "no hash")
-    with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
-        claim(ledger)
-
-
 def _while_a_script_runs(server: redis.Redis) -> Callable[[], object]:
     before: Any = server.config_get("lua-time-limit")
     server.config_set("lua-time-limit", 10)
@@ -354,37 +346,6 @@ def test_transient_refusal_is_retried_in_place(valkey: redis.Redis, trouble: str
             each()
 
 
-@pytest.mark.parametrize("code", ["OOM", "READONLY", "MISCONF"])
-def test_transient_refusal_is_read_from_a_redis_6_script_error(
-    valkey: redis.Redis, monkeypatch: pytest.MonkeyPatch, code: str
-) -> None:
-    ledger = ValkeyLedger(valkey, retention_seconds=None, surroundings=surroundings(Clock()))
-    run, refusals = ledger._claim, iter([True])
-
-    def refuse(**request: Any) -> Any:
-        if next(refusals, False):
-            raise redis.ResponseError(
-                f"Error running script (call to f_0): @user_script:9: @user_script: 9: -{code} no."
-            )
-        return run(**request)
-
-    monkeypatch.setattr(ledger, "_claim", refuse)
-    assert claim(ledger).consumption_count == 1
-
-
-def test_wrong_password_is_raised_at_once(valkey: redis.Redis) -> None:
-    valkey.config_set("requirepass", "x")
-    try:
-        port = valkey.connection_pool.connection_kwargs["port"]
-        clock = Clock()
-        client = redis.Redis(port=port, password="y", decode_responses=True, socket_timeout=5)
-        with pytest.raises(redis.AuthenticationError):
-            claim(ValkeyLedger(client, retention_seconds=None, surroundings=surroundings(clock)))
-        assert clock() == Clock().now, "no pause"
-    finally:
-        valkey.config_set("requirepass", "")
-
-
 def test_race_for_a_message_has_one_winner(valkey: redis.Redis) -> None:
     kept = InValkey(valkey, Clock())
     messages, racers = 60, 16
@@ -406,42 +367,6 @@ def test_race_for_a_message_has_one_winner(valkey: redis.Redis) -> None:
         won = [name for answers in pool.map(race, range(racers)) for name in answers]
     assert sorted(won) == sorted(f"t-{message}" for message in range(messages))
     assert all(kept.thing(name) for name in won)
-
-
-def test_m_two_messages_and_one_last_thing(valkey: redis.Redis) -> None:
-    kept = InValkey(valkey)
-    kept.keep({KEY: "last", "state": "free"})
-    ledger = kept.ledger()
-    take = Effects({"got": "last"}, (Update(TABLE, {KEY: "last"}, {"state": "free"}, {"state": "busy"}),))
-    first, second = claim(ledger, "m-1"), claim(ledger, "m-2")
-    assert ledger.commit(first, take) == Committed({"got": "last"})
-    assert ledger.commit(second, take) == Taken()
-    assert ledger.commit(second, Effects({"got": "nothing"})) == Committed({"got": "nothing"})
-
-
-def test_the_decorator_works_over_it(valkey: redis.Redis) -> None:
-    ledger = InValkey(valkey).ledger()
-
-    class Message:
-        message_id = "m"
-        payload_hash = "h"
-
-    decide = exactly_once(ledger)(lambda message: DONE)
-    deadline = ledger.surroundings.now_ms() + LEASE
-    answers = [decide(Message(), deadline) for _ in range(2)]
-    assert [answer.duplicate for answer in answers if isinstance(answer, Answer)] == [False, True]
-
-
-def test_item_protects_after_its_row_has_expired(valkey: redis.Redis) -> None:
-    kept = InValkey(valkey)
-    ledger = kept.ledger()
-    ledger.commit(claim(ledger), DONE)
-    valkey.pexpire(ledger.row_key("m"), 1)
-    while valkey.exists(ledger.row_key("m")):
-        threading.Event().wait(0.005)
-    answer = ledger.commit(claim(ledger), DONE)
-    assert not isinstance(answer, Committed | Duplicate)
-    assert kept.thing("a") == {KEY: "a"}
 
 
 def test_a_durable_server_that_is_killed_forgets_nothing(tmp_path: Path) -> None:

@@ -62,6 +62,10 @@ TRANSIENT = [
     redis.ResponseError("BUSY Redis is busy running a script."),
     redis.ResponseError("MISCONF disk"),
     redis.ResponseError("NOREPLICAS few"),
+    *(  # as a script of Redis 6 passes them on
+        redis.ResponseError(f"Error running script (call to f_0): @user_script:9: @user_script: 9: -{code} no.")
+        for code in ("OOM", "READONLY", "MISCONF")
+    ),
 ]
 
 
