@@ -1,33 +1,27 @@
-"""The Lambda function's entry point: the consumer with its log and its metrics."""
+"""The Lambda function's entry point: the consumer, with its log and its metrics by Powertools."""
 
 from __future__ import annotations
-
-from booking.start import SQSOnFirstUse, resume_garbage_collection  # isort: skip - first, see there
 
 import os
 from collections import Counter
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from typing import Any, cast
+from typing import Any
 
-import boto3
-from aws_lambda_powertools import Logger, Metrics
-from aws_lambda_powertools.metrics import MetricUnit
-from aws_lambda_powertools.utilities.typing import LambdaContext
+from oneslot.runtime.lambda_consumer import uncollected
 
-from appointments.outcomes import ANSWERED
-from booking.compose import client_configuration, compose, without_private_trace
-from booking.configuration import Configuration
-from oneslot.runtime.consumer.delivery_log import Delivery, function_version
-from oneslot.runtime.consumer.queues import SQS
-from oneslot.runtime.stores.expressions import DynamoDB
+with uncollected():
+    from aws_lambda_powertools import Logger, Metrics
+    from aws_lambda_powertools.metrics import MetricUnit
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+    from appointments.outcomes import ANSWERED
+    from booking.consumer import appointments_consumer
+    from oneslot.runtime.consumer.delivery_log import Delivery, function_version
 
 logger = Logger()
 logger.append_keys(**function_version(os.environ))
 metrics = Metrics()
-configuration = Configuration.from_environment(os.environ)
-client_config = client_configuration(configuration.batch_concurrency)
 deliveries: list[Delivery] = []  # of the running invocation; an environment runs one at a time
 
 
@@ -37,14 +31,7 @@ def log(delivery: Delivery) -> None:
     deliveries.append(delivery)
 
 
-consumer = compose(
-    configuration,
-    cast("DynamoDB", boto3.client("dynamodb", config=client_config)),
-    cast("SQS", SQSOnFirstUse(client_config)),
-    without_private_trace(log),
-    executor=ThreadPoolExecutor(configuration.batch_concurrency) if configuration.batch_concurrency > 1 else None,
-)
-resume_garbage_collection()
+consumer = appointments_consumer(os.environ, log)
 
 
 @metrics.log_metrics

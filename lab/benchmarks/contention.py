@@ -22,14 +22,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from appointments import allocation
 from appointments.messages import BookRequest
 from appointments.slot_choice import choose
-from booking.compose import compose
-from lab.benchmarks.harness.batches import BATCH, CONFIGURATION, LambdaContext, booking, event
+from booking import slot_search
+from booking.consumer import appointments_consumer
+from lab.benchmarks.harness.batches import BATCH, ENVIRONMENT, LambdaContext, booking, event
 from lab.benchmarks.harness.command import measurement_parser, print_figures, run_main
 from lab.benchmarks.harness.figures import cell_text, table
 from lab.benchmarks.standin.client import StandIn, stand_in
@@ -69,7 +69,7 @@ class Figure:
 @contextlib.contextmanager
 def choosing(strategy: Choice) -> Iterator[None]:
     """Let the decision choose by another strategy within the block."""
-    module = vars(allocation)
+    module = vars(slot_search)
     original, module["choose"] = module["choose"], strategy
     try:
         yield
@@ -87,10 +87,11 @@ def measure(standin: StandIn, way: str, name: str, *, free_slots: int, candidate
     times: list[float] = []
     failed: list[Any] = []
     client, sqs = standin.client(connections=CONSUMERS), standin.client("sqs")
-    configuration = replace(CONFIGURATION, candidate_slots=candidates, group_commit=way == GROUPED)
+    grouped = str(way == GROUPED).lower()
+    environment = {**ENVIRONMENT, "CANDIDATE_SLOTS": str(candidates), "GROUP_COMMIT": grouped}
 
     def consume() -> None:
-        consumer = compose(configuration, client, sqs, lambda delivery: None)
+        consumer = appointments_consumer(environment, lambda delivery: None, dynamodb=client, sqs=sqs, executor=None)
         while True:
             try:
                 numbers = waiting.get_nowait()

@@ -19,12 +19,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from booking.compose import compose
+from booking.consumer import appointments_consumer
 from lab.benchmarks.handlers import ours
-from lab.benchmarks.harness.batches import BATCH, CONFIGURATION, LambdaContext, booking, event, week
+from lab.benchmarks.harness.batches import BATCH, ENVIRONMENT, LambdaContext, booking, event, week
 from lab.benchmarks.harness.command import measurement_parser, print_figures, run_main
 from lab.benchmarks.harness.figures import table
 from lab.benchmarks.standin.client import stand_in
@@ -90,7 +90,8 @@ def measure(messages: int, practices: int, batches: int = MEASURED) -> Figure:
     row = {"status": "COMPLETE", "consumption_count": 1, "payload_hash": "0" * 64, "result": "{}", "claimed_by": "x"}
     port.seed("ledger", (to_attributes({"message_id": f"old-{number}", **row}) for number in range(messages)))
     client: Any = Client(port)
-    consumer = compose(replace(CONFIGURATION, group_commit=True), client, client, lambda delivery: None)
+    environment = {**ENVIRONMENT, "GROUP_COMMIT": "true"}
+    consumer = appointments_consumer(environment, lambda delivery: None, dynamodb=client, sqs=client, executor=None)
     rng = random.Random(1)
     events = [
         event([booking(f"m-{batch}-{position}", rng.choice(names)) for position in range(BATCH)])

@@ -12,7 +12,6 @@ import json
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
@@ -20,19 +19,19 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer, IdempotencyConfig, idempotent_function
 from botocore.exceptions import ClientError
 
-from booking.compose import compose
-from lab.benchmarks.harness.batches import CONCURRENCY, CONFIGURATION, Handler
+from booking.consumer import appointments_consumer
+from lab.benchmarks.harness.batches import CONCURRENCY, ENVIRONMENT, Handler
 from lab.benchmarks.standin.client import StandIn
 from oneslot.runtime.stores.expressions import error_code
 
 
 def ours(standin: StandIn, *, group_commit: bool, threads: int = CONCURRENCY, client: Any = None) -> Handler:
     """Return our consumer as the stack composes it, without log and metrics, which the peers do not write either."""
-    return compose(
-        replace(CONFIGURATION, group_commit=group_commit),
-        client or standin.client(),
-        standin.client("sqs"),
+    return appointments_consumer(
+        {**ENVIRONMENT, "GROUP_COMMIT": str(group_commit).lower()},
         lambda delivery: None,
+        dynamodb=client or standin.client(),
+        sqs=standin.client("sqs"),
         executor=ThreadPoolExecutor(threads) if threads > 1 else None,
     )
 

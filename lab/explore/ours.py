@@ -4,31 +4,28 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
-from booking.compose import compose
-from booking.configuration import Configuration
+from booking.consumer import appointments_consumer
 from lab.explore.laws import OurLaws
 from lab.explore.practice import APPOINTMENTS, DEAD_LETTERS, LEDGER, QUEUE, SLOTS
 from oneslot.explorer.execution.clients import BotocoreClients, PortClient, serve
 from oneslot.explorer.execution.process import Context, Process, StrandExecutor
 from oneslot.explorer.scenario import MOST_REDELIVERIES, Subject
-from oneslot.runtime.sqs.deferral import Deferral
 
-CONFIGURATION = Configuration(
-    ledger_table=LEDGER,
-    slots_table=SLOTS,
-    appointments_table=APPOINTMENTS,
-    queue_url=QUEUE,
-    dead_letter_queue_url=DEAD_LETTERS,
-    ledger_retention_seconds=30 * 86_400,
-    batch_concurrency=1,
-    candidate_slots=20,
-    content_based_deduplication=False,
+ENVIRONMENT: Mapping[str, str] = {
+    "ONESLOT_LEDGER_TABLE": LEDGER,
+    "ONESLOT_TABLE_SLOTS": SLOTS,
+    "ONESLOT_TABLE_APPOINTMENTS": APPOINTMENTS,
+    "ONESLOT_QUEUE_URL": QUEUE,
+    "ONESLOT_DEAD_LETTER_QUEUE_URL": DEAD_LETTERS,
+    "ONESLOT_LEDGER_RETENTION_SECONDS": str(30 * 86_400),
     # With so few receives the first wait already lasts for the lease. A copy may be delivered at any time anyway.
-    deferral=Deferral(max_receive_count=MOST_REDELIVERIES),
-)
+    "ONESLOT_MAX_RECEIVE_COUNT": str(MOST_REDELIVERIES),
+    "BATCH_CONCURRENCY": "1",
+    "CANDIDATE_SLOTS": "20",
+}
 
 
 def our_program(
@@ -36,17 +33,17 @@ def our_program(
     context: Context,
     records: Sequence[dict[str, Any]],
     side_by_side: bool,
-    configuration: Configuration = CONFIGURATION,
+    environment: Mapping[str, str] = ENVIRONMENT,
     /,
     **ways: Any,
 ) -> Mapping[str, Any]:
-    """Run one invocation of our consumer on the stand-in's clients. `ways` are `compose`'s `attempt` and `process`."""
+    """Run one invocation of our consumer on the stand-in's clients. `ways` are the consumer's `attempt` and `process`."""
     client = PortClient(process)
-    consumer = compose(
-        configuration,
-        client,
-        client,
+    consumer = appointments_consumer(
+        environment,
         lambda delivery: process.log(asdict(delivery)),
+        dynamodb=client,
+        sqs=client,
         executor=StrandExecutor(process) if side_by_side else None,
         surroundings=process.surroundings,
         **ways,
@@ -58,7 +55,7 @@ def group_program(
     process: Process, context: Context, records: Sequence[dict[str, Any]], side_by_side: bool
 ) -> Mapping[str, Any]:
     """Run one invocation with the setting `group_commit`."""
-    return our_program(process, context, records, side_by_side, replace(CONFIGURATION, group_commit=True))
+    return our_program(process, context, records, side_by_side, {**ENVIRONMENT, "GROUP_COMMIT": "true"})
 
 
 @functools.cache
@@ -72,11 +69,11 @@ def botocore_program(
     """Run one invocation on boto3's own clients, to show that the stand-in's clients change nothing."""
     clients = _botocore_clients()
     serve(process)
-    consumer = compose(
-        CONFIGURATION,
-        clients.dynamodb,
-        clients.sqs,
+    consumer = appointments_consumer(
+        ENVIRONMENT,
         lambda delivery: process.log(asdict(delivery)),
+        dynamodb=clients.dynamodb,
+        sqs=clients.sqs,
         surroundings=process.surroundings,
     )
     return consumer({"Records": list(records)}, context)

@@ -54,6 +54,7 @@ EXPLORED_IN: Mapping[str, str] = {
     "oneslot/runtime/envelopes.py": "",
     "oneslot/runtime/handlers.py": "",
     "oneslot/runtime/lambda_consumer.py": "",
+    "oneslot/runtime/powertools.py": "",
     "oneslot/runtime/releases.py": "",
     "oneslot/runtime/sqs/deferral.py": "",
     "oneslot/runtime/stores/renewing.py": "",

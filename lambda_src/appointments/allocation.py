@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 from appointments.messages import BookRequest, CancelRequest
 from appointments.outcomes import Booked, Cancelled, Outcome, Refused, Waitlisted
-from appointments.slot_choice import choose, free_key, free_slot, utc_text
+from appointments.slot_choice import free_key, free_slot, utc_text
 from appointments.statuses import BOOKED, BUSY, CANCELLED, FREE, WAITLIST
 from oneslot.runtime.effects import Effects, Once, Put, Update, conflict
 
@@ -18,8 +18,8 @@ APPOINTMENTS = "appointments"
 """Logical names of the tables."""
 
 
-def book(request: BookRequest, candidates: Sequence[str], now: datetime) -> Effects:
-    """Take one of the free slots, given by their index keys, or join the waitlist if there is none.
+def book(request: BookRequest, key: str | None, now: datetime) -> Effects:
+    """Take the free slot with this index key, or join the waitlist if there is none.
 
     The appointment's id is the request's. Putting it `once` prevents a second booking even after the ledger's row has
     expired. It keeps the request's digest, so that another request under the same id is a conflict.
@@ -36,13 +36,12 @@ def book(request: BookRequest, candidates: Sequence[str], now: datetime) -> Effe
         "not_before": utc_text(request.not_before),
         "not_after": utc_text(request.not_after),
     }
-    if not candidates:
+    if key is None:
         appointment["status"] = WAITLIST
         waitlisted = _result(Waitlisted(request.message_id, request.practice))
         return Effects(
             waitlisted, (), Once(Put(APPOINTMENTS, "appointment_id", appointment), partial(answer_again, request))
         )
-    key = choose(request, candidates)
     slot = free_slot(request, key)
     appointment |= {"status": BOOKED, "slot_id": slot.slot_id, "start": slot.start, "end": slot.end}
     booked = _result(Booked(request.message_id, request.practice, slot.slot_id, slot.start, slot.end))

@@ -24,7 +24,7 @@ def request() -> BookRequest:
 
 def test_booking_takes_slot_and_puts_appointment_once() -> None:
     slot = slot_item(0)
-    effects = allocation.book(request(), [slot["free_key"]], NOW)
+    effects = allocation.book(request(), slot["free_key"], NOW)
     times = {name: slot[name] for name in ("slot_id", "start", "end")}
     assert effects.result == {"outcome": "booked", "appointment_id": "m-1", "practice": PRACTICE, **times}
     assert effects.writes == (
@@ -59,7 +59,7 @@ def test_booking_takes_slot_and_puts_appointment_once() -> None:
 
 
 def test_booking_is_waitlisted_when_no_slot_is_free() -> None:
-    effects = allocation.book(request(), [], NOW)
+    effects = allocation.book(request(), None, NOW)
     assert effects.result == {"outcome": "waitlist", "appointment_id": "m-1", "practice": PRACTICE}
     assert effects.writes == ()
     assert effects.once is not None
@@ -68,8 +68,8 @@ def test_booking_is_waitlisted_when_no_slot_is_free() -> None:
 
 
 def test_result_names_no_patient() -> None:
-    for candidates in ([], [slot_item(0)["free_key"]]):
-        assert NHS_NUMBER not in repr(allocation.book(request(), candidates, NOW).result)
+    for key in (None, slot_item(0)["free_key"]):
+        assert NHS_NUMBER not in repr(allocation.book(request(), key, NOW).result)
 
 
 @pytest.mark.parametrize("existing", [None, {"appointment_id": "m-1", "status": "cancelled"}])
@@ -82,7 +82,7 @@ def test_booking_is_refused_when_window_has_passed(existing: dict[str, Any] | No
 
 def test_waitlisted_booking_stays_when_window_has_passed() -> None:
     """The first copy was answered so. A later copy is not refused."""
-    once = allocation.book(request(), [], NOW).once
+    once = allocation.book(request(), None, NOW).once
     assert once is not None
     effects = allocation.window_passed(request(), once.write.item)
     assert effects.all_writes == ()
@@ -90,7 +90,7 @@ def test_waitlisted_booking_stays_when_window_has_passed() -> None:
 
 
 def test_booking_conflicts_when_content_differs() -> None:
-    once = allocation.book(request(), [slot_item(0)["free_key"]], NOW).once
+    once = allocation.book(request(), slot_item(0)["free_key"], NOW).once
     other = parse_message("m-1", "another", booking())
     assert once is not None
     assert isinstance(other, BookRequest)
@@ -102,13 +102,13 @@ def test_booking_conflicts_when_content_differs() -> None:
 
 
 def answer_to(other: BookRequest, appointment: Item) -> Result:
-    once = allocation.book(other, [], NOW).once
+    once = allocation.book(other, None, NOW).once
     assert once is not None
     return once.answer(appointment)
 
 
 def test_appointment_answers_all_when_it_has_no_hash() -> None:
-    once = allocation.book(request(), [], NOW).once
+    once = allocation.book(request(), None, NOW).once
     assert once is not None
     unsaid = {name: value for name, value in once.write.item.items() if name != "payload_hash"}
     other = parse_message("m-1", "another", booking())
@@ -129,7 +129,7 @@ def test_cancellation_is_kept_when_appointment_is_missing() -> None:
 
 def test_cancellation_frees_slot() -> None:
     slot = slot_item(0)
-    once = allocation.book(request(), [slot["free_key"]], NOW).once
+    once = allocation.book(request(), slot["free_key"], NOW).once
     assert once is not None
     effects = allocation.cancel(CANCEL, once.write.item, NOW)
     assert effects.all_writes == (
@@ -147,7 +147,7 @@ def test_cancellation_frees_slot() -> None:
 @pytest.mark.parametrize("now", ["2099-11-23T07:59:59Z", "2099-11-23T08:00:00Z", "2100-01-01T00:00:00Z"])
 def test_cancellation_frees_slot_at_any_time(now: str) -> None:
     """A slot in the past is freed too. Left busy, it would have no valid appointment."""
-    once = allocation.book(request(), [slot_item(0)["free_key"]], NOW).once
+    once = allocation.book(request(), slot_item(0)["free_key"], NOW).once
     assert once is not None
     effects = allocation.cancel(CANCEL, once.write.item, datetime.fromisoformat(now))
     assert [(write.table, write.set["status"]) for write in effects.all_writes if isinstance(write, Update)] == [
@@ -157,7 +157,7 @@ def test_cancellation_frees_slot_at_any_time(now: str) -> None:
 
 
 def test_cancellation_touches_no_slot_when_waitlisted() -> None:
-    once = allocation.book(request(), [], NOW).once
+    once = allocation.book(request(), None, NOW).once
     assert once is not None
     effects = allocation.cancel(CANCEL, once.write.item, NOW)
     assert effects.all_writes == (
@@ -173,7 +173,7 @@ def test_cancellation_writes_nothing_when_repeated() -> None:
 
 def test_cancellation_keeps_first_canceller() -> None:
     """After the ledger row expires, only the appointment shows which request cancelled it."""
-    once = allocation.book(request(), [slot_item(0)["free_key"]], NOW).once
+    once = allocation.book(request(), slot_item(0)["free_key"], NOW).once
     assert once is not None
     cancelled_by_another = {**once.write.item, **CANCELLED, "cancelled_by": "c-0"}
     assert allocation.cancel(CANCEL, cancelled_by_another, NOW).all_writes == ()

@@ -7,7 +7,6 @@ The letters are those of the table in docs/understand/correctness.md. Faults are
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -165,7 +164,7 @@ def test_c2_other_content_conflicts_with_a_forgotten_booking(late: bool, togethe
         kept = made.rows("appointments")
         made.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "m-1"}})
         passed = {"not_before": "2020-01-01T08:00:00Z", "not_after": "2020-01-02T08:00:00Z"} if late else {}
-        consumer = made.another_consumer(configuration=replace(made.configuration, group_commit=together))
+        consumer = made.another_consumer({"GROUP_COMMIT": str(together).lower()})
         another = record(booking(nhs_number="9990000026", **passed))
         assert made.deliver(another, record(booking("m-2")), consumer=consumer) == []
         assert made.outcomes[1:] in (["quarantined", "booked"], ["booked", "quarantined"])
@@ -258,7 +257,7 @@ def test_f_busy_message_is_deferred_to_the_end_of_the_lease() -> None:
         assert made.outcomes == ["busy", "booked"]
         assert asked == [
             {
-                "QueueUrl": made.configuration.queue_url,
+                "QueueUrl": made.queue_url,
                 "ReceiptHandle": again["receiptHandle"],
                 "VisibilityTimeout": 21,  # 20 s of lease, and half of the jitter's two
             }

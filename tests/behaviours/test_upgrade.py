@@ -25,7 +25,7 @@ pytestmark = pytest.mark.embedded_aws
 
 # Differences of an older release: file, present text, older text.
 OLDER = (
-    ("booking/compose.py", "configuration.candidate_slots,", "1,"),
+    ("booking/consumer.py", 'number(environment, "CANDIDATE_SLOTS")', "1"),
     ("handler.py", "**asdict(delivery)", '**{k: v for k, v in asdict(delivery).items() if k != "answer"}'),
     ("oneslot/runtime/stores/dynamodb.py", "' REMOVE expires_at'", "''"),
     ("oneslot/runtime/stores/dynamodb.py", 'if expiry else ("lease_until", "expires_at")', ""),

@@ -9,15 +9,11 @@ import sys
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
-from unittest.mock import Mock
 
-import boto3
 import pytest
 
-from booking.configuration import Configuration
-from booking.worker import compose_consumer
+from booking.consumer import compose_for_worker
 from oneslot.runtime.consumer.delivery_log import Delivery
-from stacks.settings import STAGES
 from tests.kits.consumer import NHS_NUMBER, REGION, Bench, Context, bench, booking, record
 
 ENVIRONMENT = {
@@ -47,8 +43,8 @@ def made() -> Iterator[Bench]:
 def handler(made: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("ONESLOT_QUEUE_URL", made.configuration.queue_url)
-    monkeypatch.setenv("ONESLOT_DEAD_LETTER_QUEUE_URL", made.configuration.dead_letter_queue_url)
+    monkeypatch.setenv("ONESLOT_QUEUE_URL", made.queue_url)
+    monkeypatch.setenv("ONESLOT_DEAD_LETTER_QUEUE_URL", made.dead_letter_queue_url)
     sys.modules.pop("handler", None)
     yield importlib.import_module("handler")
     sys.modules.pop("handler", None)
@@ -117,8 +113,8 @@ def test_log_leaves_the_trace_out_when_it_could_hold_an_nhs_number(
     event = {"Records": [record(booking("m-1"), attributes={"traceparent": trace})]}
     handler.lambda_handler(event, Context(made.clock))
     by_worker: list[Delivery] = []
-    environment = {**os.environ, "ONESLOT_QUEUE_URL": made.configuration.queue_url}
-    _, consumer = compose_consumer(environment, None, 1, lambda _: made.dynamodb, made.sqs, by_worker.append)
+    environment = {**os.environ, "ONESLOT_QUEUE_URL": made.queue_url}
+    _, consumer = compose_for_worker(environment, None, 1, lambda _: made.dynamodb, made.sqs, by_worker.append)
     consumer(event, Context(made.clock))
 
     [line] = [line for line in lines(capsys.readouterr().out) if line.get("message") == "delivery"]
@@ -145,71 +141,8 @@ def test_only_the_class_of_an_error_is_logged(
     assert "nothing for" not in told.out + told.err
 
 
-def test_an_empty_batch_is_counted_and_answered(
-    made: Bench, handler: ModuleType, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert handler.lambda_handler({"Records": []}, Context(made.clock)) == {"batchItemFailures": []}
-    assert lines(capsys.readouterr().out)[0]["Deliveries"] == [0.0]
-
-
 def test_each_invocation_counts_its_own(made: Bench, handler: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
-    for _ in range(2):
-        handler.lambda_handler({"Records": [record("not JSON")]}, Context(made.clock))
+    for records in [], [record("not JSON")], [record("not JSON")]:
+        assert handler.lambda_handler({"Records": records}, Context(made.clock)) == {"batchItemFailures": []}
     counts = [line["Deliveries"] for line in lines(capsys.readouterr().out) if "_aws" in line]
-    assert counts == [[1.0], [1.0]]
-
-
-@pytest.mark.parametrize(("retention", "expires"), [("forever", False), ("100", True)])
-def test_a_row_expires_unless_rows_are_kept_for_ever(made: Bench, *, retention: str, expires: bool) -> None:
-    urls = {"ONESLOT_QUEUE_URL": "requests", "ONESLOT_DEAD_LETTER_QUEUE_URL": made.configuration.dead_letter_queue_url}
-    read = Configuration.from_environment({**ENVIRONMENT, **urls, "ONESLOT_LEDGER_RETENTION_SECONDS": retention})
-    assert made.deliver(record(booking()), consumer=made.another_consumer(configuration=read)) == []
-    (row,) = made.rows("ledger")
-    assert row["status"] == "COMPLETE"
-    assert ("expires_at" in row) is expires
-
-
-@pytest.mark.parametrize("name", ["ONESLOT_LEDGER_TABLE", "ONESLOT_QUEUE_URL", "ONESLOT_LEDGER_RETENTION_SECONDS"])
-def test_a_missing_variable_is_named_at_start(handler: ModuleType, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.delenv(name)
-    with pytest.raises(ValueError, match=f"{name} is not set"):
-        importlib.reload(handler)
-
-
-@pytest.mark.parametrize("value", ["0", "-1", "many", "1.5"])
-def test_invalid_number_is_named_at_start(handler: ModuleType, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
-    monkeypatch.setenv("BATCH_CONCURRENCY", value)
-    with pytest.raises(ValueError, match="BATCH_CONCURRENCY must be a whole number"):
-        importlib.reload(handler)
-
-
-@pytest.mark.parametrize(("records", "threads"), [("1", None), ("2", 2), ("7", 7)])
-def test_there_are_as_many_threads_as_records_side_by_side(
-    handler: ModuleType, monkeypatch: pytest.MonkeyPatch, records: str, threads: int | None
-) -> None:
-    monkeypatch.setenv("BATCH_CONCURRENCY", records)
-    importlib.reload(handler)
-    executor = handler.consumer.executor
-    assert (executor and executor._max_workers) == threads
-
-
-def test_clients_are_impatient_and_pooled(handler: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: dict[str, Any] = {}
-    monkeypatch.setattr(boto3, "client", lambda service, config: made.setdefault(service, config) and Mock())
-    importlib.reload(handler)
-    assert list(made) == ["dynamodb"], "SQS's is made when a message needs it"
-    assert handler.SQSOnFirstUse(handler.client_config).send_message
-    configuration = handler.client_config
-    assert made == {"dynamodb": configuration, "sqs": configuration}
-    attempts = configuration.retries["total_max_attempts"]
-    assert configuration.retries == {"mode": "standard", "total_max_attempts": attempts}
-    assert attempts > 1
-    assert configuration.connect_timeout <= 1
-    assert configuration.read_timeout <= 3
-    # A call that nobody answers has failed before its invocation ends. Between attempts the standard mode pauses for one
-    # second at most, then two, four, and so on.
-    unanswered = attempts * (configuration.connect_timeout + configuration.read_timeout) + 2 ** (attempts - 1) - 1
-    assert unanswered < STAGES["dev"].lambda_timeout_seconds
-    assert configuration.max_pool_connections == 1 + 1, "a record at a time, and the thread that waits for it"
-    assert configuration.user_agent.startswith("Oneslot Botocore/")
-    assert not configuration.parameter_validation
+    assert counts == [[0.0], [1.0], [1.0]]

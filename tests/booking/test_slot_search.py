@@ -12,13 +12,15 @@ import pytest
 from appointments.messages import Request, parse_message
 from appointments.slot_choice import free_key
 from booking.slot_search import SlotSearch
-from lab.explore.practice import APPOINTMENTS, SLOTS, TABLES, booking, cancellation, free_slots
+from lab.explore.practice import APPOINTMENTS, LEDGER, SLOTS, TABLES, booking, cancellation, free_slots
 from lab.explore.scenarios import FORGOTTEN, ONE_REQUEST
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
 from oneslot.explorer.world import NOON, SqsMessage
 from oneslot.runtime.effects import Effects, Unprocessable
 from oneslot.runtime.identity import payload_hash
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import to_attributes
+from oneslot.runtime.surroundings import Surroundings
 from tests.kits.consumer import Intercepted, bench, record
 from tests.kits.consumer import booking as kit_booking
 
@@ -47,7 +49,10 @@ class Replicas:
 
 def schedule(then: Mapping[str, Any], now: Mapping[str, Any], now_ms: int = NOON) -> SlotSearch:
     client: Any = Replicas(then, now)
-    return SlotSearch(client, SLOTS, APPOINTMENTS, 20, lambda: now_ms)
+    tables = {"slots": SLOTS, "appointments": APPOINTMENTS}
+    surroundings = Surroundings(now_ms=lambda: now_ms)
+    ledger = DynamoDBLedger(client, LEDGER, retention_seconds=None, tables=tables, surroundings=surroundings)
+    return SlotSearch(ledger, 20)
 
 
 def request(message: SqsMessage) -> Request:
@@ -135,7 +140,7 @@ def test_unreadable_slot_does_not_quarantine_the_request(together: bool) -> None
         (slot,) = made.rows("slots")
         bad = f"{slot['delivery_channel']}#{slot['service_type']}#{slot['start']}"
         made.dynamodb.put_item(TableName="slots", Item=to_attributes({**slot, "free_key": bad}))
-        consumer = made.another_consumer(configuration=replace(made.configuration, group_commit=together))
+        consumer = made.another_consumer({"GROUP_COMMIT": str(together).lower()})
         records = [record(kit_booking(message_id)) for message_id in ("m-1", "m-2")]
         assert made.deliver(*records, consumer=consumer) == [one["messageId"] for one in records]
         assert {(line.outcome, line.reason) for line in made.deliveries} == {("failed", "UnreadableFreeKey")}

@@ -158,7 +158,7 @@ def test_image_has_what_the_worker_imports_alone(assembly: Path, tmp_path: Path)
         (tmp_path / source).symlink_to(context / source)
     # -S: the packages are found, and this repository, which is installed beside them, is not.
     path = os.pathsep.join(map(str, [tmp_path, tmp_path / "lambda_src", sysconfig.get_path("purelib")]))
-    worker = [sys.executable, "-S", "-P", "-c", "import oneslot.cli, booking.compose"]
+    worker = [sys.executable, "-S", "-P", "-c", "import oneslot.cli, booking.consumer"]
     environment = {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
     assert subprocess.run(worker, env=environment, capture_output=True, text=True, check=False).stderr == ""
 

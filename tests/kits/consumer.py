@@ -17,13 +17,11 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from appointments.slot_choice import FREE_SLOTS_INDEX, free_key, utc_text
-from booking.compose import compose
-from booking.configuration import Configuration
+from booking.consumer import appointments_consumer
 from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.consumer.delivery_log import Delivery
-from oneslot.runtime.consumer.queues import SQS
 from oneslot.runtime.consumer.record import Record
-from oneslot.runtime.stores.expressions import DynamoDB, from_attributes, to_attributes
+from oneslot.runtime.stores.expressions import from_attributes, to_attributes
 from oneslot.runtime.surroundings import Surroundings
 
 REGION = "eu-west-2"
@@ -180,22 +178,21 @@ class Bench:
 
     dynamodb: Any
     sqs: Any
-    configuration: Configuration
+    environment: Mapping[str, str]
     clock: Clock
-    deliveries: list[Delivery]
-    consumer: Consumer[Any]
+    deliveries: list[Delivery] = field(default_factory=list)
+    consumer: Consumer[Any] = field(init=False)
 
-    def another_consumer(self, **changes: Any) -> Consumer[Any]:
-        """Return a second consumer on the same tables. `changes` replace arguments of `compose`."""
+    def another_consumer(self, environment: Mapping[str, str] | None = None, **changes: Any) -> Consumer[Any]:
+        """Return a second consumer on the same tables. `environment` and `changes` replace variables and arguments."""
         arguments = {
-            "configuration": self.configuration,
+            "log": self.deliveries.append,
             "dynamodb": self.dynamodb,
             "sqs": self.sqs,
-            "log": self.deliveries.append,
             "surroundings": surroundings(self.clock),
             **changes,
         }
-        return compose(**arguments)
+        return appointments_consumer({**self.environment, **(environment or {})}, **arguments)
 
     def deliver(self, *records: dict[str, Any], consumer: Consumer[Any] | None = None) -> list[str]:
         """Invoke with these records. Return the SQS ids that were reported as failed."""
@@ -219,12 +216,22 @@ class Bench:
     def dead_letters(self) -> list[dict[str, Any]]:
         """Return the messages in the dead-letter queue."""
         answer = self.sqs.receive_message(
-            QueueUrl=self.configuration.dead_letter_queue_url,
+            QueueUrl=self.dead_letter_queue_url,
             MaxNumberOfMessages=10,
             MessageAttributeNames=["All"],
             VisibilityTimeout=0,
         )
         return cast("list[dict[str, Any]]", answer.get("Messages", []))
+
+    @property
+    def queue_url(self) -> str:
+        """The URL of the queue."""
+        return self.environment["ONESLOT_QUEUE_URL"]
+
+    @property
+    def dead_letter_queue_url(self) -> str:
+        """The URL of the dead-letter queue."""
+        return self.environment["ONESLOT_DEAD_LETTER_QUEUE_URL"]
 
     @property
     def outcomes(self) -> Sequence[str]:
@@ -244,27 +251,18 @@ def bench(slots: int = 3) -> Iterator[Bench]:
     with mock_aws():
         dynamodb, sqs = session().client("dynamodb"), session().client("sqs")
         create_tables(dynamodb)
-        configuration = Configuration(
-            ledger_table="ledger",
-            slots_table="slots",
-            appointments_table="appointments",
-            queue_url=sqs.create_queue(QueueName="requests")["QueueUrl"],
-            dead_letter_queue_url=sqs.create_queue(QueueName="requests-dead-letters")["QueueUrl"],
-            ledger_retention_seconds=30 * 86_400,
-            batch_concurrency=1,
-            candidate_slots=20,
-            content_based_deduplication=False,
-        )
-        clock = Clock()
-        deliveries: list[Delivery] = []
-        consumer = compose(
-            configuration,
-            cast("DynamoDB", dynamodb),
-            cast("SQS", sqs),
-            deliveries.append,
-            surroundings=surroundings(clock),
-        )
-        made = Bench(dynamodb, sqs, configuration, clock, deliveries, consumer)
+        environment = {
+            "ONESLOT_LEDGER_TABLE": "ledger",
+            "ONESLOT_TABLE_SLOTS": "slots",
+            "ONESLOT_TABLE_APPOINTMENTS": "appointments",
+            "ONESLOT_QUEUE_URL": sqs.create_queue(QueueName="requests")["QueueUrl"],
+            "ONESLOT_DEAD_LETTER_QUEUE_URL": sqs.create_queue(QueueName="requests-dead-letters")["QueueUrl"],
+            "ONESLOT_LEDGER_RETENTION_SECONDS": str(30 * 86_400),
+            "BATCH_CONCURRENCY": "1",
+            "CANDIDATE_SLOTS": "20",
+        }
+        made = Bench(dynamodb, sqs, environment, Clock())
+        made.consumer = made.another_consumer()
         made.seed(slots)
         yield made
 

@@ -84,10 +84,10 @@ class MotoStack:
 
     def consume(self, *, twice: Sequence[str] = ()) -> None:
         """Deliver every message of the queue; those whose ids are in `twice` once more at the end."""
-        configuration, sqs = self.bench.configuration, self.bench.sqs
+        queue_url, sqs = self.bench.queue_url, self.bench.sqs
         again: list[dict[str, Any]] = []
         while messages := sqs.receive_message(
-            QueueUrl=configuration.queue_url, MaxNumberOfMessages=10, MessageAttributeNames=["All"]
+            QueueUrl=queue_url, MaxNumberOfMessages=10, MessageAttributeNames=["All"]
         ).get("Messages", []):
             for message in messages:
                 attributes = {
@@ -95,7 +95,7 @@ class MotoStack:
                 }
                 delivered = record(message["Body"], attributes=attributes) | {"messageId": message["MessageId"]}
                 if self.bench.deliver(delivered) == []:
-                    sqs.delete_message(QueueUrl=configuration.queue_url, ReceiptHandle=message["ReceiptHandle"])
+                    sqs.delete_message(QueueUrl=queue_url, ReceiptHandle=message["ReceiptHandle"])
                 if any(message_id in message["Body"] for message_id in twice):
                     again.append(delivered)
         for delivered in again:
@@ -153,8 +153,8 @@ def moto_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Moto
             secret_access_key="local",
             stack_name="Oneslot-dev",
             outputs={
-                "QueueUrl": made.configuration.queue_url,
-                "DeadLetterQueueUrl": made.configuration.dead_letter_queue_url,
+                "QueueUrl": made.queue_url,
+                "DeadLetterQueueUrl": made.dead_letter_queue_url,
                 "LedgerTableName": "ledger",
                 "SlotsTableName": "slots",
                 "AppointmentsTableName": "appointments",

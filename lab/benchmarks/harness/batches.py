@@ -1,4 +1,4 @@
-"""Slots, bookings and SQS events that all benchmarks use, and the configuration of our consumer."""
+"""Slots, bookings and SQS events that all benchmarks use, and the environment of our consumer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from appointments.slot_choice import free_key, utc_text
-from booking.configuration import Configuration
 
 CHANNEL, SERVICE, NHS_NUMBER = "Telephone", "General Consultation Routine", "9990000018"
 # In January of next year, so that every slot is in the future whenever this runs.
@@ -21,17 +20,16 @@ BATCH = 10
 CONCURRENCY = 10
 """Records of a batch that run at once: the stack's setting."""
 
-CONFIGURATION = Configuration(
-    ledger_table="ledger",
-    slots_table="slots",
-    appointments_table="appointments",
-    queue_url="http://127.0.0.1/requests",
-    dead_letter_queue_url="http://127.0.0.1/requests-dead-letters",
-    ledger_retention_seconds=30 * 86_400,
-    batch_concurrency=CONCURRENCY,
-    candidate_slots=16,
-    content_based_deduplication=False,
-)
+ENVIRONMENT: Mapping[str, str] = {
+    "ONESLOT_LEDGER_TABLE": "ledger",
+    "ONESLOT_TABLE_SLOTS": "slots",
+    "ONESLOT_TABLE_APPOINTMENTS": "appointments",
+    "ONESLOT_QUEUE_URL": "http://127.0.0.1/requests",
+    "ONESLOT_DEAD_LETTER_QUEUE_URL": "http://127.0.0.1/requests-dead-letters",
+    "ONESLOT_LEDGER_RETENTION_SECONDS": str(30 * 86_400),
+    "BATCH_CONCURRENCY": str(CONCURRENCY),
+    "CANDIDATE_SLOTS": "16",
+}
 
 Handler = Callable[[Mapping[str, Any], Any], Mapping[str, Any]]
 """A Lambda function: event, context → the partial batch response."""

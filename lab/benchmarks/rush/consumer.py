@@ -21,10 +21,10 @@ from typing import Any
 
 import boto3
 
-from booking.compose import client_configuration
 from lab.benchmarks.handlers import ledger_by_hand, powertools
 from lab.benchmarks.harness.batches import BATCH, Handler
 from lab.benchmarks.harness.command import run_main
+from oneslot.runtime.lambda_consumer import client_configuration
 
 TIMEOUT_MS = 10_000
 

@@ -100,7 +100,7 @@ WRITTEN = {
 """Variables that Lambda or our programs set for others, and no user does."""
 
 _NAMED = re.compile(r'"((?:ONESLOT|POWERTOOLS|JSII)_[A-Z_]+|LEDGER_FORGOTTEN_BEFORE)"')
-_CONFIGURED = re.compile(r'(?:text|number|environment\.get)\("([A-Z]+_[A-Z_]+)"\)')
+_CONFIGURED = re.compile(r'(?:number\(environment, |environment\.get\()"([A-Z]+_[A-Z_]+)"\)')
 
 
 def variables_in_code() -> set[str]:

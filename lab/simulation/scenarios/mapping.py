@@ -202,7 +202,7 @@ class BrokenRelease(Exception):
 
 @dataclass(frozen=True)
 class Deployment:
-    """A deployed function: the changes of its configuration, and the mapping's processes."""
+    """A deployed function: the variables that it sets, and the mapping's processes."""
 
     application: Application
     timeout: int
@@ -212,7 +212,7 @@ class Deployment:
     seconds: float  # until the next deployment
     idle_seconds: float
     broken_way: int
-    changes: Mapping[str, Any]
+    variables: Mapping[str, str]
 
 
 def start_mapping(application: Application, least_batch: int, *, is_throttled: bool) -> None:
@@ -247,9 +247,9 @@ def start_mapping(application: Application, least_batch: int, *, is_throttled: b
         seconds=simulation.number("seconds_between_deployments", 20, LONGEST_DEPLOYMENT),
         idle_seconds=simulation.number("idle_seconds", 2, 60),
         broken_way=way,
-        changes={
-            "batch_concurrency": simulation.number("batch_concurrency", 1, 3),
-            "group_commit": simulation.chance("group_commit", 2),
+        variables={
+            "BATCH_CONCURRENCY": str(simulation.number("batch_concurrency", 1, 3)),
+            "GROUP_COMMIT": str(simulation.chance("group_commit", 2)).lower(),
         },
     )
     simulation.keep_running("mapping", lambda process: run_mapping(deployment, process))
@@ -311,7 +311,7 @@ def load(deployment: Deployment, process: Process) -> Handler:
     broken, way = simulation.is_down(RELEASE), deployment.broken_way
     if broken and way == NOT_LOADED:
         raise BrokenRelease
-    consumer = application.consumer(process, through_powertools=True, **deployment.changes)
+    consumer = application.consumer(process, deployment.variables)
 
     def handle(event: Mapping[str, Any], context: Any) -> Any:
         if broken and way == RAISING:

@@ -6,26 +6,23 @@ import functools
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from random import Random
 from typing import Any
 
 from appointments.statuses import COMPLETE
-from booking.compose import compose
-from lab.explore.ours import CONFIGURATION
+from booking.consumer import appointments_consumer
+from lab.explore.ours import ENVIRONMENT
 from lab.explore.practice import APPOINTMENTS, LEDGER, SLOTS, TABLES, booking, cancellation, free_slots
 from lab.simulation.world.faults import SLOW_SECONDS, is_mild
 from lab.simulation.world.kernel import MICROSECONDS, Process
 from lab.simulation.world.simulation import Simulation
 from oneslot.explorer.services.sqs.message import Message
 from oneslot.laws.evidence import Evidence
-from oneslot.runtime import powertools
-from oneslot.runtime.attempt import attempt
 from oneslot.runtime.consumer.consumer import Consumer
-from oneslot.runtime.consumer.consumer import process as process_batch
 from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.sqs.dead_letters import REASON_ATTRIBUTE
-from oneslot.runtime.sqs.deferral import SHORT_WAITS_SHARE, Deferral
+from oneslot.runtime.sqs.deferral import SHORT_WAITS_SHARE
 from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.runtime.stores.expressions import from_attributes, to_attributes
 from workload.declared import CONSUMER
@@ -99,13 +96,14 @@ class Application:
         arn = self.arn_of(self.dead_letter_queue_url)
         policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": maximum_receives})
         self.queue_url = self._create(f"requests{suffix}", {**kind, **retention, "RedrivePolicy": policy})
-        self.configuration = replace(
-            CONFIGURATION,
-            queue_url=self.queue_url,
-            dead_letter_queue_url=self.dead_letter_queue_url,
-            ledger_retention_seconds=retention_seconds,
-            deferral=Deferral(max_receive_count=maximum_receives),
-        )
+        self.retention_seconds = retention_seconds
+        self.environment = {
+            **ENVIRONMENT,
+            "ONESLOT_QUEUE_URL": self.queue_url,
+            "ONESLOT_DEAD_LETTER_QUEUE_URL": self.dead_letter_queue_url,
+            "ONESLOT_LEDGER_RETENTION_SECONDS": str(retention_seconds),
+            "ONESLOT_MAX_RECEIVE_COUNT": str(maximum_receives),
+        }
         self.thrice = False
         self.padding = ""
         self.mild_seconds = SLOW_SECONDS
@@ -180,20 +178,14 @@ class Application:
             for at in moments if self.simulation.keeps(f"request {each}") else []:
                 kernel.at(kernel.now + int(at * MICROSECONDS), functools.partial(self.send, request))
 
-    def consumer(self, process: Process, *, through_powertools: bool = False, **changes: Any) -> Consumer[Any]:
-        """Return the consumer in a process. `changes` replace fields of its configuration."""
-        surroundings = self.simulation.surroundings(process)
-        configuration = replace(self.configuration, **changes)
-        concurrency = configuration.batch_concurrency
-        return compose(
-            configuration,
-            self.simulation.client(process, "dynamodb"),
-            self.simulation.client(process, "sqs"),
+    def consumer(self, process: Process, variables: Mapping[str, str] | None = None) -> Consumer[Any]:
+        """Return the consumer in a process. `variables` replace those of its environment."""
+        return appointments_consumer(
+            {**self.environment, **(variables or {})},
             lambda delivery: self._log(process, delivery),
-            executor=surroundings.threads.executor(concurrency, "records") if concurrency > 1 else None,
-            surroundings=surroundings,
-            attempt=powertools.attempt if through_powertools else attempt,
-            process=powertools.process if through_powertools else process_batch,
+            dynamodb=self.simulation.client(process, "dynamodb"),
+            sqs=self.simulation.client(process, "sqs"),
+            surroundings=self.simulation.surroundings(process),
         )
 
     def must_drain(self, within: float) -> None:
@@ -227,7 +219,7 @@ class Application:
             deliveries=self.deliveries,
             waiting=frozenset(_message_id(message.body) for message in self.sqs.messages(self.queue_url)),
             now=self.simulation.now_ms,
-            retention_ms=1000 * (self.configuration.ledger_retention_seconds or 0),
+            retention_ms=1000 * self.retention_seconds,
         )
 
     def is_excused(self, law: str, subject: str) -> bool:

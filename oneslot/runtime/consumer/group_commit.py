@@ -91,12 +91,13 @@ class GroupCommit(Generic[M]):
     queue a failed record must stop those behind it.
 
     Attributes:
-        decide_together: several messages → `Effects` for each, or None to decide it alone. Reads may be shared.
+        decide_together: several messages → `Effects` for each, or None to decide it alone. Reads may be shared, and run
+            on the executor, the second argument.
         executor: looks for known rows while the calling thread decides; None: the look comes first.
     """
 
     ledger: DynamoDBLedger
-    decide_together: Callable[[Sequence[M]], Sequence[Effects | None]]
+    decide_together: Callable[[Sequence[M], Executor | None], Sequence[Effects | None]]
     executor: Executor | None = None
     # True if the look knew at most half of the last group: a file that is sent again then causes no reads in vain.
     _expects_new: bool = field(default=True, init=False)
@@ -134,12 +135,12 @@ class GroupCommit(Generic[M]):
         ids = [message.message_id for message in messages]
         if self.executor and self._expects_new:
             looking = self.executor.submit(self.known, ids)
-            effects = self.decide_together(messages)
+            effects = self.decide_together(messages, self.executor)
             rows = looking.result()
         else:
             rows = self.known(ids)
             messages = [message for message in messages if message.message_id not in rows]
-            effects = self.decide_together(messages)
+            effects = self.decide_together(messages, self.executor)
         decided = [
             Decided(message.message_id, message.payload_hash, effect)
             for message, effect in zip(messages, effects, strict=True)

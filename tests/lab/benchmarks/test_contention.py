@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from booking import slot_search
 from lab.benchmarks import contention
 from lab.benchmarks.contention import CONSUMERS, DEFAULT, GROUPED, OURS, STRATEGIES, choosing, measure
 
@@ -48,7 +49,7 @@ def consumers(monkeypatch: pytest.MonkeyPatch, standin: Nothing, deliver: Delive
         standin.booked += [{"status": {"S": "busy"}}] * sizes[-1]
         return {"batchItemFailures": []}
 
-    monkeypatch.setattr(contention, "compose", lambda *_: consume)
+    monkeypatch.setattr(contention, "appointments_consumer", lambda *_, **__: consume)
     return sizes
 
 
@@ -84,9 +85,7 @@ def test_contention_stops_its_consumers_after_an_error(
 
 
 def test_choice_is_restored_after_an_error() -> None:
-    from appointments import allocation
-
-    before = vars(allocation)["choose"]
+    before = vars(slot_search)["choose"]
     with pytest.raises(ConnectionError), choosing(STRATEGIES["first free"]):
         raise ConnectionError
-    assert vars(allocation)["choose"] is before
+    assert vars(slot_search)["choose"] is before

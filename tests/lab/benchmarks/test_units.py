@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from appointments.messages import Request
-from booking.compose import compose
+from booking.consumer import appointments_consumer
 from lab.benchmarks import growth
 from lab.benchmarks.capacity import model as capacity
-from lab.benchmarks.harness.batches import CONFIGURATION, SLOTS_A_WEEK, LambdaContext, booking, event, week
+from lab.benchmarks.harness.batches import ENVIRONMENT, SLOTS_A_WEEK, LambdaContext, booking, event, week
 from lab.benchmarks.standin.metered_dynamodb import READS, WRITES, MeteredDynamoDB, item_bytes
 from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.stores.expressions import to_attributes
@@ -41,8 +41,10 @@ class Meter:
     def consumer(
         self, *, group_commit: bool = False, candidates: int = 16, executor: Executor | None = None
     ) -> Consumer[Request]:
-        configuration = replace(CONFIGURATION, group_commit=group_commit, candidate_slots=candidates)
-        return compose(configuration, self, self, lambda delivery: None, executor=executor)
+        grouped = {"GROUP_COMMIT": str(group_commit).lower(), "CANDIDATE_SLOTS": str(candidates)}
+        return appointments_consumer(
+            {**ENVIRONMENT, **grouped}, lambda delivery: None, dynamodb=self, sqs=self, executor=executor
+        )
 
     def deliver(self, bodies: Sequence[Mapping[str, Any]], **settings: Any) -> None:
         self.consumer(**settings)(event(bodies), LambdaContext())

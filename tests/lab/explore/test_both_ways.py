@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lab.explore.ours import CONFIGURATION, OURS, our_program
+from lab.explore.ours import ENVIRONMENT, OURS, our_program
 from lab.explore.scenarios import BATCH, DOMAIN_EXCEPTION, LAST_SLOT, ONE_REQUEST, OTHER_CONTENT
 from oneslot.explorer.execution.process import Context, Process
 from oneslot.explorer.explorer import Explorer
@@ -33,7 +33,7 @@ def through(**ways: Any) -> Subject:
     def program(
         running: Process, context: Context, records: Sequence[dict[str, Any]], side_by_side: bool
     ) -> Mapping[str, Any]:
-        return our_program(running, context, records, side_by_side, CONFIGURATION, **ways)
+        return our_program(running, context, records, side_by_side, ENVIRONMENT, **ways)
 
     return Subject("one way", program, OURS.laws)
 

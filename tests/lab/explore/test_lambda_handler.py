@@ -60,7 +60,7 @@ def lambda_handler(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Ma
         sleep=lambda _: None,
         jitter=lambda: 0.0,
     )
-    monkeypatch.setattr("booking.compose.Surroundings", lambda: surroundings)
+    monkeypatch.setattr("oneslot.runtime.stores.dynamodb.Surroundings", lambda: surroundings)
     made = boto3.client
 
     def caught(*arguments: Any, **options: Any) -> Any:

@@ -42,7 +42,7 @@ def listed(s3: Any) -> list[dict[str, Any]] | None:
 
 
 def make_list(made: Bench, s3: Any, sqs: Any = None, *, content_based: bool = False) -> str:
-    url = made.configuration.dead_letter_queue_url
+    url = made.dead_letter_queue_url
     return list_dead_letters(sqs or made.sqs, s3, url, HISTORY, content_based=content_based)
 
 
@@ -50,7 +50,7 @@ def test_list_has_the_ids_that_the_consumer_finds() -> None:
     with bench(slots=0) as made, choosing(ORDERS):
         s3 = bucket()
         body = json.dumps({"shop": "north", "number": 7})
-        made.sqs.send_message(QueueUrl=made.configuration.dead_letter_queue_url, MessageBody=body)
+        made.sqs.send_message(QueueUrl=made.dead_letter_queue_url, MessageBody=body)
         make_list(made, s3)
         assert [line["message_id"] for line in listed(s3) or ()] == ["north-7"]
 
@@ -65,9 +65,9 @@ def test_list_has_every_dead_letter() -> None:
         s3 = bucket()
         bad = [record(booking(f"m-{number}", nhs_number="9990000019")) for number in range(12)]
         made.deliver(*bad)
-        given_up = made.sqs.send_message(
-            QueueUrl=made.configuration.dead_letter_queue_url, MessageBody=json.dumps(booking("m-12"))
-        )["MessageId"]
+        given_up = made.sqs.send_message(QueueUrl=made.dead_letter_queue_url, MessageBody=json.dumps(booking("m-12")))[
+            "MessageId"
+        ]
         assert make_list(made, s3) == "13 dead letters listed."
         lines = listed(s3) or []
         quarantined = [
@@ -102,7 +102,7 @@ def test_list_never_names_a_patient(content_based: bool, body: str) -> None:
 def test_list_has_the_consumers_identity(content_based: bool) -> None:
     with bench() as made:
         s3 = bucket()
-        url = made.configuration.dead_letter_queue_url
+        url = made.dead_letter_queue_url
         bodies = [json.dumps(booking(None)), json.dumps(booking("in-body"))]
         attribute = {"MessageDeduplicationId": {"DataType": "String", "StringValue": "in-attribute"}}
         made.sqs.send_message(QueueUrl=url, MessageBody=bodies[0])
@@ -159,7 +159,7 @@ def test_list_is_absent_when_another_reader_hides_messages(monkeypatch: pytest.M
         s3 = bucket()
         made.deliver(record("not json"), record("nor this"))
         s3.put_object(Bucket=BUCKET, Key=f"history/2026-11-23/{WRITTEN}", Body=b"")  # an earlier run's
-        url = made.configuration.dead_letter_queue_url
+        url = made.dead_letter_queue_url
         made.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=1)
         sentence = make_list(made, s3)
         assert "about 1 more are hidden by another reader" in sentence

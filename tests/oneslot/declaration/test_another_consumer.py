@@ -64,19 +64,18 @@ def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Orders]:
             BillingMode="PAY_PER_REQUEST",
         )
         deliveries: list[Delivery] = []
-        names = made.configuration
         ledger = DynamoDBLedger(made.dynamodb, "ledger", retention_seconds=86_400, tables={"charges": "charges"})
         consumer = Consumer(
             ledger,
-            Queues(made.sqs, names.queue_url, names.dead_letter_queue_url, Surroundings().jitter),
+            Queues(made.sqs, made.queue_url, made.dead_letter_queue_url, Surroundings().jitter),
             JsonMessage,
             order_book.decide,
             log=deliveries.append,
             identity=order_book.identity,
         )
         outputs = {
-            "QueueUrl": names.queue_url,
-            "DeadLetterQueueUrl": names.dead_letter_queue_url,
+            "QueueUrl": made.queue_url,
+            "DeadLetterQueueUrl": made.dead_letter_queue_url,
             "LedgerTableName": "ledger",
             "ChargesTableName": "charges",
             "ConsumerFunctionName": "consumer",

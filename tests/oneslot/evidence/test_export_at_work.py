@@ -18,7 +18,7 @@ TOLD = "The queue held 1 message during the export"
 @pytest.fixture
 def at_work(moto_stack: MotoStack) -> MotoStack:
     """A stack whose queue holds a message."""
-    queue_url = moto_stack.bench.configuration.queue_url
+    queue_url = moto_stack.bench.queue_url
     moto_stack.bench.sqs.send_message(QueueUrl=queue_url, MessageBody=json.dumps(booking("m-1")))
     moto_stack.write_log()
     return moto_stack

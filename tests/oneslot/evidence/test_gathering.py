@@ -111,8 +111,7 @@ def content_based(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> Mot
     """The stack with `-c content_based_deduplication=true`."""
     functions = Functions({**ENVIRONMENT, "CONTENT_BASED_DEDUPLICATION": "true"})
     monkeypatch.setattr(Connection, "functions", lambda _: functions)
-    configuration = replace(moto_stack.bench.configuration, content_based_deduplication=True)
-    moto_stack.bench.consumer = moto_stack.bench.another_consumer(configuration=configuration)
+    moto_stack.bench.consumer = moto_stack.bench.another_consumer({"CONTENT_BASED_DEDUPLICATION": "true"})
     return moto_stack
 
 

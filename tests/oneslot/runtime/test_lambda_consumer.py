@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gc
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,11 +14,19 @@ import pytest
 from moto import mock_aws
 
 from oneslot.runtime.effects import Effects, Once, Put
-from oneslot.runtime.lambda_consumer import consumer_from_environment, ledger_from_environment
+from oneslot.runtime.lambda_consumer import (
+    client_configuration,
+    consumer_from_environment,
+    ledger_from_environment,
+    number,
+    uncollected,
+)
 from oneslot.runtime.protocol import JsonMessage
 from oneslot.runtime.sqs.lambda_event import Context, event_of
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import from_attributes
+from oneslot.runtime.surroundings import Executor
+from stacks.settings import STAGES
 
 
 def take(order: JsonMessage) -> Effects:
@@ -97,6 +108,77 @@ def test_threads_have_an_executor_and_connections(threads: int, executor: type) 
     assert [(each.max_pool_connections, each.read_timeout) for each in configurations] == [(threads + 1, 3)] * 2
 
 
+@pytest.mark.usefixtures("environment")
+def test_group_is_committed_together_on_the_threads() -> None:
+    together: list[Any] = []
+
+    def decide_together(orders: Sequence[JsonMessage], executor: Executor | None) -> list[Effects | None]:
+        together.append((len(orders), executor))
+        return [take(order) for order in orders]
+
+    handler = consumer_from_environment(take, threads=2, decide_together=decide_together)
+    records = [
+        event_of(body, body)["Records"][0] for body in ({"message_id": f"o-{n}", "article": "cup"} for n in "12")
+    ]
+    assert handler({"Records": records}, Context()) == {"batchItemFailures": []}
+
+    assert together == [(2, handler.executor)]
+    assert {(row["status"], row["consumption_count"]) for row in rows("ledger-1")} == {("COMPLETE", 1)}
+
+
+@pytest.mark.usefixtures("environment")
+def test_queues_client_is_made_when_a_message_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    client: Any = boto3.client
+
+    def caught(name: str, **options: Any) -> Any:
+        made.append(name)
+        return client(name, **options)
+
+    monkeypatch.setattr(boto3, "client", caught)
+    queues: Any = consumer_from_environment(take).queues
+
+    assert made == ["dynamodb"]
+    assert queues.client.meta.service_model.service_name == queues.client.meta.service_model.service_name == "sqs"
+    assert made == ["dynamodb", "sqs"]
+
+
+def test_clients_are_impatient_and_check_no_parameters() -> None:
+    configuration: Any = client_configuration(1)
+    attempts = configuration.retries["total_max_attempts"]
+    assert configuration.retries == {"mode": "standard", "total_max_attempts": attempts}
+    # A call that nobody answers has failed before its invocation ends. Between attempts the standard mode pauses for one
+    # second at most, then two, four, and so on.
+    unanswered = attempts * (configuration.connect_timeout + configuration.read_timeout) + 2 ** (attempts - 1) - 1
+    assert 1 < attempts < unanswered < STAGES["dev"].lambda_timeout_seconds
+    assert configuration.user_agent.startswith("Oneslot Botocore/")
+    assert not configuration.parameter_validation
+
+
+@pytest.mark.usefixtures("environment")
+def test_start_collects_no_garbage_while_it_imports_and_makes_clients() -> None:
+    start = """
+import gc
+seen = []
+gc.callbacks.append(lambda phase, info: seen.append(phase))
+from oneslot import ledger_from_environment
+ledger_from_environment()
+assert gc.isenabled() and gc.get_freeze_count() > 10_000, gc.get_freeze_count()
+assert len(seen) < 100, len(seen)
+"""
+    subprocess.run([sys.executable, "-c", start], check=True)
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_collection_is_as_before_when_imports_are_made(collects: bool) -> None:
+    before = gc.isenabled()
+    (gc.enable if collects else gc.disable)()
+    with uncollected():
+        assert not gc.isenabled()
+    assert gc.isenabled() is collects
+    (gc.enable if before else gc.disable)()
+
+
 def test_ledger_keeps_rows_when_retention_is_forever(environment: pytest.MonkeyPatch) -> None:
     environment.setenv("ONESLOT_LEDGER_RETENTION_SECONDS", "forever")
     ledger = ledger_from_environment()
@@ -127,3 +209,10 @@ def test_malformed_retention_is_named(environment: pytest.MonkeyPatch, retention
         ValueError, match="ONESLOT_LEDGER_RETENTION_SECONDS must be a whole number above 0, or 'forever'"
     ):
         consumer_from_environment(take)
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "many", "1.5"])
+def test_malformed_number_is_named(value: str) -> None:
+    assert number({"BATCH": "7"}, "BATCH") == 7
+    with pytest.raises(ValueError, match="BATCH must be a whole number above 0"):
+        number({"BATCH": value}, "BATCH")

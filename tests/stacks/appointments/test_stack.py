@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from appointments.slot_choice import FREE_SLOTS_INDEX
+from oneslot.runtime.lambda_consumer import FOREVER
 from tests.kits.stacks import Stage
 
 KEPT = {
@@ -100,11 +101,8 @@ def test_rows_expire_in_the_ledger_alone(stage: Stage) -> None:
 
 
 def test_ledger_keeps_rows_when_retention_is_forever(keys: Stage) -> None:
-    from booking.configuration import Configuration
-
     variables = keys.of_output("ConsumerFunctionName")["Environment"]["Variables"]
-    read = Configuration.from_environment({name: str(value) for name, value in variables.items()})
-    assert read.ledger_retention_seconds is None
+    assert variables["ONESLOT_LEDGER_RETENTION_SECONDS"] == FOREVER
     # Disabled rather than left out: CloudFormation leaves on what a template stops to mention.
     assert keys.of_output("LedgerTableName")["TimeToLiveSpecification"] == {
         "AttributeName": "expires_at",
@@ -225,17 +223,18 @@ def test_environment_is_the_settings_and_the_resources(stage: Stage) -> None:
 
 
 def test_runtime_reads_the_environment(stage: Stage) -> None:
-    from booking.configuration import Configuration
+    from booking.consumer import appointments_consumer
 
     variables = stage.of_output("ConsumerFunctionName")["Environment"]["Variables"]
-    configuration = Configuration.from_environment(
-        {name: value if isinstance(value, str) else value["Ref"] for name, value in variables.items()}
-    )
-    assert configuration.batch_concurrency == stage.settings.batch_concurrency
-    assert configuration.candidate_slots == stage.settings.candidate_slots
-    assert configuration.ledger_retention_seconds == stage.settings.ledger_retention_seconds
-    assert configuration.content_based_deduplication is stage.settings.content_based_deduplication
-    assert configuration.group_commit is stage.settings.group_commit
+    environment = {name: value if isinstance(value, str) else value["Ref"] for name, value in variables.items()}
+    consumer: Any = appointments_consumer(environment, lambda delivery: None, dynamodb=object(), sqs=object())
+    slots, ledger, settings = consumer.decide.__self__, consumer.ledger, stage.settings
+    assert consumer.executor is not None
+    assert consumer.executor._max_workers == settings.batch_concurrency
+    assert slots.candidate_slots == settings.candidate_slots
+    assert ledger._retention_seconds == settings.ledger_retention_seconds
+    assert consumer.content_based is settings.content_based_deduplication
+    assert (consumer.group is not None) is settings.group_commit
 
 
 def test_outputs_are_these(stage: Stage) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import boto3
 import pytest
 from botocore.config import Config
 
-from booking.compose import client_configuration
-from booking.configuration import Configuration
 from oneslot.commands.worker.handler import open_consumer
+from oneslot.runtime.lambda_consumer import client_configuration
 from oneslot.worker.log import WorkerLog
 from oneslot.worker.settings import WorkerSettings
 from tests.kits.moto_stack import Functions, MotoStack
@@ -30,22 +28,10 @@ ENVIRONMENT = {
 SETTINGS = WorkerSettings(threads=3)
 
 
-@pytest.fixture
-def composed(monkeypatch: pytest.MonkeyPatch) -> list[Configuration]:
-    """The configurations that consumers are composed of."""
-    given: list[Configuration] = []
-    monkeypatch.setattr("booking.worker.compose", lambda configuration, *_, **__: given.append(configuration))
-    return given
-
-
 @pytest.mark.parametrize("of_a_stack", [True, False])
 @pytest.mark.parametrize("named", [None, "https://sqs/another"])
 def test_worker_defers_in_the_queue_that_it_polls(
-    moto_stack: MotoStack,
-    composed: list[Configuration],
-    monkeypatch: pytest.MonkeyPatch,
-    named: str | None,
-    of_a_stack: bool,
+    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch, named: str | None, of_a_stack: bool
 ) -> None:
     stack = None
     if of_a_stack:
@@ -54,20 +40,20 @@ def test_worker_defers_in_the_queue_that_it_polls(
     else:
         for name, value in (ENVIRONMENT | {"AWS_DEFAULT_REGION": "eu-west-2"}).items():
             monkeypatch.setenv(name, value)
-    _, _, polled, _ = open_consumer(stack, named, SETTINGS, WorkerLog())
-    (configuration,) = composed
-    assert polled == configuration.queue_url == (named or ENVIRONMENT["ONESLOT_QUEUE_URL"])
-    assert asdict(configuration) == asdict(Configuration.from_environment(ENVIRONMENT)) | {"queue_url": polled}
+    _, _, polled, opened = open_consumer(stack, named, SETTINGS, WorkerLog())
+    consumer: Any = opened
+    assert polled == consumer.queues.queue_url == (named or ENVIRONMENT["ONESLOT_QUEUE_URL"])
+    assert (consumer.queues.dead_letter_queue_url, consumer.executor) == ("https://sqs/dead-letters", None)
+    assert consumer.ledger.tables == {"ledger": "ledger", "slots": "slots", "appointments": "appointments"}
 
 
-def test_worker_uses_the_functions_dynamodb_timeouts(
-    composed: list[Configuration], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_worker_uses_the_functions_dynamodb_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The retry after a lost answer must come before the lease ends."""
     given: dict[str, Config] = {}
 
     def client(service: str, *, config: Config) -> Any:
         given[service] = config
+        return object()
 
     monkeypatch.setattr(boto3, "client", client)
     for name, value in ENVIRONMENT.items():
@@ -77,4 +63,3 @@ def test_worker_uses_the_functions_dynamodb_timeouts(
     actual: Any = given["dynamodb"]
     assert (actual.connect_timeout, actual.read_timeout) == (expected.connect_timeout, expected.read_timeout) == (1, 3)
     assert actual.max_pool_connections == SETTINGS.threads + 1
-    assert len(composed) == 1

@@ -7,7 +7,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -68,8 +68,7 @@ def made() -> Iterator[Bench]:
 
 
 def grouped(made: Bench, client: Any = None, **changes: Any) -> Consumer[Any]:
-    configuration = replace(made.configuration, group_commit=True)
-    return made.another_consumer(configuration=configuration, dynamodb=client or made.dynamodb, **changes)
+    return made.another_consumer({"GROUP_COMMIT": "true"}, dynamodb=client or made.dynamodb, **changes)
 
 
 def bookings(number: int, **changes: Any) -> list[dict[str, Any]]:
@@ -366,7 +365,7 @@ def test_claimed_message_is_left_to_its_owner(made: Bench) -> None:
     assert client.calls == {"batch_get_item": 1, "query": 1, "transact_write_items": 1, "update_item": 1}
 
 
-def nothing(messages: Sequence[Any]) -> list[None]:
+def nothing(messages: Sequence[Any], executor: Executor | None) -> list[None]:
     return [None for _ in messages]
 
 

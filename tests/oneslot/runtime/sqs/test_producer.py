@@ -221,7 +221,7 @@ def test_message_sent_twice_after_a_lost_answer_books_once() -> None:
     with bench() as made:
         lost = raising(ReadTimeoutError(endpoint_url="https://sqs"))
         losing = Intercepted(made.sqs, after={"send_message_batch": lost})
-        url = made.configuration.queue_url
+        url = made.queue_url
         Producer(losing, url, Surroundings(sleep=lambda _: None)).send([Outgoing("m-1", json.dumps(booking(None)))])
 
         received = made.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"])

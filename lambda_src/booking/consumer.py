@@ -1,0 +1,81 @@
+"""The appointments consumer: Oneslot's consumer around the slot search, by the environment that the stack sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from botocore.config import Config
+
+from appointments import nhs_number
+from appointments.messages import Request, parse_message
+from booking.slot_search import SlotSearch
+from oneslot.runtime.consumer.consumer import Consumer
+from oneslot.runtime.consumer.delivery_log import Delivery
+from oneslot.runtime.lambda_consumer import (
+    QUEUE_URL,
+    client_configuration,
+    consumer_from_environment,
+    ledger_from_environment,
+    number,
+)
+from oneslot.runtime.surroundings import Surroundings
+
+
+def appointments_consumer(
+    environment: Mapping[str, str],
+    log: Callable[[Delivery], None],
+    *,
+    threads: int | None = None,
+    dynamodb: Any = None,
+    surroundings: Surroundings | None = None,
+    **options: Any,
+) -> Consumer[Request]:
+    """Return the consumer.
+
+    Args:
+        threads: how many records of a batch are consumed side by side; None for what `environment` says.
+        dynamodb: a client in place of boto3's.
+        options: further arguments of `consumer_from_environment`.
+
+    Raises:
+        ValueError: naming the variable that is missing or malformed.
+    """
+
+    def log_without_private_trace(delivery: Delivery) -> None:
+        if delivery.trace and nhs_number.could_hold_one(delivery.trace):  # the producer chooses its digits
+            delivery.trace = None
+        log(delivery)
+
+    threads = threads or number(environment, "BATCH_CONCURRENCY")
+    ledger = ledger_from_environment(threads, environment, client=dynamodb, surroundings=surroundings)
+    slots = SlotSearch(ledger, number(environment, "CANDIDATE_SLOTS"))
+    return consumer_from_environment(
+        slots.decide,
+        parse_message,
+        threads=threads,
+        environment=environment,
+        ledger=ledger,
+        decide_together=slots.decide_together if environment.get("GROUP_COMMIT") == "true" else None,
+        content_based=environment.get("CONTENT_BASED_DEDUPLICATION") == "true",
+        log=log_without_private_trace,
+        **options,
+    )
+
+
+def compose_for_worker(  # noqa: PLR0917 - what the worker has
+    environment: Mapping[str, str],
+    queue_url: str | None,
+    threads: int,
+    connect_dynamodb: Callable[[Config], Any],
+    sqs: Any,
+    log: Callable[[Delivery], None],
+) -> tuple[str, Any]:
+    """Return the queue's URL and the consumer for `oneslot worker`, which hands it one record at a time.
+
+    `queue_url` replaces the queue of `environment`: a busy message is deferred in the queue that it came from.
+    """
+    environment = {**environment, **({QUEUE_URL: queue_url} if queue_url else {})}
+    dynamodb = connect_dynamodb(client_configuration(threads))
+    consumer = appointments_consumer(environment, log, threads=threads, dynamodb=dynamodb, sqs=sqs, executor=None)
+    return consumer.queues.queue_url, consumer
