@@ -141,7 +141,7 @@ def test_page_has_the_order_of_the_limits() -> None:
     """Compare each rate of the page's sentence, in requests a second, to two figures."""
     page = (REPOSITORY / "docs" / "understand" / "cost.md").read_text(encoding="utf-8").replace("\n", " ")
     batch = int(re.findall(r"with a batch of (\d+) ms \(a faster", page)[0])
-    sentence = page.partition("only Lambda's lines up): ")[2].partition("The queue itself")[0]
+    sentence = page.partition("only Lambda's lines up):")[2].partition("The queue itself")[0]
     rates = [int(number.replace(",", "")) for number in re.findall(r"([\d,]+) (?:a second )?(?:with|for)", sentence)]
     second = 10 * 1_000 / batch
     writes = max(SLOT_WRITES, LEDGER_WRITES)

@@ -69,7 +69,7 @@ def test_alarms_and_runbooks_match(with_audit: Stage) -> None:
 
 def test_index_lists_every_runbook() -> None:
     index = RUNBOOKS.read_text(encoding="utf-8").partition("\n## ")[0]
-    assert sorted(re.findall(r"^\| \[([a-z-]+)\]\(#\1\) \|", index, re.MULTILINE)) == sorted(runbooks())
+    assert sorted(re.findall(r"\[([a-z-]+)\]\(#\1\)", index)) == sorted(runbooks())
 
 
 @pytest.mark.parametrize("name", runbooks())
