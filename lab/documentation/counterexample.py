@@ -1,7 +1,7 @@
 """Draw how a usual handler books twice after one lost response, beside ours in the same case, from the explorer's paths.
 
 `python -m lab.documentation.counterexample` writes the pictures' source, a counterexample that
-`oneslot explore --replay` takes, to lab/results, and the picture to docs/images.
+`python -m lab.explore --replay` takes, to lab/results, and the picture to docs/images.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The budgets of the explorations: quick for mutants, short for `make test`, full for `make explore`."""
+"""The budgets of the explorations: quick for mutants, short for `make test`, full for `make -C lab explore`."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ FULL = (
     _sized(LAST_SLOT_APART, 1, 1),
     _sized(BOOK_AND_CANCEL_APART, 1, 1),
 )
-"""Minutes: `make explore`."""
+"""Minutes: `make -C lab explore`."""
 
 GROUPS_SHORT = (
     _sized(GROUP_BY_ITSELF, 1, 0),
@@ -166,7 +166,7 @@ GROUPS_FULL = (
     _sized(GROUP_BESIDE_ITSELF, 1, 0),
     _sized(GROUP_CANCELLED_SIDE_BY_SIDE, 1, 0),
 )
-"""Minutes: `make explore`."""
+"""Minutes: `make -C lab explore`."""
 
 
 BY_NAME = {scenario.name: scenario for scenario in (*FULL, *GROUPS_FULL)}

@@ -31,10 +31,12 @@ def fill(page: str, figures: Path = FIGURES) -> str:
     writers: Mapping[str, Callable[[], str]] = {
         "failures": failures,
         "laws": laws,
-        "make explore": lambda: _figures(figures / "explored.json", "make explore", _explored),
-        "peers": lambda: _figures(figures / "explored.json", "make explore", lambda found: peers_table(found["peers"])),
-        "make simulate": lambda: _figures(figures / "simulated.json", "make simulate", _simulated),
-        "make soak": lambda: _figures(figures / "soak.json", "make soak", _soaked),
+        "explore": lambda: _figures(figures / "explored.json", "make -C lab explore", _explored),
+        "peers": lambda: _figures(
+            figures / "explored.json", "make -C lab explore", lambda found: peers_table(found["peers"])
+        ),
+        "simulate": lambda: _figures(figures / "simulated.json", "make -C lab simulate", _simulated),
+        "soak": lambda: _figures(figures / "soak.json", "make -C lab soak", _soaked),
     }
     return replace_blocks(page, writers)
 

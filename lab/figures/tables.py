@@ -60,8 +60,8 @@ def page(document: Row) -> str:
     """Return the text of `explored.md`."""
     return (
         "# Each exploration\n\n"
-        "Written by `make explore`, or for small budgets by"
-        " `oneslot explore --short --no-mutants --write lab/results`.\n"
+        "Written by `make -C lab explore`, or for small budgets by"
+        " `python -m lab.explore --short --no-mutants --write lab/results`.\n"
         "A budget is the deliveries (K), faults (F) and lease expiries (T) of one schedule."
         " [Correctness](../../docs/understand/correctness.md#what-was-explored) has the method and the totals.\n\n"
         f"{explorations_table(document)}"

@@ -1,4 +1,4 @@
-"""`oneslot simulate`: run scenarios under seeds, or replay one run; show the figures and the counterexamples."""
+"""Run scenarios under seeds, or replay one run; show the figures and the counterexamples."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SMALL = {"messages": 2, "workers": 1, "threads": 1}
 
 @dataclass(frozen=True)
 class Options:
-    """The options of `oneslot simulate`, except --replay. `seed` runs one seed and tells its story."""
+    """The options of one run, except --replay. `seed` runs one seed and tells its story."""
 
     scenarios: Sequence[str] = ()
     seed: int | None = None
@@ -154,7 +154,7 @@ def _save(found: Run, directory: Path | None, terminal: Terminal) -> None:
         return
     path = directory / f"{found.scenario}-{found.plan.seed}.json"
     path.write_text(to_json(found))
-    terminal.say(f"Wrote {path}. Replay it: oneslot simulate --replay {path}")
+    terminal.say(f"Wrote {path}. Replay it: python -m lab.simulation --replay {path}")
 
 
 def _table(found: Mapping[str, figures.Figures]) -> Table:

@@ -17,7 +17,7 @@ from oneslot.explorer.counterexample import NotReplayable
 from oneslot.explorer.wording import describe_call
 from oneslot.explorer.world import Request
 
-_INVALID = "not a counterexample that `oneslot simulate --save` wrote"
+_INVALID = "not a counterexample that `--save` wrote"
 _BATCHES = {
     "send_message_batch": "send",
     "delete_message_batch": "delete",

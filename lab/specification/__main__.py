@@ -15,7 +15,7 @@ from oneslot.cli import run_command
 from oneslot.terminal import Terminal
 
 MODELS = (Model(2, 2, 2), Model(2, 1, 3), Model(2, 2, 3), Model(3, 1, 2))
-"""The worlds of `make spec`; the tests visit the first one."""
+"""The worlds of `make -C lab spec`; the tests visit the first one."""
 FIGURES = "specification.json"
 
 

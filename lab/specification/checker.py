@@ -120,7 +120,7 @@ def _run(text: str, configuration: str, dot: bool) -> dict[str, Any]:
         check=False,
     )
     if "ERR_MODULE_NOT_FOUND" in run.stderr or "MODULE_NOT_FOUND" in run.stderr:
-        raise CheckerFailed("The checker of the TLA+ specification is not installed. Run: make spec, or npm ci.")
+        raise CheckerFailed("The checker of the TLA+ specification is not installed. Run: make -C lab spec, or npm ci.")
     if run.returncode != 0:
         raise CheckerFailed(f"The checker ended with status {run.returncode}: {run.stderr[-2000:]}")
     answer: dict[str, Any] = json.loads(run.stdout)

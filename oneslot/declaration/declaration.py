@@ -70,7 +70,6 @@ class Tools:
         next_steps: what `oneslot up` prints; see `oneslot.commands.stack`.
         audit: this declaration → the `oneslot.audit.model.Model` by which the Spark audit judges; see `workload/audit`.
         handled_before: a message id → the result of a request that `oneslot ledger enter` enters as done.
-        explore, replay: the consumer's own explorations.
     """
 
     identity: str | None = None
@@ -81,8 +80,6 @@ class Tools:
     next_steps: str | None = None
     audit: str | None = None
     handled_before: str | None = None
-    explore: str | None = None
-    replay: str | None = None
 
 
 @dataclass(frozen=True)

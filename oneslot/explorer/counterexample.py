@@ -24,7 +24,7 @@ class NotReplayable(ValueError):
     """The file is not a counterexample, or the code no longer takes its path; a sentence."""
 
 
-_INVALID = "not a counterexample that `oneslot explore --save` wrote"
+_INVALID = "not a counterexample that `--save` wrote"
 
 
 def _checked(value: object, kind: type[T], name: str) -> T:

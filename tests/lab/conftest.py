@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from lab.mutation.mutants import Workbench
 from lab.simulation.run import points
 from lab.simulation.world.points import Instrumented
+
+HERE = Path(__file__).parent
+PRODUCT = (*("documentation", "explore", "powertools", "simulation/test_regressions.py", "benchmarks/test_units.py"),)
+"""What `make test` needs of the lab: no figure, no record and no tool of its own is tested here."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark all tests of the lab but those of `PRODUCT`, before -m selects by the mark."""
+    for item in items:
+        if item.path.is_relative_to(HERE) and not any(item.path.is_relative_to(HERE / room) for room in PRODUCT):
+            item.add_marker(pytest.mark.lab)
 
 
 @pytest.fixture(scope="session")

@@ -272,7 +272,9 @@ def with_skew(history: Path) -> str:
 def compare(files: Sequence[int], sizes: Sequence[int], shared: int, folder: Path) -> str:
     """Run everything and return the page."""
     parts = ["# How the audit scales", "<!-- Made by `python -m lab.benchmarks.audit.scale --write`. -->"]
-    parts += [f"All audits here write tables and report, on {os.cpu_count()} cores. `make bench-audit` measures them."]
+    parts += [
+        f"All audits here write tables and report, on {os.cpu_count()} cores. `make -C lab bench-audit` measures them."
+    ]
     parts += ["## In files: one row of the ledger in each", in_files(files, folder)]
     parts += ["## In requests: figures for each million", in_requests(sizes, folder)]
     parts += ["The bytes read and shuffled are those of the verdicts alone."]

@@ -1,6 +1,6 @@
 """Put the figures of the last kept run of the benchmarks into lab/docs/performance.md.
 
-`make bench WRITE=1` keeps a run and writes the page. `python -m lab.benchmarks.pages.performance_page` writes the page
+`make -C lab bench WRITE=1` keeps a run and writes the page. `python -m lab.benchmarks.pages.performance_page` writes the page
 from the kept figures. A test compares the page with them.
 """
 

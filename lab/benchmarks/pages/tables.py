@@ -55,7 +55,7 @@ def tables_of(document: Document, part: str, *, brief: bool = False) -> str:
         tables = _BRIEF.get(part, tables)
     figures = figures_of(document, part)
     if not figures:
-        return "No figures; `make bench` makes them."
+        return "No figures; `make -C lab bench` makes them."
     ended = document["parts"][part]["ended"]
     said = "" if ended == "whole" else f"\n\nNot all of it was measured: {ended}."
     return tables([make(**one) for one in figures]) + said
@@ -63,7 +63,7 @@ def tables_of(document: Document, part: str, *, brief: bool = False) -> str:
 
 def where(document: Document) -> str:
     """Return a sentence on machine, time and load."""
-    size = "`make bench SHORT=1`, small sizes" if document["short"] else "`make bench`"
+    size = "`make -C lab bench SHORT=1`, small sizes" if document["short"] else "`make -C lab bench`"
     load = document["load_before"]
     busy = " **Other work ran at the same time: read times as ratios within a table.**" if load > 0.5 else ""
     demand = f"; the rush by the demand of {document['demand']}" if document.get("demand") else ""

@@ -1,4 +1,4 @@
-"""`explore --handler`: one unmodified handler, with the scenario of a Python file."""
+"""One unmodified handler, with the scenario of a Python file."""
 
 from __future__ import annotations
 
@@ -21,12 +21,8 @@ GIVEN = set(inspect.signature(explore).parameters) - {"handler", "progress"}
 """The names that a scenario file may define."""
 
 
-def explore_handler(handler: str, scenario: Path | None, budget: float | None, terminal: Terminal) -> int:
+def explore_handler(handler: str, scenario: Path, budget: float | None, terminal: Terminal) -> int:
     """Explore the handler and print the verdict. Return its exit status: see `STATUSES`."""
-    if scenario is None:
-        raise BadInput(
-            "--handler needs the handler's messages. Add --scenario with a Python file that defines messages or event."
-        )
     options = _options(scenario)
     if budget is not None:
         options["budget"] = budget

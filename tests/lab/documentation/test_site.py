@@ -13,6 +13,7 @@ from lab.documentation.site import DOCUMENTATION, LINK, REPOSITORY, navigation, 
 from tests.kits.browser import opened
 
 BUILDER = REPOSITORY / ".venv" / "docs" / "bin" / "properdocs"
+CONFIGURATION = REPOSITORY / "lab" / "documentation" / "properdocs.yml"
 INDEX = DOCUMENTATION / "index.md"
 
 
@@ -74,7 +75,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not BUILDER.exists():
         pytest.skip("make docs has not installed ProperDocs")
     folder = tmp_path_factory.mktemp("site")
-    command = [str(BUILDER), "build", "--quiet", "--strict", "--site-dir", str(folder)]
+    command = [str(BUILDER), "build", "--quiet", "--strict", "-f", str(CONFIGURATION), "--site-dir", str(folder)]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return folder

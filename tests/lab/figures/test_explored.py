@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from lab.explore.budgets import FULL, GROUPS_FULL
+from lab.explore.exploration import figures
 from lab.explore.group_scenarios import GROUP_RAISING
 from lab.explore.ours import OURS, OURS_IN_GROUPS
 from lab.explore.scenarios import ONE_REQUEST
-from lab.figures.exploration import figures
 from lab.peers.peers import CONTROL, PEERS
 from oneslot.explorer.explorer import explore
 from oneslot.explorer.scenario import Scenario, Subject
@@ -27,7 +27,7 @@ ROWS = [
 FEW_STATES = 16_000
 """The size of an exploration of a second or two."""
 
-AGAIN = "; run: make explore"
+AGAIN = "; run: make -C lab explore"
 
 
 def named(scenario: Scenario, subject: Subject) -> tuple[str, str, str]:

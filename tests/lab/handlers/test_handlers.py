@@ -21,7 +21,7 @@ RUNS = [
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_page_has_the_kept_figures(page: Path) -> None:
-    assert fill(page.read_text(encoding="utf-8")) == page.read_text(encoding="utf-8"), "run: make handlers"
+    assert fill(page.read_text(encoding="utf-8")) == page.read_text(encoding="utf-8"), "run: make -C lab handlers"
 
 
 def test_every_handler_has_figures() -> None:

@@ -96,7 +96,7 @@ def known() -> dict[str, Mutant]:
 
 def test_score_is_of_the_current_core(known: dict[str, Mutant]) -> None:
     score = expected()
-    again = "; run: make mutants RECORD=1"
+    again = "; run: make -C lab mutants RECORD=1"
     assert score.core == core_digests(), "the core has changed" + again
     assert sorted(set(known) - set(score.mutants)) == [], "new mutants" + again
     assert sorted(set(score.mutants) - set(known)) == [], "mutants that are gone" + again
@@ -140,7 +140,7 @@ def test_digest_is_equal_in_every_python() -> None:
 
 def no_tests(mutant: Mutant) -> list[str]:
     """Fail, because the recorded verdict must suffice without a survey."""
-    raise AssertionError(f"{mutant.name} is no longer caught by what caught it; run: make mutants")
+    raise AssertionError(f"{mutant.name} is no longer caught by what caught it; run: make -C lab mutants")
 
 
 @pytest.mark.slow

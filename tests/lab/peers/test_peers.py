@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from lab.explore.exploration import figures
 from lab.explore.scenarios import ONE_REQUEST
-from lab.figures.exploration import figures
 from lab.figures.picture import peers_picture
 from lab.figures.tables import peers_table
 from lab.peers import powertools

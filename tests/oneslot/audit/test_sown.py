@@ -1,6 +1,6 @@
 """Every kind of corruption once among many correct rows: each is found, and nothing else. So is what breaks a stranger's law.
 
-`make audit-sown` uses a million rows.
+`make -C lab audit-sown` uses a million rows.
 """
 
 from __future__ import annotations

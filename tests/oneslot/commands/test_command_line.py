@@ -26,7 +26,7 @@ from oneslot.local.errors import AlreadyRunning
 from tests.kits.consumer import NHS_NUMBER, booking, record
 from tests.kits.moto_stack import PLAN, MotoStack, document, invoke
 
-WITHOUT_STACK = {"new", "up", "down", "run", "explore", "simulate", "worker"}
+WITHOUT_STACK = {"new", "up", "down", "run", "explore", "worker"}
 
 Invoke = Callable[..., Result]
 

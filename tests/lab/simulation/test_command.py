@@ -1,4 +1,4 @@
-"""`oneslot simulate`: seeds, the story of one run, a replay, what it writes, and the options that it refuses."""
+"""`python -m lab.simulation`: seeds, the story of one run, a replay, what it writes, and the options that it refuses."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lab.simulation import counterexample
+from lab.simulation.__main__ import simulate
 from lab.simulation.run import points, run
-from lab.simulation.verb import simulate
 from lab.simulation.world.simulation import Plan
 from oneslot.errors import BadInput, OneslotError
 

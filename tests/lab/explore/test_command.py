@@ -1,4 +1,4 @@
-"""`oneslot explore`: when its results hold, what it writes, and the options that it refuses."""
+"""`python -m lab.explore`: when its results hold, what it writes, and the options that it refuses."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from lab.explore.__main__ import ending, explore
+from lab.explore.exploration import Explored, Results, explore_one
 from lab.explore.ours import OURS
 from lab.explore.scenarios import ALONE, ONE_REQUEST
-from lab.figures.exploration import Explored, Results, explore_one
-from lab.figures.run import ending
 from lab.mutation.mutants import ALIVE, EXPLORER, Verdict, all_mutants
 from lab.peers.peers import CONTROL, PEERS
-from oneslot.commands.explore.explore import explore
 from oneslot.errors import OneslotError
 from oneslot.explorer.counterexample import Counterexample, counterexample
 from oneslot.explorer.explorer import Exploration, Explorer
@@ -29,7 +28,7 @@ FINE = Exploration("Oneslot", "one request", "K=2 F=1 T=1", 9, 0, 9, 9, 9, 9, 9,
 OURS_FINE = (Explored(FINE, ()),)
 PEERS_FOUND = tuple(Explored(replace(FINE, violating=3, laws_broken=tuple(sorted(peer.breaks))), ()) for peer in PEERS)
 RESULTS = Results(OURS_FINE, (*PEERS_FOUND, *OURS_FINE), (), (), 0.1)
-EXPLORE_ALL = "lab.figures.exploration.explore_all"
+EXPLORE_ALL = "lab.explore.exploration.explore_all"
 
 
 def changed(**figures: Any) -> tuple[Explored, ...]:

@@ -1,8 +1,13 @@
-"""One run of `oneslot explore`: the explorations, the mutants, or the replay of a counterexample."""
+"""`python -m lab.explore`: our handler and the peers through every schedule within the budgets, and the core's mutants.
+
+python -m lab.explore --short --no-mutants               half a minute
+python -m lab.explore --replay lab/results/booked-twice.json
+"""
 
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -10,26 +15,38 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import click
+from click.core import ParameterSource
 from rich.table import Table
 
+from lab.explore import exploration
 from lab.explore.budgets import BY_NAME
-from lab.figures import exploration
+from lab.explore.exploration import SUBJECTS, Explored, Results, to_json
 from lab.figures.correctness_page import of_the_simulation
-from lab.figures.exploration import SUBJECTS, Explored, Results, to_json
 from lab.figures.picture import peers_picture
 from lab.figures.tables import mutants_score, page
 from lab.mutation import mutants
 from lab.mutation.mutants import ALIVE, Verdict
 from lab.peers.peers import PEERS
+from oneslot.cli import run_command
 from oneslot.errors import OneslotError
 from oneslot.explorer.counterexample import Counterexample, NotReplayable, replay
+from oneslot.options import FILE, json_option
 from oneslot.terminal import Terminal, table
 from workload.declared import CONSUMER as DECLARED
+
+DIRECTORY = click.Path(file_okay=False, writable=True, path_type=Path)
+INEFFECTIVE = {
+    "replay": ("short", "mutants", "only_mutants", "record", "save", "write"),
+    "only_mutants": ("short", "mutants", "save", "write"),
+    "short": ("record",),
+}
+"""For each option the options that have no effect beside it."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options of `oneslot explore`, except --replay. `save` and `write` are directories."""
+    """The options of one run, except --replay. `save` and `write` are directories."""
 
     short: bool = False
     mutants: bool = True
@@ -37,6 +54,39 @@ class Options:
     record: bool = False
     save: Path | None = None
     write: Path | None = None
+
+
+@click.command()
+@click.option("--short", is_flag=True, help="Use the budgets of `make test`: less than a minute.")
+@click.option("--mutants/--no-mutants", default=True, help="Also judge every mutant of the core.")
+@click.option("--only-mutants", is_flag=True, help="Judge the mutants, and explore nothing.")
+@click.option("--record", is_flag=True, help="Record the mutants' verdicts as the expected ones.")
+@click.option("--save", type=DIRECTORY, help="Write each counterexample to this directory, for --replay.")
+@click.option("--write", type=DIRECTORY, help="Write the figures, the tables and the picture to this directory.")
+@click.option("--replay", type=FILE, help="Replay the counterexample in this file on the current code.")
+@json_option
+def explore(replay: Path | None, as_json: bool, **options: Any) -> int:
+    """Explore our handler and the peers', judge the mutants of ours, and print what was covered and what broke.
+
+    Exit status 0 only if no schedule of ours breaks a law, every peer breaks its known laws, and every mutant has its
+    recorded verdict.
+    """
+    _refuse_ineffective_options()
+    terminal = Terminal(as_json)
+    return run(Options(**options), terminal) if replay is None else run_replay(replay, terminal)
+
+
+def _refuse_ineffective_options() -> None:
+    context = click.get_current_context()
+    given = {
+        option.name: "/".join([*option.opts, *option.secondary_opts])
+        for option in context.command.params
+        if context.get_parameter_source(str(option.name)) is not ParameterSource.DEFAULT
+    }
+    for name, others in INEFFECTIVE.items():
+        ineffective = [given[other] for other in others if other in given]
+        if name in given and ineffective:
+            raise click.UsageError(f"{given[name]} does nothing with {', '.join(ineffective)}; leave out one of them.")
 
 
 def run(options: Options, terminal: Terminal) -> int:
@@ -63,11 +113,6 @@ def run(options: Options, terminal: Terminal) -> int:
     terminal.result(results.document)
     _show(terminal, results)
     return 0 if results.holds else 1
-
-
-def explore_handlers(terminal: Terminal, **options: Any) -> int:
-    """Run this project's explorations and mutants; `options` are those of `Options`. Return the exit status."""
-    return run(Options(**options), terminal)
 
 
 def run_replay(path: Path, terminal: Terminal) -> int:
@@ -174,7 +219,7 @@ def _save(directory: Path, results: Results, terminal: Terminal) -> None:
             name = f"{figures.subject} {figures.scenario} {figures.size} {number}".lower().replace(" ", "-")
             path = directory / f"{re.sub('[,:=]', '', name)}.json"
             path.write_text(found.to_json())
-            terminal.say(f"Wrote {path}. Replay it: oneslot explore --replay {path}")
+            terminal.say(f"Wrote {path}. Replay it: python -m lab.explore --replay {path}")
 
 
 def _write(directory: Path, results: Results, terminal: Terminal) -> None:
@@ -183,3 +228,7 @@ def _write(directory: Path, results: Results, terminal: Terminal) -> None:
     (directory / "explored.md").write_text(page(document))
     (directory / "peers.svg").write_text(peers_picture(document["peers"]))
     terminal.say(f"Wrote explored.json, explored.md and peers.svg to {directory}")
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(lambda: explore.main(standalone_mode=False), as_json="--json" in sys.argv))

@@ -1,4 +1,4 @@
-"""All explorations of `oneslot explore`: ours and the peers', and their figures as one JSON document."""
+"""All explorations: ours and the peers', and their figures as one JSON document."""
 
 from __future__ import annotations
 

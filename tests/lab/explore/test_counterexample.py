@@ -10,10 +10,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from lab.explore.__main__ import explore
 from lab.explore.ours import OURS
 from lab.explore.scenarios import ONE_REQUEST
 from lab.peers.peers import PEERS
-from oneslot.commands.explore.explore import explore
 from oneslot.errors import OneslotError
 from oneslot.explorer.counterexample import Counterexample, Move, NotReplayable, counterexample, replay
 from oneslot.explorer.explorer import Explorer
