@@ -12,7 +12,21 @@ from lab.simulation.run import points
 from lab.simulation.world.points import Instrumented
 
 HERE = Path(__file__).parent
-PRODUCT = (*("documentation", "explore", "powertools", "simulation/test_regressions.py", "benchmarks/test_units.py"),)
+EXPLORED = (
+    "both_ways",
+    "clocks",
+    "counterexample",
+    "group_commit",
+    "lambda_handler",
+    "logs",
+    "one_delivery",
+    "short",
+    "unreadable",
+)
+PRODUCT = (
+    *("documentation", "powertools", "simulation/test_regressions.py", "benchmarks/test_units.py"),
+    *(f"explore/test_{name}.py" for name in EXPLORED),
+)
 """What `make test` needs of the lab: no figure, no record and no tool of its own is tested here."""
 
 

@@ -306,7 +306,10 @@ def test_version_ends_with_0() -> None:
 
 @pytest.mark.parametrize(
     ("shell", "expected"),
-    [("bash", "plain,ledger\n"), ("zsh", "plain\nledger\nShow a row of the ledger; unlock or forget it; enter a file.\n")],
+    [
+        ("bash", "plain,ledger\n"),
+        ("zsh", "plain\nledger\nShow a row of the ledger; unlock or forget it; enter a file.\n"),
+    ],
 )
 def test_shell_completes_a_verb_by_the_line_of_the_help(
     shell: str, expected: str, monkeypatch: pytest.MonkeyPatch
