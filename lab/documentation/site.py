@@ -12,9 +12,10 @@ DOCUMENTATION = REPOSITORY / "docs"
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:)([^)#\s]+)(#[^)]*)?\)")
 
 
-def pages_of(page: Path) -> list[Path]:
-    """Return each page of the documentation that `page` links to, in order, each once."""
-    files = [(page.parent / target).resolve() for _, target, _ in LINK.findall(page.read_text(encoding="utf-8"))]
+def pages_of(page: Path, part: str | None = None) -> list[Path]:
+    """Return each page of the documentation to which `page`, or this part of it, links, in order, each once."""
+    text = page.read_text(encoding="utf-8") if part is None else part
+    files = [(page.parent / target).resolve() for _, target, _ in LINK.findall(text)]
     return list(dict.fromkeys(file for file in files if file.suffix == ".md" and file.is_relative_to(DOCUMENTATION)))
 
 
@@ -23,12 +24,7 @@ def navigation(index: Path = DOCUMENTATION / "index.md") -> list[Any]:
     sections: list[Any] = [{"Start": "index.md"}]
     parts = re.split(r"^## (.+)$", index.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     for heading, body in zip(parts[::2], parts[1::2], strict=True):
-        entries: list[str] = []
-        for _, target, _ in LINK.findall(body):
-            file = (index.parent / target).resolve()
-            if file.suffix == ".md" and file.is_relative_to(DOCUMENTATION):
-                entries.append(file.relative_to(DOCUMENTATION).as_posix())
-        sections.append({heading: entries})
+        sections.append({heading: [page.relative_to(DOCUMENTATION).as_posix() for page in pages_of(index, body)]})
     return sections
 
 

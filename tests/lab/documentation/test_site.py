@@ -46,6 +46,11 @@ def test_navigation_has_a_section_for_each_kind() -> None:
     assert headings[:5] == ["Start", "Learn", "Do", "Look up", "Understand"]
 
 
+def test_navigation_names_each_page_once() -> None:
+    entries = [entry for section in navigation()[1:] for pages in section.values() for entry in pages]
+    assert sorted(entries) == sorted({*entries})
+
+
 PAGE = type("Page", (), {"file": type("File", (), {"src_uri": "do/deploy.md"})})
 
 
