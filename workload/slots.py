@@ -9,8 +9,8 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from appointments.allocation import free_key, utc_text
 from appointments.messages import DELIVERY_CHANNELS
-from appointments.slot_choice import free_key, utc_text
 from appointments.statuses import FREE
 from workload.practices import Demand
 

@@ -14,8 +14,7 @@ from uuid import uuid4
 
 from botocore.exceptions import ClientError
 
-from appointments.allocation import APPOINTMENTS, SLOTS
-from appointments.slot_choice import free_key, utc_text
+from appointments.allocation import APPOINTMENTS, SLOTS, free_key, utc_text
 from appointments.statuses import BUSY, CANCELLED, COMPLETE, FREE
 from oneslot.errors import OneslotError
 from oneslot.evidence.deliveries import valid_deliveries

@@ -25,8 +25,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any
 
+from appointments.allocation import choose
 from appointments.messages import BookRequest
-from appointments.slot_choice import choose
 from booking import slot_search
 from booking.consumer import appointments_consumer
 from lab.benchmarks.harness.batches import BATCH, ENVIRONMENT, LambdaContext, booking, event

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from appointments.slot_choice import free_key, utc_text
+from appointments.allocation import free_key, utc_text
 from oneslot.explorer.services.contents import Index, Table
 from oneslot.explorer.world import SqsMessage, World
 

@@ -9,8 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from appointments.allocation import APPOINTMENTS, SLOTS
-from appointments.slot_choice import free_key
+from appointments.allocation import APPOINTMENTS, SLOTS, free_key
 from appointments.statuses import BOOKED, BUSY, CANCELLED, COMPLETE, FREE, WAITLIST
 from oneslot.laws.evidence import Evidence, Law, lacks, result_of
 from oneslot.laws.schema import Effect

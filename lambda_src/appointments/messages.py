@@ -65,7 +65,10 @@ def parse_message(message_id: str, payload_hash: str, body: Mapping[str, Any]) -
         raise Unprocessable(INVALID_MESSAGE_ID, "message_id must not be an NHS number; use a random id")
     match body.get("type"):
         case "book":
-            return _book(message_id, payload_hash, body)
+            number = body.get("nhs_number")
+            if not isinstance(number, str) or not nhs_number.is_valid(number):
+                raise _invalid("nhs_number", "text of ten digits with a valid check digit (Modulus 11)")
+            return _book(message_id, payload_hash, number, body)
         case "cancel":
             appointment_id = _text(body, "appointment_id", MESSAGE_ID, "the message_id of the booking")
             if nhs_number.contains_one(appointment_id):
@@ -74,10 +77,7 @@ def parse_message(message_id: str, payload_hash: str, body: Mapping[str, Any]) -
     raise Unprocessable("unknown_type", "type must be 'book' or 'cancel'")
 
 
-def _book(message_id: str, payload_hash: str, body: Mapping[str, Any]) -> BookRequest:
-    number = body.get("nhs_number")
-    if not isinstance(number, str) or not nhs_number.is_valid(number):
-        raise _invalid("nhs_number", "text of ten digits with a valid check digit (Modulus 11)")
+def _book(message_id: str, payload_hash: str, number: str, body: Mapping[str, Any]) -> BookRequest:
     channel = body.get("delivery_channel")
     if channel not in DELIVERY_CHANNELS:
         raise _invalid("delivery_channel", f"one of {', '.join(DELIVERY_CHANNELS)}")

@@ -41,12 +41,6 @@ def appointments_consumer(
     Raises:
         ValueError: naming the variable that is missing or malformed.
     """
-
-    def log_without_private_trace(delivery: Delivery) -> None:
-        if delivery.trace and nhs_number.could_hold_one(delivery.trace):  # the producer chooses its digits
-            delivery.trace = None
-        log(delivery)
-
     threads = threads or number(environment, "BATCH_CONCURRENCY")
     ledger = ledger_from_environment(threads, environment, client=dynamodb, surroundings=surroundings)
     slots = SlotSearch(ledger, number(environment, "CANDIDATE_SLOTS"))
@@ -58,7 +52,8 @@ def appointments_consumer(
         ledger=ledger,
         decide_together=slots.decide_together if environment.get("GROUP_COMMIT") == "true" else None,
         content_based=environment.get("CONTENT_BASED_DEDUPLICATION") == "true",
-        log=log_without_private_trace,
+        log=log,
+        is_private=nhs_number.could_hold_one,
         **options,
     )
 

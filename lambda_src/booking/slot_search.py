@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from typing import Any, TypeGuard
 
 from appointments import allocation
-from appointments.allocation import APPOINTMENTS, SLOTS
+from appointments.allocation import APPOINTMENTS, FREE_SLOTS_INDEX, SLOTS, choose, free_key_range
 from appointments.messages import BookRequest, Request
-from appointments.slot_choice import FREE_SLOTS_INDEX, choose, free_key_range
 from oneslot.runtime.effects import Effects, Unprocessable
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import from_attributes

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from appointments.allocation import FreeSlot, UnreadableFreeKey, choose, free_key, free_key_range, free_slot, utc_text
 from appointments.messages import BookRequest, parse_message
-from appointments.slot_choice import FreeSlot, UnreadableFreeKey, choose, free_key, free_key_range, free_slot, utc_text
 from tests.kits.consumer import CHANNEL, SERVICE, booking, slot_item
 
 times = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30)).map(

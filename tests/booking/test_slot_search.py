@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from appointments.allocation import free_key
 from appointments.messages import Request, parse_message
-from appointments.slot_choice import free_key
 from booking.slot_search import SlotSearch
 from lab.explore.practice import APPOINTMENTS, LEDGER, SLOTS, TABLES, booking, cancellation, free_slots
 from lab.explore.scenarios import FORGOTTEN, ONE_REQUEST

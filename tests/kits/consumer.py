@@ -16,7 +16,7 @@ import boto3
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from appointments.slot_choice import FREE_SLOTS_INDEX, free_key, utc_text
+from appointments.allocation import FREE_SLOTS_INDEX, free_key, utc_text
 from booking.consumer import appointments_consumer
 from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.consumer.delivery_log import Delivery

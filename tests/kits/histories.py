@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from appointments.slot_choice import free_key
+from appointments.allocation import free_key
 from oneslot.audit.layout import Full, Incremental, Part, change_line, item_line, write_export
 
 Item = dict[str, Any]

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from appointments.allocation import FreeSlot, free_key_range, free_slot
 from appointments.messages import parse_message
-from appointments.slot_choice import FreeSlot, free_key_range, free_slot
 from workload.practices import NATIONAL_CHANNELS, Demand
 from workload.slots import (
     CLOSES,

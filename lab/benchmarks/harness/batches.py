@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from appointments.slot_choice import free_key, utc_text
+from appointments.allocation import free_key, utc_text
 
 CHANNEL, SERVICE, NHS_NUMBER = "Telephone", "General Consultation Routine", "9990000018"
 # In January of next year, so that every slot is in the future whenever this runs.

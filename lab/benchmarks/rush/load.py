@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from appointments.allocation import utc_text
 from appointments.messages import DELIVERY_CHANNELS
-from appointments.slot_choice import utc_text
 from lab.benchmarks.harness.batches import NHS_NUMBER, SERVICE, free_slot
 from lab.benchmarks.standin.metered_dynamodb import ALL_TABLES
 from workload.practices import Demand, read_demand, synthetic_demand, synthetic_practices

@@ -148,6 +148,7 @@ class Consumer(Generic[M]):
         content_based: identify a message without an id by the SHA-256 of its body.
         identity: a record → its message's id, in place of the usual rules; `envelopes` has those of AWS's services.
         minimum_remaining_ms: begin no record with less time than this left; it fails with `NotEnoughTime`. 0 for any.
+        is_private: a text → whether no log may show it. The producer chooses the digits of its trace.
         executor: runs the records of a batch side by side; None for one after the other.
         group: commits a batch's first deliveries together, before the others take their turn.
         attempt, process: the way through the protocol and through a batch; `powertools` has the same two.
@@ -165,6 +166,7 @@ class Consumer(Generic[M]):
     process: Process = process
     identity: Identify | None = None
     minimum_remaining_ms: int = 0
+    is_private: Callable[[str], bool] | None = None
 
     def __call__(self, event: Mapping[str, Any], context: LambdaContext) -> Mapping[str, Any]:
         """Consume one SQS event; return the partial batch response, which names the failed records.
@@ -198,7 +200,7 @@ class Consumer(Generic[M]):
             function_request_id=request_id,
             message_id=record.message_id,
             attempt_ms=early.milliseconds if early else 0,
-            trace=record.trace,
+            trace=None if record.trace and self.is_private and self.is_private(record.trace) else record.trace,
         )
         try:
             self._consume(record, deadline, delivery, early)

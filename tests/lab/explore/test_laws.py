@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from appointments.allocation import choose
 from appointments.messages import BookRequest, parse_message
-from appointments.slot_choice import choose
 from lab.explore.laws import OurLaws
 from lab.explore.practice import APPOINTMENTS, DEAD_LETTERS, LEDGER, TABLES, free_slots
 from lab.explore.scenarios import BOOKING, FORGOTTEN, SAME_WISH

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from appointments.slot_choice import free_key
+from appointments.allocation import free_key
 from tests.kits.histories import MINUTE, Item, World
 
 Breach = tuple[str, str]

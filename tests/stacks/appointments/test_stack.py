@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from appointments.slot_choice import FREE_SLOTS_INDEX
+from appointments.allocation import FREE_SLOTS_INDEX
 from oneslot.runtime.lambda_consumer import FOREVER
 from tests.kits.stacks import Stage
 

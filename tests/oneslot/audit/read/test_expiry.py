@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from appointments.slot_choice import free_key
+from appointments.allocation import free_key
 from oneslot.audit.conclusion import Conclusion
 from tests.kits.histories import MINUTE, RETENTION, START, System, World
 from tests.oneslot.audit.audit_answers import list_found
