@@ -10,54 +10,20 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from oneslot.cdk.numbers import FOREVER, ContradictorySettings
+from oneslot.cdk.numbers import FOREVER, ContradictorySettings, Thresholds
 from stacks.settings import STAGES, Settings
-
-OVERRIDABLE = (
-    "queue",
-    "lambda_timeout_seconds",
-    "lambda_memory_mb",
-    "snap_start",
-    "gradual_deployment",
-    "batch_concurrency",
-    "candidate_slots",
-    "content_based_deduplication",
-    "group_commit",
-    "batch_size",
-    "batching_window_seconds",
-    "max_concurrency",
-    "provisioned_pollers",
-    "table_warm_writes",
-    "table_maximum_writes",
-    "visibility_multiplier",
-    "max_receive_count",
-    "longest_lease_seconds",
-    "longest_retry_delay_seconds",
-    "queue_retention_seconds",
-    "dead_letter_retention_seconds",
-    "ledger_retention_seconds",
-    "ledger_margin_seconds",
-    "ledger_forgotten_before",
-    "log_retention_days",
-    "customer_managed_keys",
-    "alarm_topic_arn",
-    "monthly_budget_dollars",
-    "budget_mail",
-    "backup",
-    "backup_days",
-    "audit",
-    "audit_workers",
-)
-"""The settings that a stage's file and `cdk -c name=value` may change.
-
-The others belong to a stage: change them in `stacks/settings.py`.
-"""
-
-STAGE_FILES = Path(__file__).resolve().parents[1] / "stages"
-"""The folder with a file for each stage, `prod.json`: the settings that each of its deployments has."""
 
 KINDS = {field.name: field.type for field in fields(Settings)}
 """A setting → its type, as `Settings` writes it."""
+
+OF_THE_STAGE = {"stage", "retain_data", *(field.name for field in fields(Thresholds))}
+"""The settings that belong to a stage: change them in `stacks/settings.py`."""
+
+OVERRIDABLE = tuple(name for name in KINDS if name not in OF_THE_STAGE)
+"""The settings that a stage's file and `cdk -c name=value` may change."""
+
+STAGE_FILES = Path(__file__).resolve().parents[1] / "stages"
+"""The folder with a file for each stage, `prod.json`: the settings that each of its deployments has."""
 
 
 def settings_from_context(context: Mapping[str, Any], folder: Path | None = None) -> Settings:

@@ -11,8 +11,6 @@ MAIL = r"[^@\s]+@[^@\s]+\.[^@\s]+"
 """A mailbox, as far as a typing error shows."""
 
 NUMBERS: Mapping[str, tuple[range, str]] = {
-    # An environment has 1,024 file descriptors; each thread may hold a connection to DynamoDB and one to SQS.
-    "batch_concurrency": (range(1, 501), "a Lambda environment's"),
     # More candidates are read, paid for and hashed without making conflicts rarer.
     "candidate_slots": (range(1, 51), "one query's"),
     "monthly_budget_dollars": (range(0, 1_000_001), "the product's"),

@@ -16,7 +16,6 @@ from oneslot.cdk.numbers import (
     outside_limits,
     refuse,
     refused_on_fifo,
-    stalled_minutes,
 )
 from stacks.limits import MAIL, NUMBERS, TOPIC_ARN
 
@@ -42,7 +41,6 @@ class Settings(Numbers, Thresholds):
     gradual_deployment: bool = (
         False  # a new version gets a tenth of the batches for five minutes, and may be rolled back
     )
-    batch_concurrency: int = 10  # records of a batch that run at once: they wait for DynamoDB, they do not compute
     candidate_slots: int = 16  # the earliest free slots among which a request chooses
     group_commit: bool = False  # commit a batch's first deliveries in one transaction (lab/docs/performance.md)
     content_based_deduplication: bool = False  # identify a message without an id by the SHA-256 of its body
@@ -80,7 +78,7 @@ class Settings(Numbers, Thresholds):
             _invalid_texts(self),
             late_alarms(self, self),
             contradictions(self),
-            _unworkable_stage(self),
+            refused_on_fifo(self) if self.fifo else iter(()),
         )
 
     @property
@@ -99,9 +97,9 @@ class Settings(Numbers, Thresholds):
         return Thresholds(**{field.name: getattr(self, field.name) for field in fields(Thresholds)})
 
     @property
-    def stalled_minutes(self) -> int:
-        """The minutes of a standstill before its alarm."""
-        return stalled_minutes(self, self)
+    def batch_concurrency(self) -> int:
+        """The records of a batch that run at once: they wait for DynamoDB, they do not compute."""
+        return min(self.batch_size, 10)
 
 
 def _invalid_texts(s: Settings) -> Iterator[str]:
@@ -132,17 +130,6 @@ def _is_moment(text: str) -> bool:
     except ValueError:
         return False
     return bool(re.fullmatch(MOMENT, text))
-
-
-def _unworkable_stage(s: Settings) -> Iterator[str]:
-    """Check the queue's kind, and the threads of a batch."""
-    if s.fifo:
-        yield from refused_on_fifo(s)
-    if s.batch_concurrency > s.batch_size:
-        yield (
-            f"batch_concurrency {s.batch_concurrency} is above batch_size {s.batch_size}, so some threads would never "
-            "have a record; lower batch_concurrency"
-        )
 
 
 STAGES: Mapping[str, Settings] = {

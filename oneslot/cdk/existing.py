@@ -17,7 +17,6 @@ from constructs import IConstruct
 from oneslot.cdk.numbers import (
     FEWEST_RECEIVES,
     MAXIMUM_VISIBILITY_SECONDS,
-    QUARANTINE_BYTES,
     ContradictorySettings,
     Numbers,
     refuse,
@@ -27,6 +26,8 @@ from oneslot.cdk.tables import LEDGER_EXPIRY, LEDGER_KEY
 SQS_DEFAULTS = {"visibilityTimeout": 30, "messageRetentionPeriod": 345_600, "maximumMessageSize": 1_048_576}
 """A queue's values where its template is silent: SQS's API reference, CreateQueue."""
 
+QUARANTINE_BYTES = 8_192
+"""Quarantine adds three attributes to a message: under 1 KiB today."""
 
 KINDS = {"N": "number", "B": "binary"}
 """DynamoDB's types of a key beside text."""

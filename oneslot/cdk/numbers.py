@@ -35,11 +35,10 @@ LONGEST_ALARM_MINUTES = 1_440
 LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1_827, 3_653)
 """The retentions that CloudWatch Logs offers."""
 
-QUARANTINE_BYTES = 8_192
-"""Quarantine adds three attributes to a message: under 1 KiB today."""
+MARGIN_SECONDS = 7 * DAY
+"""The least time that a ledger row outlives both retentions: DynamoDB deletes late, and operators redrive late."""
 
 _RETENTION = range(60, 1_209_601)
-_MESSAGE_BYTES = range(1_024, 1_048_577)
 
 LIMITS: Mapping[str, tuple[range, str]] = {
     "lambda_timeout_seconds": (range(1, 901), "Lambda's"),
@@ -56,8 +55,6 @@ LIMITS: Mapping[str, tuple[range, str]] = {
     "longest_retry_delay_seconds": (range(MAXIMUM_VISIBILITY_SECONDS - 899), "a deferral's"),
     "queue_retention_seconds": (_RETENTION, "SQS's"),
     "dead_letter_retention_seconds": (_RETENTION, "SQS's"),
-    "max_message_bytes": (_MESSAGE_BYTES, "SQS's"),
-    "dead_letter_max_message_bytes": (_MESSAGE_BYTES, "SQS's"),
 }
 """A number → its range, and whose limit that is: from AWS's service quotas and API references."""
 
@@ -97,12 +94,9 @@ class Numbers:
     longest_retry_delay_seconds: int = 0  # after a failure 1 s, doubled up to this; 0 waits for the visibility timeout
     queue_retention_seconds: int = 4 * DAY
     dead_letter_retention_seconds: int = 14 * DAY
-    max_message_bytes: int = 262_144  # the rest of SQS's 1 MiB is kept for the reason of a quarantine
-    dead_letter_max_message_bytes: int = 1_048_576
 
-    # The ledger. The margin is one more stay in the queue, after a redrive, and DynamoDB's own delay in deleting.
+    # The ledger.
     ledger_retention_seconds: int | None = 30 * DAY  # None, written `forever`, deletes no row
-    ledger_margin_seconds: int = 7 * DAY
 
     # The tables, on demand, each in writes a second. 0 leaves AWS's own: 4,000 for a new table, 40,000 at most.
     table_warm_writes: int = (
@@ -140,23 +134,19 @@ class Thresholds:
     A dead letter has no threshold: one is one too many.
     """
 
-    alarm_oldest_message_seconds: int = 600  # slowness; the next one is a standstill
-    alarm_stalled_minutes: int = 5  # at least; and longer than a failing message or a long job can be its cause
-    alarm_function_errors: int = 3  # the protocol handles single crashes; a fourth in five minutes is a pattern
-    alarm_function_throttles: int = 10  # the mapping's own limit causes none, so ten are other functions' traffic
+    alarm_oldest_message_seconds: int = 600  # slowness; the alarm `stalled` is for a standstill
     alarm_failed_deliveries: int = 10  # a passing fault of a service touches a batch, which is ten
     alarm_quarantined_deliveries: int = 20  # one faulty request and its copies are a few; more are a faulty producer
-    alarm_table_throttles: int = 20  # a table that splits a partition throttles a few requests, for seconds
     alarm_transaction_conflicts: int = 100  # 3 in a contended run of thousands, measured; a hundred is a hot spot
 
 
-def stalled_minutes(thresholds: Thresholds, numbers: Numbers) -> int:
+def stalled_minutes(numbers: Numbers) -> int:
     """Return the minutes of a standstill before its alarm: longer than one failing message or one long job can be its cause.
 
     The two more are the first and the last minute, which such a message holds in part.
     """
     explained = max(seconds_to_dead_letters(numbers), numbers.longest_lease_seconds)
-    return max(thresholds.alarm_stalled_minutes, min(-(-explained // 60) + 2, LONGEST_ALARM_MINUTES))
+    return min(-(-explained // 60) + 2, LONGEST_ALARM_MINUTES)
 
 
 def seconds_to_dead_letters(numbers: Numbers) -> int:
@@ -275,7 +265,8 @@ def _product(n: Numbers) -> str:
 
 def _unsafe_retention(n: Numbers) -> Iterator[str]:
     """Check that a row, a log line and a dead letter outlive what they are needed for."""
-    queue, dead, margin = n.queue_retention_seconds, n.dead_letter_retention_seconds, n.ledger_margin_seconds
+    queue, dead = n.queue_retention_seconds, n.dead_letter_retention_seconds
+    margin = max(queue, MARGIN_SECONDS)  # after a redrive a message may stay in the queue once more
     receives = n.max_receive_count * n.visibility_timeout_seconds
     if receives * RECEIVES_SHARE > queue:
         yield (
@@ -295,13 +286,8 @@ def _unsafe_retention(n: Numbers) -> Iterator[str]:
             f"dead_letter_retention_seconds {dead} is not above queue_retention_seconds {queue}. A message's age counts "
             "from its first send, so it would expire on arrival: raise the first or lower the second"
         )
-    if margin < queue:
-        yield (
-            f"ledger_margin_seconds {margin} is shorter than queue_retention_seconds {queue}, the time that a redriven "
-            "message may wait again; raise ledger_margin_seconds"
-        )
     needed, kept, logged = queue + dead + margin, n.ledger_retention_seconds, n.log_retention_days
-    parts = "queue_retention_seconds + dead_letter_retention_seconds + ledger_margin_seconds"
+    parts = "queue_retention_seconds + dead_letter_retention_seconds + a margin"
     if kept is not None and kept < needed:
         yield (
             f"ledger_retention_seconds {kept} is shorter than {needed} ({parts}: {queue} + {dead} + {margin}), so a "
@@ -316,10 +302,4 @@ def _unsafe_retention(n: Numbers) -> Iterator[str]:
         yield (
             f"log_retention_days {logged} is shorter than {needed} s ({parts}), so the audit would miss deliveries of "
             "requests that can still return; raise log_retention_days"
-        )
-    if n.dead_letter_max_message_bytes < n.max_message_bytes + QUARANTINE_BYTES:
-        yield (
-            f"dead_letter_max_message_bytes {n.dead_letter_max_message_bytes} is less than max_message_bytes "
-            f"{n.max_message_bytes} + {QUARANTINE_BYTES} for the reason, so the largest messages could not be "
-            "quarantined; lower max_message_bytes"
         )

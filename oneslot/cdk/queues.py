@@ -45,7 +45,7 @@ class RequestQueue(Construct):
             encryption_master_key=key,
             enforce_ssl=True,
             retention_period=Duration.seconds(numbers.dead_letter_retention_seconds),
-            max_message_size_bytes=numbers.dead_letter_max_message_bytes,
+            max_message_size_bytes=1_048_576,
             redrive_allow_policy=sqs.RedriveAllowPolicy(
                 redrive_permission=sqs.RedrivePermission.BY_QUEUE,
                 source_queues=[sqs.Queue.from_queue_arn(self, "Source", queue_arn)],
@@ -62,7 +62,7 @@ class RequestQueue(Construct):
             enforce_ssl=True,
             retention_period=Duration.seconds(numbers.queue_retention_seconds),
             visibility_timeout=Duration.seconds(numbers.visibility_timeout_seconds),
-            max_message_size_bytes=numbers.max_message_bytes,
+            max_message_size_bytes=262_144,  # so the dead-letter queue has room for the reason of a quarantine
             dead_letter_queue=sqs.DeadLetterQueue(
                 queue=self.dead_letter_queue, max_receive_count=numbers.max_receive_count
             ),

@@ -40,7 +40,6 @@ def fifo_stack(tmp_path_factory: pytest.TempPathFactory) -> SynthesisedStack:
         "queue": "fifo",
         "lambda_timeout_seconds": "6",
         "batch_size": "4",
-        "batch_concurrency": "2",
     }
     return read_stack(synthesise(tmp_path_factory.mktemp("fifo"), context=context), "Oneslot-dev")
 

@@ -18,51 +18,77 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 RANGES = {**LIMITS, **limits.NUMBERS}
 
 MEANINGS = {
-    "lambda_timeout_seconds": "the function's timeout, and the longest lease of a claim",
-    "lambda_memory_mb": "the function's memory, which sets its share of CPU",
-    "batch_size": "messages in one invocation, at most",
-    "batching_window_seconds": "how long Lambda waits for a full batch",
-    "max_concurrency": "invocations at once, at most",
-    "provisioned_pollers": "pollers that always run, 10 invocations each; 0 is Lambda's own scaling",
-    "visibility_multiplier": "times the timeout, for which a received message stays hidden",
-    "max_receive_count": "receives before a message moves to the dead-letter queue",
-    "longest_lease_seconds": "the longest deferral of a busy message; raise it to the `--limit` of workers",
-    "longest_retry_delay_seconds": "the longest delay after a failure; 0 waits for the visibility timeout",
-    "queue_retention_seconds": "how long the queue keeps a message",
-    "dead_letter_retention_seconds": "how long the dead-letter queue does, from the first send",
-    "max_message_bytes": "the largest message, attributes included",
-    "dead_letter_max_message_bytes": "the same, with the reason of a quarantine",
-    "ledger_retention_seconds": "how long the ledger knows a message",
-    "ledger_margin_seconds": "the time after both retentions in which a copy may return",
-    "table_warm_writes": "writes a second that a table takes at once; 0 is a new table's 4,000",
-    "table_maximum_writes": "writes a second above which DynamoDB throttles; 0 is the account's quota",
-    "log_retention_days": "how long the delivery log is kept",
-    "alarm_oldest_message_seconds": "age of the oldest message",
-    "alarm_stalled_minutes": "fewest minutes of a standstill before [its alarm](construct.md#alarms)",
-    "alarm_function_errors": "errors of the function in five minutes",
-    "alarm_function_throttles": "throttled invocations in five minutes",
-    "alarm_failed_deliveries": "failed deliveries in five minutes",
-    "alarm_quarantined_deliveries": "quarantined deliveries in five minutes",
-    "alarm_table_throttles": "throttled requests of a table in five minutes",
-    "alarm_transaction_conflicts": "conflicting transactions in five minutes",
-    "snap_start": "start from a snapshot of the imported function; snapshots are billed",
-    "gradual_deployment": "a new version gets a tenth of the batches for five minutes first",
-    "batch_concurrency": "records of a batch that run at once",
-    "candidate_slots": "the earliest free slots among which a request chooses",
-    "group_commit": "commit a batch's first deliveries in one transaction",
-    "content_based_deduplication": "identify a message without an id by the SHA-256 of its body",
-    "queue": "the kind of queue: `fifo` keeps the order within a message group",
-    "ledger_forgotten_before": "when the retention was raised, as `2026-11-23T14:00:00Z`",
-    "customer_managed_keys": "encrypt with a key of this stage's own",
-    "alarm_topic_arn": "the SNS topic of alarms and audit; empty for none",
-    "monthly_budget_dollars": "the amount of a month's bill at which to notify; 0 for none",
-    "budget_mail": "the mailbox of the budget; empty for the topic",
-    "backup": "back ledger and appointments up each night, into a vault of their own",
-    "backup_days": "how long a backup is kept",
-    "audit": "deploy the nightly audit",
-    "audit_workers": "Glue's workers of the Spark job",
-    "retain_data": "tables and keys outlive a deleted stack",
+    "lambda_timeout_seconds": (
+        "the function's timeout, and the longest lease of a claim",
+        "decisions that call others",
+    ),
+    "lambda_memory_mb": (
+        "the function's memory, which sets its share of CPU",
+        "a function that computes, or starts slowly",
+    ),
+    "batch_size": ("messages in one invocation, at most", "many messages: fewer invocations"),
+    "batching_window_seconds": ("how long Lambda waits for a full batch", "batches above 10"),
+    "max_concurrency": ("invocations at once, at most", "more traffic, or less for a weak dependency"),
+    "provisioned_pollers": (
+        "pollers that always run, 10 invocations each",
+        "a rush that begins at once",
+    ),
+    "visibility_multiplier": (
+        "times the timeout, for which a received message stays hidden",
+        "heavy throttling",
+    ),
+    "max_receive_count": ("receives before a message moves to the dead-letter queue", "failures that pass in minutes"),
+    "longest_lease_seconds": (
+        "the longest deferral of a busy message: the `--limit` of workers",
+        "workers beside the function",
+    ),
+    "longest_retry_delay_seconds": (
+        "the longest delay after a failure; 0: the visibility timeout",
+        "failures that pass in seconds",
+    ),
+    "queue_retention_seconds": ("how long the queue keeps a message", "longer outages"),
+    "dead_letter_retention_seconds": (
+        "how long the dead-letter queue does, from the first send",
+        "a queue that exists",
+    ),
+    "ledger_retention_seconds": ("how long the ledger knows a message", "producers that retry after weeks"),
+    "table_warm_writes": (
+        "writes a second that a table takes at once; 0 is 4,000",
+        "the first rush on new tables",
+    ),
+    "table_maximum_writes": (
+        "writes a second above which DynamoDB throttles; 0 is the account's quota",
+        "a bound of the bill",
+    ),
+    "log_retention_days": ("how long the delivery log is kept", "a rule on logs, or a longer ledger"),
+    "alarm_oldest_message_seconds": ("age of the oldest message", "another promise of speed"),
+    "alarm_failed_deliveries": ("failed deliveries in five minutes", "more traffic"),
+    "alarm_quarantined_deliveries": ("quarantined deliveries in five minutes", "more traffic"),
+    "alarm_transaction_conflicts": ("conflicting transactions in five minutes", "more traffic"),
+    "snap_start": (
+        "start from a snapshot of the imported function; snapshots are billed",
+        "a rush after a quiet night",
+    ),
+    "gradual_deployment": ("a new version gets a tenth of the batches for five minutes first", "production"),
+    "candidate_slots": ("the earliest free slots among which a request chooses", "many requests for the same slots"),
+    "group_commit": ("commit a batch's first deliveries in one transaction", "a rush: fewer transactions"),
+    "content_based_deduplication": (
+        "identify a message without an id by the SHA-256 of its body",
+        "producers without ids",
+    ),
+    "queue": ("the kind of queue: `fifo` keeps the order within a message group", "requests that follow each other"),
+    "ledger_forgotten_before": ("when the retention was raised, as `2026-11-23T14:00:00Z`", "who raised the retention"),
+    "customer_managed_keys": ("encrypt with a key of this stage's own", "a rule on keys"),
+    "alarm_topic_arn": ("the SNS topic of alarms and audit; empty for none", "who is on call"),
+    "monthly_budget_dollars": ("the amount of a month's bill at which to notify; 0 for none", "who pays"),
+    "budget_mail": ("the mailbox of the budget; empty for the topic", "who pays and is not on call"),
+    "backup": ("back ledger and appointments up each night, into a vault of their own", "a rule on backups"),
+    "backup_days": ("how long a backup is kept", "a rule on backups"),
+    "audit": ("deploy the nightly audit", "who must show the result"),
+    "audit_workers": ("Glue's workers of the Spark job", "more than ten million requests"),
+    "retain_data": ("tables and keys outlive a deleted stack", "production"),
 }
+"""A setting → its meaning, and who sets it."""
 
 FUNCTION, CLI, APP = "function", "`oneslot`", "CDK app"
 
@@ -72,26 +98,31 @@ VARIABLES = {
     "ONESLOT_QUEUE_URL": (f"{FUNCTION}, `oneslot worker`", "the queue"),
     "ONESLOT_DEAD_LETTER_QUEUE_URL": (f"{FUNCTION}, worker", "its dead-letter queue"),
     "ONESLOT_TABLE_NAME": (f"{FUNCTION}, worker", "a table of a decision, its name in capitals: `ONESLOT_TABLE_SLOTS`"),
-    "ONESLOT_MAX_RECEIVE_COUNT": (f"{FUNCTION}, worker", "the setting of this name; else 10"),
-    "ONESLOT_LONGEST_LEASE_SECONDS": (f"{FUNCTION}, worker", "the setting of this name; else 900"),
-    "ONESLOT_LONGEST_RETRY_DELAY_SECONDS": (f"{FUNCTION}, worker", "the setting of this name; else 0"),
-    "BATCH_CONCURRENCY": ("the appointments' function", "the setting of this name"),
-    "CANDIDATE_SLOTS": ("the appointments' function", "the setting of this name"),
+    "ONESLOT_MAX_RECEIVE_COUNT ONESLOT_LONGEST_LEASE_SECONDS ONESLOT_LONGEST_RETRY_DELAY_SECONDS": (
+        f"{FUNCTION}, worker",
+        "the settings of these names; else 10, 900 and 0",
+    ),
+    "BATCH_CONCURRENCY CANDIDATE_SLOTS GROUP_COMMIT": (
+        "the appointments' function",
+        "records of a batch at once, and the settings of these names",
+    ),
     "CONTENT_BASED_DEDUPLICATION": ("the appointments' function, `oneslot dlq`", "`true` or `false`"),
-    "GROUP_COMMIT": ("the appointments' function", "`true` or `false`"),
     "LEDGER_FORGOTTEN_BEFORE": ("`oneslot check`, audit", "the setting of this name"),
-    "POWERTOOLS_SERVICE_NAME": ("Powertools in the function", "the dimension `service`"),
-    "POWERTOOLS_METRICS_NAMESPACE": ("Powertools in the function", "the metrics' namespace"),
-    "POWERTOOLS_LOG_LEVEL": ("Powertools in the function", "the log level"),
+    "POWERTOOLS_SERVICE_NAME POWERTOOLS_METRICS_NAMESPACE POWERTOOLS_LOG_LEVEL": (
+        "Powertools in the function",
+        "the dimension `service`, the metrics' namespace, the log level",
+    ),
     "ONESLOT_CONSUMER": (CLI, "the declaration, as `--consumer FILE`; else `oneslot.toml` here or above"),
     "ONESLOT_HOME": (CLI, "the state folder; else `.oneslot` beside the declaration"),
     "ONESLOT_DEBUG": (CLI, "any text: show an error's traceback in place of its sentence"),
     "JAVA_HOME": ("`oneslot audit`", "the Java of Spark; else the one from PyPI"),
     "JSII_NODE": (APP, "the Node.js of the CDK library; else the one from PyPI"),
-    "JSII_RUNTIME_PACKAGE_CACHE_ROOT": (APP, "the folder of its cache; else beside the environment"),
-    "JSII_RUNTIME_PACKAGE_CACHE": (APP, "whether it has one"),
+    "JSII_RUNTIME_PACKAGE_CACHE_ROOT JSII_RUNTIME_PACKAGE_CACHE": (
+        APP,
+        "the folder of its cache, else beside the environment; whether it has one",
+    ),
 }
-"""A variable → who reads it, and its value."""
+"""Variables of one kind → who reads them, and their values."""
 
 WRITTEN = {
     *("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "ONESLOT_LOCAL_ASSET", "POWERTOOLS_TRACE_DISABLED"),
@@ -115,9 +146,12 @@ def variables_in_code() -> set[str]:
 
 def variables() -> str:
     """Return the table of environment variables. Raises `LookupError` if it lacks one, or has one that no code reads."""
-    if wrong := variables_in_code() ^ VARIABLES.keys():
+    if wrong := variables_in_code() ^ {name for names in VARIABLES for name in names.split()}:
         raise LookupError(f"not both in the code and in VARIABLES: {', '.join(sorted(wrong))}")
-    return table(["variable", "read by", "value"], ([f"`{name}`", *VARIABLES[name]] for name in VARIABLES))
+    return table(
+        ["variable", "read by", "value"],
+        ([", ".join(f"`{name}`" for name in names.split()), *VARIABLES[names]] for names in VARIABLES),
+    )
 
 
 def numbers() -> str:
@@ -138,8 +172,8 @@ def others() -> str:
 
 def _settings(rows: Iterable[Field[object]]) -> str:
     return table(
-        ["setting", "default", "range", "meaning"],
-        ([f"`{row.name}`", _default(row.name), _range(row.name), _meaning(row.name)] for row in rows),
+        ["setting", "default", "range", "meaning", "for"],
+        ([f"`{row.name}`", _default(row.name), _range(row.name), *_meaning(row.name)] for row in rows),
     )
 
 
@@ -161,5 +195,6 @@ def _range(name: str) -> str:
     )
 
 
-def _meaning(name: str) -> str:
-    return MEANINGS[name] + ("" if name in OVERRIDABLE else " †")
+def _meaning(name: str) -> tuple[str, str]:
+    meaning, user = MEANINGS[name]
+    return meaning + ("" if name in OVERRIDABLE else " †"), user

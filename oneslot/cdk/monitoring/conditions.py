@@ -1,4 +1,4 @@
-"""The conditions of a consumer's alarms. The thresholds and their reasons are in `Thresholds`."""
+"""The conditions of a consumer's alarms. The thresholds that depend on its traffic are in `Thresholds`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oneslot.cdk.numbers import HOUR, Numbers, Thresholds, dead_letter_age_secon
 
 def conditions(measures: ConsumerMetrics, thresholds: Thresholds, numbers: Numbers) -> list[Condition]:
     """Return the conditions that wake someone."""
-    minutes = stalled_minutes(thresholds, numbers)
+    minutes = stalled_minutes(numbers)
     return [
         Condition(
             name="dead-letters",
@@ -52,12 +52,7 @@ def conditions(measures: ConsumerMetrics, thresholds: Thresholds, numbers: Numbe
             # The metric has one value at the pause and one at its end. The alarm keeps its state in between.
             silence=cloudwatch.TreatMissingData.IGNORE,
         ),
-        *(
-            Condition(
-                name=name, means=means, metric=metric, above=getattr(thresholds, f"alarm_{name.replace('-', '_')}")
-            )
-            for name, means, metric in _counts(measures)
-        ),
+        *_counts(measures, thresholds),
     ]
 
 
@@ -83,40 +78,46 @@ def canary_conditions(measures: ConsumerMetrics, version: str) -> list[Condition
     ]
 
 
-def _counts(measures: ConsumerMetrics) -> list[tuple[str, str, cloudwatch.IMetric]]:
-    """Return the name, meaning and metric of each condition on a count. Its name is that of its threshold."""
+def _counts(measures: ConsumerMetrics, thresholds: Thresholds) -> list[Condition]:
+    """Return the conditions on counts over `WINDOW_MINUTES`."""
     throttles = [*measures.tables("ReadThrottleEvents").values(), *measures.tables("WriteThrottleEvents").values()]
     return [
-        (
-            "function-errors",
-            "The consumer crashes, times out or cannot start, again and again.",
-            over_window(measures.function("Errors")),
+        Condition(
+            name="function-errors",
+            means="The consumer crashes, times out or cannot start, again and again.",
+            metric=over_window(measures.function("Errors")),
+            above=3,  # the protocol handles single crashes; a fourth in five minutes is a pattern
         ),
-        (
-            "function-throttles",
-            "Lambda refuses to run the consumer: the account's concurrency is used up.",
-            over_window(measures.function("Throttles")),
+        Condition(
+            name="function-throttles",
+            means="Lambda refuses to run the consumer: the account's concurrency is used up.",
+            metric=over_window(measures.function("Throttles")),
+            above=10,  # the mapping's own limit causes none, so ten are other functions' traffic
         ),
-        (
-            "failed-deliveries",
-            "Deliveries fail inside a consumer that runs: a right, a table or the code is broken.",
-            over_window(measures.deliveries("failed")),
+        Condition(
+            name="failed-deliveries",
+            means="Deliveries fail inside a consumer that runs: a right, a table or the code is broken.",
+            metric=over_window(measures.deliveries("failed")),
+            above=thresholds.alarm_failed_deliveries,
         ),
-        (
+        Condition(
             # The alarm on dead letters cannot say so: it goes off with the first, and stays until a person has seen to it.
-            "quarantined-deliveries",
-            "Many messages at once cannot be processed and are set aside: a producer sends something wrong or new.",
-            over_window(measures.deliveries("quarantined")),
+            name="quarantined-deliveries",
+            means="Many messages at once cannot be processed and are set aside: a producer sends something wrong or new.",
+            metric=over_window(measures.deliveries("quarantined")),
+            above=thresholds.alarm_quarantined_deliveries,
         ),
-        (
-            "table-throttles",
-            "DynamoDB throttles a table: a hot partition, or traffic that grew faster than the table did.",
-            _sum("throttles", throttles),
+        Condition(
+            name="table-throttles",
+            means="DynamoDB throttles a table: a hot partition, or traffic that grew faster than the table did.",
+            metric=_sum("throttles", throttles),
+            above=20,  # a table that splits a partition throttles a few requests, for seconds
         ),
-        (
-            "transaction-conflicts",
-            "Many transactions meet on the same rows: requests contend for them more than decisions avoid.",
-            _sum("conflicts", list(measures.tables("TransactionConflict").values())),
+        Condition(
+            name="transaction-conflicts",
+            means="Many transactions meet on the same rows: requests contend for them more than decisions avoid.",
+            metric=_sum("conflicts", list(measures.tables("TransactionConflict").values())),
+            above=thresholds.alarm_transaction_conflicts,
         ),
     ]
 

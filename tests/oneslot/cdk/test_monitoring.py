@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from oneslot.cdk import Numbers, Thresholds
+from oneslot.cdk import Numbers
 from oneslot.cdk.monitoring.metrics import VERSION_FIELD
 from oneslot.cdk.numbers import stalled_minutes
 from oneslot.runtime.consumer.delivery_log import Delivery, print_line
@@ -42,10 +42,9 @@ def test_stalled_alarm_waits_for_a_failing_message_and_for_a_long_job(numbers: N
         returns = numbers.visibility_timeout_seconds
         # It fails at the end of its time, or its consumer is killed.
         lasts += returns if delay is None else max(returns, numbers.lambda_timeout_seconds + delay)
-    minutes = stalled_minutes(Thresholds(), numbers)
+    minutes = stalled_minutes(numbers)
     # A minute counts if the queue held the message at its report: the first and the last one do in part.
     assert (minutes - 1) * 60 > max(lasts, numbers.longest_lease_seconds)
-    assert minutes <= stalled_minutes(Thresholds(alarm_stalled_minutes=minutes), numbers)
 
 
 def test_stalled_alarm_waits_for_the_receives_of_an_existing_queue(tmp_path: Path) -> None:

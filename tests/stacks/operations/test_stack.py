@@ -12,6 +12,7 @@ import pytest
 
 from appointments.outcomes import ANSWERED
 from oneslot.cdk.monitoring.metrics import PAUSED, PAUSED_NAMESPACE
+from oneslot.cdk.numbers import stalled_minutes
 from stacks.audit.workflow import DEFINITION
 from stacks.shared.measures import LATENCY_METRIC, OUTCOMES
 from tests.kits.stacks import Stage, resolve
@@ -142,8 +143,8 @@ def test_own_metrics_are_in_the_functions_namespace(operations: Stage, stage: St
 
 def test_stalled_alarm_lasts_as_long_as_the_settings_say(operations: Stage) -> None:
     alarm, settings = alarms(operations)["stalled"], operations.settings
-    assert alarm["EvaluationPeriods"] == alarm["DatapointsToAlarm"] == settings.stalled_minutes
-    assert f"for {settings.stalled_minutes} minutes" in alarm["AlarmDescription"]
+    assert alarm["EvaluationPeriods"] == alarm["DatapointsToAlarm"] == stalled_minutes(settings)
+    assert f"for {stalled_minutes(settings)} minutes" in alarm["AlarmDescription"]
 
 
 @pytest.mark.parametrize(
@@ -279,11 +280,11 @@ def test_thresholds_are_the_settings(operations: Stage) -> None:
         "paused": 0,
         "stalled": 0,
         "oldest-message": settings.alarm_oldest_message_seconds,
-        "function-errors": settings.alarm_function_errors,
-        "function-throttles": settings.alarm_function_throttles,
+        "function-errors": 3,
+        "function-throttles": 10,
         "failed-deliveries": settings.alarm_failed_deliveries,
         "quarantined-deliveries": settings.alarm_quarantined_deliveries,
-        "table-throttles": settings.alarm_table_throttles,
+        "table-throttles": 20,
         "transaction-conflicts": settings.alarm_transaction_conflicts,
     }
 
