@@ -14,10 +14,10 @@ from appointments.statuses import COMPLETE
 from booking.consumer import appointments_consumer
 from lab.explore.ours import ENVIRONMENT
 from lab.explore.practice import APPOINTMENTS, LEDGER, SLOTS, TABLES, booking, cancellation, free_slots
+from lab.simulation.sqs.message import Message
 from lab.simulation.world.faults import SLOW_SECONDS, is_mild
 from lab.simulation.world.kernel import MICROSECONDS, Process
 from lab.simulation.world.simulation import Simulation
-from oneslot.explorer.services.sqs.message import Message
 from oneslot.laws.evidence import Evidence
 from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.consumer.delivery_log import Delivery

@@ -10,6 +10,7 @@ from typing import Any
 
 from appointments.statuses import CANCELLED
 from lab.explore.practice import booking
+from lab.simulation.sqs.message import Message
 from lab.simulation.systems.application import (
     APPOINTMENTS,
     ATTRIBUTES,
@@ -23,7 +24,6 @@ from lab.simulation.world.faults import REPEATING, kind_of
 from lab.simulation.world.kernel import Process
 from lab.simulation.world.simulation import Simulation
 from oneslot.evidence.operator_log import BEGUN, DROP, OPERATOR_LOG_FILE, OperatorLog, drops, read_lines
-from oneslot.explorer.services.sqs.message import Message
 from oneslot.laws.evidence import Evidence
 from oneslot.repair.journal import Journal, open_journal
 from oneslot.repair.redrive import Redriven

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from zlib import crc32
 
 from lab.explore.practice import TABLES
+from lab.simulation.sqs.service import SQSService
 from lab.simulation.world.faults import (
     CRASH,
     CRASHING,
@@ -33,7 +34,6 @@ from lab.simulation.world.network import Client
 from lab.simulation.world.threads import VirtualThreads
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
 from oneslot.explorer.services.expressions import TypedItem
-from oneslot.explorer.services.sqs.service import SQSService
 from oneslot.runtime.surroundings import Surroundings
 
 

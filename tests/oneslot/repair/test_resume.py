@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from oneslot.explorer.services.sqs.service import SQSService
+from lab.simulation.sqs.service import SQSService
 from oneslot.repair.journal import begin_journal, open_journal
 from oneslot.repair.redrive import Redriven, redrive
 from oneslot.runtime.sqs.dead_letters import EMPTY_ANSWERS, peek

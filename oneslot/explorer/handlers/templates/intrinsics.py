@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from oneslot.explorer.services.sqs.queue import ACCOUNT, REGION
+from oneslot.explorer.services.sqs.requests import ACCOUNT, REGION, queue_url
 
 PSEUDO = {
     "AWS::AccountId": ACCOUNT,
@@ -113,7 +113,7 @@ class Resolver:
         physical = self.physical_name(name)
         if kind is None or kind[2] == _NAME:
             return physical
-        return self._arn(name) if kind[2] == _ARN else f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{physical}"
+        return self._arn(name) if kind[2] == _ARN else queue_url(physical)
 
     def attribute(self, argument: Any) -> str:
         """Return what Fn::GetAtt does."""

@@ -1,1 +1,1 @@
-"""An in-memory stand-in for SQS, standard and FIFO: `service.SQSService`."""
+"""What the explorer has of SQS: what it refuses, and what was sent and deleted."""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Mapping
-from random import Random
 from typing import Any
 
 from oneslot.explorer.services.answers import answer
 from oneslot.explorer.services.deduplication import State, once
-from oneslot.explorer.services.sqs.fifo import FifoQueue
-from oneslot.explorer.services.sqs.queue import Queue
-from oneslot.explorer.services.sqs.requests import refuse_others, refuse_value
-from oneslot.explorer.services.sqs.service import Answer, SQSService
+from oneslot.explorer.services.sqs.requests import Answer, perform_batch, queue_url, refuse_others, refuse_value
+from oneslot.explorer.services.sqs.sending import (
+    MAXIMUM_BYTES,
+    check_batch_size,
+    check_content,
+    deduplication_id,
+    digest,
+)
 
 Sent = dict[str, list[Mapping[str, Any]]]
 """The parameters of sent messages, by queue URL."""
@@ -32,11 +34,14 @@ OPERATIONS = (
 )
 """What the explorer has of SQS. Receiving is its own part."""
 
+SEQUENCE_NUMBER = "18870000000000000256"
+"""A FIFO queue's number of a message, always the same: a handler that reads it explores one path only."""
+
 _RECEIPT = re.compile(r"receipt-(sqs-[0-9a-f-]+)-of-.*")
 
 
-class ExploredSQS(SQSService):
-    """The service over these messages, which it adds to. Without `checked` it accepts what SQS refuses to hold.
+class ExploredSQS:
+    """SQS over these messages, which it adds to.
 
     `state` holds deduplication ids and deletions. A FIFO queue has the name of one, and ContentBasedDeduplication.
     """
@@ -45,21 +50,33 @@ class ExploredSQS(SQSService):
         self,
         sent: Sent,
         *,
-        checked: bool = True,
         now_ms: int = 0,
         state: State | None = None,
         depends_on_time: Callable[[], None] = lambda: None,
     ) -> None:
-        super().__init__(lambda: now_ms, Random(0))
+        self._now_ms = now_ms
         self._depends_on_time = depends_on_time
         self.sent = sent
         self._state: State = {} if state is None else state
-        self._checked = checked
+
+    def send_message(self, **request: Any) -> Answer:
+        """Send a message."""
+        url = request.pop("QueueUrl")
+        return answer(self._send(url, request))
+
+    def send_message_batch(self, **request: Any) -> Answer:
+        """Send up to ten messages of one mebibyte together, in their order."""
+        check_batch_size(request["Entries"])
+
+        def send(entry: Mapping[str, Any]) -> Answer:
+            return self._send(request["QueueUrl"], {name: value for name, value in entry.items() if name != "Id"})
+
+        return perform_batch("SendMessageBatch", request, send)
 
     def get_queue_url(self, **request: Any) -> Answer:
         """Return the URL of the queue with this name."""
         refuse_others(request, frozenset({"QueueName", "QueueOwnerAWSAccountId"}))
-        return answer({"QueueUrl": Queue(request["QueueName"], {}, Random(0)).url})
+        return answer({"QueueUrl": queue_url(request["QueueName"])})
 
     def change_message_visibility(self, **request: Any) -> Answer:
         """Accept and ignore it, because the explorer may deliver a copy at any time."""
@@ -68,7 +85,7 @@ class ExploredSQS(SQSService):
 
     def change_message_visibility_batch(self, **request: Any) -> Answer:
         """Accept and ignore them, as above."""
-        return self._batch("ChangeMessageVisibilityBatch", request, lambda entry: {})
+        return perform_batch("ChangeMessageVisibilityBatch", request, lambda entry: {})
 
     def delete_message(self, **request: Any) -> Answer:
         """Delete a delivered message: it need not be delivered again."""
@@ -82,7 +99,7 @@ class ExploredSQS(SQSService):
             self._delete(entry["ReceiptHandle"])
             return {}
 
-        return self._batch("DeleteMessageBatch", request, delete)
+        return perform_batch("DeleteMessageBatch", request, delete)
 
     def _delete(self, handle: str) -> None:
         found = _RECEIPT.fullmatch(handle)
@@ -90,26 +107,17 @@ class ExploredSQS(SQSService):
             refuse_value("DeleteMessage", "ReceiptHandle", handle, "The input receipt handle is invalid.")
         self._state.setdefault(DELETED, {})[found[1]] = True
 
-    def _send(self, queue: Queue, entry: Mapping[str, Any], now: int) -> dict[str, Any]:
-        result, messages = super()._send(queue, entry, now), self.sent.setdefault(queue.name, [])
+    def _send(self, url: str, entry: Mapping[str, Any]) -> Answer:
+        check_content(entry, MAXIMUM_BYTES)
+        token = deduplication_id(entry, fifo=url.endswith(".fifo"))
+        messages = self.sent.setdefault(url, [])
 
         def send() -> str:
             messages.append(entry)
             return f"sent-{len(messages)}"
 
-        if not isinstance(queue, FifoQueue):
-            return {**result, "MessageId": send()}
-        token = entry.get("MessageDeduplicationId") or hashlib.sha256(entry["MessageBody"].encode()).hexdigest()
-        return {
-            **result,
-            "MessageId": once(self._state, now, queue.name, token, send, depends_on_time=self._depends_on_time),
-        }
-
-    def _queue(self, name: str, url: str, now: int) -> Queue:
-        if url.endswith(".fifo"):
-            return FifoQueue(url, {"FifoQueue": "true", "ContentBasedDeduplication": "true"}, Random(0))
-        return Queue(url, {}, Random(0))
-
-    def _check(self, queue: Queue, entry: Mapping[str, Any]) -> None:
-        if self._checked:
-            super()._check(queue, entry)
+        md5 = digest(entry["MessageBody"])
+        if token is None:
+            return {"MessageId": send(), "MD5OfMessageBody": md5}
+        message_id = once(self._state, self._now_ms, url, token, send, depends_on_time=self._depends_on_time)
+        return {"MessageId": message_id, "MD5OfMessageBody": md5, "SequenceNumber": SEQUENCE_NUMBER}

@@ -1,12 +1,18 @@
-"""What SQS refuses in a request before it looks at a message."""
+"""What SQS refuses in a request before it looks at a message, and how it answers a batch."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from oneslot.explorer.services.answers import UnsupportedRequest, refuse
+from botocore.exceptions import ClientError
+
+from oneslot.explorer.services.answers import UnsupportedRequest, answer, refuse
+
+Answer = Mapping[str, Any]
+
+REGION, ACCOUNT = "eu-west-2", "111122223333"
 
 MAXIMUM_ENTRIES = 10
 """A batch's limit (API reference, SendMessageBatch)."""
@@ -18,6 +24,27 @@ PREFIX = "AWS.SimpleQueueService."
 """Begins the codes that the JSON protocol keeps from the query protocol (`awsQueryCompatible` in the service's model)."""
 
 _ENTRY_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
+
+
+def queue_url(name: str) -> str:
+    """Return the URL of the account's queue with this name."""
+    return f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{name}"
+
+
+def perform_batch(name: str, request: Mapping[str, Any], perform: Callable[[Mapping[str, Any]], Answer]) -> Answer:
+    """Perform each entry, and return those that succeeded and those that were refused."""
+    refuse_others(request, frozenset({"QueueUrl", "Entries"}))
+    entries = request["Entries"]
+    check_entries(name, entries)
+    done: list[dict[str, Any]] = []
+    failed: list[dict[str, Any]] = []
+    for entry in entries:
+        try:
+            done.append({"Id": entry["Id"], **perform(entry)})
+        except ClientError as error:
+            failed.append({"Id": entry["Id"], "SenderFault": True, **error.response["Error"]})
+    lists = {"Successful": done, "Failed": failed}
+    return answer({name: entries for name, entries in lists.items() if entries})
 
 
 def check_entries(name: str, entries: Sequence[Mapping[str, Any]]) -> None:

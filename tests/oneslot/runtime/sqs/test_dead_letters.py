@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from oneslot.explorer.services.sqs.service import SQSService
+from lab.simulation.sqs.service import SQSService
 from oneslot.runtime.identity import Identity
 from oneslot.runtime.sqs.dead_letters import RECEIVES_EXHAUSTED, identity_and_content, peek, reading, waiting_behind
 from oneslot.runtime.surroundings import Surroundings

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 
+from lab.simulation.sqs.message import Message
 from oneslot.explorer.services.answers import refuse
-from oneslot.explorer.services.sqs.message import MAXIMUM_BYTES, Message
-
-REGION, ACCOUNT = "eu-west-2", "111122223333"
+from oneslot.explorer.services.sqs.requests import ACCOUNT, REGION, queue_url
+from oneslot.explorer.services.sqs.sending import MAXIMUM_BYTES
 
 MAXIMUM_HIDDEN_MS = 12 * 60 * 60 * 1000
 """The longest time from a receive to the end of the visibility timeout (developer guide, visibility timeout)."""
@@ -35,7 +35,7 @@ class Queue:
 
     def __init__(self, name: str, attributes: Mapping[str, str], random: Random) -> None:
         self.name = name
-        self.url = f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{name}"
+        self.url = queue_url(name)
         self.arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}"
         self.attributes = {**_DEFAULTS, "QueueArn": self.arn, **attributes}
         self.visibility_ms = int(self.attributes["VisibilityTimeout"]) * 1000

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.lab.simulation.sqs.sqs_clients import Queues
 from tests.oneslot.explorer.port_clients import refusal
-from tests.oneslot.explorer.services.sqs_clients import Queues
 
 
 def send(queues: Queues, group: str, *bodies: str) -> list[str]:

@@ -1,23 +1,10 @@
-"""A message in a queue: what SQS checks when it is sent, and its shape when it is received."""
+"""A message in a queue, and its shape when it is received."""
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
-
-from oneslot.explorer.services.answers import refuse
-
-MAXIMUM_BYTES = 1_048_576
-"""One message's limit, attributes included (API reference, SendMessage)."""
-
-MAXIMUM_ATTRIBUTES = 10
-"""One message's limit of attributes (developer guide, message quotas)."""
-
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What a message may not include (API reference, SendMessage)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -89,41 +76,3 @@ def _is_wanted(name: str, names: Collection[str]) -> bool:
     return any(
         wanted in ("All", ".*", name) or (wanted.endswith(".*") and name.startswith(wanted[:-2])) for wanted in names
     )
-
-
-def size_of(entry: Mapping[str, Any]) -> int:
-    """Return the bytes that SQS counts for a message: body, and names, types and values of its attributes."""
-    size = len(entry["MessageBody"].encode("utf-8", "surrogatepass"))
-    for name, value in entry.get("MessageAttributes", {}).items():
-        content = value["StringValue"].encode() if "StringValue" in value else value.get("BinaryValue", b"")
-        size += len(name.encode()) + len(value["DataType"].encode()) + len(content)
-    return size
-
-
-def check_content(entry: Mapping[str, Any], maximum: int) -> None:
-    """Raise the refusal of a message whose body, attributes or size SQS does not accept."""
-    name = "SendMessage"
-    body, attributes = entry["MessageBody"], entry.get("MessageAttributes", {})
-    if not body:
-        refuse(name, "MissingParameter", "The request must contain the parameter MessageBody.")
-    if _FORBIDDEN.search(body):
-        refuse(name, "InvalidMessageContents", "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD")
-    if len(attributes) > MAXIMUM_ATTRIBUTES:
-        refuse(
-            name,
-            "InvalidParameterValue",
-            f"Number of message attributes [{len(attributes)}] exceeds the allowed maximum",
-        )
-    for attribute, value in attributes.items():
-        if not (value.get("StringValue") or value.get("BinaryValue")):
-            refuse(
-                name, "InvalidParameterValue", f"Message (user) attribute '{attribute}' must contain a non-empty value"
-            )
-    if size_of(entry) > maximum:
-        reason = f"One or more parameters are invalid. Reason: Message must be shorter than {maximum} bytes."
-        refuse(name, "InvalidParameterValue", reason)
-
-
-def digest(text: str) -> str:
-    """Return the MD5 that SQS answers for a body."""
-    return hashlib.md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from lab.simulation.sqs.message import Message
+from lab.simulation.sqs.queue import Queue, refuse_expired
 from oneslot.explorer.services.answers import refuse
-from oneslot.explorer.services.sqs.message import Message
-from oneslot.explorer.services.sqs.queue import Queue, refuse_expired
 
 DEDUPLICATION_MS = 5 * 60 * 1000
 """How long SQS remembers a MessageDeduplicationId and a ReceiveRequestAttemptId (API reference)."""

@@ -9,10 +9,10 @@ from random import Random
 import pytest
 from moto import mock_aws
 
-from oneslot.explorer.services.sqs.service import SQSService
+from lab.simulation.sqs.service import SQSService
 from tests.kits.consumer import session
+from tests.lab.simulation.sqs.sqs_clients import DIVERGENCES, Queues
 from tests.oneslot.explorer.port_clients import EVERYWHERE, MOTO, PORT, Clock
-from tests.oneslot.explorer.services.sqs_clients import DIVERGENCES, Queues
 
 
 @pytest.fixture(params=EVERYWHERE)

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from random import Random
 from typing import NoReturn
 
+from lab.simulation.sqs.fifo import FifoQueue
+from lab.simulation.sqs.message import Message
+from lab.simulation.sqs.move_task import MoveTask
+from lab.simulation.sqs.queue import Queue
 from oneslot.explorer.services.answers import refuse
-from oneslot.explorer.services.sqs.fifo import FifoQueue
-from oneslot.explorer.services.sqs.message import Message
-from oneslot.explorer.services.sqs.move_task import MoveTask
-from oneslot.explorer.services.sqs.queue import Queue
 from oneslot.explorer.services.sqs.requests import PREFIX, refuse_missing_queue
 
 QUEUE_ATTRIBUTES = frozenset(

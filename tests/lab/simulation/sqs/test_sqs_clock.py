@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from oneslot.explorer.services.sqs.service import SQSService
+from lab.simulation.sqs.service import SQSService
+from tests.lab.simulation.sqs.sqs_clients import Queues
 from tests.oneslot.explorer.port_clients import Clock, refusal
-from tests.oneslot.explorer.services.sqs_clients import Queues
 
 SECOND, HOUR, DAY = 1000, 3_600_000, 86_400_000
 

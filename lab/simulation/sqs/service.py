@@ -1,38 +1,33 @@
 """An in-memory stand-in for SQS, fast enough for a day of messages in a second.
 
 Requests, answers and errors have the shapes of boto3's client. An unknown parameter raises `UnsupportedRequest`.
-`tests/oneslot/explorer/services/test_sqs_contract.py` holds this, moto and the embedded AWS to one contract.
+`tests/lab/simulation/sqs/test_sqs_contract.py` holds this, moto and the embedded AWS to one contract.
 Quotes are from AWS's API reference and developer guide. Not modelled: delays, the limit of messages in flight, encryption,
 permissions, fair queues, MD5 digests of attributes. A receive never waits: the caller polls, with `next_visible_ms`.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
-from botocore.exceptions import ClientError
-
+from lab.simulation.sqs.account import QUEUE_ATTRIBUTES, Account
+from lab.simulation.sqs.fifo import FifoQueue
+from lab.simulation.sqs.message import Message
+from lab.simulation.sqs.move_task import FASTEST
+from lab.simulation.sqs.queue import Queue
 from oneslot.explorer.services.answers import answer, refuse
-from oneslot.explorer.services.sqs.account import QUEUE_ATTRIBUTES, Account
-from oneslot.explorer.services.sqs.fifo import FifoQueue
-from oneslot.explorer.services.sqs.message import MAXIMUM_BYTES, Message, check_content, digest, size_of
-from oneslot.explorer.services.sqs.move_task import FASTEST
-from oneslot.explorer.services.sqs.queue import Queue
 from oneslot.explorer.services.sqs.requests import (
     MAXIMUM_ENTRIES,
-    PREFIX,
-    check_entries,
+    Answer,
+    perform_batch,
     refuse_others,
     refuse_value,
     timeout_ms,
 )
+from oneslot.explorer.services.sqs.sending import check_batch_size, check_content, deduplication_id, digest
 
-Answer = Mapping[str, Any]
-
-_SENT = frozenset({"MessageBody", "MessageAttributes", "MessageGroupId", "MessageDeduplicationId"})
 _RECEIVED = frozenset(
     {
         "QueueUrl",
@@ -114,11 +109,8 @@ class SQSService:
         def send(entry: Mapping[str, Any]) -> Answer:
             return self._send(queue, {name: value for name, value in entry.items() if name != "Id"}, now)
 
-        size = sum(size_of(entry) for entry in request["Entries"])
-        if size > MAXIMUM_BYTES:
-            message = f"Batch requests cannot be longer than {MAXIMUM_BYTES} bytes. You have sent {size} bytes."
-            refuse(name, PREFIX + "BatchRequestTooLong", message)
-        return self._batch(name, request, send)
+        check_batch_size(request["Entries"])
+        return perform_batch(name, request, send)
 
     def receive_message(self, **request: Any) -> Answer:
         """Return up to ten visible messages. The answer of an empty queue has no `Messages`."""
@@ -160,7 +152,7 @@ class SQSService:
             queue.delete(entry["ReceiptHandle"])
             return {}
 
-        return self._batch("DeleteMessageBatch", request, delete)
+        return perform_batch("DeleteMessageBatch", request, delete)
 
     def change_message_visibility(self, **request: Any) -> Answer:
         """Hide a message in flight for a new timeout; see `Queue.change_visibility`."""
@@ -179,7 +171,7 @@ class SQSService:
             queue.change_visibility(entry["ReceiptHandle"], timeout_ms(name, entry["VisibilityTimeout"]), now)
             return {}
 
-        return self._batch(name, request, change)
+        return perform_batch(name, request, change)
 
     # Move tasks
 
@@ -218,46 +210,19 @@ class SQSService:
         """Let a deleted message return, as on a standard queue it can; return its SQS id, None if there is none."""
         return self._queue("ReceiveMessage", queue_url, self._now_ms()).undelete()
 
-    def _send(self, queue: Queue, entry: Mapping[str, Any], now: int) -> dict[str, Any]:
-        refuse_others(entry, _SENT)
-        self._check(queue, entry)
-        body, group, token = entry["MessageBody"], entry.get("MessageGroupId"), entry.get("MessageDeduplicationId")
-        md5 = digest(body)
+    def _send(self, queue: Queue, entry: Mapping[str, Any], now: int) -> Answer:
+        check_content(entry, queue.maximum_bytes)
+        content_based = isinstance(queue, FifoQueue) and queue.content_based
+        token = deduplication_id(entry, fifo=isinstance(queue, FifoQueue), content_based=content_based)
+        body, group, md5 = entry["MessageBody"], entry.get("MessageGroupId"), digest(entry["MessageBody"])
         if isinstance(queue, FifoQueue):
-            if not group:
-                refuse("SendMessage", "MissingParameter", "The request must contain the parameter MessageGroupId.")
-            if token is None and not queue.content_based:
-                reason = (
-                    "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided"
-                )
-                refuse("SendMessage", "InvalidParameterValue", reason)
-            token = token or hashlib.sha256(body.encode()).hexdigest()
-            before = queue.duplicate_of(group, token)
+            before = queue.duplicate_of(str(group), str(token))
             if before is not None:
                 return _sent(before, md5)
-        elif token is not None:
-            refuse_value("SendMessage", "MessageDeduplicationId", token, "The queue is not a FIFO queue.")
         attributes = entry.get("MessageAttributes", {})
         message = Message(self._account.new_id(), body, attributes, md5, now, now, group, token)
         queue.add(message)
         return _sent(message, md5)
-
-    def _check(self, queue: Queue, entry: Mapping[str, Any]) -> None:
-        check_content(entry, queue.maximum_bytes)
-
-    def _batch(self, name: str, request: Mapping[str, Any], perform: Callable[[Mapping[str, Any]], Answer]) -> Answer:
-        refuse_others(request, frozenset({"QueueUrl", "Entries"}))
-        entries = request["Entries"]
-        check_entries(name, entries)
-        done: list[dict[str, Any]] = []
-        failed: list[dict[str, Any]] = []
-        for entry in entries:
-            try:
-                done.append({"Id": entry["Id"], **perform(entry)})
-            except ClientError as error:
-                failed.append({"Id": entry["Id"], "SenderFault": True, **error.response["Error"]})
-        lists = {"Successful": done, "Failed": failed}
-        return answer({name: entries for name, entries in lists.items() if entries})
 
     def _queue(self, name: str, url: str, now: int) -> Queue:
         return self._account.queue(name, url, now)

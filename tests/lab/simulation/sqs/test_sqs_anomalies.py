@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from lab.simulation.sqs.service import SQSService
 from oneslot.explorer.services.answers import UnsupportedRequest
-from oneslot.explorer.services.sqs.service import SQSService
+from tests.lab.simulation.sqs.sqs_clients import Queues
 from tests.oneslot.explorer.port_clients import Clock
-from tests.oneslot.explorer.services.sqs_clients import Queues
 
 
 def queues_of(seed: int) -> tuple[SQSService, Queues]:

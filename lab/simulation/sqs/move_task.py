@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from oneslot.explorer.services.sqs.message import Message
-from oneslot.explorer.services.sqs.queue import Queue
+from lab.simulation.sqs.message import Message
+from lab.simulation.sqs.queue import Queue
 
 FASTEST = 500
 """The largest rate, messages a second (API reference, StartMessageMoveTask), and here the rate that SQS chooses."""

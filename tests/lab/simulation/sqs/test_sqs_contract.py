@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.lab.simulation.sqs.sqs_clients import Queues
 from tests.oneslot.explorer.port_clients import refusal
-from tests.oneslot.explorer.services.sqs_clients import Queues
 
 TEXT = {"DataType": "String", "StringValue": "text"}
 

@@ -1,0 +1,1 @@
+"""An in-memory SQS with its clock, standard and FIFO: `service.SQSService`."""
