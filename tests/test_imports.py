@@ -1,20 +1,16 @@
-"""The import contracts see every module of the product, and each of their rules can fail."""
+"""The import contracts see every module of the product, and name its packages."""
 
 from __future__ import annotations
 
 import ast
-import itertools
 import subprocess
 import tomllib
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import grimp
 import pytest
 from importlinter.configuration import configure
-from importlinter.contracts.forbidden import ForbiddenContract
-from importlinter.contracts.layers import LayersContract
 
 ROOT = Path(__file__).resolve().parents[1]
 LINTER: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
@@ -60,48 +56,6 @@ def test_app_imports_the_stacks_and_the_construct_alone() -> None:
     tree = ast.parse((ROOT / SCRIPT).read_text(encoding="utf-8"))
     imported = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert {name for name in imported if name.partition(".")[0] != "stacks"} <= {"__future__", "oneslot.cdk"}
-
-
-def rules() -> list[Any]:
-    """A forbidden import for each package that a contract names, as a test's parameters."""
-    found = []
-    for contract in LINTER["contracts"]:
-        if contract["type"] == "forbidden":
-            sources, forbidden = contract["source_modules"], contract["forbidden_modules"]
-            longer = range(max(len(sources), len(forbidden)))
-            pairs = [(sources[n % len(sources)], forbidden[n % len(forbidden)]) for n in longer]
-        else:
-            layers = [layer.split(" | ") for layer in contract["layers"]]
-            pairs = [(low[0], high[0]) for high, low in itertools.pairwise(layers)]
-            pairs += [pair for layer in layers for pair in itertools.pairwise(layer)]
-        found += [
-            pytest.param(contract["name"], *pair, id=f"{contract['name']}: {' to '.join(pair)}") for pair in pairs
-        ]
-    return found
-
-
-def contract(name: str) -> Any:
-    """The contract of pyproject.toml with this name."""
-    (options,) = (each for each in LINTER["contracts"] if each["name"] == name)
-    kind = {"forbidden": ForbiddenContract, "layers": LayersContract}[options["type"]]
-    return kind(name, as_text(LINTER), as_text(options))
-
-
-def as_text(options: dict[str, Any]) -> dict[str, Any]:
-    """Options with booleans as text, which is how import-linter passes them on."""
-    return {key: str(value) if isinstance(value, bool) else value for key, value in options.items()}
-
-
-@pytest.mark.parametrize(("name", "importer", "imported"), rules())
-def test_contract_breaks_when_a_forbidden_import_is_added(
-    graph: grimp.ImportGraph, name: str, importer: str, imported: str
-) -> None:
-    changed = deepcopy(graph)
-    assert importer in changed.modules
-    if imported not in changed.modules:
-        changed.add_module(imported, is_squashed=True)  # a package from elsewhere that nothing imports
-    changed.add_import(importer=importer, imported=imported)
-    assert not contract(name).check(changed, verbose=False).kept
 
 
 @pytest.mark.parametrize("name", [contract["name"] for contract in LINTER["contracts"]])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import tomllib
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pytest
 from oneslot.cdk.asset.vendoring import read_pins
 
 ROOT = Path(__file__).resolve().parents[2]
-ENVIRONMENTS = ROOT / "requirements" / "environment.mk"
 LISTS = {
     "function": "lambda_src/requirements.txt",
     "deploy": "requirements.txt",
@@ -48,21 +46,3 @@ def test_deployment_installs_nothing_heavy() -> None:
     deployed = {pin.name for pin in read_pins(ROOT / "requirements.txt")}
     assert deployed.isdisjoint(HEAVY)
     assert {"aws-cdk-lib", "cdk-nag", "constructs", "boto3", "aws-lambda-powertools"} <= deployed
-
-
-def test_make_installs_nothing_without_a_hash() -> None:
-    recipes = ENVIRONMENTS.read_text(encoding="utf-8").replace("\\\n", " ")
-    installs = [line for line in recipes.splitlines() if "pip install" in line]
-    assert len(installs) >= 4
-    assert [line for line in installs if "--require-hashes" not in line and "--no-deps -e ." not in line] == []
-
-
-def test_make_takes_the_installers_line_alone() -> None:
-    (command,) = re.findall(r"^\t@(sed -n .*requirements/run\.txt) >", ENVIRONMENTS.read_text("utf-8"), re.MULTILINE)
-    shown = subprocess.run(
-        ["/bin/sh", "-c", command.replace("$$", "$")], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    first, *rest = shown.stdout.splitlines()
-    assert first.startswith("uv==")
-    assert len(rest) > 10
-    assert {line.strip().split(":")[0] for line in rest} == {"--hash=sha256"}
