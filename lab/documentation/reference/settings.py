@@ -172,8 +172,8 @@ def others() -> str:
 
 def _settings(rows: Iterable[Field[object]]) -> str:
     return table(
-        ["setting", "default", "range", "meaning", "for"],
-        ([f"`{row.name}`", _default(row.name), _range(row.name), *_meaning(row.name)] for row in rows),
+        ["setting", "default", "meaning", "for"],
+        ([f"`{row.name}`", _default(row.name) + _range(row.name), *_meaning(row.name)] for row in rows),
     )
 
 
@@ -183,16 +183,15 @@ def _default(name: str) -> str:
 
 
 def _range(name: str) -> str:
+    """Return the range of a number, or the values of a text, in brackets; nothing where the default says the kind."""
     if name in RANGES:
         limit, _ = RANGES[name]
-        return f"{limit[0]:,} to {limit[-1]:,}"
+        return f" ({limit[0]:,} to {limit[-1]:,})"
     if name == "log_retention_days":
-        return f"{LOG_RETENTION_DAYS[0]} to {LOG_RETENTION_DAYS[-1]:,}, as CloudWatch Logs offers"
+        return f" ({LOG_RETENTION_DAYS[0]} to {LOG_RETENTION_DAYS[-1]:,})"
     if name == "queue":
-        return ", ".join(f"`{kind}`" for kind in QUEUE_KINDS)
-    return {"bool": "`true`, `false`", "str": "text", "int | None": f"whole, or `{FOREVER}`"}.get(
-        str(KINDS[name]), "whole"
-    )
+        return f" ({', '.join(f'`{kind}`' for kind in QUEUE_KINDS)})"
+    return f" (or `{FOREVER}`)" if str(KINDS[name]) == "int | None" else ""
 
 
 def _meaning(name: str) -> tuple[str, str]:
