@@ -235,7 +235,7 @@ def _require_range(value: Decimal) -> None:
 def _members(values: Mapping[Any, Any], level: int) -> dict[str, dict[str, Any]]:
     members = {}
     for name, value in values.items():
-        if type(name) is type(value) is str and name.isascii() and value.isascii() and level < MAXIMUM_LEVELS:
+        if name and type(name) is type(value) is str and name.isascii() and value.isascii() and level < MAXIMUM_LEVELS:
             members[name] = {"S": value}  # as below, in a third of the time: nearly all values are such texts
         else:
             text = _name(name)  # before its value is looked at
@@ -256,6 +256,8 @@ def _name(name: object) -> str:
         raise InvalidValue(
             f"has a key that is not text but {type(name).__name__}; write text as the key", of_content=False
         )
+    if not name:
+        raise InvalidValue("has an empty key, which DynamoDB refuses; name it, or leave it out", of_content=True)
     return _text(name)
 
 
@@ -290,6 +292,11 @@ def _bytes(value: Any) -> bytes:
     value = getattr(value, "value", value) if type(value).__name__ == "Binary" else value  # boto3's own type
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
-    kind = type(value).__name__
-    remedy = "write Decimal(str(value)), or a whole number such as pence" if isinstance(value, float) else _HOLDS
+    # With its module, because NumPy's truth is called `bool` as well.
+    kind = f"{type(value).__module__}.{type(value).__name__}".removeprefix("builtins.")
+    remedy = _HOLDS
+    if isinstance(value, float):
+        remedy = "write Decimal(str(value)), or a whole number such as pence"
+    elif kind.startswith("numpy."):
+        remedy = "write value.item(), which is Python's own"
     raise InvalidValue(f"is a {kind}, which no table holds; {remedy}", of_content=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from oneslot.runtime.effects import Effects, InvalidContent, InvalidEffects, Item, Put, Update, Write, result_text
+from oneslot.runtime.stores.expressions import expressions_of
 from oneslot.runtime.values import InvalidValue, size, to_attribute
 
 # DynamoDB's quotas, in bytes.
@@ -16,6 +17,9 @@ LARGEST_ITEM = 409_600
 LARGEST_TRANSACTION = 4 * 1_048_576
 LONGEST_RETENTION_SECONDS = 100 * 366 * 86_400
 LONGEST_PARTITION_KEY, LONGEST_SORT_KEY = 2_048, 1_024
+LONGEST_EXPRESSION = 4_096
+FEW_ATTRIBUTES = 128
+"""An expression with so many is always short enough, so usual ones are not made twice."""
 
 
 def require_identity(message_id: object, payload_hash: object) -> None:
@@ -77,7 +81,18 @@ def _checked_size(write: Write, tables: Collection[str] | None) -> int:
             f"an item for {write.table!r} has {bytes_of[0]:,} bytes, more than 400 KB; "
             "store the content elsewhere, and its name in the item"
         )
+    if isinstance(write, Update):
+        _check_expressions(write)
     return sum(bytes_of)
+
+
+def _check_expressions(update: Update) -> None:
+    changed, expected = len(update.set) + len(update.remove), len(update.expect)
+    if changed + expected > FEW_ATTRIBUTES and max(map(len, expressions_of(update))) > LONGEST_EXPRESSION:
+        raise InvalidContent(
+            f"an update of {update.table!r} changes {changed:,} attributes and expects {expected:,}, more than DynamoDB's "
+            "expression of 4 KB names; keep what belongs together in one attribute, as a mapping"
+        )
 
 
 def _parts(write: Write) -> tuple[Item, ...]:
@@ -89,8 +104,6 @@ def _parts(write: Write) -> tuple[Item, ...]:
 
 def _size(table: str, item: Item) -> int:
     try:
-        if not all(item):
-            raise InvalidEffects(f"a write to {table!r} has an attribute without a name; name it")
         # As a mapping, without what DynamoDB adds for one: three bytes, and one for each entry.
         return size(to_attribute(item)) - 3 - len(item)
     except InvalidValue as error:

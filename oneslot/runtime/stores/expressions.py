@@ -87,10 +87,26 @@ def transact_item(write: Write, tables: Mapping[str, str]) -> dict[str, Any]:
                 "ExpressionAttributeNames": {"#key": write.key},
             }
         }
-    return {"Update": {**table, "Key": to_attributes(write.key), **_update_expressions(write)}}
+    change, condition, names, values = _update_expressions(write)
+    return {
+        "Update": {
+            **table,
+            "Key": to_attributes(write.key),
+            "UpdateExpression": change,
+            "ConditionExpression": condition,
+            "ExpressionAttributeNames": names,
+            "ExpressionAttributeValues": to_attributes(values),
+        }
+    }
 
 
-def _update_expressions(update: Update) -> dict[str, Any]:
+def expressions_of(update: Update) -> tuple[str, str]:
+    """Return the update's two expressions: what it changes, and on what condition."""
+    return _update_expressions(update)[:2]
+
+
+def _update_expressions(update: Update) -> tuple[str, str, dict[str, str], dict[str, Any]]:
+    """Return what changes, the condition, the attributes' names, and the values."""
     names: dict[str, str] = {}
     values: dict[str, Any] = {}
 
@@ -108,12 +124,8 @@ def _update_expressions(update: Update) -> dict[str, Any]:
         clauses.append("SET " + ", ".join(equals(*pair) for pair in update.set.items()))
     if update.remove:
         clauses.append("REMOVE " + ", ".join(name(attribute) for attribute in update.remove))
-    return {
-        "UpdateExpression": " ".join(clauses),
-        "ConditionExpression": " AND ".join(equals(*pair) for pair in update.expect.items()),
-        "ExpressionAttributeNames": {placeholder: attribute for attribute, placeholder in names.items()},
-        "ExpressionAttributeValues": to_attributes(values),
-    }
+    condition = " AND ".join(equals(*pair) for pair in update.expect.items())
+    return " ".join(clauses), condition, {placeholder: attribute for attribute, placeholder in names.items()}, values
 
 
 def is_transient(error: Exception) -> bool:

@@ -63,7 +63,7 @@ attributes = st.recursive(
     leaves,
     lambda inner: (
         st.builds(lambda each: {"L": each}, st.lists(inner))
-        | st.builds(lambda each: {"M": each}, st.dictionaries(texts, inner))
+        | st.builds(lambda each: {"M": each}, st.dictionaries(st.text(min_size=1), inner))
     ),
     max_leaves=10,
 )
@@ -201,7 +201,7 @@ def test_value_is_accepted_when_it_is_at_dynamodbs_last_level() -> None:
     assert from_attributes(to_attributes({"a": nested(32)})) == {"a": nested(32)}
 
 
-@pytest.mark.parametrize("name", ["9990000018", "patient 9990000018", "p9990000018", "p999-000-0018", "x" * 65, 7, ""])
+@pytest.mark.parametrize("name", ["9990000018", "patient 9990000018", "p9990000018", "p999-000-0018", "x" * 65, 7])
 def test_name_is_withheld_when_it_may_be_content(name: Any) -> None:
     assert shown_name(name) == "..."
     with pytest.raises(

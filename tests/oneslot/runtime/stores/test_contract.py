@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, cast
 
+import numpy
 import pytest
 import redis
 
@@ -327,6 +328,7 @@ def test_condition_holds_when_the_value_is_the_one_that_is_kept(kept: Kept, name
 
 ROOT = {KEY: "a"}
 LONG = "k" * 2_049
+MANY = {f"a{number}": number for number in range(300)}
 
 
 def put(**item: Any) -> Put:
@@ -364,10 +366,15 @@ INVALID_WRITES: list[tuple[Any, type[InvalidEffects], str]] = [
     (put(number=Decimal("NaN")), InvalidContent, "'number' in 'things' is NaN or infinite"),
     (put(text="\ud83d"), InvalidContent, "'text' in 'things' has half a surrogate pair"),
     (put(text="é" * 204_800), InvalidContent, "an item for 'things' has 409,6.* bytes, more than 400 KB"),
-    (put(**{"": 1}), InvalidEffects, "an attribute without a name"),
+    (put(**{"": 1}), InvalidContent, "a write to 'things' has an empty key"),
+    (put(parts={"": 1}), InvalidContent, "'parts' in 'things' has an empty key, which DynamoDB refuses"),
+    (put(parts=[{"deep": {"": "text"}}]), InvalidContent, r"'parts\[0\]\.deep' in 'things' has an empty key"),
+    (put(sure=numpy.bool_(True)), InvalidEffects, r"'sure' in 'things' is a numpy\.bool, .* value\.item\(\)"),
+    (Update(TABLE, ROOT, {"a": 1}, MANY), InvalidContent, "changes 300 attributes and expects 1, more than"),
+    (Update(TABLE, ROOT, MANY, {"a": 1}), InvalidContent, "changes 1 attributes and expects 300, more than"),
     (put(**{"\ud83d": 1}), InvalidContent, "a write to 'things' has half a surrogate pair"),
     (Put(TABLE, KEY, {**ROOT, 7: 1}), InvalidEffects, f"a write to 'things' has {A_KEY}"),  # type: ignore[dict-item]
-    (update(remove=("",)), InvalidEffects, "an attribute without a name"),
+    (update(remove=("",)), InvalidContent, "has an empty key"),
     (update(remove=(7,)), InvalidEffects, A_KEY),
     (put(**{KEY: LONG}), InvalidContent, "the key 'thing_id' of a write to 'things' has more than 2,048"),
     (update(key={KEY: LONG[:1_025], "sort": LONG[:1_025]}), InvalidContent, "more than 1,024 bytes"),
