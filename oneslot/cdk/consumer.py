@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -238,11 +239,20 @@ class ExactlyOnceConsumer(Construct):
 
         Args:
             prefix: begins each name, as the `outputs` of the consumer's `oneslot.toml` says. By default there is none, and for
-                a second consumer of the stack it is the construct's id.
+                a further consumer of the stack it is the construct's id, with a number if another has the same letters.
+
+        Raises:
+            ContradictorySettings: the stack has outputs with this prefix.
         """
         stack = Stack.of(self)
+        letters = _letters(self.node.id) or "Consumer"
+        choices = itertools.chain(("", letters), (f"{letters}{number}" for number in itertools.count(2)))
         if prefix is None:
-            prefix = _letters(self.node.id) if stack.node.try_find_child("QueueUrl") else ""
+            prefix = next(each for each in choices if not stack.node.try_find_child(f"{each}QueueUrl"))
+        elif stack.node.try_find_child(f"{prefix}QueueUrl"):
+            raise ContradictorySettings(
+                f"the stack has an output {prefix}QueueUrl; pass another prefix to add_outputs()"
+            )
         outputs = {
             "QueueUrl": self.queue.queue_url,
             "DeadLetterQueueUrl": self.dead_letter_queue.queue_url,

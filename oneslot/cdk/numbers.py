@@ -141,12 +141,16 @@ class Thresholds:
 
 
 def stalled_minutes(numbers: Numbers) -> int:
-    """Return the minutes of a standstill before its alarm: longer than one failing message or one long job can be its cause.
+    """Return the minutes of a standstill before its alarm: `explained_minutes`, unless CloudWatch counts fewer."""
+    return min(explained_minutes(numbers), LONGEST_ALARM_MINUTES)
+
+
+def explained_minutes(numbers: Numbers) -> int:
+    """Return the minutes of a standstill of which one failing message or one long job can be the cause.
 
     The two more are the first and the last minute, which such a message holds in part.
     """
-    explained = max(seconds_to_dead_letters(numbers), numbers.longest_lease_seconds)
-    return min(-(-explained // 60) + 2, LONGEST_ALARM_MINUTES)
+    return -(-max(seconds_to_dead_letters(numbers), numbers.longest_lease_seconds) // 60) + 2
 
 
 def seconds_to_dead_letters(numbers: Numbers) -> int:

@@ -30,7 +30,9 @@ _FOR_LAMBDA = (
     *(f"--platform=manylinux_2_{minor}_aarch64" for minor in _GLIBC),
 )
 
-_PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==([^\s;]+)")
+# A requirement of PEP 508 that names one version: spaces are allowed between its parts.
+_PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\]\s*)?\(?\s*===?\s*([^\s;,)]+)\s*\)?\s*(?=;|--hash|$)")
+_HASH = re.compile(r"\s--hash[=\s]")
 _OPTION = re.compile(r"-(?!(r|c|e|-requirement|-constraint|-editable)\b)")
 _REMEDY = "write it by `uv pip compile --generate-hashes requirements.in -o requirements.txt`"
 # Of a wheel's metadata only the files that licences require; the rest differs between installers.
@@ -58,9 +60,11 @@ def read_pins(requirements: Path) -> tuple[Pin, ...]:
     Raises `VendoringProblem` if it has none, a line that pins nothing, or a pin without a hash.
     """
     try:
-        text = requirements.read_text(encoding="utf-8")
+        text = requirements.read_text(encoding="utf-8-sig")
     except OSError as problem:
         raise VendoringProblem(f"cannot read {requirements}: {problem.strerror}; correct its permissions") from None
+    except UnicodeDecodeError:
+        raise VendoringProblem(f"{requirements} is not UTF-8 text; save it as UTF-8") from None
     lines = [re.sub(r"(^|\s)#.*", "", line).strip() for line in text.replace("\\\n", " ").splitlines()]
     lines = [line for line in lines if line and not _OPTION.match(line)]
     pins, without = [], []
@@ -69,7 +73,7 @@ def read_pins(requirements: Path) -> tuple[Pin, ...]:
         if not found:
             raise VendoringProblem(f"{requirements} pins no version in the line {line!r}; {_REMEDY}")
         pins.append(Pin(found[1], found[2]))
-        if "--hash=" not in line:
+        if not _HASH.search(line):
             without.append(str(pins[-1]))
     if not pins:
         raise VendoringProblem(f"{requirements} pins no package; {_REMEDY}, or remove it")

@@ -7,12 +7,24 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 
 from oneslot.cdk.monitoring.alarms import WINDOW_MINUTES, Condition, over_window
 from oneslot.cdk.monitoring.metrics import ConsumerMetrics
-from oneslot.cdk.numbers import HOUR, Numbers, Thresholds, dead_letter_age_seconds, stalled_minutes
+from oneslot.cdk.numbers import (
+    HOUR,
+    Numbers,
+    Thresholds,
+    dead_letter_age_seconds,
+    explained_minutes,
+    stalled_minutes,
+)
 
 
 def conditions(measures: ConsumerMetrics, thresholds: Thresholds, numbers: Numbers) -> list[Condition]:
     """Return the conditions that wake someone."""
-    minutes = stalled_minutes(numbers)
+    minutes, explained = stalled_minutes(numbers), explained_minutes(numbers)
+    cause = (
+        "longer than one failing message or one long job explains."
+        if explained <= minutes
+        else f"CloudWatch's longest. One failing message or one long job can be the cause: they take up to {explained} minutes."
+    )
     return [
         Condition(
             name="dead-letters",
@@ -38,8 +50,7 @@ def conditions(measures: ConsumerMetrics, thresholds: Thresholds, numbers: Numbe
         ),
         Condition(
             name="stalled",
-            means=f"The queue holds messages and not one was finished for {minutes} minutes, longer than one failing message "
-            "or one long job explains.",
+            means=f"The queue holds messages and not one was finished for {minutes} minutes, {cause}",
             metric=stalled(measures),
             above=0,
             periods=minutes,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from oneslot.cdk import ExactlyOnceConsumer, Numbers, TableRights, new_table
+from oneslot.cdk import ContradictorySettings, ExactlyOnceConsumer, Numbers, TableRights, new_table
 from oneslot.declaration.reading import parse_declaration
 from oneslot.runtime import lambda_consumer
 from oneslot.runtime.sqs.deferral import Deferral, deferral_of
@@ -293,6 +294,24 @@ def test_outputs_of_a_second_consumer_begin_with_its_id(tmp_path: Path) -> None:
     assert outputs["giftmailsQueueUrl"]["Value"] == {"Ref": defined.logical_id(second.queue)}
     named = 'name = "mails"\nhandler = "app.handler"\nstack = "Shop"\noutputs = "giftmails"\n'
     assert Outputs.of("Shop", dict.fromkeys(outputs, "x"), parse_declaration(named, None)).queue_url == "x"
+
+
+def test_outputs_never_collide_when_ids_have_the_same_letters(tmp_path: Path) -> None:
+    defined = define(tmp_path)
+    entry = tmp_path / "orders"
+    others = [
+        ExactlyOnceConsumer(defined.stack, construct_id, entry=entry, handler="app.handler", tables={})
+        for construct_id in ("gift-mails", "giftmails", "gift_mails")
+    ]
+    for consumer in (defined.consumer, *others):
+        consumer.add_outputs()
+
+    outputs = Template.from_stack(defined.stack).to_json()["Outputs"]
+
+    queues = ["QueueUrl", "giftmailsQueueUrl", "giftmails2QueueUrl", "giftmails3QueueUrl"]
+    assert [name for name in outputs if re.fullmatch(r"(giftmails\d?)?QueueUrl", name)] == queues
+    with pytest.raises(ContradictorySettings, match="has an output giftmailsQueueUrl; pass another prefix"):
+        defined.consumer.add_outputs("giftmails")
 
 
 @pytest.mark.parametrize("name", [name for name in vars(ExactlyOnceConsumer) if name.startswith("metric_")])

@@ -47,6 +47,19 @@ def test_stalled_alarm_waits_for_a_failing_message_and_for_a_long_job(numbers: N
     assert (minutes - 1) * 60 > max(lasts, numbers.longest_lease_seconds)
 
 
+def test_stalled_alarm_says_so_when_cloudwatch_counts_too_few_minutes(tmp_path: Path) -> None:
+    numbers = Numbers(lambda_timeout_seconds=900, visibility_multiplier=10, max_receive_count=19)
+    defined = define(tmp_path, numbers=numbers)
+    defined.consumer.add_alarms()
+    (stalled,) = [
+        alarm
+        for alarm in defined.resources("AWS::CloudWatch::Alarm")
+        if "not one was finished" in alarm["AlarmDescription"]
+    ]
+    assert stalled["EvaluationPeriods"] == 1_440
+    assert "can be the cause: they take up to 2852 minutes." in stalled["AlarmDescription"]
+
+
 def test_stalled_alarm_waits_for_the_receives_of_an_existing_queue(tmp_path: Path) -> None:
     _, shop = stack = new_stack(tmp_path)
     theirs = sqs.DeadLetterQueue(

@@ -101,6 +101,30 @@ def test_pins_are_read_in_order(tmp_path: Path) -> None:
     assert read_pins(path) == (Pin("a", "1.0"), Pin("d-e.f", "2.1"))
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tiny == 1.0 --hash=sha256:00",
+        "tiny [extra,other]==1.0 --hash sha256:00",
+        "tiny[extra] == 1.0 ; python_version > '3' --hash=sha256:00",
+        "tiny (== 1.0) --hash=sha256:00",
+        "tiny===1.0 \\\n  --hash sha256:00",
+        "\ufefftiny==1.0 --hash=sha256:00",
+    ],
+)
+def test_pin_is_read_in_every_form_that_pip_takes(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "requirements.txt"
+    path.write_text(line, encoding="utf-8")
+    assert read_pins(path) == (Pin("tiny", "1.0"),)
+
+
+def test_pins_are_refused_when_the_file_is_not_utf_8(tmp_path: Path) -> None:
+    path = tmp_path / "requirements.txt"
+    path.write_text("tiny==1.0 --hash=sha256:00", encoding="utf-16")
+    with pytest.raises(VendoringProblem, match="is not UTF-8 text; save it as UTF-8"):
+        read_pins(path)
+
+
 def test_vendoring_copies_the_wheels_files_when_it_is_installed(tmp_path: Path, site: Path) -> None:
     install(site, "1.0")
     assert vendored_files(requirements(tmp_path, "1.0"), [str(site)]) == expected("1.0")
