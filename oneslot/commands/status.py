@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from oneslot.evidence.malformed import Tally, format_malformed, tally
-from oneslot.evidence.observation import Observer
+from oneslot.evidence.observation import Observer, format_failing
 from oneslot.evidence.pause import find_mapping_state
 from oneslot.evidence.tables import Missing, format_missing, unless_missing
 from oneslot.laws.schema import Table
@@ -56,6 +56,7 @@ def status(stack: str | None, as_json: bool) -> int:
             "unknown": snapshot.unknown,
         },
         **statuses,
+        "failing": [asdict(one) for one in snapshot.failing],
         "missing": [asdict(one) for one in missing],
         "malformed": [asdict(one) for one in malformed],
         "poller": statistics.to_json() if statistics else None,
@@ -79,6 +80,7 @@ def status(stack: str | None, as_json: bool) -> int:
         shown.add_row("local poller", "records handled", f"{statistics.records:,}")
         shown.add_row("", "function errors", f"{statistics.function_errors:,}")
     terminal.show(shown)
+    terminal.warn(format_failing(snapshot.failing, target.command))
     terminal.warn(format_malformed(malformed, target.command))
     terminal.warn(format_missing(missing, target.command))
     return int(bool(missing))

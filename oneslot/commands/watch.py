@@ -9,7 +9,7 @@ from rich.live import Live
 from rich.table import Table
 
 from oneslot.evidence.malformed import format_malformed
-from oneslot.evidence.observation import Observer, Snapshot, until_drained
+from oneslot.evidence.observation import Observer, Snapshot, format_failing, until_drained
 from oneslot.evidence.pause import find_mapping_state
 from oneslot.evidence.tables import format_missing
 from oneslot.options import Number, json_option, stack_option
@@ -49,6 +49,7 @@ def watch(until_drained: bool, timeout: float | None, interval: float | None, st
     terminal.warn(unread)
     terminal.warn(format_malformed(snapshot.malformed, target.command))
     terminal.warn(format_missing(snapshot.missing, target.command))
+    terminal.warn(format_failing(snapshot.failing, target.command))
     if until_drained and not snapshot.drained:
         terminal.say(f"Not drained: {numbered(snapshot.queue.total, 'message')} left.", style="red")
         return 1
@@ -92,13 +93,19 @@ def _line(snapshot: Snapshot) -> str:
     return (
         f"queue {queue.waiting:,} waiting, {queue.in_flight:,} in flight; dead letters {snapshot.dead_letters:,}; "
         f"ledger {count_text(snapshot.complete)} complete, {count_text(snapshot.in_progress)} in progress"
-        f"{_age(snapshot)}{_speed(snapshot)}"
+        f"{_age(snapshot)}{_speed(snapshot)}{_failing(snapshot)}"
     )
 
 
 def _age(snapshot: Snapshot) -> str:
     """Return the age of the ledger's counts, which for a large ledger are older than the queue's."""
     return f", {snapshot.counted_seconds_ago:,.0f} s ago" if snapshot.counted_seconds_ago >= OLD_SECONDS else ""
+
+
+def _failing(snapshot: Snapshot) -> str:
+    return (
+        f"; {len(snapshot.failing):,} failed again and again: {snapshot.failing[-1].short}" if snapshot.failing else ""
+    )
 
 
 def _speed(snapshot: Snapshot) -> str:
@@ -115,6 +122,10 @@ def _table(target: Target, snapshot: Snapshot, *, paused: bool = False) -> Table
         shown.add_row("consumer", "PAUSED", style="bold yellow")
     shown.add_row("waiting in the queue", f"{snapshot.queue.waiting:,}")
     shown.add_row("in flight", f"{snapshot.queue.in_flight:,}")
+    if snapshot.failing:
+        shown.add_row(
+            f"failed again and again: {snapshot.failing[-1].short}", f"{len(snapshot.failing):,}", style="red"
+        )
     shown.add_row("in the dead-letter queue", f"{snapshot.dead_letters:,}")
     shown.add_row(f"ledger: complete{_age(snapshot)}", count_text(snapshot.complete), style="green")
     shown.add_row(f"ledger: in progress{_age(snapshot)}", count_text(snapshot.in_progress))

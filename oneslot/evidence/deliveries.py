@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,40 @@ from oneslot.runtime.stores.expressions import error_code
 from oneslot.target import Target
 
 DELIVERY = "delivery"
+FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The last failed delivery of a message, by the delivery log.
+
+    `reason` is the error's class or code, `where` its file and line. `receives` counts the deliveries until then.
+    """
+
+    message: str
+    reason: str
+    where: str | None
+    receives: int
+
+    @property
+    def short(self) -> str:
+        """The same with the file's name in place of its path."""
+        return str(replace(self, where=self.where and Path(self.where).name))
+
+    def __str__(self) -> str:
+        return self.reason + (f" at {self.where}" if self.where else "")
+
+
+def read_failures(target: Target, *, since_ms: int = 0, mentioning: str | None = None) -> dict[str, Failure]:
+    """Return the last failed delivery of each message, by its SQS id. A missing log has none; see `read_deliveries`."""
+    lines = valid_deliveries(target, [], since_ms=since_ms, mentioning=mentioning, outcome=FAILED)
+    return {line["sqs_message_id"]: failure_of(line) for line in lines if line["finished"] >= since_ms}
+
+
+def failure_of(line: Mapping[str, Any]) -> Failure:
+    """Return what a valid line says of a failed delivery."""
+    name = line["message_id"] or line["sqs_message_id"]
+    return Failure(name, str(line.get("reason")), line.get("where"), line.get("receive_count", 1))
 
 
 def read_deliveries(target: Target, *, since_ms: int = 0, mentioning: str | None = None) -> Iterator[dict[str, Any]]:
@@ -28,14 +63,19 @@ def read_deliveries(target: Target, *, since_ms: int = 0, mentioning: str | None
 
 
 def valid_deliveries(
-    target: Target, malformed: list[Malformed], *, since_ms: int = 0, mentioning: str | None = None
+    target: Target,
+    malformed: list[Malformed],
+    *,
+    since_ms: int = 0,
+    mentioning: str | None = None,
+    outcome: str | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Yield the valid lines of `read_deliveries`, each with both ids, None for a missing one.
 
-    The malformed attribute of every other line is added to `malformed`. A missing log group yields nothing, as a missing
-    local file does.
+    `outcome` leaves out lines with another one. The malformed attribute of every other line is added to `malformed`. A
+    missing log group yields nothing, as a missing local file does.
     """
-    for place, line in _unless_missing(_lines(target, since_ms, mentioning)):
+    for place, line in _unless_missing(_lines(target, since_ms, mentioning, outcome)):
         if attribute := malformed_delivery(line, target.declaration.schema):
             malformed.append(Malformed(DELIVERY_LOG, place, attribute))
         else:
@@ -50,13 +90,17 @@ def _unless_missing(lines: Iterator[tuple[str, dict[str, Any]]]) -> Iterator[tup
             raise
 
 
-def _lines(target: Target, since_ms: int, mentioning: str | None) -> Iterator[tuple[str, dict[str, Any]]]:
+def _lines(
+    target: Target, since_ms: int, mentioning: str | None, outcome: str | None = None
+) -> Iterator[tuple[str, dict[str, Any]]]:
     lines = (
         _of_file(Path(target.local.log_file))
         if target.local is not None
-        else _of_log_group(target, since_ms, mentioning)
+        else _of_log_group(target, since_ms, mentioning, outcome)
     )
     for place, line in lines:
+        if outcome not in (None, line.get("outcome")):
+            continue
         if mentioning is None or mentioning in (line.get("message_id"), line.get("sqs_message_id")):
             yield place, line
 
@@ -70,12 +114,15 @@ def _of_file(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield f"line {number} of {path}", line
 
 
-def _of_log_group(target: Target, since_ms: int, mentioning: str | None) -> Iterator[tuple[str, dict[str, Any]]]:
-    pattern = f'{{ $.message = "{DELIVERY}" }}'
+def _of_log_group(
+    target: Target, since_ms: int, mentioning: str | None, outcome: str | None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    wanted = [f'$.message = "{DELIVERY}"']
+    if outcome is not None:
+        wanted.append(f'$.outcome = "{outcome}"')
     if mentioning is not None:
-        pattern = (
-            f'{{ $.message = "{DELIVERY}" && ($.message_id = "{mentioning}" || $.sqs_message_id = "{mentioning}") }}'
-        )
+        wanted.append(f'($.message_id = "{mentioning}" || $.sqs_message_id = "{mentioning}")')
+    pattern = f"{{ {' && '.join(wanted)} }}"
     pages = target.logs.get_paginator("filter_log_events").paginate(
         logGroupName=target.outputs.consumer_log_group_name, filterPattern=pattern, startTime=since_ms
     )

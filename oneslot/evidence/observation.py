@@ -5,14 +5,19 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from botocore.exceptions import ClientError
+
+from oneslot.evidence.deliveries import Failure, read_failures
 from oneslot.evidence.malformed import RELEASED, Malformed, Tally, tally
 from oneslot.evidence.tables import Missing, unless_missing
 from oneslot.laws.evidence import COMPLETE, IN_PROGRESS
 from oneslot.runtime.sqs.queue_depth import QueueDepth, queue_depth
 from oneslot.target import Target
+from oneslot.wording import numbered
 
 # A count reads the whole ledger, so it may take this share of the time at most, and less while the queue stays empty. It does
 # not stop then, because messages may be consumed between two looks.
@@ -22,6 +27,8 @@ SHARE_OF_TIME_WHEN_IDLE = 0.01
 LOOKS_WHEN_EMPTY = 3
 # The rate is an average over this many seconds.
 RATE_SECONDS = 10.0
+# A message whose delivery failed within this time, and not for the first time, is failing.
+FAILING_MS = 900_000
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,7 @@ class Snapshot:
         malformed: malformed attributes of the ledger. missing: the ledger, if it is missing.
         rate: messages a second by which the queue shrinks; None if it does not, or after one look.
         seconds_left: time until no message waits, at that rate.
+        failing: the last failed delivery of each message that failed twice or more, the last time in these 15 minutes.
     """
 
     queue: QueueDepth
@@ -50,6 +58,7 @@ class Snapshot:
     counted_seconds_ago: float = 0.0
     malformed: Sequence[Malformed] = ()
     missing: Sequence[Missing] = ()
+    failing: Sequence[Failure] = ()
 
     def document(self) -> dict[str, Any]:
         """Return the snapshot as JSON."""
@@ -63,6 +72,7 @@ class Observer:
         self._target = target
         self._clock = clock
         self._ledger: Tally | Missing = Tally()
+        self._failing: Sequence[Failure] = ()
         self._counted_at, self._count_took = -math.inf, 0.0
         self._history: list[tuple[float, int]] = []  # (time, messages in the queue)
         self._empty_looks = 0
@@ -83,6 +93,7 @@ class Observer:
             seconds_left=queue.waiting / rate if rate and queue.waiting else None,
             drained=self._empty_looks >= LOOKS_WHEN_EMPTY,
             counted_seconds_ago=self._clock() - self._counted_at,
+            failing=self._failing,
         )
         if isinstance(self._ledger, Missing):
             return replace(looked, missing=[self._ledger])
@@ -103,6 +114,7 @@ class Observer:
             return
         name = self._target.outputs.ledger_table_name
         self._ledger = unless_missing(lambda: tally(self._target), "ledger", name)
+        self._failing = read_failing(self._target)
         self._counted_at = self._clock()
         self._count_took = self._counted_at - started
 
@@ -115,6 +127,25 @@ class Observer:
         if now - since <= 0 or total <= queue.total:
             return None
         return (total - queue.total) / (now - since)
+
+
+def read_failing(target: Target) -> list[Failure]:
+    """Return the messages that fail again and again; none where the log may not be read, which is only for this."""
+    since_ms = target.surroundings.now_ms() - FAILING_MS
+    with suppress(ClientError):
+        return [each for each in read_failures(target, since_ms=since_ms).values() if each.receives > 1]
+    return []
+
+
+def format_failing(failing: Sequence[Failure], command: Callable[[str], str]) -> list[str]:
+    """Return a sentence about messages that fail again and again; none without one. `command` is `Target.command`."""
+    if not failing:
+        return []
+    worst = max(failing, key=lambda each: each.receives)
+    return [
+        f"{numbered(len(failing), 'message')} failed again and again in the last {FAILING_MS // 60_000} minutes: "
+        f"{worst.message} at delivery {worst.receives} with {worst}. See `{command(f'inspect {worst.message}')}`."
+    ]
 
 
 def until_drained(

@@ -9,7 +9,9 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from oneslot.declaration.declaration import Declaration
+from oneslot.errors import name_fault
 from oneslot.evidence.dead_letters import read_dead_letters
+from oneslot.evidence.deliveries import Failure
 from oneslot.evidence.malformed import blocking_attributes
 from oneslot.evidence.tables import Missing, read_rows, unless_missing
 from oneslot.laws.evidence import COMPLETE, result_of
@@ -85,7 +87,7 @@ class Forecast:
     """A dead letter with its outlook, the reason `because`, and the ledger row.
 
     `bytes` is the length of its body. `place` counts the messages that the queue showed before it. `group` is its message
-    group on a FIFO queue.
+    group on a FIFO queue. `failure` is its last failed delivery, where the delivery log was read.
     """
 
     letter: DeadLetter
@@ -96,6 +98,7 @@ class Forecast:
     ledger: Mapping[str, Any] | None = None
     place: int = 0
     group: str | None = None
+    failure: Failure | None = None
 
     @property
     def helps(self) -> bool:
@@ -120,6 +123,7 @@ class Forecast:
             "detail": self.letter.detail,
             "outlook": self.outlook.value,
             "because": self.because,
+            "failure": self.failure and str(self.failure),
             "ledger": self.ledger and {**self.ledger, "result": result_of(self.ledger) or None},
         }
 
@@ -146,7 +150,7 @@ Rows = Mapping[str, Mapping[str, Any] | Missing | None]
 Foresight = Callable[[Any, Rows, Reader, int], "tuple[Outlook, str] | Missing | None"]
 """A consumer's `tools.foresee`: the parsed message, its rows, a reader and the time (epoch ms) → the outlook with its reason.
 
-`RETRIED` means that the consumer refuses it for no reason, whatever it said before; None that this cannot be told, so a
+`RETRIED` means that the consumer refuses it for no reason, whatever it said before; None that nothing shows this, so a
 reason that the consumer gave stands. A missing table means that its deliveries fail.
 """
 
@@ -169,7 +173,7 @@ def facts_of(
     try:
         request = parsed(parse, identity, digest, body) if parse else None
     except Exception as error:  # of the consumer's code, which failed on this message before
-        problem = error.detail if isinstance(error, Unprocessable) else f"parse raised {type(error).__name__}"
+        problem = error.detail if isinstance(error, Unprocessable) else f"parse raised {name_fault(error)}"
         return Facts(known, payload_hash=digest, problem=problem)
     return Facts(identity, digest, request=request)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.reading import declared
-from oneslot.evidence.deliveries import valid_deliveries
+from oneslot.evidence.deliveries import failure_of, valid_deliveries
 from oneslot.evidence.malformed import (
     Malformed,
     Standing,
@@ -152,7 +152,7 @@ class Inspection:
         }.items():
             yield sent, f"in the queue as {sqs_message_id or 'an unknown id'}"
         for attempt in self.deliveries:
-            reason = f" ({attempt['reason']})" if attempt.get("reason") else ""
+            reason = f" ({failure_of(attempt).short})" if attempt.get("reason") else ""
             yield (
                 attempt["finished"],
                 f"delivery {attempt.get('receive_count', '?')} of {(attempt.get('sqs_message_id') or '?')[:8]}: "

@@ -31,12 +31,12 @@ def show_some(terminal: Terminal, forecasts: Sequence[Forecast]) -> None:
     if max(len(name_of(each)) for each in forecasts[:SHOWN]) > terminal.out.width - BESIDE_ID:
         for each in forecasts[:SHOWN]:
             terminal.plain(name_of(each))
-            terminal.plain(f"  {age(each.letter.sent)}, {each.letter.reason}: {each.because}")
+            terminal.plain(f"  {age(each.letter.sent)}, {reason_of(each)}: {each.because}")
     else:
         shown = table("Messages", "Message", "Age", "Reason", "What a redrive would do", numbers=(1,))
         shown.columns[0].no_wrap = True
         for each in forecasts[:SHOWN]:
-            shown.add_row(name_of(each), age(each.letter.sent), each.letter.reason, each.because)
+            shown.add_row(name_of(each), age(each.letter.sent), reason_of(each), each.because)
         terminal.show(shown)
     if len(forecasts) > SHOWN:
         terminal.plain(f"... and {len(forecasts) - SHOWN:,} more: see --json.")
@@ -61,6 +61,13 @@ def unanswered(forecasts: Iterable[Forecast]) -> str:
 def name_of(forecast: Forecast) -> str:
     """Return the message id, or in brackets the SQS id that the producer received."""
     return forecast.letter.message_id or f"({forecast.letter.original_sqs_message_id})"
+
+
+def reason_of(forecast: Forecast) -> str:
+    """Return the reason, and the last exception of a message that failed all its receives: class, file name and line."""
+    if forecast.failure is None:
+        return forecast.letter.reason
+    return f"{forecast.letter.reason} ({forecast.failure.short})"
 
 
 def row_text(row: dict[str, Any] | None) -> str:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
 
 import click
+from botocore.exceptions import ClientError
 
 from oneslot.commands.message_id import message_id_argument
 from oneslot.commands.repair.dlq.display import age, document_of, name_of, row_text, show_some
 from oneslot.commands.repair.dlq.reading import count_unseen, no_such_reason, read_letters
 from oneslot.errors import OneslotError
 from oneslot.evidence.dead_letters import format_hidden
+from oneslot.evidence.deliveries import read_failures
 from oneslot.evidence.tables import Missing, format_missing
 from oneslot.options import json_option, stack_option
-from oneslot.repair.forecast import WOULD, grouped
+from oneslot.repair.forecast import WOULD, Forecast, grouped
 from oneslot.repair.selection import Selection
-from oneslot.target import open_target
+from oneslot.runtime.sqs.dead_letters import RECEIVES_EXHAUSTED
+from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal, table
 
 
@@ -33,7 +38,7 @@ def list_letters(reason: str | None, stack: str | None, as_json: bool) -> int:
     target = open_target(stack)
     missing: list[Missing] = []
     everything = read_letters(terminal, target, missing)
-    forecasts = Selection(reason=reason).chosen(everything)
+    forecasts = with_failures(target, Selection(reason=reason).chosen(everything))
     behind = count_unseen(target, everything)
     terminal.result(
         document_of(target, forecasts) | {"waiting_behind": behind, "missing": [asdict(one) for one in missing]}
@@ -52,6 +57,7 @@ def list_letters(reason: str | None, stack: str | None, as_json: bool) -> int:
         shown.add_row(why, WOULD[outlook], f"{len(members):,}", age(min(each.letter.sent for each in members)))
     terminal.show(shown)
     show_some(terminal, forecasts)
+    terminal.warn(format_unknown(target, forecasts))
     return int(bool(missing))
 
 
@@ -68,7 +74,7 @@ def show(message_id: str, stack: str | None, as_json: bool) -> int:
     target = open_target(stack)
     missing: list[Missing] = []
     everything = read_letters(terminal, target, missing)
-    found = Selection(ids=(message_id,)).chosen(everything)
+    found = with_failures(target, Selection(ids=(message_id,)).chosen(everything))
     if not found:
         absent = f"The dead-letter queue of {target.stack_name} has no message {message_id}."
         raise OneslotError(" ".join([absent, *format_hidden(count_unseen(target, everything))]))
@@ -86,4 +92,32 @@ def show(message_id: str, stack: str | None, as_json: bool) -> int:
             elif value is not None:
                 shown.add_row(name.replace("_", " "), str(value))
         terminal.show(shown)
+    terminal.warn(format_unknown(target, found))
     return int(bool(missing))
+
+
+def with_failures(target: Target, forecasts: Sequence[Forecast]) -> list[Forecast]:
+    """Return the forecasts, those that failed all their receives with their last failure.
+
+    On AWS it is read for a single message only: a search of the log for all of them can take minutes.
+    """
+    exhausted = [each.letter for each in forecasts if each.letter.reason == RECEIVES_EXHAUSTED]
+    if not exhausted or (target.local is None and len(exhausted) > 1):
+        return list(forecasts)
+    mentioned = exhausted[0].original_sqs_message_id if target.local is None else None
+    with suppress(ClientError):  # the rest is shown where the log may not be read
+        found = read_failures(target, since_ms=exhausted[0].sent if mentioned else 0, mentioning=mentioned)
+        return [replace(each, failure=found.get(each.letter.original_sqs_message_id)) for each in forecasts]
+    return list(forecasts)
+
+
+def format_unknown(target: Target, forecasts: Sequence[Forecast]) -> Iterator[str]:
+    """Yield where to look for the exceptions of messages that failed all their receives, if some are not shown."""
+    if not any(each.letter.reason == RECEIVES_EXHAUSTED and each.failure is None for each in forecasts):
+        return
+    yield f"The delivery log names the exception of each delivery: {target.command('inspect MESSAGE_ID')}."
+    if target.local is None:
+        yield (
+            f"For all of them, ask CloudWatch Logs Insights about {target.outputs.consumer_log_group_name}: "
+            'filter message = "delivery" and outcome = "failed" | stats count(*) by reason, where'
+        )

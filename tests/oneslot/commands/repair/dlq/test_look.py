@@ -103,7 +103,7 @@ def test_list_keeps_ids_whole_when_columns_are_eighty(moto_stack: MotoStack) -> 
     told = invoke("dlq", "list", COLUMNS="80").stdout
     assert "│ d13f401a-d8dd-4a0e-b0f6-257cd81c99d7 " in told
     assert f"│ ({without_id}) │" in told
-    assert max(map(len, told.splitlines())) == 80
+    assert max(len(line) for line in told.splitlines() if line[0] in "│┃") == 80
     moto_stack.put_dead_letter(booking("m" * 100, **NOW, practice="ZZZ999"))
     sha = "5f" * 32
     moto_stack.put_dead_letter(booking(sha, **NOW, practice="ZZZ999"))
