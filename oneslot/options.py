@@ -93,6 +93,21 @@ def json_option(function: F) -> F:
     )(function)
 
 
+class Attribute(click.ParamType[tuple[str, str]]):
+    """A message attribute of type String: `name=value`."""
+
+    name = "name=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """Return name and value. Raise a usage error for a name or a value that SQS refuses."""
+        if isinstance(value, tuple):
+            return value
+        name, _, text = str(value).partition("=")
+        if not (re.fullmatch(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", name) and text):
+            self.fail(f"{value!r} is not a valid attribute. Write it as name=value, e.g. tenant=north.", param, ctx)
+        return name, text
+
+
 class Setting(click.ParamType[tuple[str, str]]):
     """A setting as for `cdk -c`: `name=value`."""
 

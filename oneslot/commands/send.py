@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import click
 
-from oneslot.options import COUNT, FILE_OR_PIPE, json_option, stack_option
+from oneslot.options import COUNT, FILE_OR_PIPE, Attribute, json_option, stack_option
 from oneslot.sending.archive import Archive
 from oneslot.sending.messages import Message
 from oneslot.sending.pacing import Pacing
@@ -35,9 +35,24 @@ from oneslot.wording import numbered
     show_default=True,
     help="Send each message N times, as a producer that retries does.",
 )
+@click.option(
+    "--attribute",
+    "attributes",
+    type=Attribute(),
+    multiple=True,
+    help="Add a message attribute of type String to each message, e.g. --attribute tenant=north. May be repeated.",
+)
 @stack_option
 @json_option
-def send(*, body: str | None, file: Path | None, copies: int, stack: str | None, as_json: bool) -> None:
+def send(
+    *,
+    body: str | None,
+    file: Path | None,
+    copies: int,
+    attributes: Sequence[tuple[str, str]],
+    stack: str | None,
+    as_json: bool,
+) -> None:
     """Send BODY, a JSON object, to the queue. Keep an archive of what it accepted, without the bodies.
 
     `oneslot check` finds a request that was lost by this archive.
@@ -46,7 +61,8 @@ def send(*, body: str | None, file: Path | None, copies: int, stack: str | None,
         raise click.UsageError(
             """Pass one message, '{"message_id": "first", ...}', or a file of messages: --file FILE."""
         )
-    requests, messages = load_requests(file) if file else (1, [read_request(body or "")])
+    named = dict(attributes)
+    requests, messages = load_requests(file, named) if file else (1, [read_request(body or "", named)])
     copied = (message for message in messages for _ in range(copies))
     terminal = Terminal(as_json)
     send_reported(terminal, open_target(stack), requests, copied, Pacing(None, requests * copies))
