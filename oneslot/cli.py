@@ -183,8 +183,7 @@ def all_verbs() -> Mapping[str, Sequence[click.Command]]:
 def main() -> None:
     """Make each message of a queue take effect exactly once, and show that it did.
 
-    Verbs with --stack NAME also work on a stack on AWS, and those with --consumer FILE on another consumer. For the
-    appointments `oneslot run` deploys, sends, drains and judges.
+    Verbs with --stack NAME also work on a stack on AWS, and those with --consumer FILE on another consumer.
 
     \b
     To complete verbs and options by Tab, in bash (for zsh: zsh_source):

@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError, NoCredentialsError, NoRegionError
 
-from oneslot.errors import OneslotError, how_to_install
+from oneslot.errors import OneslotError, how_to_install, name_fault, place_in_your_code
 from oneslot.local.aws.connection import LOCAL_ACCOUNT
 from oneslot.runtime.sqs.errors import BAD_CREDENTIALS, KEY_REFUSED, NO_QUEUE, SIGNED_OUT, lacks_credentials
 from oneslot.target import format_command
@@ -29,9 +29,9 @@ def explain(error: Exception, stack: str | None = None) -> str:
             endpoint, status = error.kwargs["endpoint_url"], format_command("status", stack)
             text = f"Cannot reach {endpoint}. {check} and that this machine is online, then see `{status}`."
         case NoCredentialsError():
-            text = "There are no AWS credentials. Set AWS_PROFILE, or sign in: aws sso login."
+            text = f"{_before_lookup(stack)}There are no AWS credentials. Set AWS_PROFILE, or sign in: aws sso login."
         case NoRegionError():
-            text = "There is no AWS region. Set AWS_DEFAULT_REGION, e.g. to eu-west-2."
+            text = f"{_before_lookup(stack)}There is no AWS region. Set AWS_DEFAULT_REGION, e.g. to eu-west-2."
         case ClientError():
             text = _explain_refusal(error, lambda verb: format_command(verb, stack))
         case BotoCoreError() if lacks_credentials(error):
@@ -44,13 +44,23 @@ def explain(error: Exception, stack: str | None = None) -> str:
             text = f"The operating system refused: {problem}. Correct that, and run the command again."
         case ModuleNotFoundError() if missing := how_to_install(error):
             text = f"This needs an extra of Oneslot: {missing}"
+        # The message of an unforeseen error may quote a patient's data, so only its class and place are shown.
+        case _ if place_in_your_code(error):
+            text = (
+                f"The consumer's own code raised {name_fault(error)}. Correct it, and run the command again; "
+                f"{DEBUG_VARIABLE}=1 in the environment shows the traceback."
+            )
         case _:
-            # The message of an unforeseen error may quote a patient's data, so only its class is shown.
             text = (
                 f"Unexpected {type(error).__name__}: this is a fault in Oneslot. "
                 f"Run the command again with {DEBUG_VARIABLE}=1 in the environment, and report the traceback."
             )
     return with_notes(text, error)
+
+
+def _before_lookup(stack: str | None) -> str:
+    """Return that a stack was not looked up: its name may be wrong as well."""
+    return "" if stack is None else f"The stack {stack!r} on AWS was not looked up. "
 
 
 def how_to_restore(command: Callable[[str], str]) -> str:

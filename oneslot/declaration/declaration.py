@@ -7,11 +7,11 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from oneslot.errors import BadInput, how_to_install
+from oneslot.declaration.loading import load_name
+from oneslot.errors import BadInput
 from oneslot.laws.evidence import Breach, Evidence, Law, check, lacks
 from oneslot.laws.ledger import EFFECT_ROWS, join_laws
 from oneslot.laws.schema import Effect, Outcome, Row, Schema, Table
@@ -170,22 +170,12 @@ class Declaration:
             if self.path and str(folder.resolve()) not in sys.path:
                 sys.path.insert(0, str(folder.resolve()))
         module, _, name = dotted.rpartition(".")
-        try:
-            return getattr(import_module(module), name)
-        except Exception as error:
-            match error:
-                case ModuleNotFoundError(name=str() as missing) if (
-                    missing.partition(".")[0] != dotted.partition(".")[0]
-                ):
-                    remedy = how_to_install(error) or f"Install {missing}."
-                case ImportError() | AttributeError():
-                    remedy = f"Write module.name, importable from {self.folder} or its entry {self.entry!r}."
-                case _:
-                    remedy = f"{module} raised {type(error).__name__}. Name a module that needs no variables of the function."
-            raise BadInput(
-                f"{self.path or 'oneslot.toml'}: {field_name or 'a name'} is {dotted!r}, which cannot be imported: {error}. "
-                f"{remedy}"
-            ) from error
+        return load_name(
+            f"{self.path or 'oneslot.toml'}: {field_name or 'a name'} is {dotted!r}",
+            module,
+            name,
+            f"Write module.name, importable from {self.folder} or its entry {self.entry!r}.",
+        )
 
     def _function(self, dotted: str, field_name: str) -> Callable[..., Any]:
         found = self.load(dotted, field_name)

@@ -6,14 +6,13 @@ rows alone. `check` judges by groups as well, so that a law that needs more is r
 
 from __future__ import annotations
 
-import traceback
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 from zlib import crc32
 
-from oneslot.errors import BadInput
+from oneslot.errors import BadInput, name_fault
 from oneslot.laws.evidence import Breach, Evidence, Law, breaches_of, check, result_of
 from oneslot.laws.schema import Row, Schema, Table, text_of
 
@@ -85,8 +84,7 @@ def guarded(call: Callable[[], T], what: str, otherwise: str) -> T:
     try:
         return call()
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        said = f"{what} raised {type(error).__name__} at {last.filename}:{last.lineno}. Correct it, {otherwise}."
+        said = f"{what} raised {name_fault(error)}. Correct it, {otherwise}."
     raise BadInput(said)
 
 

@@ -17,7 +17,7 @@ from oneslot.declaration.reading import declared
 from oneslot.local.aws.cloud_assembly import read_stack
 from oneslot.local.aws.deployment import Deployment, deploy
 from oneslot.local.aws.embedded_aws import EmbeddedAws
-from oneslot.local.aws.synthesis import synthesise
+from oneslot.local.aws.synthesis import app_command, synthesise
 from oneslot.local.errors import AlreadyRunning, HandlerFailed, LocalRunError
 from oneslot.local.mapping.event_source_mapping import DEFAULT_PROCESSES, EventSourceMapping
 from oneslot.local.state import STATE_FILE, STATISTICS_FILE, LocalState, prepare_home, write_atomically
@@ -69,6 +69,8 @@ def local_stack(
     consumer = declared()
     with _owned(home):
         prepare_home(home)
+        if assembly is None:
+            app_command(consumer.folder)  # before the emulator is installed and started
         with EmbeddedAws(home, progress=progress) as aws:
             progress(f"The embedded AWS answers at {aws.endpoint_url}.")
             if assembly is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import boto3
 import pytest
-from botocore.exceptions import EndpointConnectionError
+from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 from botocore.stub import Stubber
 
 from oneslot.errors import BadInput, OneslotError
@@ -93,7 +93,10 @@ def test_status_asks_for_a_region_when_it_is_empty(monkeypatch: pytest.MonkeyPat
     for name, value in (("ACCESS_KEY_ID", "1"), ("SECRET_ACCESS_KEY", "2"), ("DEFAULT_REGION", "")):
         monkeypatch.setenv(f"AWS_{name}", value)
     told = invoke("status", "--stack", "Oneslot-prod")
-    assert (told.exit_code, "There is no AWS region. Set AWS_DEFAULT_REGION" in told.stderr) == (1, True), told.stderr
+    sentence = "The stack 'Oneslot-prod' on AWS was not looked up. There is no AWS region. Set AWS_DEFAULT_REGION"
+    assert (told.exit_code, sentence in told.stderr) == (1, True), told.stderr
+    sentence = "The stack 'Oneslot-prod' on AWS was not looked up. There are no AWS credentials. Set AWS_PROFILE"
+    assert explain(NoCredentialsError(), "Oneslot-prod").startswith(sentence)
     told = invoke("status", "--stack", "Oneslot-prod", AWS_DEFAULT_REGION="eu west")
     assert "AWS cannot be used: Provided region_name 'eu west'" in told.stderr
 

@@ -7,7 +7,7 @@ import runpy
 from pathlib import Path
 from typing import Any
 
-from oneslot.errors import BadInput
+from oneslot.errors import BadInput, name_fault
 from oneslot.explorer.handlers.exploration import explore
 from oneslot.explorer.handlers.templates import from_template
 from oneslot.explorer.handlers.verdict import STATUSES
@@ -39,10 +39,8 @@ def explore_handler(handler: str, scenario: Path, budget: float | None, terminal
 def _options(scenario: Path) -> dict[str, Any]:
     try:
         values = runpy.run_path(str(scenario))
-    except Exception as error:
-        raise BadInput(
-            f"{scenario}: {type(error).__name__}: {error}. Correct the file, which is run as Python."
-        ) from error
+    except (Exception, SystemExit) as error:
+        raise BadInput(f"{scenario}, which is run as Python, raised {name_fault(error)}. Correct the file.") from error
     if "messages" not in values and "event" not in values:
         raise BadInput(f"{scenario}: messages is missing. Define a list of bodies, records or events, or one event.")
     options = {name: value for name, value in values.items() if name in GIVEN}

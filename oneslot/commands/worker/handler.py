@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import boto3
 from botocore.config import Config
 
+from oneslot.declaration.loading import load_name
 from oneslot.declaration.reading import declared
 from oneslot.errors import BadInput
 from oneslot.target import open_target
@@ -35,33 +34,13 @@ def load_handler(handler: str) -> Handler:
     if not module or not name or module.startswith("."):
         raise BadInput(f"{handler!r} is not a valid --handler. Write it as module:name, e.g. mails:handle.")
     sys.path.insert(0, str(Path.cwd()))
-    try:
-        imported = importlib.import_module(module.replace("/", "."))  # as Lambda does
-    except ImportError as error:
-        raise BadInput(f"--handler {handler}: {error}. It is imported from the current directory.") from error
-    except (Exception, SystemExit) as error:
-        # The message may quote a value of the environment, so only the class is shown.
-        raise BadInput(
-            f"--handler {handler}: importing it raised {type(error).__name__}{_place(error)}. "
-            "Correct the module, or its environment."
-        ) from error
-    found = getattr(imported, name, None)
-    if found is None:
-        raise BadInput(f"--handler {handler}: {getattr(imported, '__file__', None) or module} has no {name}.")
+    # Lambda also takes slashes.
+    found = load_name(
+        f"--handler {handler}", module.replace("/", "."), name, "It is imported from the current directory."
+    )
     if not callable(found):
         raise BadInput(f"--handler {handler} is not callable.")
     return cast("Handler", found)
-
-
-def _place(error: BaseException) -> str:
-    """Return where importing the module failed, as the end of a sentence, or an empty string."""
-    if isinstance(error, SyntaxError) and error.filename:
-        return f" at {error.filename}:{error.lineno}"
-    machinery = (__file__, importlib.__file__)
-    for frame in traceback.extract_tb(error.__traceback__):
-        if frame.filename not in machinery and not frame.filename.startswith("<frozen importlib"):
-            return f" at {frame.filename}:{frame.lineno}"
-    return ""
 
 
 def open_consumer(

