@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from oneslot.errors import BadInput
 from oneslot.evidence.operator_log import OperatorLog
+from oneslot.evidence.tables import Missing, unless_missing
 from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.repair.changing import change_row
 from oneslot.runtime.stores.expressions import from_attributes
@@ -46,6 +49,7 @@ def differences(target: Target, *, suffix: str, since_ms: int, everything: bool)
     A row that the consumer wrote since `since_ms` stays, and so does one that the restored table lacks. With `everything`
     none stays. Holds two tables in memory.
     """
+    _require_restored(target, suffix)
     appointments = _rows(target, _name(target, "appointments"))
     for table in TABLES:
         name = _name(target, table)
@@ -86,15 +90,30 @@ def put_back(target: Target, one: Difference, log: OperatorLog, subject: Mapping
     )
 
 
+def _require_restored(target: Target, suffix: str) -> None:
+    """Raise `BadInput` unless each table has one restored beside it."""
+    names = [_name(target, table) + suffix for table in TABLES]
+    missing = [name for name in names if isinstance(unless_missing(partial(_keys, target, name), name, name), Missing)]
+    if missing:
+        raise BadInput(
+            f"There is no restored table {', '.join(missing)}. Restore each table beside the deployed one first, as "
+            "docs/do/restore.md says, or give the end of their names: --suffix."
+        )
+
+
 def _name(target: Target, table: str) -> str:
     return target.outputs.ledger_table_name if table == "ledger" else target.outputs.tables[table]
 
 
 def _rows(target: Target, name: str) -> dict[Key, Row]:
-    schema = target.dynamodb.describe_table(TableName=name)["Table"]["KeySchema"]
-    keys = [key["AttributeName"] for key in schema]
+    keys = _keys(target, name)
     pages = target.dynamodb.get_paginator("scan").paginate(TableName=name, ConsistentRead=True)
     return {tuple((key, row[key]["S"]) for key in keys): dict(row) for page in pages for row in page["Items"]}
+
+
+def _keys(target: Target, name: str) -> list[str]:
+    schema = target.dynamodb.describe_table(TableName=name)["Table"]["KeySchema"]
+    return [key["AttributeName"] for key in schema]
 
 
 def _written(table: str, row: Row | None, old: Row, appointments: Mapping[Key, Row]) -> int:

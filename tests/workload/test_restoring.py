@@ -56,6 +56,13 @@ def overwrite(stack: MotoStack, table: str, key: dict[str, str], status: str) ->
     )
 
 
+def test_restore_names_the_restored_tables_that_are_missing(moto_stack: MotoStack) -> None:
+    refused = invoke("restore", *SINCE, "--suffix", "-then")
+    names = "appointments-then, ledger-then, slots-then"
+    assert f"There is no restored table {names}. Restore each table beside the deployed one first" in refused.stderr
+    assert (refused.exit_code, "Part of the stack" in refused.stderr) == (2, False)
+
+
 def row(stack: MotoStack, table: str) -> dict[str, Any]:
     found = stack.bench.dynamodb.get_item(TableName=table, Key=to_attributes(KEYS[table]), ConsistentRead=True)
     return from_attributes(found.get("Item", {}))
