@@ -244,7 +244,7 @@ class Request:
         return next((word for word in reversed(self.evidence.schema.answers) if word in words), None)
 
     @property
-    def told(self) -> str:
+    def shown(self) -> str:
         """The answer that its effects show: a row's status, the table's only outcome, the log's, or just that there is one."""
         for table, _, row, effect in sorted(self.made, key=lambda made: made.effect.undoes):
             if effect.undoes:
@@ -273,7 +273,7 @@ class Request:
         if self.dead:
             return RequestVerdict.QUARANTINED
         if self.row is None and self.acted:
-            return self.told
+            return self.shown
         if self.forgotten and self.answered:
             return self.logged or RequestVerdict.STUCK
         return self._unfinished()

@@ -64,7 +64,7 @@ class Worker:
         surroundings: Surroundings | None = None,
     ) -> None:
         """heartbeat_client: for the heartbeat alone, made with `visibility.configuration`. One thread extends all
-        messages, so this client must give up an unanswered call well within the buffer.
+        messages, so this client must end an unanswered call well within the buffer.
         """
         settings.require_queue(queue_url)
         surroundings = surroundings or Surroundings()

@@ -23,7 +23,7 @@ at once; this alarm is for one that never began or was cut off.
 class MissingAudit(Construct):
     """A composite alarm: no verdict for `MISSING_HOURS`, and there was a first one.
 
-    Without the second part it would ring minutes after the first deployment, because CloudWatch cannot know how long the
+    Without the second part it would start minutes after the first deployment, because CloudWatch cannot know how long the
     hours without data were there. The first night sends a notification if it fails; if it never begins, nothing does, so
     the operator looks (docs/do/deploy.md#check-the-first-night).
     """

@@ -44,7 +44,7 @@ class Deployment:
 def deploy(stack: SynthesisedStack, connection: Connection) -> Deployment:
     """Upload the assets, create the stack, wait for it, and set by API what the emulator ignores in templates.
 
-    Alarms on metric math are left out: the emulator refuses them, and no alarm of it would ever ring.
+    Alarms on metric math are left out: the emulator refuses them, and none of its alarms would ever start.
     The event source mappings are disabled: nothing is consumed until an `EventSourceMapping` of ours starts.
     The account must not have the stack yet. Raises `DeploymentFailed` with the reasons that CloudFormation gave.
     """
