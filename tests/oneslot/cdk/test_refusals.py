@@ -210,7 +210,7 @@ def test_numbers_are_refused_when_they_contradict() -> None:
         Numbers(batching_window_seconds=5)
 
 
-def test_alarm_is_refused_when_it_rings_too_late(tmp_path: Path) -> None:
+def test_alarm_is_refused_when_it_starts_too_late(tmp_path: Path) -> None:
     consumer = define(tmp_path).consumer
     with pytest.raises(ContradictorySettings, match="would be deleted before the alarm goes off"):
         consumer.add_alarms(thresholds=Thresholds(alarm_oldest_message_seconds=400_000))

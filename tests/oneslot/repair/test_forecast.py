@@ -138,7 +138,8 @@ def test_forecast_finds_the_id_when_the_consumers_rule_reads_all_of_a_record() -
 
 def test_forecast_says_that_a_message_fails_again_when_its_parser_fails_on_it() -> None:
     """It is in the dead-letter queue for that, so the list of all letters must not end with it."""
-    assert facts_of(message('{"secret": 1}'), declared_with(parse="fail"), "m-1").problem == "parse raised KeyError"
+    problem = facts_of(message('{"secret": 1}'), declared_with(parse="fail"), "m-1").problem
+    assert problem == f"parse raised KeyError at {__file__}:{fail.__code__.co_firstlineno + 1}"
 
 
 def test_message_that_is_set_aside_says_what_to_do(moto_stack: MotoStack) -> None:
