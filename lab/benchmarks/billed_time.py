@@ -1,6 +1,6 @@
 """Billed time, calls and capacity units of a batch of ten: ours, the peers and the floors, from one run.
 
-    python -m lab.benchmarks.billed_time [--short] [--json]
+    python -m lab.benchmarks.billed_time [--short]
 
 Each handler gets the same batches from a stand-in of its own whose calls take a set time (`lab/benchmarks/standin`). The
 handlers take turns, batch by batch, so that a slow moment of the machine meets them all. Billed time is the wall
@@ -29,7 +29,7 @@ from botocore import xform_name
 
 from lab.benchmarks.handlers import ledger_by_hand, ours, powertools
 from lab.benchmarks.harness.batches import BATCH, CONCURRENCY, Handler, LambdaContext, booking, event
-from lab.benchmarks.harness.command import measurement_parser, print_figures, run_main
+from lab.benchmarks.harness.command import print_figures, run_main, short_option
 from lab.benchmarks.harness.figures import cell_text, median_ms, quartiles_ms, table
 from lab.benchmarks.standin.client import StandIn, stand_in
 
@@ -267,9 +267,8 @@ def _units(one: Figure | None) -> str:
 
 def main() -> int:
     """Print the tables. Return the exit status: 130 after an interrupt."""
-    options = measurement_parser(__doc__, short="5 ms only, few runs").parse_args()
-    figures = run(SERVICE_MS[:1] if options.short else SERVICE_MS, 5 if options.short else RUNS)
-    return print_figures(figures, tables, as_lines=options.json)
+    short = short_option(__doc__, "5 ms only, few runs")
+    return print_figures(run(SERVICE_MS[:1] if short else SERVICE_MS, 5 if short else RUNS), tables)
 
 
 if __name__ == "__main__":

@@ -1,35 +1,28 @@
-"""Cold start: CPU of importing the handler and making its clients, beside the floor, and its breakdown.
+"""Cold start: CPU of importing the handler and making its clients, beside the floor.
 
-    python -m lab.benchmarks.cold_start [--short] [--json]
+    python -m lab.benchmarks.cold_start [--short]
 
 The floor is Python, boto3 and one client. Our handler switches garbage collection off while it imports, so there is a
 second floor that does the same, and Powertools starts both ways. Each start is a new process. The starts take turns,
-and the least CPU time (user and system, of the child) of each counts, because other work only adds to it. The
-breakdown is `python -X importtime`: a module's own time without its imports, the least of some starts. The largest
-modules that the floor does not import are named.
+and the least CPU time (user and system, of the child) of each counts, because other work only adds to it.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import distribution
 from pathlib import Path
-from typing import Any
 
-from lab.benchmarks.harness.command import measurement_parser, print_figures, run_main
-from lab.benchmarks.harness.figures import cell_text, table
+from lab.benchmarks.harness.command import print_figures, run_main, short_option
+from lab.benchmarks.harness.figures import table
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = os.pathsep.join((str(ROOT / "lambda_src"), str(ROOT)))
 PYTHON, FLOOR, HANDLER = "Python alone", "floor: Python, boto3, one client", "our handler"
-FEW = 3
 UNCOLLECTED = "the floor without garbage collection"
 _UNCOLLECTED, _CLIENT = "import gc; gc.disable();", "import boto3; boto3.client('dynamodb')"
 _POWERTOOLS = (
@@ -71,6 +64,15 @@ _CPU_OF = (
 )
 
 
+@dataclass(frozen=True)
+class Start:
+    """The least CPU and memory of one start."""
+
+    name: str
+    cpu_ms: float
+    memory_mb: float
+
+
 def environment() -> dict[str, str]:
     """Return the function's environment at its start."""
     return {"PATH": os.environ["PATH"], "PYTHONPATH": SOURCE, **ENVIRONMENT}
@@ -86,119 +88,29 @@ def start(statement: str) -> tuple[float, float]:
     return seconds, kilobytes / 1024
 
 
-def measure(runs: int) -> Iterator[dict[str, dict[str, float]]]:
-    """Yield the least CPU (ms) and memory (MB) of each start: once after `FEW` rounds, and once after all."""
+def measure(runs: int) -> Iterator[Start]:
+    """Yield the least CPU and memory of each start, after `runs` rounds."""
     seen: dict[str, list[tuple[float, float]]] = {name: [] for name in STARTS}
     for statement in STARTS.values():
         start(statement)  # compiles the modules
-    for done in range(1, runs + 1):
+    for _ in range(runs):
         for name, statement in STARTS.items():
             seen[name].append(start(statement))
-        if done in (FEW, runs):
-            yield {
-                name: {
-                    "cpu_ms": min(seconds for seconds, _ in measured) * 1000,
-                    "memory_mb": min(memory for _, memory in measured),
-                }
-                for name, measured in seen.items()
-            }
+    for name, measured in seen.items():
+        cpu, memory = zip(*measured, strict=True)
+        yield Start(name, min(cpu) * 1000, min(memory))
 
 
-def import_times(statement: str, runs: int) -> dict[str, float]:
-    """Return the milliseconds of each module's own import, the least of `runs` starts."""
-    least: dict[str, float] = {}
-    command = [sys.executable, "-X", "importtime", "-c", statement]
-    for _ in range(runs):
-        answer = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
-        for line in answer.stderr.splitlines():
-            own, _, name = line.removeprefix("import time:").split("|") if line.count("|") == 2 else ("", "", "")
-            if own.strip().isdecimal():
-                module, milliseconds = name.strip(), int(own) / 1000
-                least[module] = min(milliseconds, least.get(module, milliseconds))
-    return least
-
-
-def by_package(modules: Mapping[str, float]) -> dict[str, float]:
-    """Return import times summed by package, the largest first."""
-    packages: defaultdict[str, float] = defaultdict(float)
-    for module, milliseconds in modules.items():
-        packages[package(module)] += milliseconds
-    return dict(sorted(packages.items(), key=lambda pair: -pair[1]))
-
-
-def package(module: str) -> str:
-    """Return a module's package: each of Powertools' utilities is one, and the standard library is one."""
-    top = module.split(".", maxsplit=1)[0]
-    if top in sys.stdlib_module_names:
-        return "standard library"
-    parts = module.split(".")
-    if parts[:2] == ["aws_lambda_powertools", "utilities"] and len(parts) > 2:
-        return ".".join(parts[:3])
-    return top
-
-
-def package_sizes() -> dict[str, float]:
-    """Return the KB deployed, uncompressed: our own code and the pinned packages. Lambda's runtime brings boto3."""
-    pinned = re.findall(r"^([a-z-_]+)==", (ROOT / "lambda_src" / "requirements.txt").read_text(), flags=re.MULTILINE)
-    sizes = {
-        name: sum(
-            Path(str(file.locate())).stat().st_size
-            for file in distribution(name).files or ()
-            if file.suffix != ".pyc" and Path(str(file.locate())).exists()
-        )
-        for name in pinned
-    }
-    ours = (*(ROOT / "lambda_src").rglob("*.py"), *(ROOT / "oneslot" / "runtime").rglob("*.py"))
-    sizes["our own code"] = sum(path.stat().st_size for path in ours)
-    return {name: size / 1024 for name, size in sizes.items()}
-
-
-@dataclass(frozen=True)
-class Figures:
-    """CPU (ms) and memory (MB) of each start; import ms by package, and by module beyond the floor's; KB deployed."""
-
-    starts: Mapping[str, Mapping[str, float]]
-    imports_ms: Mapping[str, float]
-    modules_ms: Mapping[str, float]
-    package_kb: Mapping[str, float]
-
-
-def run(runs: int) -> Iterator[Figures]:
-    """Yield the figures twice: after few rounds, and after all."""
-    ours, floor = import_times(STARTS[HANDLER], FEW), import_times(STARTS[FLOOR], FEW)
-    more = sorted(((module, own) for module, own in ours.items() if module not in floor), key=lambda pair: -pair[1])
-    for measured in measure(runs):
-        yield Figures(measured, by_package(ours), dict(more), package_sizes())
-
-
-def starts(figures: Sequence[Figures]) -> str:
-    """Return the last starts as a Markdown table."""
-    measured = figures[-1].starts
-    floor = measured[FLOOR]["cpu_ms"]
-    rows: Sequence[Sequence[Any]] = [
-        [name, each["cpu_ms"], each["cpu_ms"] / floor, each["memory_mb"]] for name, each in measured.items()
-    ]
+def tables(starts: Sequence[Start]) -> str:
+    """Return the starts as a Markdown table."""
+    floor = next(one.cpu_ms for one in starts if one.name == FLOOR)
+    rows = [[one.name, one.cpu_ms, one.cpu_ms / floor, one.memory_mb] for one in starts]
     return table(["start", "CPU ms", "x floor", "memory MB"], rows)
 
 
-def tables(figures: Sequence[Figures]) -> str:
-    """Return the last figures as Markdown: starts, imports, sizes."""
-    one = figures[-1]
-    packages = ", ".join(f"{name} {cell_text(ms)}" for name, ms in list(one.imports_ms.items())[:10])
-    deployed = ", ".join(f"{name} {cell_text(kilobytes)} KB" for name, kilobytes in one.package_kb.items())
-    return "\n\n".join(
-        [
-            starts(figures),
-            f"Imports of the handler, a package's own ms: {packages}.",
-            f"Deployed: {deployed}.",
-        ]
-    )
-
-
 def main() -> int:
-    """Print the tables. Return the exit status: 130 after an interrupt."""
-    options = measurement_parser(__doc__, short="few starts").parse_args()
-    return print_figures(run(FEW if options.short else 15), tables, as_lines=options.json)
+    """Print the table. Return the exit status: 130 after an interrupt."""
+    return print_figures(measure(3 if short_option(__doc__, "few starts") else 15), tables)
 
 
 if __name__ == "__main__":

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-F = TypeVar("F", bound="DataclassInstance")
+F = TypeVar("F")
 
 INTERRUPTED = 130
 """Exit status after an interrupt, as in a shell."""
@@ -27,33 +22,20 @@ def run_main(main: Callable[[], int | None]) -> int:
         return INTERRUPTED
 
 
-def measurement_parser(description: str | None, short: str) -> argparse.ArgumentParser:
-    """Return a parser with `--short` and `--json`, the options that every measurement has."""
+def short_option(description: str | None, short: str) -> bool:
+    """Parse the command line of a measurement, whose only option is `--short`, and return whether it is given."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--short", action="store_true", help=short)
-    add_json_option(parser)
-    return parser
+    return bool(parser.parse_args().short)
 
 
-def add_json_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--json`: figures as lines of JSON."""
-    parser.add_argument("--json", action="store_true", help="print each figure as a line of JSON when it is measured")
-
-
-def print_figures(figures: Iterable[F], tables: Callable[[Sequence[F]], str], *, as_lines: bool) -> int:
-    """Print figures (dataclasses): each as a line of JSON when it is measured, or all as tables at the end.
-
-    An interrupt ends the measuring; what was measured by then is printed. Return the exit status: 0, or 130 if interrupted.
-    """
+def print_figures(figures: Iterable[F], tables: Callable[[Sequence[F]], str]) -> int:
+    """Measure, and print the tables; after an interrupt those of what was measured by then. Return the exit status."""
     measured: list[F] = []
     status = 0
     try:
-        for figure in figures:
-            measured.append(figure)
-            if as_lines:
-                print(json.dumps(asdict(figure)), flush=True)
+        measured.extend(figures)
     except KeyboardInterrupt:
         status = INTERRUPTED
-    if not as_lines:
-        print(tables(measured) if measured else "Nothing was measured.")
+    print(tables(measured) if measured else "Nothing was measured.")
     return status

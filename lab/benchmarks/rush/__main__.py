@@ -1,6 +1,6 @@
 """The 8 a.m. rush on the embedded AWS: the real handler and the peers under one load, with and without dying consumers.
 
-    python -m lab.benchmarks.rush [--requests 20000] [--demand FILE] [--kill-every 3] [--handlers ours,Powertools] [--json]
+    python -m lab.benchmarks.rush [--requests 20000] [--demand FILE] [--kill-every 3] [--handlers ours,Powertools]
 
 Requests follow the practices' demand, from a file as for `oneslot seed --demand` or synthetic. 30 % are sent twice,
 and all are sent at once to consumer processes that receive batches of ten. With `--kill-every`, consumers are killed
@@ -9,8 +9,7 @@ visibility timeout. Then the tables are read for requests that hold two slots an
 Latency is from SQS's SentTimestamp to the moment before deletion, of each request's first copy. All are sent at once,
 so most of it is waiting in the queue.
 
-CPU is that of the consumers, of the embedded AWS, and of this process, which sends and watches. Before the load, a
-separate consumer is profiled (cProfile, CPU time) in one thread on a few more requests.
+CPU is that of the consumers, of the embedded AWS, and of this process, which sends and watches.
 
 `--seconds` bounds all handlers together. Each handler may use its share of the time that is left, and then reports
 what it reached. In a run that was stopped, only acknowledged requests can count as lost.
@@ -25,14 +24,12 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from lab.benchmarks.harness.command import add_json_option, print_figures, run_main
+from lab.benchmarks.harness.command import print_figures, run_main
 from lab.benchmarks.rush.figures import Figures, tables
 from lab.benchmarks.rush.load import demands, requests
 from lab.benchmarks.rush.rush import HANDLERS, Load, Rush
 from oneslot.errors import BadInput
 from oneslot.local.aws.embedded_aws import EmbeddedAws
-
-PROFILED_REQUESTS = 100
 
 
 def run(load: Load, names: Sequence[str], seconds: float) -> Iterator[Figures]:
@@ -57,7 +54,6 @@ def main() -> int:
     parser.add_argument("--kill-every", type=float, default=0, help="seconds between two kills; 0: none")
     parser.add_argument("--handlers", default=",".join(HANDLERS), help="parts of the names of handlers")
     parser.add_argument("--seconds", type=float, default=3_600, help="time for all handlers together")
-    add_json_option(parser)
     options = parser.parse_args()
     for name in ("requests", "practices", "seconds"):
         if getattr(options, name) <= 0:
@@ -71,9 +67,8 @@ def main() -> int:
         chosen = demands(options.demand, options.practices)
     except BadInput as error:
         parser.error(f"--demand: {error}")
-    profiled = requests(chosen, PROFILED_REQUESTS, seed=2, prefix="p")
-    load = Load(requests(chosen, options.requests), profiled, options.kill_every)
-    return print_figures(run(load, names, options.seconds), tables, as_lines=options.json)
+    load = Load(requests(chosen, options.requests), options.kill_every)
+    return print_figures(run(load, names, options.seconds), tables)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,14 @@
 """One consumer process of the rush: receive batches of ten, call a handler, and delete the messages that did not fail.
 
-    python -m lab.benchmarks.rush.consumer HANDLER LOG [PROFILE]   (with the environment of the Lambda function, see `rush.py`)
+    python -m lab.benchmarks.rush.consumer HANDLER LOG   (with the environment of the Lambda function, see `rush.py`)
 
 HANDLER is one of `HANDLERS`. LOG gets a line for each deleted message: its id, the time it was sent, the time it was
 done. The process ends with the first empty receive after the file LOG + ".end" appears, or after its batch when LOG +
-".stop" appears. With PROFILE, the handler's calls are profiled by CPU time, without receiving and deleting, and the
-statistics are written there.
+".stop" appears.
 """
 
 from __future__ import annotations
 
-import cProfile
 import json
 import os
 import sys
@@ -112,13 +110,7 @@ def consume(handle: Handler, log_file: Path) -> None:
 
 def main() -> None:
     """Consume with the handler that the arguments name."""
-    handle = HANDLERS[sys.argv[1]]()
-    if len(sys.argv) > 3:
-        profiler = cProfile.Profile(time.process_time)
-        consume(lambda event, context: profiler.runcall(handle, event, context), Path(sys.argv[2]))
-        profiler.dump_stats(sys.argv[3])
-    else:
-        consume(handle, Path(sys.argv[2]))
+    consume(HANDLERS[sys.argv[1]](), Path(sys.argv[2]))
 
 
 if __name__ == "__main__":

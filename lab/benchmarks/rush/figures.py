@@ -29,7 +29,7 @@ class Figures:
     """One handler's rush. `done` counts deleted messages; `drained` is true if the queue was empty in time.
 
     `cpu_ms` is for each message, by process. `memory` has seconds, MB of the largest consumer and MB of the server, at each
-    twentieth of the load. `packages` and `functions` are shares of the profiled handler's CPU.
+    twentieth of the load.
     """
 
     handler: str
@@ -47,8 +47,6 @@ class Figures:
     dead_letters: int
     cpu_ms: Mapping[str, float]
     memory: Sequence[tuple[float, float, float]]
-    packages: Mapping[str, float]
-    functions: Sequence[tuple[str, float]]
 
 
 def tables(figures: Sequence[Figures]) -> str:

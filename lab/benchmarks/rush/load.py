@@ -26,14 +26,14 @@ def demands(path: Path | None, practices: int, seed: int = 1) -> list[Demand]:
     return random.Random(seed).sample(known, min(practices, len(known)))
 
 
-def requests(chosen: Sequence[Demand], number: int, seed: int = 1, prefix: str = "r") -> list[dict[str, Any]]:
+def requests(chosen: Sequence[Demand], number: int) -> list[dict[str, Any]]:
     """Return bodies in the order of sending, practices in proportion to their demand, 30 % of the bodies twice."""
-    rng = random.Random(seed)
+    rng = random.Random(1)
     first = datetime.now(UTC).replace(hour=8, minute=0, second=0, microsecond=0) + timedelta(days=7)
     picked = rng.choices(chosen, [one.appointments for one in chosen], k=number)
     bodies = [
         {
-            "message_id": f"{prefix}-{position}",
+            "message_id": f"r-{position}",
             "type": "book",
             "practice": demand.practice,
             "nhs_number": NHS_NUMBER,

@@ -1,21 +1,13 @@
-"""The progress of a run: CPU and memory of processes, a progress bar, and shares of a profile."""
+"""The progress of a run: CPU and memory of processes, and a progress bar."""
 
 from __future__ import annotations
 
 import os
-import pstats
 import sys
 import time
-from collections import defaultdict
 from pathlib import Path
 
 BAR = 30
-BUILT_IN = "~"
-"""The file of a built-in function in a profile."""
-TOP = 8
-"""Number of functions that are named."""
-
-_Function = tuple[str, int, str]  # file, line, name
 
 
 def cpu_seconds(pid: int) -> float:
@@ -78,37 +70,3 @@ class LineCount:
             self._offset += len(new)
             self._lines += new.count(b"\n")
         return self._lines
-
-
-def shares(profile: Path) -> tuple[dict[str, float], list[tuple[str, float]]]:
-    """Return the shares of a profile's own time: by package, and of the `TOP` functions.
-
-    The time of built-in functions counts for their callers.
-    """
-    stats: dict[_Function, tuple[int, int, float, float, dict[_Function, tuple[float, ...]]]]
-    stats = pstats.Stats(str(profile)).stats  # type: ignore[attr-defined]  # documented, but missing in typeshed
-    functions: defaultdict[_Function, float] = defaultdict(float)
-    for function, (_, _, own, _, callers) in stats.items():
-        if function[0] != BUILT_IN:
-            functions[function] += own
-        for caller, numbers in callers.items() if function[0] == BUILT_IN else ():
-            functions[caller] += numbers[2]
-    whole = sum(functions.values()) or 1.0
-    packages: defaultdict[str, float] = defaultdict(float)
-    for (file, _, _), own in functions.items():
-        packages[_package(file)] += own / whole
-    largest = sorted(functions.items(), key=lambda pair: -pair[1])[:TOP]
-    return (
-        dict(sorted(packages.items(), key=lambda pair: -pair[1])),
-        [(f"{_package(file)}: {Path(file).stem}.{name}", own / whole) for (file, _, name), own in largest],
-    )
-
-
-def _package(file: str) -> str:
-    if file == BUILT_IN:
-        return "built in"
-    parts = Path(file).parts
-    if "site-packages" in parts:
-        return parts[parts.index("site-packages") + 1].removesuffix(".py")
-    ours = [one for one in ("runtime", "appointments", "booking", "benchmarks", "lambda_src") if one in parts]
-    return ours[0] if ours else "standard library"

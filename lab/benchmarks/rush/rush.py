@@ -1,4 +1,4 @@
-"""One handler's rush: prepare an embedded AWS, profile the handler, send while consumers work, and read the tables."""
+"""One handler's rush: prepare an embedded AWS, send while consumers work, and read the tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lab.benchmarks.cold_start import ENVIRONMENT
 from lab.benchmarks.rush.consumer import TIMEOUT_MS
 from lab.benchmarks.rush.figures import Figures
 from lab.benchmarks.rush.load import create_tables, slots
-from lab.benchmarks.rush.progress import LineCount, Progress, cpu_seconds, megabytes, shares
+from lab.benchmarks.rush.progress import LineCount, Progress, cpu_seconds, megabytes
 from oneslot.local.aws.embedded_aws import EmbeddedAws
 from oneslot.runtime.stores.expressions import to_attributes
 
@@ -34,7 +34,6 @@ HANDLERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 }
 CONSUMERS = 4
 MEMORY_SAMPLES = 20
-PROFILE_SECONDS = 60
 REGION = "eu-west-2"
 ACCOUNT = "500000000000"
 SOURCE = Path(__file__).resolve().parents[3]
@@ -42,10 +41,9 @@ SOURCE = Path(__file__).resolve().parents[3]
 
 @dataclass(frozen=True)
 class Load:
-    """Requests to measure, requests to profile, and the seconds between two kills (0: none)."""
+    """Requests to measure, and the seconds between two kills (0: none)."""
 
     bodies: Sequence[Mapping[str, Any]]
-    profiled: Sequence[Mapping[str, Any]]
     kill_every: float
 
 
@@ -72,7 +70,7 @@ class Rush:
     def prepare(self) -> None:
         """Create the tables, the queues and a slot for each request."""
         create_tables(self._dynamodb)
-        items = slots([*self._load.bodies, *self._load.profiled])
+        items = slots(self._load.bodies)
         while chunk := list(islice(items, 25)):
             writes = [{"PutRequest": {"Item": to_attributes(slot)}} for slot in chunk]
             self._dynamodb.batch_write_item(RequestItems={"slots": writes})
@@ -89,7 +87,6 @@ class Rush:
     def run(self, name: str, end: float) -> Figures:
         """Send everything while consumers work, until the queue is empty or the monotonic clock reaches `end`."""
         kind, settings = HANDLERS[name]
-        profile = self._profile(kind, settings)
         logs = [self._folder / f"consumer-{number}" for number in range(CONSUMERS)]
         consumers = [self._consumer(kind, settings, log) for log in logs]
         try:
@@ -102,7 +99,7 @@ class Rush:
             for consumer in consumers:
                 consumer.kill()
                 consumer.wait()
-        return self._figures(name, logs, measured, profile)
+        return self._figures(name, logs, measured)
 
     def _watch(
         self,
@@ -160,27 +157,7 @@ class Rush:
                 output = log.with_suffix(".out").read_text()[-2000:]
                 raise RuntimeError(f"{name}: a consumer ended with status {consumer.returncode}: {output}")
 
-    def _profile(self, kind: str, settings: Mapping[str, str]) -> Path:
-        """Profile one consumer in one thread; return the path of its statistics, which is missing if it took too long."""
-        log = self._folder / "profiled"
-        log.with_suffix(".end").touch()
-        self._send(self._load.profiled, threading.Event())
-        profile = log.with_suffix(".profile")
-        consumer = self._consumer(kind, {**settings, "BATCH_CONCURRENCY": "1"}, log, str(profile))
-        try:
-            status = consumer.wait(timeout=PROFILE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._sqs.purge_queue(QueueUrl=self._queue)
-            return profile
-        finally:
-            consumer.kill()
-            consumer.wait()
-        if status:
-            output = log.with_suffix(".out").read_text()[-2000:]
-            raise RuntimeError(f"the profiled consumer ended with status {status}: {output}")
-        return profile
-
-    def _consumer(self, kind: str, settings: Mapping[str, str], log: Path, *more: str) -> subprocess.Popen[bytes]:
+    def _consumer(self, kind: str, settings: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
         environment = {
             **ENVIRONMENT,
             "PATH": os.environ["PATH"],
@@ -192,7 +169,7 @@ class Rush:
             "ONESLOT_DEAD_LETTER_QUEUE_URL": self._dead_letters,
             **settings,
         }
-        command = [sys.executable, "-m", "lab.benchmarks.rush.consumer", kind, str(log), *more]
+        command = [sys.executable, "-m", "lab.benchmarks.rush.consumer", kind, str(log)]
         with log.with_suffix(".out").open("ab") as output:
             return subprocess.Popen(command, env=environment, stdout=output, stderr=output)
 
@@ -218,9 +195,8 @@ class Rush:
         items = (item for page in pages for item in page["Items"])
         return [item["appointment_id"]["S"] for item in items if "appointment_id" in item]
 
-    def _figures(self, name: str, logs: Sequence[Path], measured: Measured, profile: Path) -> Figures:
+    def _figures(self, name: str, logs: Sequence[Path], measured: Measured) -> Figures:
         bodies = self._load.bodies
-        packages, functions = shares(profile) if profile.exists() else ({}, [])
         latencies = list(_latencies(logs))
         first: dict[str, int] = {}
         for message_id, took in latencies:
@@ -243,8 +219,6 @@ class Rush:
             dead_letters=self._messages_in(self._dead_letters, "ApproximateNumberOfMessages"),
             cpu_ms={process: seconds * 1000 / max(1, done) for process, seconds in measured.cpu.items()},
             memory=measured.memory,
-            packages=packages,
-            functions=functions,
         )
 
 

@@ -68,3 +68,15 @@ def test_page_compares_all_handlers_with_the_stacks_memory() -> None:
     known = {(one.handler, one.batch): one for one in figures}
     assert known[OURS, FINISHED].write_units == 1, "a duplicate costs one refused write"
     assert known[OURS, NEW].write_units > known[POWERTOOLS, NEW].write_units, "as the page says"
+
+
+def test_page_has_the_order_of_the_limits() -> None:
+    """A booking writes each table with four units: `test_units.py` counts them."""
+    page = PAGE.read_text(encoding="utf-8").replace("\n", " ")
+    batch = int(re.findall(r"with a batch of (\d+) ms \(a faster", page)[0])
+    sentence = page.partition("only Lambda's lines up):")[2].partition("The queue itself")[0]
+    rates = [int(number.replace(",", "")) for number in re.findall(r"([\d,]+) (?:a second )?(?:with|for)", sentence)]
+    stages = [STAGES[stage].max_concurrency or 0 for stage in ("dev", "prod")]
+    second = 10 * 1_000 / batch
+    model = [*(batches * second for batches in stages), 40_000 / 4, 1_000 * second, 1_250 * second]
+    assert rates == [pytest.approx(rate, rel=0.01) for rate in model]

@@ -1,8 +1,7 @@
-"""The rush: its load, its run with a fake account and fake consumers, its profile, and its arguments."""
+"""The rush: its load, its run with a fake account and fake consumers, and its arguments."""
 
 from __future__ import annotations
 
-import cProfile
 import os
 import threading
 from collections import Counter
@@ -12,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from lab.benchmarks.harness.figures import table
 from lab.benchmarks.rush import __main__ as rush
 from lab.benchmarks.rush.load import DUPLICATES, demands, requests, slots
-from lab.benchmarks.rush.progress import LineCount, shares
+from lab.benchmarks.rush.progress import LineCount
 from lab.benchmarks.rush.rush import CONSUMERS, HANDLERS, Load, Measured, Rush
 from tests.lab.benchmarks.conftest import Refuse
 
@@ -79,7 +77,7 @@ def account(tmp_path: Path) -> Account:
 
 
 def watch(account: Account, folder: Path, consumers: list[Any], kill_every: float = 0) -> Measured:
-    one: Any = Rush(account, folder, Load(BODIES, [], kill_every))  # type: ignore[arg-type]  # a fake
+    one: Any = Rush(account, folder, Load(BODIES, kill_every))  # type: ignore[arg-type]  # a fake
     one._queue, one._consumer = "queue", lambda *_: Consumer()
     measured: Measured = one._watch("ours (default)", consumers, [folder / f"log-{n}" for n in range(CONSUMERS)], SOON)
     return measured
@@ -109,7 +107,7 @@ def test_rush_raises_when_sending_fails(account: Account, tmp_path: Path) -> Non
 
 def test_rush_stops_sending_when_a_consumer_has_ended(account: Account, tmp_path: Path) -> None:
     endless = [BODIES[0]] * 1_000_000
-    one: Any = Rush(account, tmp_path, Load(endless, [], 0))  # type: ignore[arg-type]  # a fake
+    one: Any = Rush(account, tmp_path, Load(endless, 0))  # type: ignore[arg-type]  # a fake
     one._queue = "queue"
     (tmp_path / "log-1.out").write_text("no such table")
     consumers: list[Any] = [Consumer(), Consumer(1), Consumer(), Consumer()]
@@ -138,7 +136,7 @@ def test_each_handler_gets_a_new_embedded_aws(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(rush, "EmbeddedAws", Fresh)
     monkeypatch.setattr(Rush, "prepare", use)
     monkeypatch.setattr(Rush, "run", lambda self, handler, end: handler)
-    done: list[Any] = list(rush.run(Load(BODIES, [], 0), list(HANDLERS), 60.0))
+    done: list[Any] = list(rush.run(Load(BODIES, 0), list(HANDLERS), 60.0))
     assert done == list(HANDLERS)
 
 
@@ -170,18 +168,6 @@ def test_load_has_a_slot_for_each_request() -> None:
     )
     assert len({(slot["practice"], slot["slot_id"]) for slot in made}) == len(made)
     assert all(bodies[0]["not_before"] <= slot["start"] < bodies[0]["not_after"] for slot in made)
-
-
-def test_profile_counts_built_in_functions_for_their_callers(tmp_path: Path) -> None:
-    ticks = iter(range(1_000))
-    profiler = cProfile.Profile(lambda: next(ticks))
-    profiler.runcall(table, ["name"], [["a"], ["b"]])
-    profiler.dump_stats(str(tmp_path / "profile"))
-    packages, functions = shares(tmp_path / "profile")
-    assert set(packages) == {"benchmarks"}
-    assert packages["benchmarks"] == pytest.approx(1.0, abs=0.1)
-    assert sum(share for _, share in functions) == pytest.approx(1.0, abs=0.1)
-    assert "benchmarks: figures.table" in dict(functions)
 
 
 def test_line_count_reads_a_growing_file(tmp_path: Path) -> None:
