@@ -50,7 +50,7 @@ def main(arguments: Sequence[str], client: Any = None) -> int:
         return 1
     lines = list(refusals(stage, deployed, named))
     ended = [name for name in REMAINDERS if deployed.get(name) == "true" and not getattr(settings, name)]
-    notes = [f"{REMAINDERS[name].format(stack=stack)}: docs/do/deploy.md, Delete a stage." for name in ended]
+    notes = [f"{REMAINDERS[name].format(stack=stack)}: docs/do/deploy.md#delete-a-stage." for name in ended]
     sys.stderr.write("".join(f"Oneslot: {line}\n" for line in [*lines, *notes]))
     return 1 if lines else 0
 

@@ -72,6 +72,19 @@ def test_anchors_lead_to_headings(page: Path) -> None:
     assert missing == []
 
 
+def test_pages_that_the_code_names_exist() -> None:
+    """An error at night sends an operator to a section."""
+    folders = ("oneslot", "stacks", "lambda_src", "workload", ".github")
+    files = [file for folder in folders for file in (REPOSITORY / folder).rglob("*") if file.suffix in (".py", ".yml")]
+    code = "".join(file.read_text(encoding="utf-8") for file in files)
+    named = set(re.findall(r"\b((?:docs|lab)/[a-z/-]+\.md)(?:#([a-z-]+))?", code))
+    assert len(named) > 15
+    missing = [page for page, _ in named if not (REPOSITORY / page).exists()]
+    assert missing == []
+    anchored = [(REPOSITORY / page, anchor) for page, anchor in named if anchor]
+    assert [f"{page}#{anchor}" for page, anchor in anchored if anchor not in headings(page, page)] == []
+
+
 def headings(target: Path, page: Path) -> set[str]:
     """Return the anchors of a page's headings, as GitHub makes them."""
     text = (page if target.is_dir() else target).read_text(encoding="utf-8")

@@ -169,7 +169,7 @@ def refusal(code: str) -> ClientError:
         (refusal("ResourceNotFoundException"), "`oneslot status{}` says which table"),
         (refusal("AWS.SimpleQueueService.NonExistentQueue"), "`oneslot env{}` names the queues"),
         (refusal("AWS.SimpleQueueService.NonExistentQueue"), "A queue of the stack and its messages are gone"),
-        (refusal("QueueDoesNotExist"), "docs/do/runbooks.md#stalled says how"),
+        (refusal("QueueDoesNotExist"), "docs/do/runbooks.md#create-a-deleted-queue-again says how"),
     ],
 )
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_status_shows_the_rest_when_a_table_is_missing(moto_stack: MotoStack, ta
     people = invoke("status")
     assert people.exit_code == 1
     assert f"The table {table} ({table}) is missing" in people.stdout
-    assert "failed-deliveries says how to restore a table" in people.stdout
+    assert "runbooks.md#restore-a-deleted-table has the steps" in people.stdout
     assert "unknown" in people.stdout
 
 
@@ -66,7 +66,7 @@ def test_check_judges_nothing_when_a_table_is_missing(moto_stack: MotoStack, tab
     assert counts["requests"] is counts["verdicts"] is None
     assert json.loads(moto_stack.target.report.read_text())["holds"] is False
     people = invoke("check")
-    assert (people.exit_code, "failed-deliveries says how to restore a table" in people.stdout) == (1, True)
+    assert (people.exit_code, "runbooks.md#restore-a-deleted-table has the steps" in people.stdout) == (1, True)
 
 
 def test_check_leaves_no_report_when_it_fails(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
