@@ -88,13 +88,3 @@ def test_declared_calls_are_granted(stage: Stage) -> None:
     for call in declared - GRANTED_OTHERWISE:
         assert "".join(word.capitalize() for word in call.split("_")) in granted
     assert {"PutItem", "UpdateItem"} <= granted
-
-
-def test_group_commit_adds_two_rights_on_the_ledger(rush: Stage, stages: dict[str, Stage]) -> None:
-    grouped = rights(rush)
-    plain = rights(stages["dev"])
-    assert grouped.pop("LedgerTableName") == plain.pop("LedgerTableName") | {
-        "dynamodb:BatchGetItem",
-        "dynamodb:PutItem",
-    }
-    assert grouped == plain

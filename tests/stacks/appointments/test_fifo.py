@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from typing import Any
@@ -14,32 +13,12 @@ from stacks.context import settings_from_context
 from stacks.settings import STAGES
 from tests.kits.stacks import Stage, resolve
 
-
-@pytest.mark.parametrize("output", ["QueueUrl", "DeadLetterQueueUrl"])
-def test_queues_are_fifo_with_high_throughput(fifo: Stage, output: str) -> None:
-    queue = fifo.of_output(output)
-    assert {name: queue.get(name) for name in HIGH_THROUGHPUT} == HIGH_THROUGHPUT
-
-
 HIGH_THROUGHPUT = {
     "FifoQueue": True,
     "ContentBasedDeduplication": True,
     "DeduplicationScope": "messageGroup",
     "FifoThroughputLimit": "perMessageGroupId",
 }
-
-
-def test_fifo_queue_name_ends_with_fifo(fifo: Stage) -> None:
-    assert json.dumps(fifo.of_output("QueueUrl")["QueueName"]).rstrip(']}" ').endswith(".fifo")
-    policy = json.dumps(fifo.of_output("DeadLetterQueueUrl")["RedriveAllowPolicy"])
-    assert ".fifo" in policy
-
-
-def test_fifo_mapping_reports_failures_without_a_window(fifo: Stage) -> None:
-    mapping = fifo.properties("AWS::Lambda::EventSourceMapping")
-    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
-    assert mapping["BatchSize"] <= 10
-    assert "MaximumBatchingWindowInSeconds" not in mapping
 
 
 def test_fifo_changes_the_queues_alone(fifo: Stage, stages: dict[str, Stage]) -> None:
@@ -73,11 +52,6 @@ def test_fifo_settings_are_refused_when_invalid(context: dict[str, str], said: s
 
 def test_queue_kind_ignores_case() -> None:
     assert settings_from_context({"queue": "FIFO"}).fifo
-
-
-def test_fifo_and_standard_deploy_the_same_code(fifo: Stage, stages: dict[str, Stage]) -> None:
-    code = [stage.of_output("ConsumerFunctionName")["Code"] for stage in (fifo, stages["dev"])]
-    assert code[0] == code[1]
 
 
 def queues_by_output(stage: Stage) -> dict[str, Any]:

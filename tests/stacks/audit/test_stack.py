@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,6 @@ from oneslot.runtime.consumer.delivery_log import Delivery
 from stacks.audit.asset import ROOT, SCRIPT, package_files, write_zip
 from stacks.audit.delivery_archive import DELIVERIES
 from stacks.audit.job import SPARK_VERSION
-from stacks.audit.storage import ACCESS_LOG_DAYS, HISTORY_DAYS, OLD_VERSION_DAYS, RESULT_DAYS, UNFINISHED_UPLOAD_DAYS
 from stacks.audit.workflow import VERDICT_FILE
 from tests.kits.histories import System, write_history
 from tests.kits.stacks import Stage, resolve
@@ -68,20 +66,6 @@ def test_glue_runs_the_pinned_spark(audit: Stage) -> None:
     assert audit.properties("AWS::Glue::Job")["GlueVersion"] == {"4.1.1": "6.0"}[SPARK_VERSION]
 
 
-def test_job_is_small_and_runs_once(audit: Stage) -> None:
-    job = audit.properties("AWS::Glue::Job")
-    assert job["NumberOfWorkers"] == audit.settings.audit_workers == 2
-    assert job["WorkerType"] == "G.1X"
-    assert job["MaxRetries"] == 0
-    assert job["JobRunQueuingEnabled"] is True, "a run waits for capacity"
-    assert job["ExecutionProperty"] == {"MaxConcurrentRuns": 1}
-    assert job["Command"]["Name"] == "glueetl"
-    arguments = job["DefaultArguments"]
-    assert resolve(arguments["--extra-py-files"]).endswith(".zip")
-    # The job needs Spark alone: no table formats, no packages from an index, no metrics of its own.
-    assert set(arguments) == {"--conf", "--job-language", "--extra-py-files", "--enable-continuous-cloudwatch-log"}
-
-
 def test_executors_leave_memory_to_their_python_workers(audit: Stage) -> None:
     """Java's memory and what is beside it fit into a G.1X worker of 16 GB with room for the system."""
     conf = audit.properties("AWS::Glue::Job")["DefaultArguments"]["--conf"]
@@ -89,62 +73,6 @@ def test_executors_leave_memory_to_their_python_workers(audit: Stage) -> None:
     java, beside = (int(given[f"spark.executor.{name}"].removesuffix("g")) for name in ("memory", "memoryOverhead"))
     assert beside >= 4 * 0.5
     assert java + beside <= 12
-
-
-def test_every_version_in_a_bucket_expires(audit: Stage) -> None:
-    """cdk-nag refuses a stack whose buckets are public, unversioned or unencrypted, or accept plain text."""
-    buckets = [bucket["Properties"] for bucket in audit.resources("AWS::S3::Bucket").values()]
-    assert len(buckets) == 2
-    for bucket in buckets:
-        assert {rule["Status"] for rule in bucket["LifecycleConfiguration"]["Rules"]} == {"Enabled"}
-        for rule in bucket["LifecycleConfiguration"]["Rules"]:
-            assert "ExpirationInDays" in rule
-            # Without these an expired object stays for ever, as an older version or as parts of an upload.
-            assert rule["NoncurrentVersionExpiration"] == {"NoncurrentDays": OLD_VERSION_DAYS}
-            assert rule["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": UNFINISHED_UPLOAD_DAYS}
-    (ours,) = [bucket for bucket in buckets if "LoggingConfiguration" in bucket]
-    (access_log,) = [bucket for bucket in buckets if bucket is not ours]
-    assert [rule["ExpirationInDays"] for rule in access_log["LifecycleConfiguration"]["Rules"]] == [ACCESS_LOG_DAYS]
-    days = {rule["Prefix"]: rule["ExpirationInDays"] for rule in ours["LifecycleConfiguration"]["Rules"]}
-    assert days["history/"] == days["undelivered/"] == HISTORY_DAYS
-    assert days["audits/"] == RESULT_DAYS
-
-
-def test_audit_encrypts_everything_with_its_key(audit: Stage) -> None:
-    """Exports, results and logs: without the right to use the key, all are unreadable."""
-    (key,) = audit.resources("AWS::KMS::Key")
-    arn = f"<{key}.Arn>"
-    security = resolve(audit.properties("AWS::Glue::SecurityConfiguration"))
-    assert security["EncryptionConfiguration"] == {
-        "CloudWatchEncryption": {"CloudWatchEncryptionMode": "SSE-KMS", "KmsKeyArn": arn},
-        "JobBookmarksEncryption": {"JobBookmarksEncryptionMode": "CSE-KMS", "KmsKeyArn": arn},
-        "S3Encryptions": [{"S3EncryptionMode": "SSE-KMS", "KmsKeyArn": arn}],
-    }
-    assert resolve(audit.properties("AWS::Glue::Job")["SecurityConfiguration"]) == security["Name"]
-    stream = resolve(audit.properties("AWS::KinesisFirehose::DeliveryStream"))
-    written = stream["ExtendedS3DestinationConfiguration"]["EncryptionConfiguration"]
-    assert written == {"KMSEncryptionConfig": {"AWSKMSKeyARN": arn}}
-    assert resolve(audit.properties("AWS::SNS::Topic"))["KmsMasterKeyId"] == arn
-    groups = audit.resources("AWS::Logs::LogGroup").values()
-    assert [resolve(group["Properties"])["KmsKeyId"] for group in groups] == [arn, arn]
-    buckets = [
-        resolve(bucket["Properties"])["BucketEncryption"] for bucket in audit.resources("AWS::S3::Bucket").values()
-    ]
-    assert [found["ServerSideEncryptionConfiguration"] for found in buckets if arn in str(found)] == [
-        [
-            {
-                "BucketKeyEnabled": True,
-                "ServerSideEncryptionByDefault": {"KMSMasterKeyID": arn, "SSEAlgorithm": "aws:kms"},
-            }
-        ]
-    ]
-
-
-def test_job_depends_on_its_security_configuration(audit: Stage) -> None:
-    """The job names it by text, which gives CloudFormation no order."""
-    (job,) = audit.resources("AWS::Glue::Job").values()
-    (security,) = audit.resources("AWS::Glue::SecurityConfiguration")
-    assert security in job["DependsOn"]
 
 
 def test_security_configuration_gets_another_name_with_other_content(audit: Stage, tmp_path: Path) -> None:
@@ -174,45 +102,6 @@ def test_audit_of_production_outlives_its_stack(audit: Stage) -> None:
     assert manifest["artifacts"][audit.stack_name]["properties"]["terminationProtection"] is True
 
 
-def test_alarms_of_this_account_may_publish_to_the_topic(audit: Stage) -> None:
-    """Without the right an alarm is silent: CloudWatch notes the failure in the alarm's history alone."""
-    ours = {"StringEquals": {"aws:SourceAccount": "<AWS::AccountId>"}}
-    by_cloudwatch = {
-        kind: [
-            statement
-            for statement in resolve(audit.properties(kind))[name]["Statement"]
-            if statement["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
-        ]
-        for kind, name in (("AWS::SNS::TopicPolicy", "PolicyDocument"), ("AWS::KMS::Key", "KeyPolicy"))
-    }
-    ((publish,), (use,)) = by_cloudwatch.values()
-    topic = f"<{audit.logical_id('AuditTopicArn')}>"
-    assert (publish["Effect"], publish["Action"], publish["Resource"]) == ("Allow", "sns:Publish", topic)
-    assert resolve(audit.properties("AWS::SNS::TopicPolicy"))["Topics"] == [topic]
-    assert (use["Effect"], set(use["Action"])) == ("Allow", {"kms:Decrypt", "kms:GenerateDataKey*"})
-    assert publish["Condition"] == use["Condition"] == ours
-
-
-def test_key_serves_log_groups_of_this_account_alone(audit: Stage) -> None:
-    policy = resolve(audit.properties("AWS::KMS::Key"))["KeyPolicy"]["Statement"]
-    (logs,) = [found for found in policy if found["Principal"] == {"Service": "logs.<AWS::Region>.amazonaws.com"}]
-    groups = "arn:<AWS::Partition>:logs:<AWS::Region>:<AWS::AccountId>:log-group:*"
-    assert logs["Condition"] == {"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}}
-
-
-def test_machine_logs_no_execution_data(audit: Stage) -> None:
-    logged = resolve(audit.properties("AWS::StepFunctions::StateMachine")["LoggingConfiguration"])
-    (group,) = [name for name in audit.resources("AWS::Logs::LogGroup") if name.startswith("Workflow")]
-    assert (logged["Level"], logged["IncludeExecutionData"]) == ("ALL", False)
-    assert logged["Destinations"] == [{"CloudWatchLogsLogGroup": {"LogGroupArn": f"<{group}.Arn>"}}]
-
-
-def test_topic_refuses_plain_text(audit: Stage) -> None:
-    statements = resolve(audit.properties("AWS::SNS::TopicPolicy"))["PolicyDocument"]["Statement"]
-    plain_text = {"Bool": {"aws:SecureTransport": "false"}}
-    assert [each["Effect"] for each in statements if each.get("Condition") == plain_text] == ["Deny"]
-
-
 def test_delivery_log_goes_to_the_folder_of_its_day(audit: Stage) -> None:
     destination = audit.properties("AWS::KinesisFirehose::DeliveryStream")["ExtendedS3DestinationConfiguration"]
     assert destination["Prefix"] == "history/!{timestamp:yyyy-MM-dd}/deliveries/"
@@ -222,47 +111,6 @@ def test_delivery_log_goes_to_the_folder_of_its_day(audit: Stage) -> None:
     assert destination["ErrorOutputPrefix"].startswith("undelivered/")
     schedule = audit.properties("AWS::Scheduler::Schedule")["ScheduleExpression"]
     assert 2 * destination["BufferingHints"]["IntervalInSeconds"] <= int(schedule.strip("cron(").split()[0]) * 60
-
-
-def test_firehose_logs_its_errors(audit: Stage) -> None:
-    """Its log group is kept as long as the others; the runbook of the alarm reads it."""
-    destination = audit.properties("AWS::KinesisFirehose::DeliveryStream")["ExtendedS3DestinationConfiguration"]
-    (stream,) = audit.resources("AWS::Logs::LogStream")
-    (group,) = [name for name in audit.resources("AWS::Logs::LogGroup") if name.startswith("Deliveries")]
-    assert resolve(destination["CloudWatchLoggingOptions"]) == {
-        "Enabled": True,
-        "LogGroupName": f"<{group}>",
-        "LogStreamName": f"<{stream}>",
-    }
-    assert resolve(audit.resources("AWS::Logs::LogStream")[stream]["Properties"]["LogGroupName"]) == f"<{group}>"
-    kept = audit.resources("AWS::Logs::LogGroup")[group]["Properties"]["RetentionInDays"]
-    assert kept == audit.settings.log_retention_days
-
-
-def test_delivery_log_lines_end_with_a_newline(audit: Stage) -> None:
-    """Firehose concatenates records: without the last step two lines of JSON would be one malformed line."""
-    destination = audit.properties("AWS::KinesisFirehose::DeliveryStream")["ExtendedS3DestinationConfiguration"]
-    processing = destination["ProcessingConfiguration"]
-    assert processing["Enabled"] is True
-    steps = {step["Type"]: step.get("Parameters") for step in processing["Processors"]}
-    assert list(steps) == ["Decompression", "CloudWatchLogProcessing", "AppendDelimiterToRecord"]
-    # "You don't have to put a processor parameter": the delimiter is then a newline (Processor, in Firehose's API reference).
-    assert not steps["AppendDelimiterToRecord"]
-
-
-def test_retained_names_are_unique_to_one_stack(with_audit: Stage, audit: Stage) -> None:
-    """A retained resource with a fixed name would block the next stack of the same name."""
-    retained = 0
-    for stage in (with_audit, audit, replace(with_audit, part="-operations")):
-        for resource in stage.template["Resources"].values():
-            if "Retain" in resource.get("DeletionPolicy", ""):
-                named = [value for key, value in resource["Properties"].items() if key.endswith("Name")]
-                # A reference to another resource of this stack is that resource's own name.
-                others = [{"Ref": other} for other in stage.template["Resources"]]
-                names = [name for name in named if name not in others]
-                assert all("AWS::StackId" in json.dumps(name) for name in names), names
-                retained += bool(names)
-    assert retained
 
 
 def test_log_group_of_the_machine_has_the_vended_prefix(audit: Stage) -> None:
@@ -288,24 +136,6 @@ def test_filter_selects_the_handlers_line(audit: Stage) -> None:
     handler = (ROOT / "lambda_src" / "handler.py").read_text(encoding="utf-8")
     assert 'logger.info("delivery"' in handler
     assert "message_id" in Delivery.__slots__  # what Firehose delivers is one Delivery a line
-
-
-def test_schedule_passes_the_scheduled_time_every_night(audit: Stage) -> None:
-    schedule = audit.properties("AWS::Scheduler::Schedule")
-    assert schedule["ScheduleExpression"] == "cron(30 0 * * ? *)"
-    assert schedule["ScheduleExpressionTimezone"] == "UTC"
-    assert schedule["FlexibleTimeWindow"] == {"Mode": "OFF"}
-    assert schedule["Target"]["Arn"] == {"Ref": audit.logical_id("AuditStateMachineArn")}
-    assert json.loads(schedule["Target"]["Input"]) == {"scheduled": "<aws.scheduler.scheduled-time>"}
-
-
-def test_audit_uses_the_given_topic(tmp_path: Path) -> None:
-    from tests.kits.stacks import synthesise
-
-    arn = "arn:aws:sns:eu-west-2:111122223333:on-call"
-    made = Stage(synthesise(tmp_path, audit="true", alarm_topic_arn=arn).settings, tmp_path, "-audit")
-    assert made.resources("AWS::SNS::Topic") == {}
-    assert made.properties("AWS::StepFunctions::StateMachine")["DefinitionSubstitutions"]["topic_arn"] == arn
 
 
 def test_verdict_file_is_the_one_that_the_job_writes_last() -> None:

@@ -8,55 +8,8 @@ import pytest
 
 from oneslot.cdk.numbers import ContradictorySettings
 from stacks.settings import Settings
-from tests.kits.stacks import Stage, resolve
+from tests.kits.stacks import Stage
 from tests.stacks.conftest import TOPIC
-
-
-@pytest.fixture
-def operations(rush: Stage) -> Stage:
-    """The operations stack of a stage with both."""
-    return replace(rush, part="-operations")
-
-
-def test_budget_counts_the_stages_stacks(operations: Stage) -> None:
-    budget = operations.properties("AWS::Budgets::Budget")
-
-    assert budget["Budget"]["BudgetLimit"] == {"Amount": 200, "Unit": "USD"}
-    names = ("Oneslot-dev", "Oneslot-dev-operations", "Oneslot-dev-audit")
-    tags = [f"aws:cloudformation:stack-name${name}" for name in names]
-    assert budget["Budget"]["CostFilters"] == {"TagKeyValue": tags}
-
-
-def test_budget_notifies_the_mailbox_before_the_amount(operations: Stage) -> None:
-    notices = operations.properties("AWS::Budgets::Budget")["NotificationsWithSubscribers"]
-
-    assert [(each["Notification"]["NotificationType"], each["Notification"]["Threshold"]) for each in notices] == [
-        ("ACTUAL", 80),
-        ("FORECASTED", 100),
-    ]
-    for each in notices:
-        assert each["Subscribers"] == [{"Address": operations.settings.budget_mail, "SubscriptionType": "EMAIL"}]
-
-
-def test_backup_has_the_tables_that_cannot_be_rebuilt(operations: Stage) -> None:
-    selection = resolve(operations.properties("AWS::Backup::BackupSelection")["BackupSelection"])
-
-    assert [arn.rpartition("/")[2] for arn in selection["Resources"]] == [
-        "<LedgerTableName>",
-        "<AppointmentsTableName>",
-    ]
-
-
-def test_backups_are_kept_in_a_vault_with_a_key(keys: Stage) -> None:
-    operations = replace(keys, part="-operations")
-    vault = operations.properties("AWS::Backup::BackupVault")
-    (rule,) = operations.properties("AWS::Backup::BackupPlan")["BackupPlan"]["BackupPlanRule"]
-
-    assert resolve(vault["EncryptionKeyArn"]).endswith(".Arn>")
-    assert vault["AccessPolicy"]["Statement"][0]["Effect"] == "Deny"
-    assert (rule["Lifecycle"], rule["ScheduleExpression"]) == ({"DeleteAfterDays": 90}, "cron(0 2 * * ? *)")
-    (resource,) = operations.resources("AWS::Backup::BackupVault").values()
-    assert resource["DeletionPolicy"] == "Retain"
 
 
 def test_stage_has_neither_unless_asked(stages: dict[str, Stage]) -> None:
