@@ -1,17 +1,13 @@
-"""Changes to the real stack for a soak: a short lease, and handlers that reach AWS through the proxy."""
+"""The real stack with a short lease."""
 
 from __future__ import annotations
 
 import copy
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
-from oneslot.local.aws.deployment import Deployment
-
-if TYPE_CHECKING:
-    from mypy_boto3_lambda.client import LambdaClient
 
 QUEUE, FUNCTION, MAPPING = "AWS::SQS::Queue", "AWS::Lambda::Function", "AWS::Lambda::EventSourceMapping"
 
@@ -35,19 +31,6 @@ def shortened(stack: SynthesisedStack, timeout_seconds: int, *, maximum_concurre
     queue["VisibilityTimeout"] = timeout_seconds * ratio
     mapping["ScalingConfig"] = {"MaximumConcurrency": maximum_concurrency}
     return replace(stack, template=template)
-
-
-def reach_aws_through(deployment: Deployment, endpoint_url: str) -> None:
-    """Set the consumer's endpoint in its deployed configuration. Processes that start later use it."""
-    functions: LambdaClient = deployment.connection.functions()
-    try:
-        name = deployment.outputs["ConsumerFunctionName"]
-        environment = functions.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
-        functions.update_function_configuration(
-            FunctionName=name, Environment={"Variables": {**environment, "AWS_ENDPOINT_URL": endpoint_url}}
-        )
-    finally:
-        functions.close()
 
 
 def _named(resources: dict[str, Any], kind: str, reference: object) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,13 +13,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from lab.soak.child import Child
+from oneslot.errors import OneslotError
 from oneslot.local.aws.connection import Connection
-from oneslot.local.mapping.statistics import Statistics
 from oneslot.local.processes import start_ticks
 
-# The handlers of a thawed host run this long before its poller wakes and kills those past their deadline.
+REPOSITORY = Path(__file__).resolve().parents[2]
 HEAD_START_SECONDS = 0.3
+"""The handlers of a thawed host run this long before its poller wakes and kills those past their deadline."""
+
+STOP_SECONDS = 30.0
+"""A host finishes the batches in its hands first."""
 
 
 @dataclass(frozen=True)
@@ -37,21 +42,22 @@ class Host:
         self._settings = settings
         settings.folder.mkdir(parents=True, exist_ok=True)
         self._stalled: dict[int, int | None] = {}  # PID -> start time; together they identify a process
-        self._child = self._start()
+        self._process = self._start()
 
     @property
     def log_file(self) -> Path:
         """The delivery log of all handlers of this host, earlier ones included."""
         return self._settings.folder / "consumer.jsonl"
 
+    def check(self) -> None:
+        """Raise `OneslotError` if its process has ended."""
+        if self._process.poll() is not None:
+            raise OneslotError(f"A host has ended. See the end of {self._settings.folder / 'host.log'}.")
+
     def handlers(self) -> list[int]:
         """Return the process ids of its handlers."""
-        pids: list[int] = self._child.ask("handlers")["handlers"]
-        return pids
-
-    def statistics(self) -> Statistics:
-        """Return the poller's numbers, since its last start."""
-        return Statistics.from_json(self._child.ask("statistics")["statistics"])
+        threads = Path(f"/proc/{self._process.pid}/task").glob("*/children")
+        return sorted(int(pid) for thread in threads for pid in thread.read_text().split())
 
     def kill_handler(self, chosen: float) -> bool:
         """SIGKILL one handler, picked by a number from 0 to 1; False if there is none."""
@@ -67,25 +73,30 @@ class Host:
     def freeze(self, seconds: float) -> None:
         """Stop poller and handlers together, like a suspended host, and continue them later."""
         handlers = self.handlers()
-        everything = [self._child.pid, *handlers]
         try:
-            _signal(everything, signal.SIGSTOP)
+            _signal([self._process.pid, *handlers], signal.SIGSTOP)
             time.sleep(seconds)
         finally:
             _signal(handlers, signal.SIGCONT)
             time.sleep(HEAD_START_SECONDS)
-            _signal([self._child.pid], signal.SIGCONT)
+            _signal([self._process.pid], signal.SIGCONT)
 
     def lose(self) -> None:
         """SIGKILL the poller and start a new one. Its handlers end with it, stalled ones too."""
-        self._child.kill()
-        self._continue_stalled()
-        self._child = self._start()
+        self._process.kill()
+        self._collect()
+        self._process = self._start()
 
     def stop(self) -> None:
-        """Finish the batches in hand, and end."""
-        self._child.stop()
-        self._continue_stalled()
+        """Finish the batches in hand, and end; a host that takes longer than `STOP_SECONDS` is killed."""
+        if self._process.stdin is not None:
+            with suppress(BrokenPipeError):
+                self._process.stdin.close()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        self._collect()
 
     def __enter__(self) -> Self:
         return self
@@ -95,26 +106,33 @@ class Host:
     ) -> None:
         self.stop()
 
-    def _start(self) -> Child:
-        settings = self._settings
-        child = Child(
-            "lab.soak.host",
-            settings.connection.endpoint_url,
-            settings.connection.account,
-            settings.mapping_id,
-            str(settings.folder),
-            str(settings.processes),
-            log_file=settings.folder / "host.log",
-        )
-        try:
-            child.read()
-        except BaseException:
-            child.stop()
-            raise
-        return child
+    def _start(self) -> subprocess.Popen[str]:
+        settings, connection = self._settings, self._settings.connection
+        arguments = [connection.endpoint_url, connection.account, settings.mapping_id, str(settings.folder)]
+        with (settings.folder / "host.log").open("ab") as errors:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "lab.soak.host", *arguments, str(settings.processes)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                cwd=REPOSITORY,
+                env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+                start_new_session=True,  # Ctrl-C must reach only the run, which then stops its hosts
+                text=True,
+            )
+        if process.stdout is None or process.stdout.readline() != "ready\n":
+            process.kill()
+            process.wait()
+            raise OneslotError(f"A host did not start. See the end of {settings.folder / 'host.log'}.")
+        return process
 
-    def _continue_stalled(self) -> None:
-        """Continue the stalled handlers, because a stopped process never sees that its input has ended."""
+    def _collect(self) -> None:
+        """Collect the process, and continue its stalled handlers: a stopped one never sees that its input has ended."""
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
         _signal([pid for pid, started in self._stalled.items() if start_ticks(pid) == started], signal.SIGCONT)
         self._stalled.clear()
 

@@ -1,24 +1,22 @@
-"""One run of the soak: deploy the real stack, start hosts and load, inject faults, drain, judge."""
+"""One run of the soak: deploy the real stack, start hosts and load, kill and freeze processes, drain, judge."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from lab.soak.deployment import reach_aws_through, shortened
-from lab.soak.disturber import Disturber
+from lab.soak.deployment import shortened
+from lab.soak.faults import Faults
 from lab.soak.hosts import Host, HostSettings
 from lab.soak.load import Load, Size, schedule_for
-from lab.soak.plan import NETWORK_SHARES, NetworkFault, NetworkPlan, disturbances
-from lab.soak.proxy_process import ProxyProcess
-from lab.soak.report import Report, summarise
-from oneslot.errors import BadInput, OneslotError
+from oneslot.errors import OneslotError
 from oneslot.evidence.gathering import Gathered, gather
-from oneslot.evidence.verdict import judge
+from oneslot.evidence.verdict import Verdict, judge
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment, deploy
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
 DRAIN_SECONDS = 600.0
 WANTED_SECONDS = 300.0
 _LOOK_SECONDS = 0.5
-_SAY_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -48,8 +45,7 @@ class Settings:
         seed: of every choice.
         lease_seconds: the function's timeout, which is the longest lease.
         hosts, handlers: pollers, and handler processes of each.
-        gap_seconds: the mean time between two process faults.
-        script: faults of single calls, as in `NetworkPlan`.
+        gap_seconds: the mean time between two faults.
         wanted: kinds of faults; the load continues until each has happened, or for `WANTED_SECONDS`.
     """
 
@@ -60,8 +56,34 @@ class Settings:
     hosts: int = 2
     handlers: int = 2
     gap_seconds: float = 4.0
-    script: Mapping[tuple[str, int], NetworkFault] = field(default_factory=dict)
     wanted: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of one run. `seconds`: from the first message sent to the last one consumed."""
+
+    seed: int
+    messages: int
+    seconds: float
+    faults: Mapping[str, int]
+    deliveries: Mapping[str, int]  # by outcome
+    redelivered: int  # requests that were claimed more than once
+    verdict: Verdict
+
+    def document(self) -> dict[str, Any]:
+        """Return the report as JSON."""
+        return {
+            "seed": self.seed,
+            "messages": self.messages,
+            "seconds": round(self.seconds, 1),
+            "faults": sum(self.faults.values()),
+            "faults_by_kind": dict(self.faults),
+            "deliveries": dict(self.deliveries),
+            "claimed_more_than_once": self.redelivered,
+            "violations": len(self.verdict.breaches),
+            **self.verdict.document(),
+        }
 
 
 def run(
@@ -69,8 +91,8 @@ def run(
 ) -> Report:
     """Deploy the stack into the account of `connection`, run the soak, and return its report.
 
-    folder: for logs and the archive; see `refuse_used`. Raises `OneslotError` if the queue is not empty `DRAIN_SECONDS`
-    after the last fault.
+    folder: an empty one for logs and the archive. Raises `OneslotError` if the queue is not empty `DRAIN_SECONDS` after
+    the last fault.
     """
     with ExitStack() as things:
         deployment = deploy(shortened(stack, settings.lease_seconds), connection)
@@ -79,88 +101,51 @@ def run(
         schedule = schedule_for(settings.expected_messages, settings.seed, utc_now().date())
         with terminal.progress("slots seeded", schedule.slots) as advance:
             seed(schedule.items(), SlotWriter(dynamodb, deployment.outputs["SlotsTableName"]), progress=advance)
-        plan = NetworkPlan(settings.seed, NETWORK_SHARES, settings.script)
-        proxy = things.enter_context(ProxyProcess(plan, connection.endpoint_url, folder))
-        reach_aws_through(deployment, proxy.endpoint_url)
-        hosts = [things.enter_context(Host(each)) for each in _host_settings(settings, deployment, folder)]
-        archive = folder / ARCHIVE_FILE
+        mapping_id = deployment.outputs["EventSourceMappingId"]
+        hosts = [
+            things.enter_context(
+                Host(HostSettings(connection, mapping_id, folder / f"host-{number}", settings.handlers))
+            )
+            for number in range(settings.hosts)
+        ]
         load = Load(
             sqs,
             deployment.outputs["QueueUrl"],
             schedule=schedule,
             size=settings.size,
             seed=settings.seed,
-            archive=archive,
+            archive=folder / ARCHIVE_FILE,
         )
-        plan_of_faults = disturbances(settings.seed, settings.gap_seconds)
-        disturber = Disturber(hosts, plan_of_faults, settings.lease_seconds)
+        faults = Faults(
+            hosts, seed=settings.seed, gap_seconds=settings.gap_seconds, lease_seconds=settings.lease_seconds
+        )
         began = time.monotonic()
         load.start()
-        disturber.start()
+        faults.start()
         try:
-            _watch(load, disturber, proxy, terminal, settings)
+            _watch(load, faults, terminal, settings)
         finally:
-            disturber.stop()
-        network = proxy.calm()
-        calmed = time.monotonic()
-        terminal.say("The faults have stopped; draining.")
+            faults.stop()
+        terminal.say(f"{load.sent:,} messages sent; {faults.done.total():,} faults. Draining.")
         _drain(sqs, deployment, terminal)
-        ended = time.monotonic()
-        with terminal.working("reading the evidence"):
-            gathered = evidence_of(deployment, folder, hosts)
-        return summarise(
-            gathered,
-            judge(gathered, lambda verb: format_command(verb, None)),
-            seed=settings.seed,
-            messages=load.sent,
-            seconds=ended - began,
-            drain_seconds=ended - calmed,
-            network=network,
-            process_faults=dict(disturber.done),
-        )
+        seconds = time.monotonic() - began
+        gathered = _evidence_of(deployment, folder, hosts)
+        verdict = judge(gathered, lambda verb: format_command(verb, None))
+        deliveries = Counter(line["outcome"] for line in gathered.evidence.deliveries)
+        redelivered = sum(row["consumption_count"] > 1 for row in gathered.evidence.ledger.values())
+        return Report(settings.seed, load.sent, seconds, dict(faults.done), deliveries, redelivered, verdict)
 
 
-def refuse_used(folder: Path) -> None:
-    """Raise `BadInput` if the folder has an earlier run's archive or logs, which would be judged with this run's."""
-    used = [path for path in (folder / ARCHIVE_FILE, *sorted(folder.glob("host-*"))) if path.exists()]
-    if used:
-        raise BadInput(
-            f"--folder {folder} has the {used[0].name} of an earlier run, which would be judged with this one. "
-            "Name a new folder, or remove that one."
-        )
-
-
-def _host_settings(settings: Settings, deployment: Deployment, folder: Path) -> Iterator[HostSettings]:
-    mapping_id = deployment.outputs["EventSourceMappingId"]
-    for number in range(settings.hosts):
-        yield HostSettings(deployment.connection, mapping_id, folder / f"host-{number}", settings.handlers)
-
-
-def _watch(load: Load, disturber: Disturber, proxy: ProxyProcess, terminal: Terminal, settings: Settings) -> None:
+def _watch(load: Load, faults: Faults, terminal: Terminal, settings: Settings) -> None:
     shown, began = 0, time.monotonic()
-    said = began
     with terminal.progress("messages sent", settings.size.messages or None) as advance:
         while not load.finished:
-            happened = [*proxy.counts().injected, *disturber.done] if settings.wanted else []
-            if settings.wanted.issubset(happened) or time.monotonic() - began >= WANTED_SECONDS:
+            if settings.wanted <= {*faults.done} or time.monotonic() - began >= WANTED_SECONDS:
                 load.may_end.set()
             time.sleep(_LOOK_SECONDS)
-            disturber.check()
-            sent = load.sent
-            advance(sent - shown)
-            shown = sent
-            if time.monotonic() - said >= _SAY_SECONDS:
-                said = time.monotonic()
-                terminal.say(_so_far(load, disturber, proxy))
-    terminal.say(_so_far(load, disturber, proxy))
-
-
-def _so_far(load: Load, disturber: Disturber, proxy: ProxyProcess) -> str:
-    counts = proxy.counts()
-    return (
-        f"{load.sent:,} messages sent; {counts.total_injected:,} faults in {counts.total_calls:,} calls, "
-        f"{disturber.done.total():,} on processes."
-    )
+            faults.check()
+            advance(load.sent - shown)
+            shown = load.sent
 
 
 def _drain(sqs: SQSClient, deployment: Deployment, terminal: Terminal) -> None:
@@ -175,7 +160,7 @@ def _drain(sqs: SQSClient, deployment: Deployment, terminal: Terminal) -> None:
             time.sleep(_LOOK_SECONDS)
 
 
-def evidence_of(deployment: Deployment, folder: Path, hosts: Iterable[Host]) -> Gathered:
+def _evidence_of(deployment: Deployment, folder: Path, hosts: Sequence[Host]) -> Gathered:
     """Gather the run's evidence, as `oneslot check` does."""
     log = folder / "consumer.jsonl"
     with log.open("wb") as together:

@@ -15,9 +15,6 @@ from typing import Any
 
 import pytest
 
-from lab.soak.deployment import reach_aws_through
-from lab.soak.plan import NetworkFault, NetworkPlan
-from lab.soak.proxy_process import ProxyProcess
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.mapping.configuration import read_mapping
@@ -29,6 +26,7 @@ from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.sqs.batch_response import Split, judge
 from oneslot.runtime.sqs.lambda_event import event
 from oneslot.runtime.stores.expressions import to_attributes
+from tests.kits.bad_network import BadNetwork, Fault
 from tests.kits.consumer import booking
 from tests.kits.local_mapping import wait_for
 from tests.kits.real_stack import Stack, deliveries, deployed_shortened
@@ -194,21 +192,22 @@ def test_j_k_lost_refused_and_late_calls_over_real_http(patient_stack: Stack, tm
     stack = patient_stack
     stack.seed(10)
     script = {
-        ("UpdateItem", 1): NetworkFault.DROPPED,
-        ("UpdateItem", 2): NetworkFault.LATE,
-        ("TransactWriteItems", 3): NetworkFault.LATE,
-        ("TransactWriteItems", 1): NetworkFault.RESET,
-        ("Query", 3): NetworkFault.THROTTLED,
-        ("TransactWriteItems", 5): NetworkFault.CONFLICT,
-        ("UpdateItem", 5): NetworkFault.SERVER_ERROR,
-        ("TransactWriteItems", 6): NetworkFault.DROPPED,
+        ("UpdateItem", 1): Fault.DROPPED,
+        ("UpdateItem", 2): Fault.LATE,
+        ("TransactWriteItems", 3): Fault.LATE,
+        ("TransactWriteItems", 1): Fault.RESET,
+        ("Query", 3): Fault.THROTTLED,
+        ("TransactWriteItems", 5): Fault.CONFLICT,
+        ("UpdateItem", 5): Fault.SERVER_ERROR,
+        ("TransactWriteItems", 6): Fault.DROPPED,
     }
-    with ProxyProcess(NetworkPlan(1, script=script), stack.connection.endpoint_url, tmp_path) as proxy:
-        reach_aws_through(stack.deployment, proxy.endpoint_url)
+    with BadNetwork(stack.connection.endpoint_url, script) as network:
+        stack.reach_aws_through(network.endpoint_url)
         with poller(stack, tmp_path, processes=1):
             sent = stack.send([booking(f"r-{number}") for number in range(8)])
             drained(stack)
-        assert proxy.calm().total_injected == len(script)  # and the late requests have landed
+        network.settle()
+        assert network.injected.total() == len(script)
     outcomes = Counter(line["outcome"] for line in deliveries([tmp_path / "consumer.jsonl"]))
     assert outcomes == Counter(booked=8)
     assert {row["consumption_count"] for row in stack.rows("ledger")} == {1}

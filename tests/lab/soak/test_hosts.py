@@ -23,8 +23,8 @@ def lose(host: Host, _patch: pytest.MonkeyPatch) -> None:
 
 
 def stop_one_that_hangs(host: Host, patch: pytest.MonkeyPatch) -> None:
-    os.kill(host._child.pid, signal.SIGSTOP)  # it cannot end, so `stop` kills it
-    patch.setattr("lab.soak.child.STOP_SECONDS", 0.1)
+    os.kill(host._process.pid, signal.SIGSTOP)  # it cannot end, so `stop` kills it
+    patch.setattr("lab.soak.hosts.STOP_SECONDS", 0.1)
     host.stop()
 
 

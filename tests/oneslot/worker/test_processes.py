@@ -18,8 +18,6 @@ from typing import Any, cast
 import boto3
 import pytest
 
-from lab.soak.plan import NetworkFault, NetworkPlan
-from lab.soak.proxy_process import ProxyProcess
 from oneslot.commands.worker.worker import worker
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment
@@ -31,6 +29,7 @@ from oneslot.runtime.sqs.sending import SendsBatches
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import DynamoDB, from_attributes, to_attributes
 from oneslot.runtime.stores.renewing import RenewingLedger
+from tests.kits.bad_network import BadNetwork, Fault
 from tests.kits.consumer import booking, slot_item
 from tests.kits.local_mapping import wait_for
 from tests.oneslot.worker.kit import working
@@ -424,14 +423,14 @@ def test_worker_runs_the_stacks_consumer_by_its_environment(
 CHANGE = "ChangeMessageVisibilityBatch"
 
 
-between: list[ProxyProcess] = []
+between: list[BadNetwork] = []
 """The proxy of the test, for `handle`, which the worker finds by its name."""
 
 
 def handle(event: Mapping[str, Any], context: Any) -> None:
     """Return when the second heartbeat has reached the proxy, and stop the worker."""
     try:
-        wait_for(lambda: between[0].counts().calls.get(CHANGE, 0) >= 2 or context.lost, seconds=60)
+        wait_for(lambda: between[0].calls[CHANGE] >= 2 or context.lost, seconds=60)
     finally:
         os.kill(os.getpid(), signal.SIGTERM)
 
@@ -440,20 +439,19 @@ def handle(event: Mapping[str, Any], context: Any) -> None:
 def test_silent_connection_costs_one_beat_and_no_message(
     signals: None,
     account: Connection,
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     sqs = account.sqs()
     url = sqs.create_queue(QueueName="silent")["QueueUrl"]
     sqs.send_message(QueueUrl=url, MessageBody="a")
-    silent = NetworkPlan(1, script={(CHANGE, 1): NetworkFault.LATE})  # no answer until the client times out
-    with ProxyProcess(silent, account.endpoint_url, tmp_path) as proxy:
-        monkeypatch.setattr(f"{__name__}.between", [proxy])
-        use_account(monkeypatch, account, proxy.endpoint_url)
+    # The first change has no answer until the client times out.
+    with BadNetwork(account.endpoint_url, {(CHANGE, 1): Fault.LATE}) as network:
+        monkeypatch.setattr(f"{__name__}.between", [network])
+        use_account(monkeypatch, account, network.endpoint_url)
         numbers = ["--threads", "1", "--wait", "1", "--visibility", "0", "--buffer", "40"]
         status = worker.main(["--handler", f"{__name__}:handle", "--queue-url", url, *numbers], standalone_mode=False)
-        assert proxy.calm().injected == {NetworkFault.LATE: 1}
+        network.settle()
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     events = [line["event"] for line in lines if "event" in line]
     assert "lease_lost" not in events, lines
