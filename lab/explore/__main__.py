@@ -23,7 +23,6 @@ from lab.explore import exploration
 from lab.explore.budgets import BY_NAME
 from lab.explore.exploration import SUBJECTS, Explored, Results, to_json
 from lab.figures.correctness_page import of_the_simulation
-from lab.figures.picture import peers_picture
 from lab.figures.tables import mutants_score, page
 from lab.mutation import mutants
 from lab.mutation.mutants import ALIVE, Verdict
@@ -62,7 +61,7 @@ class Options:
 @click.option("--only-mutants", is_flag=True, help="Judge the mutants, and explore nothing.")
 @click.option("--record", is_flag=True, help="Record the mutants' verdicts as the expected ones.")
 @click.option("--save", type=DIRECTORY, help="Write each counterexample to this directory, for --replay.")
-@click.option("--write", type=DIRECTORY, help="Write the figures, the tables and the picture to this directory.")
+@click.option("--write", type=DIRECTORY, help="Write the figures and their tables to this directory.")
 @click.option("--replay", type=FILE, help="Replay the counterexample in this file on the current code.")
 @json_option
 def explore(replay: Path | None, as_json: bool, **options: Any) -> int:
@@ -226,8 +225,7 @@ def _write(directory: Path, results: Results, terminal: Terminal) -> None:
     document = results.document
     (directory / "explored.json").write_text(to_json(results))
     (directory / "explored.md").write_text(page(document))
-    (directory / "peers.svg").write_text(peers_picture(document["peers"]))
-    terminal.say(f"Wrote explored.json, explored.md and peers.svg to {directory}")
+    terminal.say(f"Wrote explored.json and explored.md to {directory}")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from booking.consumer import appointments_consumer
 from lab.explore.laws import OurLaws
 from lab.explore.practice import APPOINTMENTS, DEAD_LETTERS, LEDGER, QUEUE, SLOTS
-from oneslot.explorer.execution.clients import BotocoreClients, PortClient, serve
+from oneslot.explorer.execution.clients import PortClient
 from oneslot.explorer.execution.process import Context, Process, StrandExecutor
 from oneslot.explorer.scenario import MOST_REDELIVERIES, Subject
 
@@ -56,27 +55,6 @@ def group_program(
 ) -> Mapping[str, Any]:
     """Run one invocation with the setting `group_commit`."""
     return our_program(process, context, records, side_by_side, {**ENVIRONMENT, "GROUP_COMMIT": "true"})
-
-
-@functools.cache
-def _botocore_clients() -> BotocoreClients:
-    return BotocoreClients()
-
-
-def botocore_program(
-    process: Process, context: Context, records: Sequence[dict[str, Any]], side_by_side: bool
-) -> Mapping[str, Any]:
-    """Run one invocation on boto3's own clients, to show that the stand-in's clients change nothing."""
-    clients = _botocore_clients()
-    serve(process)
-    consumer = appointments_consumer(
-        ENVIRONMENT,
-        lambda delivery: process.log(asdict(delivery)),
-        dynamodb=clients.dynamodb,
-        sqs=clients.sqs,
-        surroundings=process.surroundings,
-    )
-    return consumer({"Records": list(records)}, context)
 
 
 OURS = Subject("Oneslot", our_program, OurLaws())

@@ -1,1 +1,1 @@
-"""The figures of this project's own proofs: the explorations, their tables and picture, and docs/understand/correctness.md."""
+"""The figures of this project's own proofs: the explorations, their tables, and docs/understand/correctness.md."""

@@ -1,4 +1,4 @@
-"""Handlers to explore, and those in this repository: the peers, ours, and the examples of the question pages."""
+"""Handlers to explore, and those in this repository: ours, and the examples of the question pages."""
 
 from __future__ import annotations
 
@@ -65,16 +65,6 @@ CONSTRUCT = {
 """The variables that the construct sets for every consumer."""
 
 OURS = (
-    *(
-        Subject(name, f"lambda_handlers.{function}", ("lab/peers",), PRACTICE)
-        for name, function in [
-            ("get, then put", "get_then_put"),
-            ("get, then put, with conditions", "get_then_put_with_conditions"),
-            ("acquire, mark, release", "acquire_mark_release"),
-            ("Powertools, plain effect", "around_plain_effect"),
-            ("Powertools, transaction", "around_transaction"),
-        ]
-    ),
     Subject(
         "Oneslot, what `oneslot new` writes",
         "app.handler",

@@ -2,9 +2,6 @@
 
 The layer is its own `DynamoDBPersistenceLayer`, with the in-progress expiry on (`register_lambda_context`). It reads the time
 with `datetime.now()`, so its modules get a clock that the explorer moves.
-
-The clock holds no state of this module, because the explorer of handlers imports the module again, and the last import's
-clock stays in Powertools' modules.
 """
 
 from __future__ import annotations
@@ -29,14 +26,13 @@ from lab.explore.practice import LEDGER
 from lab.peers.effects import message_id_of, take_slot, take_slot_once
 from oneslot.explorer.execution.clients import PortClient
 from oneslot.explorer.execution.process import Context, Process
-from oneslot.explorer.handlers.process import HandlerProcess
 
 
 class _Datetime(real.datetime):
     @classmethod
     def now(cls, tz: real.tzinfo | None = None) -> _Datetime:
         process = Process.running
-        if process is None or isinstance(process, HandlerProcess):  # which moves the clock of the interpreter
+        if process is None:
             return super().now(tz)
         return cls.fromtimestamp(process.clock / 1000, tz)
 

@@ -99,7 +99,6 @@ def test_explorations_are_written_before_mutants_are_judged(tmp_path: Path, monk
     document = json.loads((tmp_path / "explored.json").read_text())
     assert document["totals"]["schedules"] > 0
     assert "mutants" not in document
-    assert (tmp_path / "peers.svg").exists()
 
 
 def found(subject: Subject, expiries: int) -> Explored:

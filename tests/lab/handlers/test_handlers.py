@@ -11,7 +11,7 @@ from lab.handlers.figures import PAGES, fill, kept
 from lab.handlers.subjects import OURS, QUESTIONS, Subject
 
 KEPT = {one["handler"]: one for one in kept()}
-LONG = ("Powertools, transaction", "in_progress.fixed", *(subject.name for subject in OURS[-2:]))
+LONG = ("in_progress.fixed", *(subject.name for subject in OURS[-2:]))
 """The handlers with the most states."""
 RUNS = [
     pytest.param(subject, marks=pytest.mark.slow) if subject.name in LONG else subject

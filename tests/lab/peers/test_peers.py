@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import runpy
 from dataclasses import replace
 
 import pytest
 
 from lab.explore.exploration import figures
 from lab.explore.scenarios import ONE_REQUEST
-from lab.figures.picture import peers_picture
 from lab.figures.tables import peers_table
-from lab.peers import powertools
 from lab.peers.peers import CONTROL, PEERS, Peer
 from oneslot.explorer.counterexample import counterexample, replay
-from oneslot.explorer.execution.process import LEASE_MS
 from oneslot.explorer.explorer import Explorer, explore
 
 FAST_FIRST = [PEERS[2], *(pytest.param(peer, marks=pytest.mark.slow) for peer in PEERS if peer is not PEERS[2])]
@@ -52,26 +48,10 @@ def test_peer_breaks_no_law_without_faults() -> None:
         assert explore(scenario, peer.subject).laws_broken == ()
 
 
-def test_powertools_has_our_clock_when_its_peer_is_imported_twice() -> None:
-    """The explorer of handlers imports the peer again."""
-    runpy.run_path(powertools.__file__)
-    scenario = replace(ONE_REQUEST, deliveries=((0,),), faults=0, expiries=0)
-
-    explorer = Explorer(scenario, PEERS[3].subject)
-    explorer.run(False, lambda *_: None)
-
-    lease_end = f'"in_progress_expiration": {{"N": "{scenario.clock(0) + LEASE_MS}"}}'
-    worlds = [explorer.system.worlds[state.world].text for state in explorer.states]
-    assert sum(lease_end in world for world in worlds) == len(worlds) - 2  # not before the claim
-
-
 @pytest.mark.slow
-def test_table_and_picture_show_the_figures() -> None:
+def test_table_shows_the_figures() -> None:
     found = [figures(explore(ONE_REQUEST, subject)) for subject in (PEERS[4].subject, CONTROL)]
-    table, picture = peers_table(found), peers_picture(found)
+    table = peers_table(found)
     for one in found:
         assert f"{one['schedules']:,}" in table
-        assert f"{one['violating']:,} of {one['schedules']:,}" in picture
         assert one["subject"] in table
-    assert 'class="good"' in picture
-    assert "prefers-color-scheme: dark" in picture

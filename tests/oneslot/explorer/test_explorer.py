@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lab.explore.ours import OURS, botocore_program
+from lab.explore.ours import OURS
 from lab.explore.plain import anonymous, enumerate_schedules
 from lab.explore.practice import TABLES
 from lab.explore.scenarios import (
@@ -84,16 +84,6 @@ BUDGETS = [
     replace(ONE_REQUEST, deliveries=ONE, faults=2, expiries=1),
     replace(LAST_SLOT, deliveries=((0,), (1,)), faults=0, expiries=1),
 ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scenario", BUDGETS, ids=lambda scenario: f"{scenario.name} {scenario.size}")
-def test_botocores_clients_walk_the_same_graph(scenario: Scenario) -> None:
-    port, port_states = graph(scenario, OURS)
-    wire, wire_states = graph(scenario, Subject("Oneslot on botocore", botocore_program, OURS.laws))
-    assert (wire.schedules, wire.states, wire.steps) == (port.schedules, port.states, port.steps)
-    assert wire_states == port_states
-    assert not wire.laws_broken
 
 
 @pytest.mark.slow
