@@ -96,7 +96,8 @@ def _soaked(run: Any) -> str:
     counts = run["counts"]
     return (
         f"{run['messages']:,} messages, {run['faults']:,} faults, {run['claimed_more_than_once']:,} requests claimed more than"
-        f" once: {counts['lost']:,} lost, {counts['double_booked']:,} booked twice, {run['violations']:,} violations.\n"
+        f" once: {counts['lost']:,} lost, {counts['double_booked']:,} booked twice, {run['violations']:,} violations"
+        f" (commit {run['commit']}, {run['cores']} cores).\n"
     )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -40,11 +42,16 @@ def soak(*, seconds: float, messages: int, seed: int, write: Path | None) -> int
         terminal.say("Synthesising the CDK app...")
         stack = read_stack(synthesise(HOME / "cdk.out", context={"stage": "dev"}), "Oneslot-dev")
         report = run(settings, stack, aws.connection(), HOME.resolve(), terminal)
-    figures = json.dumps(report.document(), indent=2) + "\n"
-    terminal.plain(figures)
+    terminal.plain(
+        f"{report.messages:,} messages in {report.seconds:,.0f} s; {report.redelivered:,} requests claimed more than once;"
+        f" faults: {', '.join(f'{kind} {number:,}' for kind, number in sorted(report.faults.items()))}."
+    )
     terminal.plain(report.verdict.sentence, style="bold green" if report.verdict.holds else "bold red")
     if write is not None:
-        (write / "soak.json").write_text(figures)
+        command = ["/usr/bin/env", "git", "rev-parse", "--short", "HEAD"]
+        commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        figures = {"commit": commit, "cores": os.cpu_count(), **report.document()}
+        (write / "soak.json").write_text(json.dumps(figures, indent=2) + "\n")
     return 0 if report.verdict.holds else 1
 
 
