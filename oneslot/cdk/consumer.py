@@ -281,31 +281,11 @@ class ExactlyOnceConsumer(Construct):
         return Alarms(self, "Alarms", conditions=conditions(self.metrics, limits, self.numbers), topic=topic).alarms
 
     def metric_deliveries(self, outcome: str = "", **options: Any) -> cloudwatch.Metric:
-        """Return the number of deliveries with this outcome of the library's; of all without one.
+        """Return the number of deliveries with this outcome of the library's, such as `duplicate`; of all without one.
 
         `options` of each metric are those of CDK's own, such as `period`, `statistic` or `label`.
         """
         return self.metrics.deliveries(outcome).with_(**options)
-
-    def metric_duplicates(self, **options: Any) -> cloudwatch.Metric:
-        """Return the deliveries of a message that had taken effect before."""
-        return self.metrics.deliveries("duplicate").with_(**options)
-
-    def metric_busy(self, **options: Any) -> cloudwatch.Metric:
-        """Return the deliveries of a message that another consumer was working on."""
-        return self.metrics.deliveries("busy").with_(**options)
-
-    def metric_quarantined(self, **options: Any) -> cloudwatch.Metric:
-        """Return the deliveries that were set aside, with a reason, in the dead-letter queue."""
-        return self.metrics.deliveries("quarantined").with_(**options)
-
-    def metric_fenced(self, **options: Any) -> cloudwatch.Metric:
-        """Return the deliveries whose consumer was overtaken by another, and wrote nothing."""
-        return self.metrics.deliveries("fenced").with_(**options)
-
-    def metric_failed(self, **options: Any) -> cloudwatch.Metric:
-        """Return the deliveries that failed, and that SQS repeats."""
-        return self.metrics.deliveries("failed").with_(**options)
 
     def metric_dead_letters(self, **options: Any) -> cloudwatch.Metric:
         """Return the messages in the dead-letter queue."""

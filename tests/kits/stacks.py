@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,3 +110,29 @@ def literal_names(template: Mapping[str, Any]) -> list[str]:
             if name.endswith("Name") and not of_another and "AWS::StackId" not in json.dumps(value):
                 found.append(f"{logical_id}.{name}")
     return found
+
+
+HASH = re.compile(r"[0-9a-f]{64}|(?<=CurrentVersion[0-9A-F]{8})[0-9a-f]{32}|(?<=-security-)[0-9a-f]{8}")
+ATTRIBUTES = ("DeletionPolicy", "UpdateReplacePolicy", "DependsOn", "UpdatePolicy")
+LEFT_OUT = {"AlarmDescription", "DashboardBody", "Tags"}
+"""Texts for people, and what other tests read of every resource."""
+
+
+def outline(template: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a template: each property of each resource, and each output."""
+    for name, resource in sorted(template["Resources"].items()):
+        yield f"{resource['Type']} {name}"
+        properties = {key: resource[key] for key in ATTRIBUTES if key in resource} | resource.get("Properties", {})
+        for key, value in sorted(properties.items()):
+            if key not in LEFT_OUT:
+                yield f"    {key}: {json.dumps(resolve(value), sort_keys=True, ensure_ascii=False)}"
+    for name, output in sorted(template.get("Outputs", {}).items()):
+        yield f"Output {name}: {resolve(output['Value'])}"
+
+
+def assert_snapshot(template: Mapping[str, Any], path: Path) -> None:
+    """Compare a template, without the hashes of its assets, with the file; with UPDATE_SNAPSHOTS write the file."""
+    lines = [HASH.sub("<hash>", line) for line in outline(template)]
+    if "UPDATE_SNAPSHOTS" in os.environ:
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert lines == path.read_text(encoding="utf-8").splitlines(), "if intended, run this test with UPDATE_SNAPSHOTS=1"

@@ -15,7 +15,7 @@ from oneslot.runtime import lambda_consumer
 from oneslot.runtime.sqs.deferral import Deferral, deferral_of
 from oneslot.target import STACK_OUTPUTS, Outputs
 from stacks.shared.rules import add_rules
-from tests.kits.stacks import literal_names
+from tests.kits.stacks import assert_snapshot, literal_names
 from tests.oneslot.cdk.kit import Defined, define, new_stack
 
 from aws_cdk import App, Duration, Stack  # isort: skip
@@ -48,35 +48,33 @@ def rights(defined: Defined) -> dict[str, set[str]]:
     return found
 
 
-def test_queues_are_encrypted_and_refuse_plain_text(orders: Defined) -> None:
-    queues = orders.resources("AWS::SQS::Queue")
-    assert [queue["SqsManagedSseEnabled"] for queue in queues] == [True, True]
-    for policy in orders.resources("AWS::SQS::QueuePolicy"):
-        (statement,) = policy["PolicyDocument"]["Statement"]
-        assert (statement["Effect"], statement["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
-    assert len(orders.resources("AWS::SQS::QueuePolicy")) == 2
+@pytest.mark.parametrize("name", ["defaults", "everything"])
+def test_construct_is_its_snapshot(tmp_path: Path, name: str) -> None:
+    """UPDATE_SNAPSHOTS=1 writes the file after an intended change."""
+    _, shop = stack = new_stack(tmp_path)
+    properties: dict[str, Any] = {}
+    if name == "everything":
+        key = kms.Key(shop, "Mine")
+        properties = {
+            **{"key": key, "tables": {"shipments": new_table(shop, "Shipments", "id", key=key)}},
+            **{"fifo": True, "gradual_deployment": True, "group_commit": True, "snap_start": True},
+            "numbers": Numbers(ledger_retention_seconds=None),
+        }
+    defined = define(tmp_path, stack, **properties)
+    template = Template.from_stack(defined.stack).to_json()
+    assert_snapshot(template, Path(__file__).with_name("snapshots") / f"{name}.txt")
 
 
-def test_dead_letter_queue_keeps_messages_for_two_weeks(orders: Defined) -> None:
-    (dead, queue) = sorted(orders.resources("AWS::SQS::Queue"), key=lambda each: "RedrivePolicy" in each)
-    assert dead["MessageRetentionPeriod"] == 14 * DAY > queue["MessageRetentionPeriod"]
-    assert queue["RedrivePolicy"]["maxReceiveCount"] == orders.consumer.numbers.max_receive_count >= 5
-    assert dead["RedriveAllowPolicy"]["redrivePermission"] == "byQueue"
-
-
-def test_message_stays_hidden_for_the_functions_timeout(orders: Defined) -> None:
-    (queue,) = [each for each in orders.resources("AWS::SQS::Queue") if "RedrivePolicy" in each]
-    assert queue["VisibilityTimeout"] == orders.only("AWS::Lambda::Function")["Timeout"]
-
-
-def test_mapping_reports_failed_records_one_by_one(orders: Defined) -> None:
-    assert orders.only("AWS::Lambda::EventSourceMapping")["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
-
-
-def test_data_outlives_the_stack(orders: Defined) -> None:
-    for table in orders.resources("AWS::DynamoDB::GlobalTable"):
-        assert table["Replicas"][0]["DeletionProtectionEnabled"] is True
-        assert table["SSESpecification"]["SSEEnabled"] is True
+@pytest.mark.parametrize("outcome", ["", "duplicate", "busy", "quarantined", "fenced", "failed"])
+def test_metric_counts_the_lines_that_the_runtime_prints(orders: Defined, outcome: str) -> None:
+    metric = orders.consumer.metric_deliveries(outcome, period=Duration.minutes(5), statistic="p99", label="theirs")
+    assert (metric.period.to_minutes(), metric.statistic, metric.label) == (5, "p99", "theirs")
+    (counted,) = (
+        each["MetricTransformations"][0]
+        for each in orders.resources("AWS::Logs::MetricFilter")
+        if each["MetricTransformations"][0]["MetricName"] == metric.metric_name
+    )
+    assert (counted["MetricNamespace"], counted["MetricValue"]) == (metric.namespace, "1")
 
 
 def test_runtime_reads_every_variable_of_the_construct(orders: Defined, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,29 +155,11 @@ def test_producer_may_send_and_nothing_else(tmp_path: Path) -> None:
     )
 
 
-def test_one_key_encrypts_everything(tmp_path: Path) -> None:
-    _, shop = stack = new_stack(tmp_path)
-    key = kms.Key(shop, "Key")
-    defined = define(tmp_path, stack, tables={"shipments": new_table(shop, "Shipments", "id", key=key)}, key=key)
-    arn = f"<{defined.logical_id(key)}.Arn>"
-    assert {queue["KmsMasterKeyId"] for queue in defined.resources("AWS::SQS::Queue")} == {arn}
-    assert defined.only("AWS::Logs::LogGroup")["KmsKeyId"] == arn
-    for table in defined.resources("AWS::DynamoDB::GlobalTable"):
-        assert table["Replicas"][0]["SSESpecification"] == {"KMSMasterKeyId": arn}
-    assert rights(defined)[arn] == {"kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey"}
-
-
 def test_function_may_use_the_key_of_each_table(tmp_path: Path) -> None:
     _, shop = stack = new_stack(tmp_path)
     key = kms.Key(shop, "Key")
     defined = define(tmp_path, stack, tables={"shipments": new_table(shop, "Shipments", "id", key=key)})
     assert "kms:Decrypt" in rights(defined)[f"<{defined.logical_id(key)}.Arn>"]
-
-
-def test_fifo_keeps_order_within_each_group(tmp_path: Path) -> None:
-    queues = define(tmp_path, fifo=True).resources("AWS::SQS::Queue")
-    assert [(each["FifoQueue"], each["DeduplicationScope"]) for each in queues] == [(True, "messageGroup")] * 2
-    assert [each["QueueName"].endswith(".fifo") for each in queues if "QueueName" in each] == [True]
 
 
 def test_queue_name_fits_when_the_stacks_is_the_longest(tmp_path: Path) -> None:
@@ -188,37 +168,6 @@ def test_queue_name_fits_when_the_stacks_is_the_longest(tmp_path: Path) -> None:
     (name,) = [each["QueueName"] for each in defined.resources("AWS::SQS::Queue") if "QueueName" in each]
     assert "<AWS::StackName>" not in name
     assert len(name.replace("<AWS::StackId>[2][4]", "0123456789ab")) <= 80
-
-
-def test_rows_stay_when_retention_is_forever(tmp_path: Path) -> None:
-    defined = define(tmp_path, numbers=Numbers(ledger_retention_seconds=None))
-    lives = [each.get("TimeToLiveSpecification") for each in defined.resources("AWS::DynamoDB::GlobalTable")]
-    assert {"AttributeName": "expires_at", "Enabled": False} in lives
-    assert (
-        defined.only("AWS::Lambda::Function")["Environment"]["Variables"]["ONESLOT_LEDGER_RETENTION_SECONDS"]
-        == "forever"
-    )
-
-
-def test_counts_watch_the_lines_that_the_runtime_prints(orders: Defined) -> None:
-    filters = {
-        each["MetricTransformations"][0]["MetricName"]: each for each in orders.resources("AWS::Logs::MetricFilter")
-    }
-    assert (
-        filters["DeliveriesDuplicate"]["FilterPattern"] == '{ ($.message = "delivery") && ($.outcome = "duplicate") }'
-    )
-    for metric in (
-        orders.consumer.metric_deliveries(),
-        orders.consumer.metric_duplicates(),
-        orders.consumer.metric_busy(),
-        orders.consumer.metric_quarantined(),
-        orders.consumer.metric_fenced(),
-        orders.consumer.metric_failed(),
-    ):
-        (counted,) = filters.pop(metric.metric_name)["MetricTransformations"]
-        assert counted["MetricNamespace"] == metric.namespace
-        assert counted["MetricValue"] == "1"
-    assert filters == {}
 
 
 def test_existing_queue_and_ledger_are_used(tmp_path: Path) -> None:
@@ -312,14 +261,6 @@ def test_outputs_never_collide_when_ids_have_the_same_letters(tmp_path: Path) ->
     assert [name for name in outputs if re.fullmatch(r"(giftmails\d?)?QueueUrl", name)] == queues
     with pytest.raises(ContradictorySettings, match="has an output giftmailsQueueUrl; pass another prefix"):
         defined.consumer.add_outputs("giftmails")
-
-
-@pytest.mark.parametrize("name", [name for name in vars(ExactlyOnceConsumer) if name.startswith("metric_")])
-def test_metric_takes_the_options_of_cdks_own(orders: Defined, name: str) -> None:
-    metric = getattr(orders.consumer, name)
-    changed = metric(period=Duration.minutes(5), statistic="p99", label="theirs")
-    assert (changed.period.to_minutes(), changed.statistic, changed.label) == (5, "p99", "theirs")
-    assert (metric().metric_name, metric().period.to_minutes()) == (changed.metric_name, 1)
 
 
 def test_function_takes_a_network_layers_and_tracing(tmp_path: Path) -> None:

@@ -30,18 +30,6 @@ def warnings(stack: Stack, text: str) -> list[Any]:
     return list(Annotations.from_stack(stack).find_warning("*", Match.string_like_regexp(text)))
 
 
-def test_log_group_may_use_the_key(tmp_path: Path) -> None:
-    """CloudWatch Logs refuses a log group whose key does not allow it: user guide, "Encrypt log data using KMS"."""
-    _, shop = stack = new_stack(tmp_path)
-    defined = define(tmp_path, stack, key=kms.Key(shop, "Mine"))
-    (statement,) = statements(defined, "logs.")
-    assert statement["Principal"] == {"Service": "logs.<AWS::Region>.amazonaws.com"}
-    assert {"kms:Encrypt", "kms:Decrypt", "kms:GenerateDataKey*", "kms:DescribeKey"} <= set(statement["Action"])
-    pattern = statement["Condition"]["ArnLike"]["kms:EncryptionContext:aws:logs:arn"]
-    assert pattern.endswith(":logs:<AWS::Region>:<AWS::AccountId>:log-group:*")
-    assert warnings(shop, "imported key") == []
-
-
 def test_key_of_two_consumers_has_each_statement_once(tmp_path: Path) -> None:
     _, shop = stack = new_stack(tmp_path)
     key = kms.Key(shop, "Mine")
@@ -53,14 +41,6 @@ def test_key_of_two_consumers_has_each_statement_once(tmp_path: Path) -> None:
     for consumer in (defined.consumer, second):
         consumer.add_alarms(topic)
     assert (len(statements(defined, "logs.")), len(statements(defined, "cloudwatch."))) == (1, 1)
-
-
-def test_alarm_may_publish_to_an_encrypted_topic(tmp_path: Path) -> None:
-    defined = define(tmp_path)
-    defined.consumer.add_alarms(sns.Topic(defined.stack, "OnCall", master_key=kms.Key(defined.stack, "Mine")))
-    (statement,) = statements(defined, "cloudwatch.")
-    assert statement["Action"] == ["kms:Decrypt", "kms:GenerateDataKey*"]
-    assert statement["Condition"] == {"StringEquals": {"aws:SourceAccount": "<AWS::AccountId>"}}
 
 
 def test_imported_key_gets_a_warning_with_what_its_policy_needs(tmp_path: Path) -> None:

@@ -87,25 +87,6 @@ def rollback_alarms(defined: Defined) -> dict[str, dict[str, Any]]:
     return {alarm["Metrics"][0]["MetricStat"]["Metric"]["MetricName"]: alarm for alarm in found}
 
 
-def test_canary_rolls_back_with_the_first_failure_of_the_new_version(canary: Defined) -> None:
-    (version,) = (
-        name for name in canary.app.synth().stacks[0].template["Resources"] if "FunctionCurrentVersion" in name
-    )
-    alarms = rollback_alarms(canary)
-    assert set(alarms) == {"Errors", "DeliveriesFailedByVersion"}
-    for alarm in alarms.values():
-        assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (0, "GreaterThanThreshold")
-        assert (alarm["EvaluationPeriods"], alarm["TreatMissingData"]) == (1, "notBreaching")
-        dimensions = alarm["Metrics"][0]["MetricStat"]["Metric"]["Dimensions"]
-        assert f"<{version}.Version>" in {dimension["Value"] for dimension in dimensions}
-    of_lambda = {
-        each["Name"]: each["Value"] for each in alarms["Errors"]["Metrics"][0]["MetricStat"]["Metric"]["Dimensions"]
-    }
-    # Lambda's developer guide, "Types of metrics": these three for a version behind an alias that shares its traffic.
-    assert set(of_lambda) == {"FunctionName", "Resource", "ExecutedVersion"}
-    assert of_lambda["Resource"] == f"{of_lambda['FunctionName']}:live"
-
-
 def test_canary_counts_the_lines_that_a_version_prints(
     canary: Defined, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
