@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -15,8 +14,6 @@ from typing import Any
 
 import pytest
 
-from oneslot.local.state import LocalState
-from oneslot.target import local_target
 from tests.behaviours.conftest import Terminal
 from tests.behaviours.privacy import of_the_range, written
 
@@ -80,20 +77,6 @@ def test_commands_change_nothing_when_they_are_repeated(terminal: Terminal) -> N
 def answered(check: dict[str, Any]) -> dict[str, int]:
     """Return the number of requests by verdict, without the quarantined ones."""
     return {verdict: count for verdict, count in check["counts"]["verdicts"].items() if verdict != "quarantined"}
-
-
-@pytest.mark.slow
-def test_inspect_shows_why_a_message_is_quarantined(terminal: Terminal) -> None:
-    target = local_target(LocalState(**json.loads((terminal.home / "state.json").read_text())), terminal.home)
-    body = json.dumps({"message_id": "m-1", "type": "book", "practice": "Z00001", "nhs_number": "9990000019"})
-    target.sqs.send_message(QueueUrl=target.outputs.queue_url, MessageBody=body)
-    terminal.drain()
-    shown = terminal.run("inspect", "m-1").stdout
-    assert "Quarantined: invalid_field." in shown
-    assert "nhs_number must be text of ten digits" in re.sub(r"[\s│]+", " ", shown)
-    assert "9990000019" not in shown
-    counts = terminal.json("check")["counts"]
-    assert (counts["verdicts"], counts["dead_letters"]) == ({"quarantined": 1}, {"invalid_field": 1})
 
 
 @pytest.mark.slow

@@ -22,10 +22,8 @@ from oneslot.local.mapping.event_source_mapping import EventSourceMapping
 from oneslot.local.mapping.handler_pool import HandlerPool
 from oneslot.local.mapping.handler_process import Answered
 from oneslot.local.mapping.installation import Installation, install
-from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.sqs.batch_response import Split, judge
 from oneslot.runtime.sqs.lambda_event import event
-from oneslot.runtime.stores.expressions import to_attributes
 from tests.kits.bad_network import BadNetwork, Fault
 from tests.kits.consumer import booking
 from tests.kits.local_mapping import wait_for
@@ -35,8 +33,6 @@ from workload.declared import CONSUMER
 pytestmark = pytest.mark.embedded_aws
 
 TIMEOUT_SECONDS = 8  # of the function, which is also the longest lease
-
-HELD_MS = 9_000
 
 
 @pytest.fixture
@@ -212,40 +208,3 @@ def test_j_k_lost_refused_and_late_calls_over_real_http(patient_stack: Stack, tm
     assert outcomes == Counter(booked=8)
     assert {row["consumption_count"] for row in stack.rows("ledger")} == {1}
     assert CONSUMER.check(stack.evidence(sent, [tmp_path / "consumer.jsonl"])) == []
-
-
-@pytest.mark.slow
-def test_f_busy_messages_avoid_the_dead_letter_queue(stack: Stack, tmp_path: Path) -> None:
-    """Two copies of each request arrive while another consumer holds its lease."""
-    stack.seed(10)
-    bodies = [booking(f"r-{number}") for number in range(4)]
-    with poller(stack, tmp_path, processes=2):
-        lease_until = int(time.time() * 1000) + HELD_MS
-        _held_by_another(stack, bodies, lease_until)
-        sent = stack.send([*bodies, *bodies])
-        drained(stack)
-    lines = list(deliveries([tmp_path / "consumer.jsonl"]))
-    outcomes = Counter(line["outcome"] for line in lines)
-    assert outcomes["busy"] >= len(bodies)
-    assert (outcomes["booked"], outcomes["duplicate"]) == (len(bodies), len(bodies))
-    assert stack.dead_letters() == []
-    # A deferral to the lease's end spends one receive. The queue's visibility timeout would spend two, a busy loop ten.
-    assert max(line["receive_count"] for line in lines) <= 4
-    assert min(line["finished"] for line in lines if line["outcome"] == "booked") >= lease_until
-    assert CONSUMER.check(stack.evidence(sent, [tmp_path / "consumer.jsonl"])) == []
-
-
-def _held_by_another(stack: Stack, bodies: list[dict[str, Any]], lease_until: int) -> None:
-    """Write the claims of another consumer: IN_PROGRESS, with a lease."""
-    for body in bodies:
-        row = {
-            "message_id": body["message_id"],
-            "status": "IN_PROGRESS",
-            "consumption_count": 1,
-            "updated": lease_until - HELD_MS,
-            "lease_until": lease_until,
-            "claimed_by": "another",
-            "payload_hash": payload_hash(body),
-            "expires_at": lease_until // 1000 + 86_400,
-        }
-        stack.dynamodb.put_item(TableName=stack.outputs["LedgerTableName"], Item=to_attributes(row))

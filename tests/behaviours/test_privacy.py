@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import boto3
@@ -15,7 +14,7 @@ from appointments.nhs_number import is_valid
 from oneslot.runtime.sqs.dead_letters import QUARANTINE_ATTRIBUTES
 from oneslot.runtime.stores.expressions import from_attributes
 from tests.behaviours.conftest import Terminal
-from tests.behaviours.privacy import of_the_range, spelled, telling
+from tests.behaviours.privacy import spelled, telling
 from tests.kits.consumer import booking
 
 pytestmark = pytest.mark.embedded_aws
@@ -104,23 +103,3 @@ def log_groups(terminal: Terminal) -> str:
     with closing(session.client("logs", endpoint_url=local.endpoint_url)) as logs:
         groups = [group["logGroupName"] for group in logs.describe_log_groups()["logGroups"]]
         return json.dumps([logs.filter_log_events(logGroupName=name)["events"] for name in groups])
-
-
-def test_search_reads_compressed_files(tmp_path: Path) -> None:
-    import gzip
-
-    import pyarrow
-    from pyarrow import parquet
-
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "x.json.gz").write_bytes(gzip.compress(b"patient 999 000 0018"))
-    parquet.write_table(pyarrow.table({"n": ["9990000018"]}), tmp_path / "y.parquet")
-    (tmp_path / "z.txt").write_text("99900000181 and 1999000001")
-    assert telling(tmp_path, ["9990000018"]) == ["a/x.json.gz", "y.parquet"]
-
-
-def test_search_ignores_random_ids() -> None:
-    text = '{"a": "9990000018", "b": "a9990000018.", "c": 0.9990000018, "d": "aa9e4d24-9aff-48b1-bcd1-a9990457144f"}'
-    assert of_the_range(f"{text} {'c0ffee' * 5}9990457144face 99900000181 x9992468130") == ["9990000018"] * 2 + [
-        "9992468130"
-    ]

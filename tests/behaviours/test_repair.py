@@ -16,8 +16,6 @@ import pytest
 
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
-from oneslot.runtime.identity import payload_hash
-from oneslot.runtime.stores.expressions import to_attributes
 from tests.behaviours.conftest import Terminal, running_stack
 from tests.kits.consumer import booking
 from tests.kits.local_mapping import wait_for
@@ -110,43 +108,6 @@ def test_redrive_resumes_after_a_kill(terminal: Terminal, tmp_path: Path) -> Non
     assert checked["counts"]["dead_letters"] == {}
     assert ends(checked["counts"]) == {"answered": 60}
     assert (checked["holds"], checked["counts"]["double_booked"], checked["counts"]["lost"]) == (True, 0, 0)
-
-
-@pytest.mark.slow
-def test_redrive_succeeds_after_an_unlock(terminal: Terminal) -> None:
-    terminal.json("seed", "--slots", "100", "--practice-count", "1")
-    target = terminal.target
-    body = booking("m-1", practice="Z00001", **ALWAYS)
-    row = {
-        "message_id": "m-1",
-        "status": "IN_PROGRESS",
-        "consumption_count": 1,
-        "updated": 1,
-        "lease_until": int(time.time() * 1000) + 3_600_000,
-        "claimed_by": "a consumer that is dead",
-        "payload_hash": payload_hash(body),
-    }
-    target.dynamodb.put_item(TableName=target.outputs.ledger_table_name, Item=to_attributes(row))
-    target.sqs.send_message(QueueUrl=target.outputs.dead_letter_queue_url, MessageBody=json.dumps(body))
-    assert terminal.json("dlq", "list")["outlooks"] == {"busy": 1}
-    assert terminal.json("ledger", "show", "m-1")["standing"] == "leased"
-    assert terminal.json("ledger", "unlock", "m-1", "--yes")["changed"]
-    assert terminal.json("dlq", "list")["outlooks"] == {"taken_over": 1}
-    assert terminal.json("dlq", "redrive", "m-1", "--yes")["moved"] == 1
-    terminal.drain()
-    shown = terminal.json("ledger", "show", "m-1")
-    assert (shown["standing"], shown["row"]["consumption_count"]) == ("complete", 2)
-    assert terminal.json("check")["counts"]["verdicts"] == {"booked": 1}
-    # After `forget` the next copy finds the appointment and gets the same answer.
-    before = shown["row"]["result"]
-    assert terminal.json("ledger", "forget", "m-1", "--yes")["changed"]
-    target.sqs.send_message(QueueUrl=target.outputs.queue_url, MessageBody=json.dumps(body))
-    wait_for(lambda: terminal.run("ledger", "show", "m-1").exit_code == 0, seconds=180, what="the row is there again")
-    terminal.drain()
-    assert terminal.json("ledger", "show", "m-1")["row"]["result"] == before
-    checked = terminal.json("check", exit_code=1)
-    assert {breach["invariant"] for breach in checked["breaches"]} == {"I10"}, "it is seen that a row was deleted"
-    assert (checked["counts"]["verdicts"], checked["counts"]["double_booked"]) == ({"booked": 1}, 0)
 
 
 @pytest.mark.slow

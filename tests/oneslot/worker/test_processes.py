@@ -1,4 +1,4 @@
-"""Workers on the embedded AWS: slow messages, SIGKILL and restart, SIGTERM, pools of 1 and 64, a silent connection."""
+"""Workers on the embedded AWS: slow messages, SIGKILL and restart, SIGTERM, a handler that hangs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ from oneslot.runtime.sqs.sending import SendsBatches
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import DynamoDB, from_attributes, to_attributes
 from oneslot.runtime.stores.renewing import RenewingLedger
-from tests.kits.bad_network import BadNetwork, Fault
 from tests.kits.consumer import booking, slot_item
 from tests.kits.local_mapping import wait_for
 from tests.oneslot.worker.kit import working
@@ -181,43 +180,6 @@ def test_worker_delivers_once_when_work_outlasts_the_visibility(place: Place) ->
     assert counts.get("leases_lost", 0) == counts.get("failed", 0) == 0
     assert work.most_at_once == 100
     place.all_done_once(names)
-
-
-@slow
-@pytest.mark.parametrize(("threads", "messages"), [(1, 12), (64, 200)])
-def test_pool_never_exceeds_its_threads(place: Place, threads: int, messages: int) -> None:
-    names = place.send(messages)
-    together = min(threads, 11)
-    work = SlowWork(place.ledger(), seconds=0.02, together=together)
-    numbers: dict[str, Any] = {"threads": threads, "visibility_seconds": 30, "wait_seconds": 1}
-    with working(place.sqs, work, queue_url=place.queue_url, queue_arn=place.queue_arn, **numbers) as running:
-        wait_for(lambda: place.left() == 0, seconds=180)
-    assert running.worker.log.counts["received"] == running.worker.log.counts["deleted"] == messages
-    assert together <= work.most_at_once <= threads
-    place.all_done_once(names)
-
-
-@slow
-def test_worker_keeps_the_order_of_a_fifo_group(place: Place) -> None:
-    url = place.sqs.create_queue(QueueName="ordered.fifo", Attributes={"FifoQueue": "true", "VisibilityTimeout": "30"})[
-        "QueueUrl"
-    ]
-    steps = [(group, number) for number in range(8) for group in "abcd"]
-    Producer(cast("SendsBatches", place.sqs), url).send(
-        [Outgoing(f"{group}-{number}", json.dumps([group, number]), group) for group, number in steps]
-    )
-    done: list[tuple[str, int]] = []
-
-    def handler(event: Mapping[str, Any], context: Any) -> None:
-        group, number = json.loads(event["Records"][0]["body"])
-        time.sleep(0.01 * (7 - number))  # later ones are quicker: side by side they would overtake
-        done.append((group, number))
-
-    with working(place.sqs, handler, queue_url=url, queue_arn=f"{place.queue_arn}.fifo", threads=6, wait_seconds=1):
-        wait_for(lambda: len(done) >= len(steps), seconds=180)
-    assert sorted(done) == sorted(steps)
-    for group in "abcd":
-        assert [number for its, number in done if its == group] == list(range(8))
 
 
 PROGRAM = """
@@ -418,48 +380,3 @@ def test_worker_runs_the_stacks_consumer_by_its_environment(
     assert (status, outcomes) == (0, ["booked", "duplicate"])
     for client in (functions, sqs, dynamodb):
         client.close()
-
-
-CHANGE = "ChangeMessageVisibilityBatch"
-
-
-between: list[BadNetwork] = []
-"""The proxy of the test, for `handle`, which the worker finds by its name."""
-
-
-def handle(event: Mapping[str, Any], context: Any) -> None:
-    """Return when the second heartbeat has reached the proxy, and stop the worker."""
-    try:
-        wait_for(lambda: between[0].calls[CHANGE] >= 2 or context.lost, seconds=60)
-    finally:
-        os.kill(os.getpid(), signal.SIGTERM)
-
-
-@slow
-def test_silent_connection_costs_one_beat_and_no_message(
-    signals: None,
-    account: Connection,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    sqs = account.sqs()
-    url = sqs.create_queue(QueueName="silent")["QueueUrl"]
-    sqs.send_message(QueueUrl=url, MessageBody="a")
-    # The first change has no answer until the client times out.
-    with BadNetwork(account.endpoint_url, {(CHANGE, 1): Fault.LATE}) as network:
-        monkeypatch.setattr(f"{__name__}.between", [network])
-        use_account(monkeypatch, account, network.endpoint_url)
-        numbers = ["--threads", "1", "--wait", "1", "--visibility", "0", "--buffer", "40"]
-        status = worker.main(["--handler", f"{__name__}:handle", "--queue-url", url, *numbers], standalone_mode=False)
-        network.settle()
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    events = [line["event"] for line in lines if "event" in line]
-    assert "lease_lost" not in events, lines
-    assert events[:2] == ["started", "visibility_error"], lines
-    assert next(line["error"] for line in lines if "error" in line) == "ReadTimeoutError"
-    assert sorted(events[-3:-1]) == ["finished", "stopping"], lines
-    assert events[-1] == "stopped", lines
-    assert status == 0
-    left = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
-    assert left["ApproximateNumberOfMessages"] == left["ApproximateNumberOfMessagesNotVisible"] == "0"
-    sqs.close()
