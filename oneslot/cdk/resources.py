@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from aws_cdk import Aws, Fn, Names, RemovalPolicy
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from oneslot.cdk.keys import let_logs_use
-
-_LOG_RETENTION = {
-    1: logs.RetentionDays.ONE_DAY,
-    3: logs.RetentionDays.THREE_DAYS,
-    5: logs.RetentionDays.FIVE_DAYS,
-    7: logs.RetentionDays.ONE_WEEK,
-    14: logs.RetentionDays.TWO_WEEKS,
-    30: logs.RetentionDays.ONE_MONTH,
-    60: logs.RetentionDays.TWO_MONTHS,
-    90: logs.RetentionDays.THREE_MONTHS,
-    120: logs.RetentionDays.FOUR_MONTHS,
-    150: logs.RetentionDays.FIVE_MONTHS,
-    180: logs.RetentionDays.SIX_MONTHS,
-    365: logs.RetentionDays.ONE_YEAR,
-    400: logs.RetentionDays.THIRTEEN_MONTHS,
-    545: logs.RetentionDays.EIGHTEEN_MONTHS,
-    731: logs.RetentionDays.TWO_YEARS,
-    1_827: logs.RetentionDays.FIVE_YEARS,
-    3_653: logs.RetentionDays.TEN_YEARS,
-}
-"""CDK's names of `oneslot.cdk.numbers.LOG_RETENTION_DAYS`."""
 
 
 def removal_policy(*, retain: bool) -> RemovalPolicy:
@@ -48,14 +29,12 @@ def log_group(
     """Return a log group with a retention of `days`, encrypted with `key`; CloudFormation names it without `name`."""
     if key:
         let_logs_use(key, scope)
-    return logs.LogGroup(
-        scope,
-        construct_id,
-        log_group_name=name,
-        retention=_LOG_RETENTION[days],
-        encryption_key=key,
-        removal_policy=removal_policy(retain=retain),
+    group = logs.LogGroup(
+        scope, construct_id, log_group_name=name, encryption_key=key, removal_policy=removal_policy(retain=retain)
     )
+    # As a number: CDK has a word for each.
+    cast("logs.CfnLogGroup", group.node.default_child).retention_in_days = days
+    return group
 
 
 def name_in_this_stack(suffix: str, ending: str = "") -> str:
