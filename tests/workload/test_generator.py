@@ -152,11 +152,6 @@ def test_copy_comes_as_a_producer_sends_it() -> None:
     assert any("message_id" not in json.loads(first.body) for first, _ in pairs), "named in the attribute only"
 
 
-def test_some_requests_ask_for_a_past_time() -> None:
-    late = [message for message in generate(Mix(3_000, malformed=0)) if "2020-01-06" in message.body]
-    assert 0 < len({message.number for message in late}) < 60
-
-
 def test_window_lies_within_the_seeded_days() -> None:
     same_day = total = 0
     for message in generate(Mix(2_000, duplicates=0, malformed=0, cancellations=0)):

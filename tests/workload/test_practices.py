@@ -83,10 +83,6 @@ def test_practices_file_is_rejected_when_it_is_a_folder(tmp_path: Path) -> None:
         list(read_practices(tmp_path))
 
 
-def test_synthetic_practices_are_the_same_each_time() -> None:
-    assert [practice.code for practice in synthetic_practices(3)] == ["Z00001", "Z00002", "Z00003"]
-
-
 # Demand
 
 HEADER = "gp_code,list_size,total_appointments,face_to_face,telephone,video_online,home_visit\n"
@@ -102,14 +98,6 @@ def demand_file(folder: Path, text: str) -> Path:
 def test_a_year_is_read_with_its_channels(tmp_path: Path) -> None:
     path = demand_file(tmp_path, HEADER + "A81001,3821,16650,12100,609,3657,9\n")
     assert list(read_demand(path)) == [Demand("A81001", 16650, (12109.0, 609.0, 3657.0))]
-
-
-def test_columns_are_found_by_name_wherever_they_stand(tmp_path: Path) -> None:
-    path = written(
-        tmp_path,
-        "home_visit,video_online,telephone,face_to_face,total_appointments,extra,gp_code\n1,2,3,4,10,x,A81001\n",
-    )
-    assert list(read_demand(path)) == [Demand("A81001", 10, (5.0, 3.0, 2.0))]
 
 
 def test_demand_without_channels_gets_the_national_mix(

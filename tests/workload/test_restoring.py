@@ -169,18 +169,6 @@ def test_restore_names_and_leaves_a_row_that_changed_since_it_was_compared(
     assert [line["outcome"] for line in restored_log(damaged)] == ["begun", "done", "begun", "not done"]
 
 
-def test_restore_deletes_no_row_that_changed_since_it_was_compared(
-    damaged: MotoStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    damaged.bench.dynamodb.delete_item(TableName="ledger-before", Key=to_attributes(KEYS["ledger"]))
-    meanwhile(damaged, monkeypatch, lambda: overwrite(damaged, "ledger", KEYS["ledger"], "COMPLETE"))
-
-    left = document(invoke("restore", *SINCE, "--everything", "--yes", "--json"), 1)["left"]
-
-    assert left == [{"table": "ledger", "key": KEYS["ledger"]}]
-    assert row(damaged, "ledger")["status"] == "COMPLETE"
-
-
 def test_restore_overwrites_no_row_that_appeared_since_it_was_compared(
     damaged: MotoStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,20 +180,3 @@ def test_restore_overwrites_no_row_that_appeared_since_it_was_compared(
     left = document(invoke("restore", *SINCE, "--yes", "--json"), 1)["left"]
 
     assert (left, row(damaged, "ledger")["status"]) == ([{"table": "ledger", "key": KEYS["ledger"]}], "IN_PROGRESS")
-
-
-@pytest.mark.parametrize("everything", [(), ("--everything",)])
-def test_restore_counts_a_write_once_when_its_answer_is_lost(
-    damaged: MotoStack, monkeypatch: pytest.MonkeyPatch, everything: tuple[str, ...]
-) -> None:
-    """Boto3 sends it again, and the second one finds the first one's row, or none."""
-    client = damaged.bench.dynamodb
-    if everything:
-        client.delete_item(TableName="ledger-before", Key=to_attributes(KEYS["ledger"]))
-    for call in ("put_item", "delete_item"):
-        write = getattr(client, call)
-        monkeypatch.setattr(client, call, lambda write=write, **named: (write(**named), write(**named))[1])
-
-    done = document(invoke("restore", *SINCE, *everything, "--yes", "--json"))
-
-    assert (done["left"], {line["outcome"] for line in restored_log(damaged)}) == ([], {"begun", "done"})

@@ -126,10 +126,3 @@ def test_seeding_ends_at_once_when_a_slot_is_refused(monkeypatch: pytest.MonkeyP
         seed(items(), SlotWriter(table, "slots"), workers=2, progress=lambda _: None)  # type: ignore[arg-type]
     assert len(table.batches) <= 3, "the refused one, and one for each worker"
     assert len(read) == 4 * BATCH, "two batches for each worker, however many slots there are"
-
-
-def test_seeding_reports_every_slot_as_progress() -> None:
-    steps: list[int] = []
-    writer = SlotWriter(InsertOnlyTable(), "slots")  # type: ignore[arg-type]
-    seed(ITEMS, writer, workers=3, progress=steps.append)
-    assert sum(steps) == 60

@@ -18,8 +18,6 @@ from workload.slots import (
     LOCAL_TIME,
     OPENS,
     Opening,
-    demanded_slots,
-    next_monday,
     opening_hours,
     share_out,
     slot_items,
@@ -71,13 +69,6 @@ def test_opening_hours_follow_british_summer_time() -> None:
     assert opening_hours(date(2026, 11, 23))[1].timetz() == time(18, 30, tzinfo=UTC)
 
 
-def test_slots_are_the_same_under_one_seed() -> None:
-    opening = Opening(Demand("Z00001", 50_000), 60)
-    days = working_days(MONDAY, 5)
-    assert list(slot_items(opening, days, 1)) == list(slot_items(opening, days, 1))
-    assert list(slot_items(opening, days, 1)) != list(slot_items(opening, days, 2))
-
-
 def test_channels_divide_as_the_demand_does() -> None:
     items = list(slot_items(Opening(Demand("Z00001", 1, NATIONAL_CHANNELS), 5_000), working_days(MONDAY, 5), 1))
     share = Counter(item["delivery_channel"] for item in items)
@@ -103,16 +94,3 @@ def test_a_seeded_slot_is_found_by_the_consumer() -> None:
     first, last = free_key_range(request, datetime(2026, 11, 20, tzinfo=UTC))  # type: ignore[arg-type]
     assert first <= item["free_key"] < last
     assert free_slot(request, item["free_key"]) == FreeSlot(item["slot_id"], item["start"], item["end"])  # type: ignore[arg-type]
-
-
-def test_working_days_leave_weekends_out() -> None:
-    assert working_days(date(2026, 11, 20), 3) == [date(2026, 11, 20), date(2026, 11, 23), date(2026, 11, 24)]
-
-
-@pytest.mark.parametrize("today", [date(2026, 11, 16), date(2026, 11, 21), date(2026, 11, 22)])
-def test_next_monday_is_still_to_come(today: date) -> None:
-    assert next_monday(today) == MONDAY
-
-
-def test_demand_asks_for_a_share_of_its_year() -> None:
-    assert demanded_slots([Demand("Z00001", 25_200), Demand("Z00002", 1)], days=5) == 501

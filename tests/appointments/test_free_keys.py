@@ -1,10 +1,10 @@
-"""The search for free slots, and the choice among them."""
+"""The keys of free slots, and the choice among them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -91,19 +91,3 @@ def test_requests_spread_over_candidates() -> None:
     assert len(chosen) == 20
     # 100 each on average; a binomial with these numbers stays within 5 standard deviations (about 49).
     assert max(abs(count - 100) for count in chosen.values()) < 50
-
-
-def test_practices_prefer_different_slots() -> None:
-    """Slots of two practices may have equal keys. The preference must still differ."""
-    candidates, other = keys(20), replace(request(), practice="A81002")
-    differ = [
-        number
-        for number in range(20)
-        if choose(replace(other, message_id=f"m-{number}"), candidates) != choose(request(f"m-{number}"), candidates)
-    ]
-    assert len(differ) > 10
-
-
-def test_kit_slots_are_ten_minutes_apart() -> None:
-    first, second = (slot_item(number)["start"] for number in range(2))
-    assert datetime.fromisoformat(second) - datetime.fromisoformat(first) == timedelta(minutes=10)
