@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from oneslot.runtime.lambda_consumer import consumer_from_environment, ledger_from_environment
     from oneslot.runtime.sqs.producer import Accepted, NotAccepted, Outgoing, Producer
     from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-    from oneslot.runtime.stores.expressions import from_attributes
     from oneslot.runtime.stores.memory import MemoryLedger
     from oneslot.runtime.stores.renewing import RenewingLedger
     from oneslot.runtime.unknown_outcome import NOT_DONE, UNKNOWN, Done, again, ask, performing, set_aside
+    from oneslot.runtime.values import from_attributes
 
 __all__ = [
     "NOT_DONE",
@@ -112,7 +112,7 @@ _ON_FIRST_USE = {
     "RenewingLedger": "stores.renewing",
     "acquire": "handlers",
     "consumer_from_environment": "lambda_consumer",
-    "from_attributes": "stores.expressions",
+    "from_attributes": "values",
     "ledger_from_environment": "lambda_consumer",
     "make_handler_idempotent": "handlers",
     "mark_processed": "handlers",

@@ -12,7 +12,7 @@ from oneslot.evidence.operator_log import OperatorLog
 from oneslot.evidence.tables import Missing, unless_missing
 from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.repair.changing import change_row
-from oneslot.runtime.stores.expressions import from_attributes
+from oneslot.runtime.values import from_attributes
 from oneslot.target import Target
 
 Row = dict[str, Any]

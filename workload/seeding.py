@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from oneslot.errors import OneslotError
 from oneslot.runtime.backoff import Backoff
-from oneslot.runtime.stores.expressions import TRANSIENT_ERRORS, to_attributes
+from oneslot.runtime.stores.expressions import TRANSIENT_ERRORS
 from oneslot.runtime.surroundings import Surroundings
+from oneslot.runtime.values import to_attributes
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient

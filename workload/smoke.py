@@ -21,7 +21,8 @@ from oneslot.evidence.deliveries import valid_deliveries
 from oneslot.evidence.tables import projection
 from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.runtime.sqs.fifo import is_fifo
-from oneslot.runtime.stores.expressions import error_code, from_attributes, to_attributes
+from oneslot.runtime.stores.expressions import error_code
+from oneslot.runtime.values import from_attributes, to_attributes
 from oneslot.sending.request_file import sample_request
 from oneslot.target import Target
 from workload.practices import synthetic_nhs_number

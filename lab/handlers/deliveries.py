@@ -22,7 +22,7 @@ from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.embedded_aws import EmbeddedAws
 from oneslot.local.mapping.bootstrap import Context
 from oneslot.runtime.sqs import lambda_event
-from oneslot.runtime.stores.expressions import to_attributes
+from oneslot.runtime.values import to_attributes
 
 PASS = json.dumps({"StartAt": "Done", "States": {"Done": {"Type": "Pass", "End": True}}})
 FUNCTION = dict.fromkeys(("name", "version", "arn", "memory_mb", "log_group", "log_stream"), "repeated")

@@ -12,8 +12,8 @@ from appointments.allocation import APPOINTMENTS, FREE_SLOTS_INDEX, SLOTS, choos
 from appointments.messages import BookRequest, Request
 from oneslot.runtime.effects import Effects, Unprocessable
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from oneslot.runtime.stores.expressions import from_attributes
 from oneslot.runtime.surroundings import Executor
+from oneslot.runtime.values import from_attributes
 
 
 @dataclass(frozen=True, slots=True)

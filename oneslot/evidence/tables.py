@@ -12,8 +12,9 @@ from botocore.exceptions import ClientError
 from oneslot.errors import OneslotError
 from oneslot.explanations import how_to_restore
 from oneslot.runtime.backoff import Backoff
-from oneslot.runtime.stores.expressions import error_code, from_attributes
+from oneslot.runtime.stores.expressions import error_code
 from oneslot.runtime.surroundings import Surroundings
+from oneslot.runtime.values import from_attributes
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient

@@ -19,7 +19,7 @@ from oneslot.explorer.services.contents import Contents, Table
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
 from oneslot.explorer.services.sqs.explored import ExploredSQS
 from oneslot.runtime.sqs.lambda_event import received, record
-from oneslot.runtime.stores.expressions import from_attributes, to_attributes
+from oneslot.runtime.values import from_attributes, to_attributes
 
 NOON = int(datetime(2026, 11, 20, 12, 0, tzinfo=UTC).timestamp() * 1000)
 """The default start of an exploration (epoch ms)."""

@@ -24,8 +24,8 @@ from oneslot.repair.forecast import facts_of
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import require_message_id
 from oneslot.runtime.protocol import ANY_CONTENT, COMPLETE, conflicts
-from oneslot.runtime.stores.expressions import error_code, found_item, to_attributes
-from oneslot.runtime.values import to_json
+from oneslot.runtime.stores.expressions import error_code, found_item
+from oneslot.runtime.values import to_attributes, to_json
 from oneslot.target import Target
 
 ENTER = "ledger enter"

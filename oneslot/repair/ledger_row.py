@@ -14,7 +14,8 @@ from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.repair.changing import change_row
 from oneslot.runtime.protocol import Claim
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from oneslot.runtime.stores.expressions import DynamoDB, to_attributes
+from oneslot.runtime.stores.expressions import DynamoDB
+from oneslot.runtime.values import to_attributes
 from oneslot.target import Target
 
 UNLOCK, FORGET = "ledger unlock", "ledger forget"

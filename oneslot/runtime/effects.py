@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from oneslot.runtime.values import InvalidValue, canonical_json
-
 LEDGER = "ledger"
 """The ledger's own table among the logical names; no decision may write to it."""
 
@@ -167,37 +165,6 @@ class Effects:
     def all_writes(self) -> tuple[Write, ...]:
         """All writes, `once` last."""
         return self.writes if self.once is None else (*self.writes, self.once.write)
-
-
-def result_text(effects: Effects) -> str:
-    """Return the result as the JSON text that the ledger records.
-
-    Raises:
-        InvalidEffects: if no ledger can commit the effects.
-        InvalidContent: if the message makes them too large.
-    """
-    if not isinstance(effects, Effects):
-        raise InvalidEffects(f"the decision returned a {type(effects).__name__}; return Effects")
-    if not isinstance(effects.result, Mapping) or not all(isinstance(name, str) for name in effects.result):
-        raise InvalidEffects('the result must be a mapping with text keys, such as {"outcome": "shipped"}')
-    try:
-        result = canonical_json(effects.result)
-    except InvalidValue as error:
-        raise InvalidContent(f"a number in the result {error.problem}") from None
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidEffects(
-            "the result cannot be written as JSON; return text, numbers, lists and mappings, moderately nested"
-        ) from error
-    if len(result) > MAXIMUM_RESULT_BYTES:
-        raise InvalidContent(
-            f"the result has {len(result)} bytes, more than {MAXIMUM_RESULT_BYTES}; store it elsewhere"
-        )
-    writes = effects.all_writes
-    if len(writes) > MAXIMUM_WRITES:
-        raise InvalidContent(f"{len(writes)} writes, more than {MAXIMUM_WRITES} in one transaction; split the message")
-    if any(write.table == LEDGER for write in writes):
-        raise InvalidEffects(f"a write to {LEDGER!r}, the ledger's own table; call your table by another name")
-    return result
 
 
 def conflict() -> Unprocessable:

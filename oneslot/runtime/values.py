@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Set
 from decimal import Decimal
 from itertools import chain, zip_longest
-from typing import Any
+from typing import Any, cast
 
 MAXIMUM_DIGITS = 38
 SMALLEST_EXPONENT, LARGEST_EXPONENT = -130, 125
@@ -114,6 +114,16 @@ def from_attribute(attribute: Mapping[str, Any]) -> Any:  # noqa: PLR0911 - one 
         case "S" | "BOOL":
             return content
     raise TypeError("not an attribute value of DynamoDB: its one name is S, N, B, BOOL, NULL, M, L, SS, NS or BS")
+
+
+def to_attributes(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return plain values as DynamoDB's typed attribute values. Raises `InvalidValue` for what DynamoDB does not hold."""
+    return cast("dict[str, Any]", to_attribute(item)["M"])
+
+
+def from_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return DynamoDB's typed attribute values as plain values: a whole number is an `int`, a fraction a `Decimal`."""
+    return cast("dict[str, Any]", from_attribute({"M": attributes}))
 
 
 def size(attribute: Mapping[str, Any]) -> int:  # noqa: PLR0911 - one return for each type

@@ -21,7 +21,7 @@ from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.synthesis import synthesise
 from oneslot.local.mapping.event_source_mapping import EventSourceMapping
 from oneslot.runtime.sqs.fifo import is_fifo
-from oneslot.runtime.stores.expressions import from_attributes, to_attributes
+from oneslot.runtime.values import from_attributes, to_attributes
 from oneslot.target import Target
 from tests.behaviours.conftest import Terminal, running_stack
 from tests.kits.consumer import booking, slot_item

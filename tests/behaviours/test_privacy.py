@@ -12,7 +12,7 @@ import pytest
 
 from appointments.nhs_number import is_valid
 from oneslot.runtime.sqs.dead_letters import QUARANTINE_ATTRIBUTES
-from oneslot.runtime.stores.expressions import from_attributes
+from oneslot.runtime.values import from_attributes
 from tests.behaviours.conftest import Terminal
 from tests.behaviours.privacy import spelled, telling
 from tests.kits.consumer import booking

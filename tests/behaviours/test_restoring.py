@@ -15,7 +15,7 @@ import pytest
 
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
-from oneslot.runtime.stores.expressions import from_attributes
+from oneslot.runtime.values import from_attributes
 from tests.behaviours.conftest import Terminal, running_stack
 from tests.kits.consumer import booking
 

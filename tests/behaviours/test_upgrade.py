@@ -15,7 +15,7 @@ from oneslot.local.mapping import event_source_mapping
 from oneslot.local.mapping.event_source_mapping import EventSourceMapping
 from oneslot.local.mapping.installation import install
 from oneslot.runtime.identity import payload_hash
-from oneslot.runtime.stores.expressions import to_attributes
+from oneslot.runtime.values import to_attributes
 from tests.kits.consumer import booking, cancellation
 from tests.kits.local_mapping import wait_for
 from tests.kits.real_stack import Stack, deliveries, deployed_shortened

@@ -19,8 +19,8 @@ from oneslot.explorer.world import NOON, SqsMessage
 from oneslot.runtime.effects import Effects, Unprocessable
 from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from oneslot.runtime.stores.expressions import to_attributes
 from oneslot.runtime.surroundings import Surroundings
+from oneslot.runtime.values import to_attributes
 from tests.kits.consumer import Intercepted, bench, record
 from tests.kits.consumer import booking as kit_booking
 

@@ -21,7 +21,7 @@ from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.consumer.queues import Queues
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from oneslot.runtime.stores.expressions import from_attributes
+from oneslot.runtime.values import from_attributes
 from tests.kits.consumer import Clock, Context, Intercepted, Killed, raising, record, session, surroundings
 
 TABLES = {"ledger": "message_id", "cards": "card_id", "outbox": "mail_id"}

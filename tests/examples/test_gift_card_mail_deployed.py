@@ -29,7 +29,7 @@ from oneslot.local.mapping.handler_pool import HandlerPool
 from oneslot.local.mapping.handler_process import Answered
 from oneslot.local.mapping.installation import Installation, install
 from oneslot.local.state import DELIVERY_LOG, LocalState
-from oneslot.runtime.stores.expressions import from_attributes
+from oneslot.runtime.values import from_attributes
 from oneslot.target import local_target
 from tests.kits.local_mapping import wait_for
 

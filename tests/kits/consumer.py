@@ -21,8 +21,8 @@ from booking.consumer import appointments_consumer
 from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.consumer.record import Record
-from oneslot.runtime.stores.expressions import from_attributes, to_attributes
 from oneslot.runtime.surroundings import Surroundings
+from oneslot.runtime.values import from_attributes, to_attributes
 
 REGION = "eu-west-2"
 PRACTICE = "A81001"

@@ -17,8 +17,8 @@ from click.testing import CliRunner, Result
 from oneslot.local.aws.connection import Connection
 from oneslot.local.processes import start_ticks
 from oneslot.local.state import LocalState
-from oneslot.runtime.stores.expressions import to_attributes
 from oneslot.runtime.surroundings import Surroundings
+from oneslot.runtime.values import to_attributes
 from oneslot.target import Target, local_target
 from tests.kits.consumer import Bench, bench, record
 from workload.plan import Plan, make_plan, read_candidates, save

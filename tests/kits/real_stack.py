@@ -20,7 +20,7 @@ from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment, deploy
 from oneslot.runtime.sqs.dead_letters import peek
 from oneslot.runtime.sqs.queue_depth import queue_depth
-from oneslot.runtime.stores.expressions import to_attributes
+from oneslot.runtime.values import to_attributes
 from tests.kits.consumer import slot_item
 from workload.declared import CONSUMER
 

@@ -13,9 +13,9 @@ from moto import mock_aws
 
 from oneslot.runtime.protocol import Store
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from oneslot.runtime.stores.expressions import from_attributes, to_attributes
 from oneslot.runtime.stores.memory import MemoryLedger, item_key
 from oneslot.runtime.stores.valkey import ValkeyLedger
+from oneslot.runtime.values import from_attributes, to_attributes
 from tests.kits.consumer import Clock, session, surroundings
 
 TABLE = "things"

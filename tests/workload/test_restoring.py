@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oneslot.evidence.operator_log import read_lines
-from oneslot.runtime.stores.expressions import from_attributes, to_attributes
+from oneslot.runtime.values import from_attributes, to_attributes
 from tests.kits.consumer import NHS_NUMBER, booking, record
 from tests.kits.moto_stack import MotoStack, document, invoke
 from tests.oneslot.commands.repair.test_pause import on_aws  # noqa: F401 - a fixture

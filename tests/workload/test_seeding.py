@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from oneslot.errors import OneslotError
-from oneslot.runtime.stores.expressions import from_attributes
 from oneslot.runtime.surroundings import Surroundings
+from oneslot.runtime.values import from_attributes
 from workload.practices import Demand
 from workload.seeding import BATCH, Seeded, SlotWriter, seed
 from workload.slots import Opening, slot_items, working_days

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from oneslot.runtime.handlers import make_handler_idempotent
 from oneslot.runtime.protocol import Store
-from oneslot.runtime.stores.expressions import from_attributes
+from oneslot.runtime.values import from_attributes
 
 Mail = Mapping[str, Any]
 

@@ -23,7 +23,7 @@ from lab.benchmarks.rush.figures import Figures
 from lab.benchmarks.rush.load import create_tables, slots
 from lab.benchmarks.rush.progress import LineCount, Progress, cpu_seconds, megabytes
 from oneslot.local.aws.embedded_aws import EmbeddedAws
-from oneslot.runtime.stores.expressions import to_attributes
+from oneslot.runtime.values import to_attributes
 
 # Ours first: each handler gets a share of the time that is left, so the slow ones also get what the quick ones leave.
 HANDLERS: Mapping[str, tuple[str, Mapping[str, str]]] = {

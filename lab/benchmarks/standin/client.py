@@ -15,7 +15,7 @@ from botocore.config import Config
 
 from lab.benchmarks.harness.batches import CONCURRENCY, SLOTS_A_WEEK, week
 from oneslot.runtime.lambda_consumer import client_configuration
-from oneslot.runtime.stores.expressions import to_attributes
+from oneslot.runtime.values import to_attributes
 
 _SESSION: Any = boto3.Session("123456789012", "none", region_name="eu-west-2")
 

@@ -24,7 +24,7 @@ from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.sqs.dead_letters import REASON_ATTRIBUTE
 from oneslot.runtime.sqs.deferral import SHORT_WAITS_SHARE
 from oneslot.runtime.sqs.fifo import is_fifo
-from oneslot.runtime.stores.expressions import from_attributes, to_attributes
+from oneslot.runtime.values import from_attributes, to_attributes
 from workload.declared import CONSUMER
 
 ON_ITS_WAY = "on its way"

@@ -31,15 +31,11 @@ from oneslot.runtime.consumer.record import Receipt, Record
 from oneslot.runtime.effects import LEDGER, MAXIMUM_WRITES, Effects, InvalidEffects, Item, Put, Write
 from oneslot.runtime.failures import name_of
 from oneslot.runtime.protocol import COMPLETE, Answer, M, Message
-from oneslot.runtime.stores.checks import checked
+from oneslot.runtime.stores.checks import checked, transact_items
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from oneslot.runtime.stores.expressions import (
-    cancellation_reasons,
-    from_attributes,
-    transact_items,
-)
+from oneslot.runtime.stores.expressions import cancellation_reasons
 from oneslot.runtime.surroundings import Executor
-from oneslot.runtime.values import from_json
+from oneslot.runtime.values import from_attributes, from_json
 
 logger = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from oneslot.runtime.protocol import (
     Taken,
     conflicts,
 )
-from oneslot.runtime.stores.checks import checked, require_identity, require_retention
+from oneslot.runtime.stores.checks import checked, require_identity, require_retention, transact_items
 from oneslot.runtime.stores.expressions import (
     CONDITION_FAILED,
     TRANSIENT_ERRORS,
@@ -35,13 +35,10 @@ from oneslot.runtime.stores.expressions import (
     cancellation_reasons,
     error_code,
     found_item,
-    from_attributes,
     is_transient,
-    to_attributes,
-    transact_items,
 )
 from oneslot.runtime.surroundings import Surroundings
-from oneslot.runtime.values import from_json
+from oneslot.runtime.values import from_attributes, from_json, to_attributes
 
 T = TypeVar("T")
 
@@ -122,6 +119,7 @@ class DynamoDBLedger:
         now = self.surroundings.now_ms()
         expiry = self.expiry(now)
         result = checked(effects, self.tables)
+        committed = Committed(from_json(result))
         # One token for all attempts: a lost answer is given again, and nothing is performed twice.
         token = self.surroundings.new_id()
         complete = Update(
@@ -140,7 +138,7 @@ class DynamoDBLedger:
                 if error_code(error) != "TransactionCanceledException":
                     raise
                 return _explain(error, claim, effects)
-            return Committed(from_json(result))
+            return committed
 
         return self._retried(write, claim.lease_until)
 

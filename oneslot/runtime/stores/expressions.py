@@ -1,15 +1,14 @@
-"""`Effects` as DynamoDB's calls: the expressions, the attribute values, and the shapes of its errors.
+"""DynamoDB's calls that the runtime makes, and the shapes of its errors.
 
 Importing it needs no boto3, so that a memory ledger runs on Python alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from oneslot.runtime.effects import Item, Put, Update, Write
-from oneslot.runtime.values import from_attribute, to_attribute
+from oneslot.runtime.values import from_attributes
 
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
@@ -55,77 +54,6 @@ class DynamoDB(Protocol):
     @property
     def query(self) -> Callable[..., Any]:
         """Read the items of one partition."""
-
-
-def to_attributes(item: Item) -> dict[str, Any]:
-    """Return plain values as DynamoDB's typed attribute values. Raises `InvalidValue` for what DynamoDB does not hold."""
-    return cast("dict[str, Any]", to_attribute(item)["M"])
-
-
-def from_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return DynamoDB's typed attribute values as plain values: a whole number is an `int`, a fraction a `Decimal`."""
-    return cast("dict[str, Any]", from_attribute({"M": attributes}))
-
-
-def transact_items(writes: Iterable[Write], tables: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the writes as `TransactItems`; `tables` maps logical names to real ones."""
-    return [transact_item(write, tables) for write in writes]
-
-
-def transact_item(write: Write, tables: Mapping[str, str]) -> dict[str, Any]:
-    """Return a write as one element of `TransactItems`.
-
-    A refusal returns the item found (`ALL_OLD`), so that no further read is needed to explain it.
-    """
-    table = {"TableName": tables[write.table], "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
-    if isinstance(write, Put):
-        return {
-            "Put": {
-                **table,
-                "Item": to_attributes(write.item),
-                "ConditionExpression": "attribute_not_exists(#key)",
-                "ExpressionAttributeNames": {"#key": write.key},
-            }
-        }
-    change, condition, names, values = _update_expressions(write)
-    return {
-        "Update": {
-            **table,
-            "Key": to_attributes(write.key),
-            "UpdateExpression": change,
-            "ConditionExpression": condition,
-            "ExpressionAttributeNames": names,
-            "ExpressionAttributeValues": to_attributes(values),
-        }
-    }
-
-
-def expressions_of(update: Update) -> tuple[str, str]:
-    """Return the update's two expressions: what it changes, and on what condition."""
-    return _update_expressions(update)[:2]
-
-
-def _update_expressions(update: Update) -> tuple[str, str, dict[str, str], dict[str, Any]]:
-    """Return what changes, the condition, the attributes' names, and the values."""
-    names: dict[str, str] = {}
-    values: dict[str, Any] = {}
-
-    # Numbered, because an attribute's name may hold characters that a placeholder must not.
-    def name(attribute: str) -> str:
-        return names.setdefault(attribute, f"#n{len(names)}")
-
-    def equals(attribute: str, value: Any) -> str:
-        placeholder = f":v{len(values)}"
-        values[placeholder] = value
-        return f"{name(attribute)} = {placeholder}"
-
-    clauses = []
-    if update.set:
-        clauses.append("SET " + ", ".join(equals(*pair) for pair in update.set.items()))
-    if update.remove:
-        clauses.append("REMOVE " + ", ".join(name(attribute) for attribute in update.remove))
-    condition = " AND ".join(equals(*pair) for pair in update.expect.items())
-    return " ".join(clauses), condition, {placeholder: attribute for attribute, placeholder in names.items()}, values
 
 
 def is_transient(error: Exception) -> bool:

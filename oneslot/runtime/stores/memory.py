@@ -24,9 +24,8 @@ from oneslot.runtime.protocol import (
     conflicts,
 )
 from oneslot.runtime.stores.checks import checked, key_of, require_identity
-from oneslot.runtime.stores.expressions import from_attributes, to_attributes
 from oneslot.runtime.surroundings import Surroundings
-from oneslot.runtime.values import canonical_json, from_json
+from oneslot.runtime.values import canonical_json, from_attributes, from_json, to_attributes
 
 
 class MemoryLedger:

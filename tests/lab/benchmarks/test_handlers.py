@@ -12,7 +12,7 @@ from lab.benchmarks.handlers import ledger_by_hand, powertools
 from lab.benchmarks.harness.batches import Handler, LambdaContext, booking, event, week
 from lab.benchmarks.rush import consumer as rush_consumer
 from lab.benchmarks.standin.metered_dynamodb import MeteredDynamoDB
-from oneslot.runtime.stores.expressions import to_attributes
+from oneslot.runtime.values import to_attributes
 
 PRACTICE = "A81001"
 PEERS = {"(a)": powertools, "(b)": ledger_by_hand}

@@ -15,7 +15,7 @@ from booking.consumer import appointments_consumer
 from lab.benchmarks.harness.batches import ENVIRONMENT, SLOTS_A_WEEK, LambdaContext, booking, event, week
 from lab.benchmarks.standin.metered_dynamodb import READS, WRITES, MeteredDynamoDB, item_bytes
 from oneslot.runtime.consumer.consumer import Consumer
-from oneslot.runtime.stores.expressions import to_attributes
+from oneslot.runtime.values import to_attributes
 
 PRACTICES = [f"A8{number:04}" for number in range(10)]
 

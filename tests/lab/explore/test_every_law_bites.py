@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -20,31 +20,30 @@ from oneslot.explorer.explorer import explore
 from oneslot.explorer.scenario import Scenario
 from oneslot.runtime.effects import Effects
 from oneslot.runtime.protocol import Claim
+from oneslot.runtime.stores.checks import transact_items
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from oneslot.runtime.stores.expressions import transact_item
 from workload.declared import CONSUMER
 
 Change = Callable[[pytest.MonkeyPatch], None]
 
 
 def _slots_without_a_condition(patch: pytest.MonkeyPatch) -> None:
-    original = transact_item
-
-    def item(write: Any, tables: Mapping[str, str]) -> dict[str, Any]:
-        made = original(write, tables)
-        if write.table == "slots":
-            condition = made["Update"]["ConditionExpression"]
-            made["Update"]["ConditionExpression"] = f"{condition} OR NOT ({condition})"
+    def items(writes: Iterable[Any], tables: Mapping[str, str]) -> list[dict[str, Any]]:
+        made = transact_items(writes, tables)
+        for update in (item["Update"] for item in made if "Update" in item):
+            if update["TableName"] == tables["slots"]:
+                condition = update["ConditionExpression"]
+                update["ConditionExpression"] = f"{condition} OR NOT ({condition})"
         return made
 
-    patch.setattr("oneslot.runtime.stores.expressions.transact_item", item)
+    patch.setattr("oneslot.runtime.stores.dynamodb.transact_items", items)
 
 
 def _effects_before_their_mark(patch: pytest.MonkeyPatch) -> None:
     original = DynamoDBLedger.commit
 
     def commit(self: Any, claim: Claim, effects: Effects) -> Any:
-        items = [transact_item(write, self.tables) for write in effects.all_writes]
+        items = transact_items(effects.all_writes, self.tables)
         with contextlib.suppress(ClientError):
             self.client.transact_write_items(TransactItems=items, ClientRequestToken=self.surroundings.new_id())
         return original(self, claim, Effects(effects.result))

@@ -18,7 +18,7 @@ from oneslot.explorer.laws import collect
 from oneslot.explorer.services.contents import Contents
 from oneslot.explorer.world import Request, World
 from oneslot.runtime.identity import payload_hash
-from oneslot.runtime.stores.expressions import to_attributes
+from oneslot.runtime.values import to_attributes
 
 LAWS = OurLaws()
 A, B = "delivery-0-1", "delivery-1-1"

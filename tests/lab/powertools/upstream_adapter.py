@@ -33,7 +33,7 @@ from oneslot.runtime import powertools as ours
 from oneslot.runtime.effects import Effects
 from oneslot.runtime.protocol import COMPLETE, IN_PROGRESS, Claim, Committed
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from oneslot.runtime.stores.expressions import to_attributes
+from oneslot.runtime.values import to_attributes
 
 LEDGER = "ledger"
 WITHOUT_REMAINING_TIME_MS = 60_000

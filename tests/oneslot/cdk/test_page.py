@@ -18,7 +18,7 @@ from oneslot.local.aws.cloud_assembly import read_stack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment, deploy
 from oneslot.local.mapping.event_source_mapping import EventSourceMapping
-from oneslot.runtime.stores.expressions import from_attributes
+from oneslot.runtime.values import from_attributes
 from tests.kits.local_mapping import wait_for
 
 ROOT = Path(__file__).parents[3]

@@ -17,7 +17,7 @@ from oneslot.errors import OneslotError
 from oneslot.explanations import explain
 from oneslot.repair.journal import begin_journal
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from oneslot.runtime.stores.expressions import to_attributes
+from oneslot.runtime.values import to_attributes
 from oneslot.target import Target
 from tests.kits.consumer import booking
 from tests.kits.moto_stack import ENVIRONMENT, Functions, MotoStack, invoke

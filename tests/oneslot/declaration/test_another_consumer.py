@@ -21,8 +21,8 @@ from oneslot.runtime.consumer.queues import Queues
 from oneslot.runtime.protocol import JsonMessage
 from oneslot.runtime.sqs.lambda_event import Context
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from oneslot.runtime.stores.expressions import to_attributes
 from oneslot.runtime.surroundings import Surroundings
+from oneslot.runtime.values import to_attributes
 from tests.kits.consumer import NHS_NUMBER, bench, record
 from tests.kits.moto_stack import ENVIRONMENT, Functions, document, invoke
 from tests.oneslot.declaration.orders import order_book

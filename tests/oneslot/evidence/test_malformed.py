@@ -12,7 +12,7 @@ from oneslot.evidence.deliveries import read_deliveries, valid_deliveries
 from oneslot.evidence.malformed import Malformed, malformed_delivery, malformed_ledger_row, malformed_rows
 from oneslot.evidence.operator_log import read_lines
 from oneslot.runtime.identity import payload_hash
-from oneslot.runtime.stores.expressions import from_attributes, to_attributes
+from oneslot.runtime.values import from_attributes, to_attributes
 from tests.kits.consumer import booking, cancellation, record
 from tests.kits.moto_stack import MotoStack, document, invoke
 from tests.oneslot.evidence.test_deliveries import Logs, on_aws

@@ -14,8 +14,8 @@ from oneslot.errors import OneslotError
 from oneslot.evidence.gathering import gather
 from oneslot.evidence.verdict import Verdict, judge
 from oneslot.local.aws.connection import Connection
-from oneslot.runtime.stores.expressions import to_attributes
 from oneslot.runtime.surroundings import Surroundings
+from oneslot.runtime.values import to_attributes
 from oneslot.sending.archive import Archive
 from oneslot.sending.messages import MALFORMED, Archived, Message
 from oneslot.sending.pacing import Pacing

@@ -13,9 +13,9 @@ from oneslot.errors import OneslotError
 from oneslot.evidence.tables import read_rows
 from oneslot.repair.forecast import facts_of
 from oneslot.runtime.identity import Identity
-from oneslot.runtime.stores.expressions import to_attributes
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.runtime.unknown_outcome import performing, set_aside
+from oneslot.runtime.values import to_attributes
 from tests.kits.consumer import booking, cancellation, record
 from tests.kits.moto_stack import NOW, MotoStack, document, invoke
 

@@ -24,8 +24,8 @@ from oneslot.runtime.lambda_consumer import (
 from oneslot.runtime.protocol import JsonMessage
 from oneslot.runtime.sqs.lambda_event import Context, event_of
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from oneslot.runtime.stores.expressions import from_attributes
 from oneslot.runtime.surroundings import Executor
+from oneslot.runtime.values import from_attributes
 from stacks.settings import STAGES
 
 

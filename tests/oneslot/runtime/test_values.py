@@ -14,16 +14,17 @@ from boto3.dynamodb.types import Binary
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oneslot.runtime.stores.expressions import from_attributes, to_attributes
 from oneslot.runtime.values import (
     InvalidValue,
     canonical_json,
     from_attribute,
+    from_attributes,
     from_json,
     number_text,
     shown_name,
     size,
     to_attribute,
+    to_attributes,
     to_json,
 )
 

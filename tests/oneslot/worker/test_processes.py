@@ -27,8 +27,9 @@ from oneslot.runtime.protocol import Claim, Committed, Duplicate
 from oneslot.runtime.sqs.producer import Outgoing, Producer
 from oneslot.runtime.sqs.sending import SendsBatches
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from oneslot.runtime.stores.expressions import DynamoDB, from_attributes, to_attributes
+from oneslot.runtime.stores.expressions import DynamoDB
 from oneslot.runtime.stores.renewing import RenewingLedger
+from oneslot.runtime.values import from_attributes, to_attributes
 from tests.kits.consumer import booking, slot_item
 from tests.kits.local_mapping import wait_for
 from tests.oneslot.worker.kit import working

@@ -9,7 +9,8 @@ import pytest
 from boto3.dynamodb.types import Binary, TypeSerializer
 
 from oneslot.runtime.effects import Once, Put, Update
-from oneslot.runtime.stores.expressions import to_attributes, transact_item
+from oneslot.runtime.stores.checks import transact_items
+from oneslot.runtime.values import to_attributes
 
 
 @pytest.mark.parametrize(
@@ -25,7 +26,7 @@ def test_value_is_written_as_boto3_writes_it(value: Any) -> None:
 
 
 def test_a_put_is_conditional_on_its_keys_absence() -> None:
-    put = transact_item(Put("things", "id", {"id": "a", "n": 1}), {"things": "RealThings"})
+    put = transact_items([Put("things", "id", {"id": "a", "n": 1})], {"things": "RealThings"})[0]
     assert put == {
         "Put": {
             "TableName": "RealThings",
@@ -42,7 +43,7 @@ def test_an_update_sets_removes_and_expects() -> None:
     update = Update(
         "things", {"id": "a"}, expect={"status": "free", "of-whom": None}, set={"status": "busy"}, remove=("mark",)
     )
-    assert transact_item(update, {"things": "RealThings"}) == {
+    assert transact_items([update], {"things": "RealThings"})[0] == {
         "Update": {
             "TableName": "RealThings",
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
@@ -58,7 +59,7 @@ def test_an_update_sets_removes_and_expects() -> None:
 def test_update_without_set_has_no_set_clause() -> None:
     """DynamoDB refuses an empty one."""
     update = Update("things", {"id": "a"}, expect={"status": "old"}, set={}, remove=("free_key",))
-    expression = transact_item(update, {"things": "RealThings"})["Update"]["UpdateExpression"]
+    expression = transact_items([update], {"things": "RealThings"})[0]["Update"]["UpdateExpression"]
     assert expression.startswith("REMOVE #")
     assert "SET" not in expression
 
