@@ -1,7 +1,7 @@
 """The stand-in, fast enough for millions of calls.
 
 Requests, answers and errors have the shapes of boto3's client. An unknown parameter or option raises `UnsupportedRequest`.
-`tests/oneslot/explorer/services` holds this, moto and the embedded AWS to one contract.
+`tests/oneslot/explorer/services` compares it with moto by random calls; where moto differs, AWS's documentation decides.
 Not modelled: eventual consistency, capacity, item sizes, time to live, paging by size.
 """
 

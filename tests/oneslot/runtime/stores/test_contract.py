@@ -291,6 +291,7 @@ def test_no_row_is_cleaned_away_under_its_lease(kept: Kept) -> None:
     again = kept.ledger().claim("m", "h", kept.clock() - 1)
     assert isinstance(again, Claim)
     assert kept.lives_for("m") == RETENTION_SECONDS
+    kept.clock.now += 5_000
     kept.ledger().commit(again, Effects({}))
     assert kept.lives_for("m") == RETENTION_SECONDS
 

@@ -1,7 +1,4 @@
-"""One contract for the in-memory SQS, moto and the embedded AWS: standard queues, batches and what SQS refuses.
-
-`sqs_clients.DIVERGENCES` names each difference. `test_sqs_fifo_contract.py` covers FIFO queues.
-"""
+"""What the in-memory SQS says of a message, and what it refuses with which code, as AWS documents it."""
 
 from __future__ import annotations
 
@@ -48,32 +45,6 @@ def test_receive_returns_the_attributes_it_names(queues: Queues, names: list[str
     assert message["Attributes"] == {"ApproximateReceiveCount": "1"}
 
 
-def test_message_returns_when_its_timeout_is_zero(queues: Queues) -> None:
-    queues.send("body")
-    (first,) = queues.receive()
-    queues.show(first)
-    (second,) = queues.receive()
-    assert second["MessageId"] == first["MessageId"]
-    assert second["ReceiptHandle"] != first["ReceiptHandle"]
-    assert second["Attributes"]["ApproximateReceiveCount"] == "2"
-    first_time = "ApproximateFirstReceiveTimestamp"
-    assert second["Attributes"][first_time] == first["Attributes"][first_time]
-
-
-def test_deleted_message_is_gone(queues: Queues) -> None:
-    queues.send("body")
-    (message,) = queues.receive(VisibilityTimeout=0)
-    queues.delete(message)
-    assert queues.receive() == []
-
-
-def test_deletion_succeeds_when_repeated(queues: Queues) -> None:
-    queues.send("body")
-    (message,) = queues.receive()
-    queues.delete(message)
-    queues.delete(message)
-
-
 @pytest.mark.parametrize("call", ["delete_message", "change_message_visibility"])
 def test_unknown_receipt_is_refused(queues: Queues, call: str) -> None:
     more = {"VisibilityTimeout": 0} if call == "change_message_visibility" else {}
@@ -112,20 +83,6 @@ def test_redrive_policy_moves_a_message_with_its_counts(queues: Queues) -> None:
     assert dead["MessageAttributes"] == {"order": TEXT}
     assert dead["Attributes"]["ApproximateReceiveCount"] == "3"
     assert dead["Attributes"]["DeadLetterQueueSourceArn"] == queues.arn(queues.url)
-
-
-def test_batch_answers_each_entry(queues: Queues) -> None:
-    entries = [
-        {"Id": "good", "MessageBody": "a"},
-        {"Id": "bad", "MessageBody": "\u0000"},
-        {"Id": "last", "MessageBody": "c"},
-    ]
-    answer = queues.client.send_message_batch(QueueUrl=queues.url, Entries=entries)
-    assert [each["Id"] for each in answer["Successful"]] == ["good", "last"]
-    assert [(each["Id"], each["SenderFault"], each["Code"]) for each in answer["Failed"]] == [
-        ("bad", True, "InvalidMessageContents")
-    ]
-    assert sorted(queues.bodies()) == ["a", "c"]
 
 
 @pytest.mark.parametrize("call", ["delete_message_batch", "change_message_visibility_batch"])

@@ -1,0 +1,107 @@
+"""The stand-in where moto differs from DynamoDB, whose documentation decides; `test_dynamodb_as_moto.py` has the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oneslot.explorer.services.answers import UnsupportedRequest
+from oneslot.explorer.services.dynamodb import TOKEN_WINDOW_MS, InMemoryDynamoDB
+from tests.kits.consumer import create_tables
+from tests.oneslot.explorer.port_clients import Clock, refusal
+
+KEY = {"message_id": {"S": "m-1"}}
+
+
+class Port(InMemoryDynamoDB):
+    """The stand-in with the three tables, and its clock."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        super().__init__(self.clock)
+        create_tables(self)
+
+    def count(self, *, token: str, by: str = "1") -> None:
+        """Add to the item's count in a transaction."""
+        update = {
+            "TableName": "ledger",
+            "Key": KEY,
+            "UpdateExpression": "ADD consumption_count :by",
+            "ExpressionAttributeValues": {":by": {"N": by}},
+        }
+        self.transact_write_items(TransactItems=[{"Update": update}], ClientRequestToken=token)
+
+    @property
+    def counted(self) -> str:
+        """The item's count."""
+        return str(self.get_item(TableName="ledger", Key=KEY)["Item"]["consumption_count"]["N"])
+
+
+def test_token_is_performed_once_in_ten_minutes() -> None:
+    port = Port()
+    for _ in range(2):
+        port.count(token="token-1")
+    assert port.counted == "1"
+    told = refusal(lambda: port.count(token="token-1", by="2"))
+    assert told["Error"]["Code"] == "IdempotentParameterMismatchException"
+    port.clock.now += TOKEN_WINDOW_MS
+    port.count(token="token-1")
+    assert port.counted == "2"
+
+
+def test_cancelled_transaction_leaves_its_token_unused() -> None:
+    port = Port()
+    put = {"TableName": "ledger", "Item": KEY, "ConditionExpression": "attribute_not_exists(message_id)"}
+    again: dict[str, Any] = {"TransactItems": [{"Put": put}], "ClientRequestToken": "token-1"}
+    port.put_item(TableName="ledger", Item=KEY)
+    refusal(lambda: port.transact_write_items(**again))
+    port.delete_item(TableName="ledger", Key=KEY)
+    port.transact_write_items(**again)
+    assert port.get_item(TableName="ledger", Key=KEY)["Item"] == KEY
+
+
+@pytest.mark.parametrize(
+    ("expression", "values", "error"),
+    [
+        ("SET #undefined = :a", {":a": {"S": "a"}}, "ValidationException"),
+        ("SET a = :a", {":a": {"S": "a"}}, None),
+    ],
+)
+def test_request_is_refused_when_a_name_is_undefined(expression: str, values: Any, error: str | None) -> None:
+    request = {"TableName": "ledger", "Key": KEY, "UpdateExpression": expression, "ExpressionAttributeValues": values}
+    if error is None:
+        assert Port().update_item(**request)
+    else:
+        assert refusal(lambda: Port().update_item(**request))["Error"]["Code"] == error
+
+
+@pytest.mark.parametrize(("condition", "found"), [("size(n) = :1", 0), ("begins_with(b, :b)", 1)])
+def test_filter_reads_numbers_and_bytes(condition: str, found: int) -> None:
+    """A number has no size, and bytes have a beginning."""
+    port = Port()
+    port.put_item(TableName="ledger", Item={**KEY, "n": {"N": "5"}, "b": {"B": b"\x01\x02"}})
+    values = {":1": {"N": "1"}} if ":1" in condition else {":b": {"B": b"\x01"}}
+    answer = port.scan(TableName="ledger", FilterExpression=condition, ExpressionAttributeValues=values)
+    assert answer["Count"] == found
+
+
+def test_pages_by_limit_hold_every_item_once() -> None:
+    port = Port()
+    for number in range(5):
+        port.put_item(TableName="ledger", Item={"message_id": {"S": f"m-{number}"}})
+    seen: list[str] = []
+    start: dict[str, Any] = {}
+    while True:
+        page = port.scan(TableName="ledger", Limit=2, **start)
+        seen += [item["message_id"]["S"] for item in page["Items"]]
+        if "LastEvaluatedKey" not in page:
+            break
+        start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+    assert sorted(seen) == [f"m-{number}" for number in range(5)]
+
+
+@pytest.mark.parametrize("more", [{"ReturnConsumedCapacity": "TOTAL"}, {"Expected": {}}])
+def test_stand_in_refuses_an_unknown_parameter(more: dict[str, Any]) -> None:
+    with pytest.raises(UnsupportedRequest):
+        Port().update_item(TableName="ledger", Key=KEY, UpdateExpression="REMOVE a", **more)
