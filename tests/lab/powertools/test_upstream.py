@@ -1,7 +1,7 @@
 """Powertools' own tests of idempotency, run against our persistence layer from a checkout beside the project.
 
 `git clone https://github.com/aws-powertools/powertools-lambda-python`, then
-`POWERTOOLS_SOURCE=powertools-lambda-python make test`. `test_behaviours.py` restates them and always runs.
+`POWERTOOLS_SOURCE=powertools-lambda-python make test`.
 """
 
 from __future__ import annotations

@@ -210,6 +210,7 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
     changed("SET a = :a, a = :a", ExpressionAttributeValues=ONE),
     changed("SET doc.inside = :a, doc = :a", ExpressionAttributeValues=ONE),
     changed("SET flag = flag + :1", ExpressionAttributeValues={":1": {"N": "1"}}),
+    changed("ADD tags :1", ExpressionAttributeValues={":1": {"N": "1"}}),
     *(
         changed("ADD sum_ :1", ExpressionAttributeValues={":1": {"N": "1"}}, ReturnValues=wanted)
         for wanted in ("UPDATED_OLD", "UPDATED_NEW")
