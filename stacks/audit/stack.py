@@ -14,7 +14,7 @@ from stacks.audit.storage import AuditStorage
 from stacks.audit.workflow import AuditWorkflow
 from stacks.settings import Settings
 from stacks.shared.deployed import Deployed
-from stacks.shared.topics import RUNBOOKS, named_topic, new_topic
+from stacks.shared.topics import named_topic, new_topic
 
 
 class AuditStack(Stack):
@@ -63,7 +63,7 @@ class AuditStack(Stack):
         )
         succeeded = workflow.machine.metric_succeeded(period=Duration.hours(1), statistic="Sum")
         watched = audit_conditions(stream=archive.stream, bucket=storage.bucket.bucket_name, stage=settings.stage)
-        Alarms(self, "Alarms", conditions=watched, topic=topic, runbooks=RUNBOOKS)
+        Alarms(self, "Alarms", conditions=watched, topic=topic)
         MissingAudit(self, "Missing", succeeded=succeeded, topic=topic)
         outputs = {
             "AuditBucketName": storage.bucket.bucket_name,

@@ -12,6 +12,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
+from oneslot.cdk.monitoring.alarms import RUNBOOKS
 from oneslot.cdk.resources import log_group, name_in_this_stack, removal_policy
 from oneslot.cdk.roles import allow, document, service_role
 from stacks.audit.job import AuditJob
@@ -20,7 +21,6 @@ from stacks.settings import Settings
 from stacks.shared.deployed import TABLE_OUTPUTS, Deployed
 from stacks.shared.measures import VIOLATIONS_METRIC, namespace
 from stacks.shared.rules import objects_in_report
-from stacks.shared.topics import RUNBOOKS
 
 DEFINITION = Path(__file__).with_name("nightly.asl.json")
 """The state machine. Its numbers, such as 12 hours for the job, are those of this stack; tests compare them."""

@@ -16,7 +16,7 @@ from stacks.operations.dashboard import Dashboard
 from stacks.settings import Settings
 from stacks.shared.deployed import Deployed
 from stacks.shared.measures import measures
-from stacks.shared.topics import RUNBOOKS, named_topic
+from stacks.shared.topics import named_topic
 
 
 class OperationsStack(Stack):
@@ -39,7 +39,6 @@ class OperationsStack(Stack):
             "Alarms",
             conditions=conditions(watched, settings.thresholds, settings.numbers),
             topic=named_topic(self, "Topic", settings.alarm_topic_arn),
-            runbooks=RUNBOOKS,
         )
         Dashboard(
             self,

@@ -1,13 +1,10 @@
-"""The topic that alarms and the audit publish to, and the place of their runbooks."""
+"""The topic that alarms and the audit publish to."""
 
 from __future__ import annotations
 
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from constructs import Construct
-
-RUNBOOKS = "docs/do/runbooks.md"
-"""The runbooks in this repository: an operator who deployed the stage has it."""
 
 
 def named_topic(scope: Construct, construct_id: str, arn: str) -> sns.ITopic | None:

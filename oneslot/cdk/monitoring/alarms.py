@@ -51,12 +51,11 @@ class Alarms(Construct):
         *,
         conditions: list[Condition],
         topic: sns.ITopic | None,
-        runbooks: str = RUNBOOKS,
         silent: str = "whom to notify is the account's choice; without a topic the alarm is seen in CloudWatch",
     ) -> None:
         """Define the alarms. `silent`: why they notify no one, if `topic` is None."""
         super().__init__(scope, construct_id)
-        self._runbooks, self._silent = runbooks, silent
+        self._silent = silent
         if topic:
             _let_publish(topic, self)
         self.alarms = [self._alarm(condition, topic) for condition in conditions]
@@ -65,7 +64,7 @@ class Alarms(Construct):
         alarm = cloudwatch.Alarm(
             self,
             "".join(word.capitalize() for word in condition.name.split("-")),
-            alarm_description=f"{condition.means} What to do: {self._runbooks}#{condition.name}",
+            alarm_description=f"{condition.means} What to do: {RUNBOOKS}#{condition.name}",
             metric=condition.metric,
             threshold=condition.above,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
