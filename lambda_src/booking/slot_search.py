@@ -86,10 +86,8 @@ class SlotSearch:
 
     def _book(self, bookings: Sequence[BookRequest], now: datetime) -> list[Effects | None]:
         """Decide open bookings of one practice for one kind of slot. None where that needs the others' ends, or a practice."""
-        ranges = [free_key_range(booking, now) for booking in bookings]
-        first, last = min(low for low, _ in ranges), max(high for _, high in ranges)
         wanted = self.candidate_slots + len(bookings) - 1
-        free = self._free_keys(bookings[0].practice, first, last, wanted) if first < last else []
+        ranges, free = self._search(bookings, now, wanted)
         known = bool(free) or self._is_known(bookings[0].practice)
         taken: set[str] = set()
         effects: list[Effects | None] = []
@@ -106,18 +104,29 @@ class SlotSearch:
                 effects.append(None)
         return effects
 
-    def _free_keys(self, practice: str, first: str, last: str, limit: int) -> list[str]:
+    def _search(
+        self, bookings: Sequence[BookRequest], now: datetime, limit: int
+    ) -> tuple[list[tuple[str, str]], list[str]]:
+        """Return the keys between which each booking's slots lie, and the first free keys in all of these windows."""
+        ranges = [free_key_range(booking, now) for booking in bookings]
+        first, last = min(low for low, _ in ranges), max(high for _, high in ranges)
+        if first >= last:  # no window is open for a whole second
+            return ranges, []
         answer = self.ledger.client.query(
             TableName=self.ledger.tables[SLOTS],
             IndexName=FREE_SLOTS_INDEX,
             ConsistentRead=True,
             KeyConditionExpression="practice = :practice AND free_key BETWEEN :first AND :last",
-            ExpressionAttributeValues={":practice": {"S": practice}, ":first": {"S": first}, ":last": {"S": last}},
+            ExpressionAttributeValues={
+                ":practice": {"S": bookings[0].practice},
+                ":first": {"S": first},
+                ":last": {"S": last},
+            },
             # The key says all that is needed. Each further attribute costs CPU: botocore parses it.
             ProjectionExpression="free_key",
             Limit=limit,
         )
-        return [item["free_key"]["S"] for item in answer["Items"]]
+        return ranges, [item["free_key"]["S"] for item in answer["Items"]]
 
     def _is_known(self, practice: str) -> bool:
         answer = self.ledger.client.query(

@@ -129,7 +129,7 @@ def test_only_the_class_of_an_error_is_logged(
     def fail(*arguments: Any) -> Any:
         raise LookupError(f"nothing for {NHS_NUMBER}")
 
-    monkeypatch.setattr("booking.slot_search.SlotSearch._free_keys", fail)
+    monkeypatch.setattr("booking.slot_search.SlotSearch._search", fail)
     handler.logger.registered_handler.stream = sys.stdout
     one = record(booking(not_before="2100-01-04T08:00:00Z", not_after="2100-01-05T08:00:00Z"))
     answer = handler.lambda_handler({"Records": [one]}, Context(made.clock))

@@ -188,6 +188,3 @@ def test_slot_moved_before_the_commit_is_booked_at_its_new_time() -> None:
         (appointment,) = made.rows("appointments")
         assert {name: appointment[name] for name in later} == later
         assert made.outcomes == ["booked"]
-
-
-Answer = Mapping[str, Any] | None
