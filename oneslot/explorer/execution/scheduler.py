@@ -7,6 +7,7 @@ the scheduler then takes the next one that is ready.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import Context
 from typing import Any, cast
 
 from greenlet import GreenletExit, getcurrent, greenlet
@@ -19,6 +20,11 @@ class Strand:
 
     def __init__(self, body: Callable[[], None]) -> None:
         self._greenlet = greenlet(body)
+
+    @property
+    def context(self) -> Context:
+        """The context variables of a strand that pauses."""
+        return self._greenlet.gr_context or Context()
 
     def kill(self) -> None:
         """Raise `GreenletExit` where the strand pauses, and return when it has ended."""

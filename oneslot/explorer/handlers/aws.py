@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import boto3
+from boto3.resources.base import ServiceResource
 from botocore import xform_name
 from botocore.client import BaseClient
 from botocore.exceptions import ParamValidationError, ReadTimeoutError
@@ -41,6 +42,11 @@ class Answer(dict[str, Any]):
     def __del__(self) -> None:
         if self._dropped is not None:
             self._dropped[0] = True
+
+
+def made_clients() -> list[Any]:
+    """Return the clients and resources of boto3 that all environments share."""
+    return [*_clients.values(), *(one.meta.client for one in _clients.values() if isinstance(one, ServiceResource))]
 
 
 def _reading(name: str) -> Any:

@@ -52,6 +52,7 @@ LAMBDA = {
 }
 IMPORT_REMEDY = "Install what it imports here, name its folders in path, and give its variables in env."
 UNREAD = "It read no Records. If its event is not of SQS, give it whole with event=..."
+UNSEEN_REMEDY = "every invocation leaves another environment. Make it within the handler"
 MOST_DRAWN = 400
 """The most single deliveries with different random numbers that are tried for "as if once"."""
 MOST_ORDERS = 4
@@ -340,8 +341,12 @@ class _Exploration:
         return [level for level in self.possible if self.scenario.faults or not level.faulty]
 
     def _not_finished(self, level: Level) -> Result:
-        verdict = f"{over_budget(self._possible, level)}{self._idle()}"
+        verdict = f"{over_budget(self._possible, level)}{self._idle()}{self._unseen()}"
         return Result(self.code.name, "not finished", verdict, level=level.name)
+
+    def _unseen(self) -> str:
+        """Return a sentence about what kept the explorer from finding two environments equal."""
+        return f". {self.code.unseen}, which the explorer cannot look into: {UNSEEN_REMEDY}" if self.code.unseen else ""
 
     def _idle(self) -> str:
         """Return the end of a sentence if a message, delivered alone, makes no call."""

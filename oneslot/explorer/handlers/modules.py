@@ -2,43 +2,27 @@
 
 from __future__ import annotations
 
-import decimal
 import importlib
 import importlib.machinery
 import importlib.util
 import sys
-from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
-from types import (
-    CellType,
-    CodeType,
-    FunctionType,
-    GeneratorType,
-    GetSetDescriptorType,
-    MemberDescriptorType,
-    ModuleType,
-)
+from types import CodeType, ModuleType
 from typing import Any
 
 from oneslot.explorer.handlers.chance import HASH, hashed
 from oneslot.explorer.handlers.following import RECEIVES, RECORDS
+from oneslot.explorer.handlers.memory.imported import Shared
 from oneslot.explorer.handlers.memory.visible import LOOP, Loop, Visible
 from oneslot.explorer.refusal import NotExplorable
 
 _SHARED = ("site-packages", "dist-packages", "lib/python")
 _OURS = str(Path(__file__).parents[2])
-_DEEPEST = 6
-_OF_CLASSES = (property, staticmethod, classmethod, GetSetDescriptorType, MemberDescriptorType)
-"""What classes hold and no invocation changes."""
-_OF_DECIMALS = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp", "traps")
-_SHOWN = ("array", "builtins", "collections", "datetime", "decimal", "itertools")
 _COMPILABLE = (importlib.machinery.SourceFileLoader, importlib.machinery.SourcelessFileLoader)
 """The loaders of modules that can be made again for each environment. An extension module is left to Python, which
 loads it once in a process."""
-_NOT_THE_HANDLERS = ("__builtins__", "__cached__", "__doc__", "__file__", "__loader__", "__spec__", "__path__", LOOP)
 
 
 class Code:
@@ -56,6 +40,9 @@ class Code:
         """The last invocation's last exception, if it is watched, and its last line of output."""
         self.forget_reads()
         self.visible = Visible()
+        self.shared = Shared()
+        self.unseen = ""
+        """What an environment holds whose state cannot be seen."""
         self._compiled: dict[str, tuple[CodeType, Any]] = {}
 
     def forget_reads(self) -> None:
@@ -155,84 +142,6 @@ class Code:
     def get_resource_reader(self, name: str) -> Any:
         """Return the reader of a package's files, for `importlib.resources`."""
         return self._compiled[name][1].loader.get_resource_reader(name)
-
-
-def fingerprint(modules: dict[str, ModuleType | None]) -> str:
-    """Return a text that changes when an invocation changes what its modules hold, or how decimals are computed."""
-    state = _State(modules)
-    decimals = [str(getattr(decimal.getcontext(), name)) for name in _OF_DECIMALS]
-    return repr((decimals, [(name, state.of(own_names(one))) for name, one in sorted(modules.items()) if one]))
-
-
-def own_names(module: ModuleType) -> dict[str, Any]:
-    """Return what a module holds by name, without what Python and the explorer put there."""
-    held = vars(module).items()
-    return {name: value for name, value in held if name not in _NOT_THE_HANDLERS and value is not hashed}
-
-
-class _State:
-    """What values hold, written once. What it makes on the way is held, because an id counts only while it is in use."""
-
-    def __init__(self, own: Collection[str]) -> None:
-        self._own = own
-        self._seen: dict[int, Any] = {}
-
-    def of(self, value: Any, depth: int = 0) -> Any:
-        """Return what a value holds, to some depth."""
-        if value is None or isinstance(value, (str, int, float, bytes)):
-            return value
-        if isinstance(value, FunctionType) and not (value.__defaults__ or value.__kwdefaults__ or value.__closure__):
-            value = vars(value)  # which most functions leave empty
-        if type(value) is dict and not value:
-            return {}
-        if id(value) in self._seen or depth > _DEEPEST:
-            return type(value).__name__
-        self._seen[id(value)] = value
-        return self._within(value, depth + 1)
-
-    def _within(self, value: Any, depth: int) -> Any:  # noqa: PLR0911 - one for each kind of value
-        match value:
-            case dict():
-                return [(str(name), self.of(one, depth)) for name, one in list(value.items())]
-            case list() | tuple() | set() | frozenset() | deque():
-                return [self.of(one, depth) for one in value]
-            case FunctionType():
-                cells = [self.of(cell, depth) for cell in value.__closure__ or ()]
-                return self.of([value.__defaults__, value.__kwdefaults__, vars(value)], depth - 1), cells
-            case CellType():
-                return self.of(getattr(value, "cell_contents", None), depth - 1)
-            case ContextVar():
-                return self.of(value.get(None), depth)
-            case GeneratorType():
-                return value.gi_frame and (value.gi_frame.f_lasti, self.of(value.gi_frame.f_locals, depth))
-            case type() if value.__module__ in self._own:
-                held = [(name, one) for name, one in vars(value).items() if not isinstance(one, _OF_CLASSES)]
-                return [(name, self.of(one, depth)) for name, one in held if not name.startswith("__")]
-        if hasattr(value, "cache_info"):
-            return value.cache_info()[1:]
-        module = type(value).__module__.partition(".")[0]
-        if isinstance(value, (ModuleType, type)) or module in ("boto3", "botocore", "logging", "aws_lambda_powertools"):
-            return type(value).__name__
-        return [type(value).__name__, self._shown(value, module), self.of(self._attributes(value), depth)]
-
-    def _shown(self, value: Any, module: str) -> str:
-        """Return the text of a value of a builtin kind, such as an `itertools.count`, unless it is of an address."""
-        text = repr(value) if module in _SHOWN else ""
-        return "" if " at 0x" in text else text
-
-    def _attributes(self, value: Any) -> dict[str, Any]:
-        """Return what an instance holds by name, without running its `__getattr__`: Python knows its private slots."""
-        slots = [
-            one for kind in type(value).__mro__ for one in vars(kind).items() if type(one[1]) is MemberDescriptorType
-        ]
-        return {**{name: _slot(one, value) for name, one in slots}, **getattr(value, "__dict__", {})}
-
-
-def _slot(descriptor: Any, value: Any) -> Any:
-    try:
-        return descriptor.__get__(value)
-    except (AttributeError, TypeError):  # nothing is in it
-        return None
 
 
 def found(handler: str, roots: Sequence[Path]) -> Code:

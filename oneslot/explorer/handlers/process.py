@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import decimal
 import hashlib
 import io
 import json
@@ -21,8 +22,10 @@ from oneslot.explorer.execution.process import Outcome, Process, Program
 from oneslot.explorer.handlers.chance import Draws
 from oneslot.explorer.handlers.environment import Environment, Environments
 from oneslot.explorer.handlers.following import followed
-from oneslot.explorer.handlers.memory.memory import Memory, Opaque, waiting_frames
-from oneslot.explorer.handlers.modules import Code, fingerprint
+from oneslot.explorer.handlers.memory.contents import Opaque
+from oneslot.explorer.handlers.memory.imported import Imported
+from oneslot.explorer.handlers.memory.memory import Memory, waiting_frames
+from oneslot.explorer.handlers.modules import Code
 from oneslot.explorer.refusal import NotExplorable, Stop
 from oneslot.explorer.world import Request
 from oneslot.runtime.sqs import marshalling
@@ -112,6 +115,7 @@ class Context:
         self.function_version, self.log_stream_name, self.memory_limit_in_mb = "$LATEST", "explored", 128
         self.invoked_function_arn = "arn:aws:lambda:eu-west-2:000000000000:function:explored"
         self.identity = self.client_context = None
+        self.number_of_invocation = invocation.identity
 
     @property
     def aws_request_id(self) -> str:
@@ -143,9 +147,12 @@ class HandlerProcess(Process):
         self._slept = self._draws = self._uniques = 0
         self._clock_read = False
         self._dropped = [False]
-        self._read_at_import = False
         self._loop: Any = None
-        self._clean = ""
+        self._imported: Imported | None = getattr(before, "_imported", None)
+        self._read_at_import: tuple[Any, ...] = getattr(before, "_read_at_import", ())
+        self._clock_at_import = False
+        self._state_at_import: str | None = None
+        """What the environment has of its own when it is fresh; None in one that is used again."""
         self._frames: list[FrameType] | None = None
         super().__init__(program, clock, before)
 
@@ -238,17 +245,24 @@ class HandlerProcess(Process):
         if self.outcome is not None and not self.outcome.dirty:
             return "clean"
         frames = [] if self.outcome is not None else self._frames
-        if frames is None or len(self._strands) > 1:
+        if frames is None or len(self._strands) > 1 or self._imported is None or not self.code.shared.both:
             return None
-        others = (self.started_at, self._slept, self._draws, self._uniques, self.last_failed, self._clean)
+        others = (self.started_at, self._slept, self._draws, self._uniques, self.last_failed, self._state_at_import)
         kept = (self._read_at_import, self.environment.state)
+        context = self._strands[0].context if self.outcome is None else self.environment.context
         try:
-            return Memory(self.own_modules, self.code.visible).of(frames, *others, *kept)
-        except Opaque:
+            memory = Memory(self.own_modules, self._imported, self.code.shared)
+            return memory.of(self.code.visible, frames, context, *others, *kept)
+        except Opaque as opaque:
+            if self.outcome is not None:
+                self.code.unseen = self.code.unseen or f"it keeps {opaque}"
             return None
 
     def answer(self, strand: int, observation: str, clock: int) -> None:
         """See `Process.answer`."""
+        if self._imported is None:
+            self._clock_at_import |= self._clock_read
+            self._read_at_import += (observation,)
         self._clock_read, self._dropped = False, [False]
         self.last_failed = is_failure(observation)
         super().answer(strand, observation, clock)
@@ -284,7 +298,7 @@ class HandlerProcess(Process):
             if self.before is None:
                 if self.code.load() is None:
                     self.refuse(f"{self.code.module} has no {self.code.function}. {HANDLER_REMEDY}")
-                self._clean, self._read_at_import = self._fingerprint(), self._clock_read
+                self._note_import()
             where = ""
             answer = self._program(self, None)  # type: ignore[arg-type]
             failures = tuple(failure["itemIdentifier"] for failure in answer["batchItemFailures"])
@@ -292,20 +306,36 @@ class HandlerProcess(Process):
             error = f"{where}{type(raised).__name__}: {raised}"
         except (Stop, SystemExit) as raised:
             error = f"{type(raised).__name__}: {raised}"
-            self._clean = ""  # Lambda starts a new environment
+            self._state_at_import = None  # Lambda starts a new environment
         self.code.last_words = (self.raised, self.output.strip().rpartition("\n")[2])
         if self.working and error is None:
             self.refusal = f"The handler returns while its thread pool works. {POOL_REMEDY}."
         self.environment.context = copy_context()
-        dirty = bool(self._clean) and (self._read_at_import or self._fingerprint() != self._clean)
+        dirty = self._state_at_import is not None and self._has_changed()
         self.code.reads_identity |= dirty
         unfinished = ("unfinished",) if self.last_failed else ()
         self.outcome = Outcome(failures, error, (), unfinished, dirty, self.returned, self.raised)
 
-    def _fingerprint(self) -> str:
-        """Return a text that changes when the invocation changes what its environment keeps."""
-        modules = {name: sys.modules.get(name) for name in self.own_modules}
-        return fingerprint(modules) + _environments().state(self.environment, self.now)
+    def _note_import(self) -> None:
+        """Note what the environment is when it is fresh, and what its import has read that other imports may not."""
+        self._clock_at_import |= self._clock_read
+        if self._clock_at_import or self._read_at_import or self._draws or self._uniques:
+            self._read_at_import += (self.started_at, self._invocation.identity)
+        decimal.getcontext()  # Python makes it a context variable at its first use
+        self._imported = Imported(self._modules(), copy_context(), self.code.shared)
+        self._state_at_import = _environments().state(self.environment, self.now)
+        if self.code.shared.both:
+            self.code.unseen = self.code.unseen or self._imported.unseen()
+
+    def _has_changed(self) -> bool:
+        """Return whether the next invocation in this environment may find something else than a fresh one."""
+        if self._clock_at_import or self._imported is None:
+            return True
+        is_unchanged = self._imported.is_unchanged(self._modules(), self.environment.context)
+        return not is_unchanged or _environments().state(self.environment, self.now) != self._state_at_import
+
+    def _modules(self) -> dict[str, ModuleType | None]:
+        return {name: sys.modules.get(name) for name in self.own_modules}
 
     def _run(self) -> None:
         outer, out, errors, tracing = Process.running, sys.stdout, sys.stderr, sys.gettrace()

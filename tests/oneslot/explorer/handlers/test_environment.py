@@ -122,6 +122,153 @@ WHERE_LAMBDA_KEEPS_IT = {
 }
 """What a warm environment keeps, and a cold one does not: a copy in a cold one adds again, so the handler breaks."""
 
+_ADDED = "return order in seen()", "seen().add(order)"
+
+WHERE_IT_HIDES = {
+    "deep in dicts": (
+        "held = {1: {2: {3: {4: {5: {6: {7: set()}}}}}}}\ndef seen(): return held[1][2][3][4][5][6][7]",
+        *_ADDED,
+    ),
+    "deep in objects": (
+        "class Node:\n    def __init__(self, left): self.next = Node(left - 1) if left else set()\nfirst = Node(20)\n"
+        "def seen(one=first):\n    return seen(one.next) if isinstance(one, Node) else one",
+        *_ADDED,
+    ),
+    "the value of a cache": ("from functools import cache\n@cache\ndef seen(): return set()\nseen()", *_ADDED),
+    "a partial function": ("from functools import partial\nseen = partial(lambda held: held, set())", *_ADDED),
+    "a method of a set": (
+        "held = set()\nhas, add = held.__contains__, held.add\ndel held",
+        "return has(order)",
+        "add(order)",
+    ),
+    "a generator": (
+        "def generated():\n    held, answer = set(), None\n    while True:\n        order = yield answer\n"
+        "        answer = order in held\n        held.add(order)\nseen = generated()\nnext(seen)",
+        "return seen.send(order)",
+        "pass",
+    ),
+    "a coroutine": (
+        "import types\n@types.coroutine\ndef generated():\n    held, answer = set(), None\n    while True:\n"
+        "        order = yield answer\n        answer = order in held\n        held.add(order)\n"
+        "async def main(): await generated()\nseen = main()\nseen.send(None)",
+        "return seen.send(order)",
+        "pass",
+    ),
+    "a text buffer": ("import io\nf = io.StringIO()", "return order in f.getvalue()", "f.write(order)"),
+    "a byte buffer": (
+        "import io\nf = io.BytesIO()",
+        "return order.encode() in f.getvalue()",
+        "f.write(order.encode())",
+    ),
+    "a spooled file": (
+        "import tempfile\nf = tempfile.SpooledTemporaryFile(mode='w+')",
+        "f.seek(0); return order in f.read()",
+        "f.write(order)",
+    ),
+    "a deleted file": (
+        "import tempfile\nf = tempfile.TemporaryFile('w+')",
+        "f.seek(0); return order in f.read()",
+        "f.write(order); f.flush()",
+    ),
+    "the position in a file": ("f = open(__file__)", "return f.tell() > 0", "f.read(5)"),
+    "the position of an iterator": ("numbers = iter([1, 2, 3, 4, 5, 6])", "return next(numbers) > 1", "pass"),
+    "a namespace": (
+        "from types import SimpleNamespace\nn = SimpleNamespace(last='')",
+        "return n.last == order",
+        "n.last = order",
+    ),
+    "a queue of threads": ("import queue\nq = queue.Queue()", "return not q.empty()", "q.put(order)"),
+    "a simple queue": ("import queue\nq = queue.SimpleQueue()", "return not q.empty()", "q.put(order)"),
+    "anonymous memory": (
+        "import mmap\nm = mmap.mmap(-1, 16)",
+        "return m[:len(order)] == order.encode()",
+        "m[:len(order)] = order.encode()",
+    ),
+    "memory of C": (
+        "import ctypes\nm = ctypes.create_string_buffer(16)",
+        "return m.value == order.encode()",
+        "m.value = order.encode()",
+    ),
+    "an array": (
+        "import array\na = array.array('b')",
+        "return order.encode() in a.tobytes()",
+        "a.frombytes(order.encode())",
+    ),
+    "a view of bytes": ("m = memoryview(bytearray(16))", "return m[0] == 1", "m[0] = 1"),
+    "an attribute of a table": ("", "return getattr(table, 'last', '') == order", "table.last = order"),
+    "a filter of an own logger": (
+        "import logging\nlogger = logging.Logger('own')",
+        "return bool(logger.filters)",
+        "logger.addFilter(print)",
+    ),
+    "a default value of a static method": (
+        "class C:\n    @staticmethod\n    def seen(held=set()): return held\nseen = C.seen",
+        *_ADDED,
+    ),
+    "the closure of a property": (
+        "def made():\n    held = set()\n    class C:\n        @property\n        def seen(self): return held\n    return C()\n"
+        "c = made()\ndef seen(): return c.seen",
+        *_ADDED,
+    ),
+    "a digest": (
+        "import hashlib\nh = hashlib.sha256()",
+        "return h.digest() != hashlib.sha256().digest()",
+        "h.update(order.encode())",
+    ),
+    "a compressor": (
+        "import zlib\nz = zlib.compressobj()\nn = len(z.copy().flush())",
+        "return len(z.copy().flush()) > n",
+        "z.compress(order.encode() * 50)",
+    ),
+    "a value of a context variable": (
+        "from contextvars import ContextVar\nheld = ContextVar('held')\nheld.set(set())\nseen = held.get",
+        *_ADDED,
+    ),
+    "a dict of weak references": (
+        "import weakref\nclass Key: pass\nkey = Key()\nheld = weakref.WeakKeyDictionary()\nheld[key] = set()\n"
+        "def seen(): return held[key]",
+        *_ADDED,
+    ),
+    "a member of an enumeration": (
+        "import enum\nclass E(enum.Enum): A = 1",
+        "return getattr(E.A, 'last', '') == order",
+        "E.A.last = order",
+    ),
+    "the code of a function": (
+        "def no(): return False\ndef yes(): return True",
+        "return no()",
+        "no.__code__ = yes.__code__",
+    ),
+    "the documentation of a module": ("", "return __doc__ == order", "globals()['__doc__'] = order"),
+    "an attribute of a text": (
+        "class Text(str): pass\nt = Text()",
+        "return getattr(t, 'last', '') == order",
+        "t.last = order",
+    ),
+    "a lock": ("import threading\nlock = threading.RLock()", "return 'unlocked' not in repr(lock)", "lock.acquire()"),
+    "an element": (
+        "import xml.etree.ElementTree as ET\ne = ET.Element('a')",
+        "return e.get('last') == order",
+        "e.set('last', order)",
+    ),
+    "random numbers of its own": (
+        "import random\nr = random.Random(1)",
+        "return r.random() != random.Random(1).random()",
+        "pass",
+    ),
+    "the order of a dict": (
+        "from collections import OrderedDict\nd = OrderedDict(a=1, b=2)",
+        "return next(iter(d)) == 'b'",
+        "d.move_to_end('a')",
+    ),
+    "a database in memory": (
+        "import sqlite3\nd = sqlite3.connect(':memory:')\nd.execute('CREATE TABLE s (i)')",
+        "return list(d.execute('SELECT i FROM s'))",
+        "d.execute('INSERT INTO s VALUES (1)')",
+    ),
+}
+"""Where a mark is hard to see."""
+
 
 def written(tmp_path: Path, channel: tuple[str, str, str]) -> Path:
     top, look, keep = channel
@@ -141,13 +288,13 @@ def test_mark_breaks_when_another_environment_lacks_it(channel: str, tmp_path: P
     assert "orders n: n is 2" in result.verdict
 
 
-@pytest.mark.parametrize("channel", WHERE_LAMBDA_KEEPS_IT)
+@pytest.mark.parametrize("channel", [*WHERE_LAMBDA_KEEPS_IT, *WHERE_IT_HIDES])
 def test_mark_loses_a_message_when_its_environment_is_used_again(channel: str, tmp_path: Path) -> None:
     def law(world: Any) -> bool:
         """the order counts"""
         return bool(world["orders"])
 
-    result = explored(written(tmp_path, WHERE_LAMBDA_KEEPS_IT[channel]), law=law)
+    result = explored(written(tmp_path, {**WHERE_LAMBDA_KEEPS_IT, **WHERE_IT_HIDES}[channel]), law=law)
 
     assert (result.holds, result.level) == (False, "one fault, then again")
     assert "the environment of the one before" in result.counterexample
@@ -335,6 +482,23 @@ RIGHT = {
         "    def __getattr__(self, name): raise (TypeError if name == 'ref' else AttributeError)\nlazy = Lazy()",
         "pass",
     ),
+    "settings in a cache": (
+        "from functools import cache\n@cache\ndef stage(): return boto3.client('ssm').get_parameter(Name='/a')",
+        "assert stage()['Parameter']['Value'] == 'b'",
+    ),
+    "what a module often has": (
+        "import re, logging, threading, queue, random\nfrom concurrent.futures import ThreadPoolExecutor\n"
+        "from aws_lambda_powertools import Logger, Metrics\nfrom botocore.config import Config\n"
+        "pattern, lock, pool = re.compile('f'), threading.Lock(), ThreadPoolExecutor(2)\n"
+        "logger, metrics = Logger('s'), Metrics('n', 's')\n"
+        "client = boto3.client('s3', config=Config(retries={'max_attempts': 2}))\nlog = logging.getLogger(__name__)",
+        "assert pattern.match('first') and pool.submit(len, order).result()\n    with lock: logger.info('a'); log.info('b')",
+    ),
+    "Powertools' batch": (
+        "from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType\n"
+        "processor = BatchProcessor(event_type=EventType.SQS)",
+        "with processor([{'messageId': order, 'body': order}], lambda record: record.body): processor.process()",
+    ),
     "a hash of a text, compared with one": (
         "class Name:\n    def __hash__(self): return hash('a')\n    def __eq__(self, other): return other == 'a'",
         "assert Name() in {'a'}",
@@ -377,6 +541,15 @@ def test_private_slot_loses_a_message_when_its_environment_is_used_again(tmp_pat
     )
 
     assert (result.holds, result.level) == (False, "one fault, then again")
+
+
+def test_verdict_names_what_cannot_be_seen_when_the_budget_ends(tmp_path: Path) -> None:
+    channel = ("import zlib\npacker = zlib.compressobj()", "return False", "packer.compress(order.encode())")
+
+    result = explored(written(tmp_path, channel), ignore=["orders.n"], budget=0.001)
+
+    assert result.kind == "not finished"
+    assert "app.packer holds a value of zlib.Compress, which the explorer cannot look into" in result.verdict
 
 
 def test_temporary_folder_is_the_users_again_when_a_handler_chose_another(tmp_path: Path) -> None:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import functools
-import threading
-from types import CodeType, ModuleType
+import io
+import itertools
+import zlib
+from contextvars import Context
+from types import CodeType, ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
+from oneslot.explorer.handlers.memory.contents import Opaque
+from oneslot.explorer.handlers.memory.imported import Imported, Shared
 from oneslot.explorer.handlers.memory.liveness import read_later
-from oneslot.explorer.handlers.memory.memory import Memory, Opaque
+from oneslot.explorer.handlers.memory.memory import Memory
 from oneslot.explorer.handlers.memory.visible import Loop, Visible
 
 
 def remembered(**values: Any) -> str:
-    module = ModuleType("app")
+    module, shared = ModuleType("app"), Shared()
+    imported = Imported({"app": module}, Context(), shared)
     vars(module).update(values)
-    return Memory({"app": module}, Visible()).of([])
+    return Memory({"app": module}, imported, shared).of(Visible(), [], Context())
 
 
 def advanced(values: Any, steps: int) -> Loop:
@@ -27,9 +33,8 @@ def advanced(values: Any, steps: int) -> Loop:
     return loop
 
 
-@functools.cache
-def cached(number: int) -> int:
-    return number
+def with_attribute(text: str) -> SimpleNamespace:
+    return SimpleNamespace(last=text)
 
 
 def test_equal_values_are_remembered_equally() -> None:
@@ -46,18 +51,20 @@ def test_equal_values_are_remembered_equally() -> None:
         (advanced(range(3), 0), advanced(range(3), 3)),
         ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
         (lambda n=1: n, lambda n=2: n),
+        (functools.partial(print, 1), functools.partial(print, 2)),
+        (io.StringIO("a"), io.StringIO("b")),
+        (with_attribute("a"), with_attribute("b")),
     ],
-    ids=["type", "text", "sharing", "list position", "range position", "order", "default"],
+    ids=["type", "text", "sharing", "list", "range", "order", "default", "partial", "buffer", "attribute"],
 )
 def test_different_values_are_remembered_apart(one: Any, other: Any) -> None:
     assert remembered(value=one) != remembered(value=other)
 
 
-def test_hidden_state_is_opaque() -> None:
-    cached(1)
-    for value in ((n for n in [1]), threading.Lock(), cached):
-        with pytest.raises(Opaque):
-            remembered(value=value)
+@pytest.mark.parametrize("value", [zlib.compressobj(), itertools.cycle([1]), {object()}], ids=["zlib", "cycle", "set"])
+def test_hidden_state_is_opaque(value: Any) -> None:
+    with pytest.raises(Opaque):
+        remembered(value=value)
 
 
 def offset_of_call(code: CodeType, line: int) -> int:
