@@ -21,8 +21,8 @@ from pyspark.sql import SparkSession
 
 from oneslot.audit.errors import AuditRefused
 from oneslot.audit.job import audit, find_consumer
-from oneslot.audit.session import options, set_options
 from oneslot.audit.settings import parse_arguments
+from oneslot.audit.spark.session import options, set_options
 from oneslot.declaration.reading import choosing, declared
 from oneslot.errors import BadInput
 from oneslot.runtime.sqs.dead_letters import peek, waiting_behind

@@ -34,11 +34,11 @@ from oneslot.audit.read.logs import quoted
 from oneslot.audit.read.rejects import locate_rejects, source_finder
 from oneslot.audit.report.data import collect, questions, run_facts
 from oneslot.audit.report.page import render
-from oneslot.audit.session import open_session
 from oneslot.audit.settings import AuditSettings, parse_arguments
-from oneslot.audit.sizing import Sizing, prepare
+from oneslot.audit.spark.session import open_session
+from oneslot.audit.spark.sizing import Sizing, prepare
+from oneslot.audit.spark.storage import Storage, literal
 from oneslot.audit.stage import PREVIOUS, Consumer, Moment, judge_chunk
-from oneslot.audit.storage import Storage, literal
 from oneslot.audit.vocabulary import Subject
 from oneslot.audit.write import files, finished
 from oneslot.audit.write.findings import write_findings

@@ -40,11 +40,6 @@ class Output:
         return f"FROM read_parquet('AUDIT/{self.folder}/*.parquet')"
 
     @property
-    def spark(self) -> str:
-        """The table in PySpark."""
-        return f'spark.read.parquet("AUDIT/{self.folder}")'
-
-    @property
     def athena(self) -> str:
         """The statement that makes the table known to Athena, for an audit in s3://BUCKET/audits/AUDIT."""
         each = ", ".join(

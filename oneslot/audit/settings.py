@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
-from oneslot.audit.session import SessionSettings, size_on_disk
+from oneslot.audit.spark.session import SessionSettings, size_on_disk
 from oneslot.audit.vocabulary import REJECT_SHARE
 
 
@@ -19,8 +19,8 @@ class AuditSettings:
         previous: the output of the audit that this one continues, or None for a full audit.
         deliveries: further folders with files of the delivery log. A line counts only if it finished before the exports' end
             and, in an audit of changes, not before their begin. These folders hold lines that arrived late.
-        partitions: of the shuffle, and so the number of files of verdicts; the same number gives the same bytes. None: one
-            for each 750,000 items of the exports, so that a partition does not grow with the history.
+        partitions: the number of chunks, and so of files of verdicts; the same number gives the same bytes. None: one for
+            each 75,000 items of the exports, so that a chunk does not grow with the history.
         reject_share: the largest share of malformed lines in a sound history.
         patience_seconds: how long a request may be unseen while the content of the queue is not known.
         checksums: also read every data file to compare its MD5 with the manifest's.

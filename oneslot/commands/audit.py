@@ -148,7 +148,7 @@ def open_spark(memory: str, reads_bytes: int | None) -> SparkSession:
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkRuntimeError
 
-    from oneslot.audit.session import SessionSettings, open_session
+    from oneslot.audit.spark.session import SessionSettings, open_session
 
     try:
         return open_session(SessionSettings(memory=memory, reads_bytes=reads_bytes))

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.benchmarks.audit.data import DAY_MS, Requests, write_day, write_full
+from lab.benchmarks.audit.scale import tree_cpu_seconds
 from lab.benchmarks.harness.command import run_main
 
 DAY_SHARE = 100  # a day's change is a hundredth of the history
@@ -47,25 +48,13 @@ def floor(folder: Path) -> dict[str, Any]:
     return {"seconds": time.monotonic() - started, "uncompressed_gb": size / 1e9}
 
 
-def tree_cpu_seconds(process: int) -> float:
-    """Return the CPU seconds of a process and of all that it started: Spark's Python workers are children of Java."""
-    fields = {
-        int(path.parent.name): path.read_text().rpartition(")")[2].split() for path in Path("/proc").glob("[0-9]*/stat")
-    }
-    family = {process}
-    while more := {each for each, of in fields.items() if int(of[1]) in family} - family:
-        family |= more
-    ticks = sum(int(time) for each in family for time in fields[each][11:15])  # of ended children, too
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
 def spark(
     folder: Path, output: Path, memory: str, previous: Path | None, *, tables: bool, keeps: bool
 ) -> dict[str, Any]:
     """Measure the audit as `oneslot audit` runs it."""
     from oneslot.audit.job import audit
-    from oneslot.audit.session import SessionSettings, open_session
     from oneslot.audit.settings import AuditSettings
+    from oneslot.audit.spark.session import SessionSettings, open_session
 
     started = time.monotonic()
     settings = AuditSettings(str(folder), str(output), str(previous) if previous else None, tables=tables, keeps=keeps)

@@ -28,10 +28,10 @@ from typing import Any
 
 from lab.benchmarks.audit.data import Requests, export_arn, write_full
 from lab.benchmarks.harness.command import run_main
-from oneslot.audit import sizing
-from oneslot.audit.java import find_java, launcher_home
 from oneslot.audit.layout import Full, Part, write_export
-from oneslot.audit.session import size_on_disk
+from oneslot.audit.spark import sizing
+from oneslot.audit.spark.java import find_java, launcher_home
+from oneslot.audit.spark.session import size_on_disk
 
 PAGE = Path(__file__).parents[3] / "lab" / "docs" / "audit-scale.md"
 HOT_COPIES = 100_000
@@ -41,13 +41,25 @@ BILLION_REQUESTS_ITEMS = 3_000_000_000
 HOST = "127.0.0.1"
 
 
+def tree_cpu_seconds(process: int) -> float:
+    """Return the CPU seconds of a process and of all that it started: Spark's Python workers are children of Java."""
+    fields = {
+        int(path.parent.name): path.read_text().rpartition(")")[2].split() for path in Path("/proc").glob("[0-9]*/stat")
+    }
+    family = {process}
+    while more := {each for each, of in fields.items() if int(of[1]) in family} - family:
+        family |= more
+    ticks = sum(int(time) for each in family for time in fields[each][11:15])  # of ended children, too
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def measure(history: str, output: str, master: str, tables: bool) -> dict[str, Any]:
     """Audit a history as `oneslot audit` does, and return the driver's figures and the bytes of all stages."""
     import py4j.clientserver
 
     from oneslot.audit.job import audit
-    from oneslot.audit.session import SessionSettings, open_session
     from oneslot.audit.settings import AuditSettings
+    from oneslot.audit.spark.session import SessionSettings, open_session
 
     calls = [0]
     send = py4j.clientserver.JavaClient.send_command
@@ -65,7 +77,6 @@ def measure(history: str, output: str, master: str, tables: bool) -> dict[str, A
     seconds, made = time.monotonic() - started, calls[0] - before
     java: Any = spark._jvm
     pid = int(java.java.lang.ProcessHandle.current().pid())
-    ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
     context: Any = spark._jsc.sc()
     context.listenerBus().waitUntilEmpty()
     jobs = context.statusStore().jobsList(None)
@@ -79,7 +90,7 @@ def measure(history: str, output: str, master: str, tables: bool) -> dict[str, A
         "calls": made,
         "jobs": len(found),
         "stages": sum(job.numCompletedStages() for job in found),
-        "cpu_seconds": sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK"),
+        "cpu_seconds": tree_cpu_seconds(pid),
         "peak_gb": int(Path(f"/proc/{pid}/status").read_text().partition("VmHWM:")[2].split()[0]) / 1e6,
         "read_gb": sum(stage.inputBytes() for stage in stages) / 1e9,
         "shuffled_gb": sum(stage.shuffleWriteBytes() for stage in stages) / 1e9,
@@ -195,7 +206,7 @@ def free_port() -> int:
 
 
 def glue_rows() -> list[str]:
-    """Return the plan for growing histories on AWS Glue, from `oneslot.audit.sizing`."""
+    """Return the plan for growing histories on AWS Glue, from `oneslot.audit.spark.sizing`."""
     rows = ["| requests | workers (G.1X) | hours | dollars |", "| --- | --- | --- | --- |"]
     for items in (3_000_000, 300_000_000, BILLION_REQUESTS_ITEMS):
         plan = sizing.Sizing(items)

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from oneslot.audit.errors import AuditRefused
 from oneslot.audit.read.history import History
-from oneslot.audit.storage import Storage
+from oneslot.audit.spark.storage import Storage
 
 READERS = 2
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from oneslot.audit.errors import AuditRefused
 from oneslot.audit.layout import CONTEXT
-from oneslot.audit.storage import Storage
+from oneslot.audit.spark.storage import Storage
 
 NAMES = ("ledger_retention_seconds", "ledger_retention", "ledger_forgotten_before")
 FOREVER = "forever"

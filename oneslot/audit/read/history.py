@@ -27,8 +27,8 @@ from oneslot.audit.read import logs, manifests, sources, tables
 from oneslot.audit.read.carry import CARRIED, carried_items
 from oneslot.audit.read.context import Context, read_context
 from oneslot.audit.read.manifests import Export
+from oneslot.audit.spark.storage import Listed, Storage
 from oneslot.audit.stage import REJECTED, Consumer
-from oneslot.audit.storage import Listed, Storage
 from oneslot.declaration.reading import declared
 
 SAMPLED_LINES = 200

@@ -14,8 +14,8 @@ from oneslot.audit.errors import AuditRefused
 from oneslot.audit.read import sources
 from oneslot.audit.read.history import History
 from oneslot.audit.read.sources import PATH
+from oneslot.audit.spark.storage import literal
 from oneslot.audit.stage import REJECTED, Consumer
-from oneslot.audit.storage import literal
 from oneslot.audit.vocabulary import PROBLEM_SENTENCES, Problem
 
 LISTED = 1_000

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
 
-from oneslot.audit.storage import literal
+from oneslot.audit.spark.storage import literal
 from oneslot.laws import schema
 
 CORRUPT = "corrupt_line"

@@ -9,11 +9,11 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from oneslot.audit.columns import shown_id
 from oneslot.audit.read import sources
 from oneslot.audit.read.history import History
 from oneslot.audit.read.logs import sound_deliveries
 from oneslot.audit.vocabulary import Subject
+from oneslot.audit.write.columns import shown_id
 
 LIVES = 8
 # A producer that sends in a loop causes thousands of attempts, whose marks would hide each other.

@@ -9,8 +9,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from oneslot.audit.spark.storage import Storage, literal
 from oneslot.audit.stage import KEPT, TEXTS, TIMES
-from oneslot.audit.storage import Storage, literal
 
 KEY = ("hash", "key")
 

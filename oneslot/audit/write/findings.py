@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from oneslot.audit.columns import WITHHELD, shown_id
-from oneslot.audit.storage import Storage
+from oneslot.audit.spark.storage import Storage
 from oneslot.audit.vocabulary import ROW_PREFIX, UNSOUND, Subject
+from oneslot.audit.write.columns import WITHHELD, shown_id
 from oneslot.audit.write.files import write_lines, write_table
 from oneslot.laws.request import RequestVerdict
 

@@ -26,7 +26,7 @@ from oneslot.audit.conclusion import VERSION
 from oneslot.audit.errors import AuditRefused
 from oneslot.audit.model import Model
 from oneslot.audit.read.context import Context
-from oneslot.audit.storage import Storage
+from oneslot.audit.spark.storage import Storage
 from oneslot.audit.vocabulary import Subject
 from oneslot.audit.write.files import newest_rows, read_verdicts
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from oneslot.audit.session import SessionSettings, open_session
+from oneslot.audit.spark.session import SessionSettings, open_session
 from tests.kits.histories import System, World, write_history
 
 if TYPE_CHECKING:

@@ -10,10 +10,8 @@ import pyarrow as pa
 import pytest
 
 from oneslot.audit.group import LINES_KEPT
-from oneslot.audit.model import Model, model_of
+from oneslot.audit.model import model_of
 from oneslot.audit.stage import PREVIOUS, REJECTED, Chunk, Consumer, Moment, judge_chunk
-from oneslot.declaration.reading import parse_declaration
-from oneslot.errors import BadInput
 from workload.declared import CONSUMER
 
 NOW = 10_000
@@ -22,9 +20,9 @@ MODEL = model_of(CONSUMER)
 Carried = tuple[str, str | int, Any]
 
 
-def batch(rows: Iterable[Carried], model: Model = MODEL) -> pa.RecordBatch:
+def batch(rows: Iterable[Carried]) -> pa.RecordBatch:
     """Return carried rows. A source's name stands for its place, with a minus for an old image."""
-    numbers = {name: number for number, name in enumerate(model.sources, 1)}
+    numbers = {name: number for number, name in enumerate(MODEL.sources, 1)}
     numbers |= {f"-{name}": -number for name, number in numbers.items()}
     found = [(key, numbers.get(str(source), source), json.dumps(row)) for key, source, row in rows]
     keys, places, texts = zip(*found, strict=True)
@@ -33,10 +31,9 @@ def batch(rows: Iterable[Carried], model: Model = MODEL) -> pa.RecordBatch:
     )
 
 
-def judged(*rows: Carried, keeps: bool = False, consumer: Consumer | None = None) -> dict[str, dict[str, Any]]:
+def judged(*rows: Carried, keeps: bool = False) -> dict[str, dict[str, Any]]:
     """Return the rows of verdicts by key, without what is null."""
-    of = consumer or Consumer(CONSUMER)
-    (made,) = judge_chunk([batch(rows, of.model)], of, MOMENT, tables=True, keeps=keeps)
+    (made,) = judge_chunk([batch(rows)], Consumer(CONSUMER), MOMENT, tables=True, keeps=keeps)
     return {row["key"]: {name: value for name, value in row.items() if value is not None} for row in made.to_pylist()}
 
 
@@ -194,45 +191,3 @@ def test_audit_of_changes_adds_to_what_was_kept() -> None:
     for name, figures in cells(after).items():
         added[name] = [one + other for one, other in zip(added.get(name, [0] * len(figures)), figures, strict=True)]
     assert {name: figures for name, figures in added.items() if any(figures)} == cells(whole)
-
-
-UNTYPED = """
-name = "orders"
-handler = "app.handler"
-stack = "Orders"
-laws = ["tests.oneslot.audit.test_stage.rows_are_odd"]
-[tables.orders]
-key = ["id"]
-request = "id"
-attributes = ["id", "pence", "tags"]
-"""
-
-
-def rows_are_odd(evidence: Any) -> Any:
-    """A law that shows its rows."""
-    for key, order in evidence.rows("orders").items():
-        if "raise" in order:
-            raise ValueError(f"of {order['raise']}")
-        yield key, repr(order)
-
-
-def test_attribute_of_every_type_reaches_a_law(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Any] = []
-
-    def see(evidence: Any) -> Any:
-        seen.extend(evidence.rows("orders").values())
-        yield from ()
-
-    monkeypatch.setattr("tests.oneslot.audit.test_stage.rows_are_odd", see)
-    others = {"pence": {"N": "2"}, "tags": {"SS": ["x", "y"]}, "list": {"L": '[{"S": "a"}, {"NULL": true}]'}}
-    judged(("o", "orders", {"id": "o", "*": others}), consumer=Consumer(parse_declaration(UNTYPED, None)))
-    assert seen == [{"id": "o", "pence": 2, "tags": {"x", "y"}, "list": ["a", None]}]
-
-
-def test_error_of_a_law_shows_no_value() -> None:
-    with pytest.raises(BadInput, match=r"^The law rows_are_odd raised ValueError at .*test_stage\.py:") as refusal:
-        judged(
-            ("o", "orders", {"id": "o", "raise": "9990000018"}),
-            consumer=Consumer(parse_declaration(UNTYPED, None)),
-        )
-    assert "9990000018" not in str(refusal.value)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from oneslot.audit.java import find_java, launcher_home
-from oneslot.audit.session import FOR_LITTLE
+from oneslot.audit.spark.java import find_java, launcher_home
+from oneslot.audit.spark.session import FOR_LITTLE
 from oneslot.audit.write.finished import DESCRIPTION
 from oneslot.local.aws.cloud_assembly import read_stack
 from oneslot.runtime.consumer.delivery_log import Delivery

@@ -20,8 +20,8 @@ from oneslot.audit.model import model_of
 from oneslot.audit.read.checksums import compare_checksums
 from oneslot.audit.read.history import find_history
 from oneslot.audit.settings import AuditSettings
+from oneslot.audit.spark.storage import Listed, Storage, parse_listing
 from oneslot.audit.stage import Consumer
-from oneslot.audit.storage import Listed, Storage, parse_listing
 from tests.kits.histories import System, write_history
 from tests.oneslot.audit.damage import data_file, manifest, tampered_data
 from workload.declared import CONSUMER

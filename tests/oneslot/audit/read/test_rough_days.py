@@ -126,7 +126,7 @@ def test_nhs_numbers_are_found_as_the_consumer_does(spark: SparkSession) -> None
     """Plain or grouped, with a right or wrong check digit, beside letters and digits."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    from oneslot.audit.columns import holds_private
+    from oneslot.audit.write.columns import holds_private
 
     luck = random.Random(98)
     texts = [

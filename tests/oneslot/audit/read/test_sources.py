@@ -18,7 +18,7 @@ from oneslot.audit.errors import AuditRefused, explain_spark_error
 from oneslot.audit.layout import Full, Part, item_line, write_export
 from oneslot.audit.read import sources
 from oneslot.audit.read.manifests import newest
-from oneslot.audit.storage import Storage
+from oneslot.audit.spark.storage import Storage
 from tests.kits.histories import START, System, World, arn, write_history
 from tests.oneslot.audit.audit_answers import audit_found
 from tests.oneslot.audit.damage import (

@@ -19,7 +19,7 @@ from oneslot.audit import job
 from oneslot.audit.conclusion import Conclusion
 from oneslot.audit.errors import AuditRefused
 from oneslot.audit.settings import AuditSettings
-from oneslot.audit.storage import Storage
+from oneslot.audit.spark.storage import Storage
 from oneslot.audit.write import finished
 from oneslot.audit.write.finished import current_verdicts
 from tests.kits.histories import MINUTE, System, write_history

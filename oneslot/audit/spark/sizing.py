@@ -1,6 +1,6 @@
 """The size of an audit, from the items of its exports: partitions, disk, and workers, hours and dollars on AWS Glue.
 
-The figures per item were measured on one to ten million requests, which have three items each; lab/docs/audit-speed.md.
+The figures per item were measured on up to a million requests, which have three items each; lab/docs/audit-speed.md.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ PARTITION_ITEMS = 750_000
 FEWEST_PARTITIONS = 8
 CHUNK_ITEMS = 75_000  # which a Python worker holds at once, with what else names the same subjects
 FEWEST_CHUNKS = 2
-SHUFFLE_BYTES = 110  # an item, with the deliveries of its request
+SHUFFLE_BYTES = 210  # an item, with the deliveries of its request: JSON under each subject that a row names, after LZ4
 SPILLED_SHARE = 0.5  # of the shuffle, where a partition's sort does not fit into memory
-CPU_SECONDS = 18e-6  # an item, with tables and report
+CPU_SECONDS = 55e-6  # an item: the slope from 200,000 to a million requests
 # A G.1X worker of AWS Glue: 1 DPU, 4 vCPU of which each does two thirds of a core's work, 44 GB of free disk.
 WORKER_CORES = 4 / 1.5
 WORKER_DISK_GB = 25  # of 44, because partitions differ in size and a failed task leaves its files

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from oneslot.audit import session
-from oneslot.audit.java import find_java, launcher_home
 from oneslot.audit.job import find_consumer
 from oneslot.audit.settings import AuditSettings
+from oneslot.audit.spark import session
+from oneslot.audit.spark.java import find_java, launcher_home
 from oneslot.errors import BadInput
 from stacks.audit.asset import write_zip
 from tests.kits.order_histories import ORDERS_FILE, OrderHistory
@@ -103,7 +103,7 @@ class Submit:
         given = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
         submit = [str(home / "bin" / "spark-submit"), "--master", "local[1]", "--driver-memory", "700m", *given]
         zips = ",".join(map(str, (self.archive, *packages)))
-        job = ["--py-files", zips, str(Path(session.__file__).with_name("job.py")), "--partitions", "2"]
+        job = ["--py-files", zips, str(Path(session.__file__).parents[1] / "job.py"), "--partitions", "2"]
         return subprocess.run(
             [*submit, *job, *arguments], capture_output=True, text=True, check=False, env=environment, cwd=self.folder
         )
