@@ -1,4 +1,4 @@
-"""The list of invariants: correct evidence has no breach, and each invariant finds its own."""
+"""The appointments' laws: correct evidence has no breach, and each law finds its own. `oneslot/laws` has the ledger's."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from appointments.invariants import LAWS
 from oneslot.laws.evidence import Evidence, lacking
 from tests.kits.consumer import PRACTICE, slot_item
 from workload.declared import CONSUMER
@@ -101,8 +102,6 @@ def changed(name: str, **entries: Any) -> dict[Any, Any]:
 SLOTS = dict(CORRECT.rows("slots"))
 BREACHES = {
     "a second slot": ("I1", "booked", {"slots": {**SLOTS, (PRACTICE, SLOT_2): taken(2, "booked")}}),
-    "a request lost": ("I2", "new", {"requests": {*(CORRECT.requests or ()), "new"}}),
-    "acknowledged while in progress": ("I2", "busy", {"waiting": set()}),
     "a slot booked twice": (
         "I3",
         f"{PRACTICE}/{SLOT_0}",
@@ -189,60 +188,6 @@ BREACHES = {
         {"ledger": changed("ledger", late={**row("late", "x"), "result": "[]"})},
     ),
     "refused and booked": ("I5", "booked", {"ledger": changed("ledger", booked=row("booked", "refused"))}),
-    "an appointment without a request": (
-        "I5r",
-        "stray",
-        {"appointments": changed("appointments", stray={"status": "waitlist", "practice": PRACTICE})},
-    ),
-    "a cancellation without a request": (
-        "I5r",
-        "missing",
-        {"appointments": changed("appointments", stray={"status": "cancelled", "cancelled_by": "missing"})},
-    ),
-    "a booking cancelled by a missing request": (
-        "I5r",
-        "missing",
-        {"appointments": changed("appointments", gone={"status": "cancelled", **place(1), "cancelled_by": "missing"})},
-    ),
-    "a booking cancelled by an unnamed request": (
-        "I5r",
-        "late",
-        {"appointments": changed("appointments", late={"status": "cancelled"})},
-    ),
-    "complete, then forgotten": (
-        "I6",
-        "waiting",
-        {
-            "ledger": changed("ledger", waiting=row("waiting", None)),
-            "deliveries": [{"message_id": "waiting", "outcome": "waitlist"}],
-        },
-    ),
-    "another answer for the duplicate": (
-        "I7",
-        "booked",
-        {"deliveries": [*CORRECT.deliveries, {"message_id": "booked", "outcome": "duplicate", "answer": "b"}]},
-    ),
-    "another answer than the row": (
-        "I7",
-        "late",
-        {"deliveries": [{"message_id": "late", "outcome": "booked", "answer": "a"}]},
-    ),
-    "stuck": ("I9", "busy", {"waiting": set(), "now": NOW + 2}),
-    "a claim not counted": (
-        "I10",
-        "busy",
-        {"deliveries": [*CORRECT.deliveries, {"message_id": "busy", "outcome": "fenced", "claimed_by": "3"}]},
-    ),
-    "a count below that of a delivery": (
-        "I10",
-        "late",
-        {"deliveries": [{"message_id": "late", "outcome": "refused", "claimed_by": "1", "consumption_count": 2}]},
-    ),
-    "quarantined after its effect": (
-        "I11",
-        "waiting",
-        {"quarantined": {"waiting"}, "ledger": changed("ledger", waiting=row("waiting", None))},
-    ),
 }
 
 
@@ -251,100 +196,17 @@ def test_each_breach_is_found(invariant: str, subject: str, changes: dict[str, A
     assert (invariant, subject) in found(replace(CORRECT, **changes))
 
 
-def test_every_invariant_of_a_history_has_a_breach() -> None:
-    assert {name for name, _, _ in BREACHES.values()} == {law.name for law in CONSUMER.laws if law.is_judged}
-
-
-def test_nothing_is_lost_when_archive_or_queue_is_unknown() -> None:
-    forgotten = replace(CORRECT, ledger={}, appointments={}, slots={}, deliveries=())
-    assert CONSUMER.check(forgotten) != []
-    assert CONSUMER.check(replace(forgotten, requests=None)) == CONSUMER.check(replace(forgotten, waiting=None)) == []
-
-
-RETENTION = 30 * 86_400_000
-LAST_DAY = NOW + RETENTION
-
-ALL_DONE = evidence(
-    requests={"booked", "late", "cancel"},
-    slots={(PRACTICE, SLOT_0): taken(0, "booked")},
-    appointments={
-        "booked": {"status": "booked", **place(0), "created": NOW, "updated": NOW},
-        # A cancellation that came before its booking.
-        "gone": {"status": "cancelled", "created": NOW, "updated": NOW, "cancelled_by": "cancel"},
-    },
-    quarantined={"booked"},
-    deliveries=[
-        {"message_id": "booked", "outcome": "booked", "finished": NOW},
-        {"message_id": "late", "outcome": "refused", "finished": NOW},
-        # A late duplicate renews no row.
-        {"message_id": "late", "outcome": "duplicate", "finished": LAST_DAY},
-    ],
-    waiting=frozenset(),
-    retention_ms=RETENTION,
-)
-
-
-def test_missing_row_is_a_breach_until_it_may_expire() -> None:
-    missed = {
-        *(("I2", name) for name in ("late", "cancel")),  # a copy of the other is in the dead-letter queue
-        *(("I5r", name) for name in ("booked", "cancel")),
-        *(("I6", name) for name in ("booked", "late")),
-        ("I11", "booked"),
-    }
-    assert found(replace(ALL_DONE, now=LAST_DAY)) == missed
-    assert found(replace(ALL_DONE, now=LAST_DAY + 1)) == set()
-    assert found(replace(ALL_DONE, now=LAST_DAY + 1, retention_ms=None)) == missed
-
-
-@pytest.mark.parametrize("retention", [RETENTION, None])
-def test_missing_row_is_excused_when_retention_was_shorter(retention: int | None) -> None:
-    done = replace(ALL_DONE, now=LAST_DAY, retention_ms=retention)
-    assert found(replace(done, forgotten_before=NOW)) == found(done) != set()
-    assert found(replace(done, forgotten_before=NOW + 1)) == set()
-
-
-def test_request_is_lost_at_any_age_when_nothing_shows_it() -> None:
-    assert found(replace(ALL_DONE, requests={"new"}, now=LAST_DAY + 1)) == {("I2", "new")}
-
-
-def test_log_of_expired_row_does_not_judge_its_successor() -> None:
-    """A copy that arrives after its row expired starts a new row, with its own count and answer."""
-    again = replace(
-        ALL_DONE,
-        requests=None,
-        ledger={"gone": {**row("gone", "cancelled"), "claimed_by": "3"}},
-        deliveries=[
-            {"message_id": "gone", "outcome": "failed", "claimed_by": "1", "finished": NOW},
-            {"message_id": "gone", "outcome": "booked", "answer": "a", "claimed_by": "2", "finished": NOW},
-            {"message_id": "gone", "outcome": "cancelled", "answer": "b", "claimed_by": "3", "finished": LAST_DAY + 1},
-        ],
-        now=LAST_DAY + 1,
-    )
-    assert found(again) == set()
-    assert found(replace(again, retention_ms=None, forgotten_before=NOW + 1)) == set()
-    assert found(replace(again, retention_ms=None)) >= {("I7", "gone"), ("I10", "gone")}
-
-
-def test_young_line_of_an_expired_row_does_not_judge_its_successor() -> None:
-    """DynamoDB deletes late: a duplicate may be answered from a row that has expired, before the next copy renews it."""
-    again = replace(
-        ALL_DONE,
-        requests=None,
-        ledger={"gone": {**row("gone", "cancelled"), "claimed_by": "3"}},
-        deliveries=[
-            {"message_id": "gone", "outcome": "duplicate", "claimed_by": "2", "sent": NOW, "finished": LAST_DAY + 1},
-            {"message_id": "gone", "outcome": "cancelled", "claimed_by": "3", "finished": LAST_DAY + 1},
-        ],
-        now=LAST_DAY + 1,
-    )
-    assert found(again) == set()
-    assert ("I10", "gone") in found(replace(again, retention_ms=None))
+def test_every_law_of_the_appointments_has_a_breach() -> None:
+    assert {name for name, _, _ in BREACHES.values()} == {law.name for law in LAWS if law.is_judged}
 
 
 ROWS: dict[str, Any] = {
     "ledger": CORRECT.ledger,
     "slots": CORRECT.rows("slots"),
-    "appointments": {**ALL_DONE.rows("appointments"), "gone": CORRECT.rows("appointments")["gone"]},
+    "appointments": {
+        **CORRECT.rows("appointments"),
+        "booked": {**CORRECT.rows("appointments")["booked"], "created": NOW, "updated": NOW},
+    },
 }
 EVERY_ATTRIBUTE = [
     (table, key, name)
@@ -363,7 +225,7 @@ def test_row_is_judged_or_named_when_attribute_is_missing(value: Any) -> None:
     for table, key, name in EVERY_ATTRIBUTE:
         rest = {other: was for other, was in ROWS[table][key].items() if other != name}
         changes: dict[str, Any] = {table: {**ROWS[table], key: {**rest, name: value} if value else rest}}
-        damaged = replace(CORRECT, retention_ms=RETENTION, **changes)
+        damaged = replace(CORRECT, retention_ms=30 * 86_400_000, **changes)
         if missing := list(lacking(damaged)):
             assert missing == [(table, "/".join(key) if isinstance(key, tuple) else key, name)]
             named.add((table, name))
