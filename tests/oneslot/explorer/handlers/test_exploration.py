@@ -41,12 +41,75 @@ def test_handler_breaks_at_its_mildest_level(handler: str, level: str) -> None:
     assert "as-if-once" in result.counterexample
 
 
-def test_random_number_is_drawn_both_ways() -> None:
-    free = explored("flip")
-    bound = explored("flip", law=lambda world: len(world["orders"]) == 1)
+def one_row(world: Any) -> bool:
+    """one row an order"""
+    return len(world["orders"]) == 1
 
-    assert (free.holds, bound.holds) == (True, False)
-    assert "drawn high" in bound.counterexample
+
+def anything(world: Any) -> bool:
+    return True
+
+
+TWO = [{"order": "o-1"}, {"order": "o-2"}]
+EVENT_OF_ONE = {"Records": [{"messageId": "m-1", "body": '{"order": "o-1"}', "eventSource": "aws:sqs"}]}
+EVENT_OF_A_STREAM = {"Records": [{"dynamodb": {"SequenceNumber": "1"}}]}
+HOLDS = "holds at every level"
+FAILS = "fails when nothing goes wrong, at message 1: "
+VERDICTS: dict[str, tuple[str, dict[str, Any], str]] = {
+    "a random number": ("flip", {}, HOLDS),
+    "a random number that a law reads": ("flip", {"law": one_row}, "drawn high"),
+    "a counter that is ignored": ("charge_then_mark", {"ignore": ["orders.amount"]}, HOLDS),
+    "a law of the user's": ("put_under_new_id", {"law": one_row}, "one row an order: does not hold"),
+    "a handler that always fails": ("raise_always", {}, f"{FAILS}KeyError: 'order'"),
+    "a failure that is reported": ("report_second", {}, "fails when nothing goes wrong"),
+    "a record of a whole event": ("report_second", {"messages": [EVENT_OF_ONE]}, "it reports the message as failed"),
+    "a record of a stream": (
+        "report_stream",
+        {"messages": [EVENT_OF_A_STREAM]},
+        f"{FAILS}it reports the message as failed",
+    ),
+    "a call with the user's answer": (
+        "publish",
+        {"answers": {"athena.start_query_execution": {"QueryExecutionId": "q"}}},
+        HOLDS,
+    ),
+    "ten calls whose answers stay unread": ("put_ten", {"law": anything}, HOLDS),
+    "unprocessed items": ("put_batch", {}, "the last entry refused"),
+    "unprocessed items, put again": ("put_batch_again", {}, HOLDS),
+    "binary attributes": ("put_picture", {}, HOLDS),
+    "a wait beyond the visibility": ("wait_for_a_minute", {"visibility": 60, "law": anything}, HOLDS),
+    "a wait within the visibility": ("wait_for_a_minute", {"visibility": 5, "law": anything}, "=> "),
+    "messages alone": ("put_first_of_batch", {"messages": TWO, "batch": 1, "faults": 0}, HOLDS),
+    "messages together": (
+        "put_first_of_batch",
+        {"messages": TWO, "batch": 2, "faults": 0},
+        "orders has 1 row, and single deliveries leave 2 rows",
+    ),
+    "reports that the mapping reads": (
+        "report_what_fails",
+        {"messages": TWO, "batch": 2, "reports_failures": True},
+        HOLDS,
+    ),
+    "reports that it does not read": (
+        "report_what_fails",
+        {"messages": TWO, "batch": 2, "reports_failures": False},
+        "=> ",
+    ),
+    "as many receives as it needs": ("recover_at_third_receive", {"receives": 2, "law": anything}, HOLDS),
+    "fewer receives": ("recover_at_third_receive", {"receives": 1, "law": anything}, "=> "),
+}
+"""A handler, what it is explored with, and words of the result."""
+
+
+@pytest.mark.parametrize("case", VERDICTS)
+def test_exploration_says(case: str) -> None:
+    handler, options, words = VERDICTS[case]
+
+    result = explored(handler, **options)
+
+    assert words in str(result)
+    assert result.holds is (words == HOLDS)
+    assert words != HOLDS or (result.verdict, result.complete) == (HOLDS, True)
 
 
 def test_random_numbers_raise_no_alarm_when_they_are_mixed() -> None:
@@ -68,46 +131,12 @@ def test_handler_holds_when_a_write_replaces_itself() -> None:
     assert result.masked == ("orders.at",)
 
 
-def test_counter_may_differ_when_it_is_ignored() -> None:
-    result = explored("charge_then_mark", ignore=["orders.amount"])
-
-    assert result.holds
-
-
-def test_user_law_is_named_when_it_breaks() -> None:
-    def law(world: Any) -> bool:
-        """one row an order"""
-        return len(world["orders"]) == 1
-
-    result = explored("put_under_new_id", law=law)
-
-    assert "one row an order: does not hold" in result.verdict
-
-
-def test_handler_that_always_fails_is_reported_first() -> None:
-    result = explored("raise_always")
-
-    assert result.verdict == "fails when nothing goes wrong, at message 1: KeyError: 'order'"
-
-
 @pytest.mark.parametrize(
     ("handler", "words"), [("start_thread", "a thread"), ("publish", "athena.start_query_execution")]
 )
 def test_unknown_territory_is_refused_by_name(handler: str, words: str) -> None:
     with pytest.raises(NotExplorable, match=words):
         explored(handler)
-
-
-def test_refused_call_is_answered_when_the_user_gives_it() -> None:
-    result = explored("publish", answers={"athena.start_query_execution": {"QueryExecutionId": "q"}})
-
-    assert result.holds
-
-
-def test_reported_failure_keeps_its_message() -> None:
-    result = explored("report_second")
-
-    assert "fails when nothing goes wrong" in result.verdict
 
 
 def test_missing_function_names_the_remedy() -> None:
@@ -155,38 +184,10 @@ def test_counterexample_reads_to_its_end() -> None:
     ]
 
 
-def test_ten_calls_are_explored_when_their_answers_stay_unread() -> None:
-    result = explored("put_ten", law=lambda world: True)
-
-    assert result.complete
-
-
 def test_fixture_explores_a_handler(explore: Callable[..., Result]) -> None:
     result = explore("subjects.put", messages=[ORDER], tables=["orders:id"], path=Path(__file__).parent)
 
     assert result.holds
-
-
-def test_batch_is_answered_with_unprocessed_items() -> None:
-    result = explored("put_batch")
-
-    assert "the last entry refused" in result.counterexample
-    assert explored("put_batch_again").holds
-
-
-def test_failing_record_of_a_whole_event_is_redelivered() -> None:
-    record = {"messageId": "m-1", "body": '{"order": "o-1"}', "eventSource": "aws:sqs"}
-
-    result = explored("report_second", messages=[{"Records": [record]}])
-
-    assert "it reports the message as failed" in result.verdict
-
-
-@pytest.mark.parametrize(("visibility", "holds"), [(5, False), (60, True)])
-def test_redelivery_waits_for_the_visibility_timeout(visibility: int, holds: bool) -> None:
-    result = explored("wait_for_a_minute", visibility=visibility, law=lambda world: True)
-
-    assert result.holds == holds
 
 
 def test_failing_import_is_refused_with_its_remedy(tmp_path: Path) -> None:
@@ -205,27 +206,6 @@ def test_layer_is_a_second_folder(tmp_path: Path) -> None:
     result = explore("app_of_test.handler", messages=[ORDER], path=[tmp_path / "function", tmp_path / "layer"])
 
     assert result.holds
-
-
-TWO = [{"order": "o-1"}, {"order": "o-2"}]
-
-
-def test_batch_delivers_its_messages_together() -> None:
-    alone, together = (explored("put_first_of_batch", messages=TWO, batch=size, faults=0) for size in (1, 2))
-
-    assert (alone.holds, together.holds) == (True, False)
-    assert "orders has 1 row, and single deliveries leave 2 rows" in together.verdict
-
-
-@pytest.mark.parametrize(("reports", "holds"), [(True, True), (False, False)])
-def test_reported_failures_need_the_setting_of_the_mapping(reports: bool, holds: bool) -> None:
-    result = explored("report_what_fails", messages=TWO, batch=2, reports_failures=reports)
-
-    assert result.holds is holds
-
-
-def test_binary_attributes_are_kept() -> None:
-    assert explored("put_picture").verdict == "holds at every level"
 
 
 @pytest.mark.parametrize(("handler", "holds"), [("put_under_new_id", True), ("charge_then_mark", False)])
@@ -252,19 +232,6 @@ def test_handler_is_found_when_another_folder_has_its_name(tmp_path: Path, monke
 
     assert result.holds
     assert sys.modules.pop("same_name") is one
-
-
-def test_reported_failure_counts_when_the_event_is_a_streams() -> None:
-    result = explored("report_stream", messages=[{"Records": [{"dynamodb": {"SequenceNumber": "1"}}]}])
-
-    assert result.verdict == "fails when nothing goes wrong, at message 1: it reports the message as failed"
-
-
-@pytest.mark.parametrize(("receives", "holds"), [(1, False), (2, True)])
-def test_redeliveries_count_up_to_the_queue_s_limit(receives: int, holds: bool) -> None:
-    result = explored("recover_at_third_receive", receives=receives, law=lambda world: True)
-
-    assert result.holds is holds
 
 
 @pytest.mark.parametrize(

@@ -448,14 +448,6 @@ def test_row_for_another_content_is_not_an_answer() -> None:
     assert finished(row, unlike) is None
 
 
-def test_an_answer_is_given_once(made: Bench) -> None:
-    """The next delivery asks the ledger again, and nothing is kept for it."""
-    consumer = grouped(made)
-    records = bookings(2)
-    assert made.deliver(*records, consumer=consumer) == made.deliver(records[0], consumer=consumer) == []
-    assert made.outcomes == ["booked", "booked", "duplicate"]
-
-
 def test_invalid_effects_leave_the_group(made: Bench) -> None:
     unfit = Decided("unfit", "h", Effects({"result": object()}))
     assert list(group(made, made.dynamodb).commit_first([unfit, *decided(2, 1)])) == ["m-0", "m-1"]

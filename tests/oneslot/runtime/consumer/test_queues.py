@@ -33,14 +33,6 @@ def test_busy_message_is_hidden_for_its_deferral(lease_ms: int, receive_count: i
     assert sqs.requests[0]["VisibilityTimeout"] == seconds
 
 
-@pytest.mark.parametrize(("own_lease_ms", "seconds"), [(3_600_000, 3_600), (60_000, 900), (10**9, 42_300)])
-def test_deferral_may_last_as_long_as_the_own_lease(own_lease_ms: int, seconds: int) -> None:
-    """SQS refuses what ends later than twelve hours after the receive."""
-    busy = as_record(record("{}", receive_count=5))
-
-    assert Queues(ScriptedSqs(), "queue", "letters", lambda: 0.0).defer(busy, 10**9, own_lease_ms) == seconds
-
-
 def test_failed_message_is_hidden_for_its_retry_delay() -> None:
     sqs = ScriptedSqs()
     queues = Queues(sqs, "queue", "letters", lambda: 0.5, Deferral(longest_retry_delay_seconds=10))
@@ -88,16 +80,6 @@ def test_quarantined_message_keeps_body_and_attributes() -> None:
     ]
 
 
-def test_a_message_with_all_ten_attributes_still_fits() -> None:
-    sqs = ScriptedSqs()
-    attributes = {"MessageDeduplicationId": "id", **{f"Name{number}": "x" for number in range(9)}}
-    source = as_record(record("body", attributes=attributes))
-    Queues(sqs, "queue", "letters", lambda: 0.0).quarantine(source, Unprocessable("why", "what"))
-    sent = sqs.requests[0]["MessageAttributes"]
-    assert len(sent) == 10
-    assert {"MessageDeduplicationId", "QuarantineReason", "QuarantineDetail", "SourceMessageId"} <= set(sent)
-
-
 def test_second_quarantine_keeps_all_own_attributes() -> None:
     """The reasons of the last time take no room: they are written anew."""
     sqs = ScriptedSqs()
@@ -133,16 +115,6 @@ def test_an_attribute_keeps_its_type() -> None:
     sent = sqs.requests[0]["MessageAttributes"]
     assert sent["Count"] == {"DataType": "Number", "StringValue": "7"}
     assert sent["Kind"] == {"DataType": "String.kind", "StringValue": "x"}
-
-
-def test_two_messages_that_say_the_same_are_both_quarantined() -> None:
-    sqs = ScriptedSqs()
-    queues = Queues(sqs, "queue", "letters", lambda: 0.0)
-    sources = [record("body") for _ in range(2)]
-    for source in sources:
-        queues.quarantine(as_record(source), Unprocessable("why", "what"))
-    sent = [one["MessageAttributes"]["SourceMessageId"]["StringValue"] for one in sqs.requests]
-    assert sent == [source["messageId"] for source in sources]
 
 
 def test_a_binary_attribute_comes_along_byte_by_byte() -> None:

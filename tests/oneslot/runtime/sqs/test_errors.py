@@ -115,13 +115,6 @@ def test_message_is_refused_by_name_when_it_is_too_long(query_code: str | None) 
     assert isinstance(refused, Refused)
 
 
-@pytest.mark.parametrize("code", ["KmsThrottled", "KMS.ThrottlingException", "RequestThrottled"])
-def test_entry_is_sent_again_when_it_was_throttled_as_the_senders_fault(code: str) -> None:
-    failed = {"Successful": [], "Failed": [{"Id": "0", "SenderFault": True, "Code": code, "Message": "no"}]}
-    answering = Answering((200, {}, failed), (200, {}, ACCEPTED))
-    assert [type(each) for each in send(answering)] == [Accepted]
-
-
 WITHOUT_CREDENTIALS = [
     NoCredentialsError(),
     PartialCredentialsError(provider="env", cred_var="AWS_SECRET_ACCESS_KEY"),

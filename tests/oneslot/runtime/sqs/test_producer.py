@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -16,8 +15,6 @@ from botocore.exceptions import (
 from oneslot.runtime.sqs.errors import THROTTLED
 from oneslot.runtime.sqs.producer import Accepted, NotAccepted, Outgoing, Producer, Refused
 from oneslot.runtime.sqs.sending import BATCH_BYTES
-from oneslot.runtime.surroundings import Surroundings
-from tests.kits.consumer import Intercepted, bench, booking, raising, record
 from tests.kits.sqs import ACCEPTED, Entries, Fate, ScriptedSqs, all_but, fail, service_error
 
 TOO_LONG = "AWS.SimpleQueueService.BatchRequestTooLong"
@@ -110,13 +107,6 @@ def test_producer_names_unconfirmed_messages_when_time_is_up() -> None:
     assert [result.message.body for result in raised.value.settled] == ["a"]
     assert raised.value.__cause__ is last
     assert sum(queue.slept) < 10
-
-
-def test_producer_sends_a_message_twice_when_it_comes_twice() -> None:
-    queue = ScriptedSqs()
-    (message,) = outgoing("a")
-
-    assert send(queue, [message, message]) == [Accepted(message, "sqs-1"), Accepted(message, "sqs-2")]
 
 
 def test_producer_names_the_one_copy_that_is_unconfirmed() -> None:
@@ -215,18 +205,3 @@ def test_producer_passes_a_group_to_a_standard_queue() -> None:
     assert [len(call) for call in queue.batches] == [2]
     assert queue.batches[0][0]["MessageGroupId"] == "practice"
     assert "MessageDeduplicationId" not in queue.batches[0][0]
-
-
-def test_message_sent_twice_after_a_lost_answer_books_once() -> None:
-    with bench() as made:
-        lost = raising(ReadTimeoutError(endpoint_url="https://sqs"))
-        losing = Intercepted(made.sqs, after={"send_message_batch": lost})
-        url = made.queue_url
-        Producer(losing, url, Surroundings(sleep=lambda _: None)).send([Outgoing("m-1", json.dumps(booking(None)))])
-
-        received = made.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"])
-        for message in received["Messages"]:
-            attributes = {name: value["StringValue"] for name, value in message["MessageAttributes"].items()}
-            assert made.deliver(record(message["Body"], attributes=attributes)) == []
-        assert sorted(made.outcomes) == ["booked", "duplicate"]
-        assert sum(row["status"] == "busy" for row in made.rows("slots")) == 1

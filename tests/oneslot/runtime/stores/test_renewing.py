@@ -116,28 +116,11 @@ def test_lease_under_a_millisecond_is_refused(seconds: float) -> None:
     assert RenewingLedger(MemoryLedger(), lease_seconds=0.001)
 
 
-def test_a_short_deadline_is_not_lengthened() -> None:
-    kept = Kept()
-    kept.claim(2_000)
-    assert kept.other() == Busy(2_000)
-
-
 def test_a_released_message_is_free_and_stays_so() -> None:
     kept = Kept()
     assert kept.ledger.release(kept.claim())
     kept.pass_by(6_000)
     assert isinstance(kept.other(), Claim)
-
-
-def test_one_that_was_taken_over_is_let_go() -> None:
-    kept = Kept()
-    mine = kept.claim()
-    kept.clock.now += LEASE + 1
-    kept.other()
-    before = dict(kept.plain.rows["m"])
-    kept.pass_by(9_000)
-    assert kept.plain.rows["m"] == before
-    assert kept.ledger.commit(mine, Effects({})) == Fenced(mine)
 
 
 def test_lost_lease_is_not_taken_back() -> None:
@@ -234,24 +217,15 @@ def test_lease_ends_at_its_deadline_without_any_extension(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("jump", [-3_600_000, -5_000, 5_000, 3_600_000])
-def test_lease_survives_a_jump_of_the_wall_clock(jump: int) -> None:
-    kept = Kept()
-    mine = kept.claim()
-    kept.pass_by(6_000)
-    kept.put_clock_forward(jump)
-    kept.pass_by(60_000)
-    assert isinstance(kept.other(), Busy)
-    assert kept.ledger.commit(mine, Effects({})) == Committed({})
-
-
-@pytest.mark.parametrize("jump", [-3_600_000, -5_000, 5_000, 3_600_000])
-def test_hanging_work_loses_its_message_despite_clock_jumps(jump: int) -> None:
+def test_hanging_work_keeps_its_message_until_the_deadline_when_the_clock_jumps(jump: int) -> None:
     kept = Kept()
     deadline = kept.clock() + 30_000
     kept.claim(30_000)
     kept.pass_by(6_000)
     kept.put_clock_forward(jump)
-    kept.pass_by(24_000)
+    for _ in range(8):
+        kept.pass_by(3_000)
+        assert isinstance(kept.other(), Busy)
     assert kept.other() == Busy(0)
     assert kept.plain.rows["m"]["lease_until"] == deadline
     kept.clock.now += 1
