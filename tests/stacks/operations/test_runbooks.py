@@ -186,39 +186,6 @@ def test_runbook_lists_the_consumers_reasons() -> None:
     assert {name for name in named if name not in NO_REASONS} == given
 
 
-def test_pages_have_commands_of_every_kind() -> None:
-    kinds = {words[0] for _, words in ALL}
-    assert {"aws", "oneslot", "cdk"} <= kinds
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "sqs purge-everything",
-        "sqs get-queue-attributes --queue-uri x",
-        "sqs get-queue-attributes --attribute-names All",
-        "dynamodb wait table-exist --table-name x",
-        "dynamodb wait table-exists --tablename x",
-        "nonsense list",
-    ],
-)
-def test_check_finds_a_wrong_aws_command(command: str) -> None:
-    with pytest.raises(AssertionError):
-        check_aws(shlex.split(command))
-
-
-@pytest.mark.parametrize("command", ["dlq lst", "dlq redrive --al", "inspect", "status --stack"])
-def test_check_finds_a_wrong_oneslot_command(command: str) -> None:
-    with pytest.raises((click.ClickException, AssertionError)):
-        check_oneslot(shlex.split(command))
-
-
-@pytest.mark.parametrize("command", ["diff --all -c stage=prod", "destroy --al -c stage=dev", "deploy -c stge=dev"])
-def test_check_finds_a_wrong_cdk_command(command: str) -> None:
-    with pytest.raises(AssertionError):
-        check_cdk(shlex.split(command))
-
-
 @cache
 def aws_operations(service: str) -> dict[str, Any]:
     """Return the AWS CLI's operations of a service."""
