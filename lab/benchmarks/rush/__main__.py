@@ -9,8 +9,6 @@ visibility timeout. Then the tables are read for requests that hold two slots an
 Latency is from SQS's SentTimestamp to the moment before deletion, of each request's first copy. All are sent at once,
 so most of it is waiting in the queue.
 
-CPU is that of the consumers, of the embedded AWS, and of this process, which sends and watches.
-
 `--seconds` bounds all handlers together. Each handler may use its share of the time that is left, and then reports
 what it reached. In a run that was stopped, only acknowledged requests can count as lost.
 """

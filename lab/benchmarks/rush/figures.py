@@ -1,4 +1,4 @@
-"""The figures of a rush, and their tables."""
+"""The figures of a rush, and their table."""
 
 from __future__ import annotations
 
@@ -21,16 +21,12 @@ REACHED: Mapping[str, str] = {
     "lost": "lost",
     "dead_letters": "dead letters",
 }
-"""Figures of the first table, with their headings."""
+"""Figures of the table, with their headings."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """One handler's rush. `done` counts deleted messages; `drained` is true if the queue was empty in time.
-
-    `cpu_ms` is for each message, by process. `memory` has seconds, MB of the largest consumer and MB of the server, at each
-    twentieth of the load.
-    """
+    """One handler's rush. `done` counts deleted messages; `drained` is true if the queue was empty in time."""
 
     handler: str
     messages: int
@@ -45,29 +41,11 @@ class Figures:
     double_booked: int
     lost: int
     dead_letters: int
-    cpu_ms: Mapping[str, float]
-    memory: Sequence[tuple[float, float, float]]
 
 
 def tables(figures: Sequence[Figures]) -> str:
-    """Return the figures as Markdown: results, then CPU and memory."""
-    costs = [
-        [one.handler, *one.cpu_ms.values(), sum(one.cpu_ms.values()) * one.per_second / 1000]
-        + [over_time([sample[column] for sample in one.memory]) for column in (1, 2)]
-        for one in figures
-    ]
-    cpu = [f"CPU ms/msg: {process}" for process in figures[0].cpu_ms]
-    return f"{results(figures)}\n\n{table(['handler', *cpu, 'cores busy', 'consumer MB', 'server MB'], costs)}"
-
-
-def results(figures: Sequence[Figures]) -> str:
     """Return what each handler reached, as Markdown, and a sentence on those that were stopped."""
     stopped = [one.handler for one in figures if not one.drained]
     said = f"Stopped before the queue was empty, at their share of the time: {', '.join(stopped)}." if stopped else ""
     reached = table(list(REACHED.values()), [[getattr(one, name) for name in REACHED] for one in figures])
     return f"{reached}\n\n{said}".strip()
-
-
-def over_time(values: Sequence[float]) -> str:
-    """Return the first and the last value, with an arrow between them."""
-    return f"{values[0]:.0f} → {values[-1]:.0f}" if values else ""

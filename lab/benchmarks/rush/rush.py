@@ -21,7 +21,6 @@ from lab.benchmarks.cold_start import ENVIRONMENT
 from lab.benchmarks.rush.consumer import TIMEOUT_MS
 from lab.benchmarks.rush.figures import Figures
 from lab.benchmarks.rush.load import create_tables, slots
-from lab.benchmarks.rush.progress import LineCount, Progress, cpu_seconds, megabytes
 from oneslot.local.aws.embedded_aws import EmbeddedAws
 from oneslot.runtime.values import to_attributes
 
@@ -33,7 +32,6 @@ HANDLERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "(b) ledger by hand": ("by-hand", {}),
 }
 CONSUMERS = 4
-MEMORY_SAMPLES = 20
 REGION = "eu-west-2"
 ACCOUNT = "500000000000"
 SOURCE = Path(__file__).resolve().parents[3]
@@ -49,13 +47,28 @@ class Load:
 
 @dataclass(frozen=True)
 class Measured:
-    """The measurements of one run. CPU in seconds."""
+    """The measurements of one run."""
 
     seconds: float
     drained: bool
     killed: int
-    cpu: Mapping[str, float]
-    memory: Sequence[tuple[float, float, float]]
+
+
+class LineCount:
+    """The number of lines in a growing file. Each read covers only the new part."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._offset, self._lines = path, 0, 0
+
+    def read(self) -> int:
+        """Return the lines so far; 0 if the file does not exist yet."""
+        if self._path.exists():
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                new = file.read()
+            self._offset += len(new)
+            self._lines += new.count(b"\n")
+        return self._lines
 
 
 class Rush:
@@ -110,11 +123,8 @@ class Rush:
     ) -> Measured:
         kind, settings = HANDLERS[name]
         bodies, kill_every = self._load.bodies, self._load.kill_every
-        counts = [LineCount(log) for log in logs]
-        progress, stop = Progress(name, len(bodies)), threading.Event()
-        killed, killed_cpu, victim, drained = 0, 0.0, 0, False
-        memory: list[tuple[float, float, float]] = []
-        server_cpu, own_cpu = cpu_seconds(self._aws.pid or 0), time.process_time()
+        counts, stop = [LineCount(log) for log in logs], threading.Event()
+        killed, victim, drained = 0, 0, False
         started = next_kill = time.monotonic()
         with ThreadPoolExecutor(1) as sender:
             sending = sender.submit(self._send, bodies, stop)
@@ -122,34 +132,23 @@ class Rush:
                 while not drained and time.monotonic() < end:
                     time.sleep(0.25)
                     done = sum(count.read() for count in counts)
-                    progress.show(done)
-                    if done >= len(bodies) * (len(memory) + 1) / MEMORY_SAMPLES:
-                        largest = max(megabytes(one.pid) for one in consumers)
-                        memory.append((time.monotonic() - started, largest, megabytes(self._aws.pid or 0)))
                     self._still_running(name, consumers, logs)
                     if sending.done():
                         sending.result()  # raises what ended it
                         drained = self._left() == 0
                     if kill_every and done and time.monotonic() >= next_kill and not drained:
-                        killed_cpu += cpu_seconds(consumers[victim].pid)
                         consumers[victim].send_signal(signal.SIGKILL)
                         consumers[victim].wait()
                         consumers[victim] = self._consumer(kind, settings, logs[victim])
                         killed, victim = killed + 1, (victim + 1) % CONSUMERS
                         next_kill = time.monotonic() + kill_every
                 took = time.monotonic() - started
-                cpu = {
-                    "consumers": killed_cpu + sum(cpu_seconds(one.pid) for one in consumers),
-                    "embedded AWS": cpu_seconds(self._aws.pid or 0) - server_cpu,
-                    "sending and watching": time.process_time() - own_cpu,
-                }
             finally:
-                progress.end()
                 stop.set()
         if not drained:
             for log in logs:
                 log.with_suffix(".stop").touch()
-        return Measured(took, drained, killed, cpu, memory)
+        return Measured(took, drained, killed)
 
     def _still_running(self, name: str, consumers: Sequence[subprocess.Popen[bytes]], logs: Sequence[Path]) -> None:
         for consumer, log in zip(consumers, logs, strict=True):
@@ -217,8 +216,6 @@ class Rush:
             double_booked=sum(number > 1 for number in Counter(self._appointment_ids("slots")).values()),
             lost=len(owed - set(self._appointment_ids("appointments"))),
             dead_letters=self._messages_in(self._dead_letters, "ApproximateNumberOfMessages"),
-            cpu_ms={process: seconds * 1000 / max(1, done) for process, seconds in measured.cpu.items()},
-            memory=measured.memory,
         )
 
 

@@ -13,8 +13,7 @@ import pytest
 
 from lab.benchmarks.rush import __main__ as rush
 from lab.benchmarks.rush.load import DUPLICATES, demands, requests, slots
-from lab.benchmarks.rush.progress import LineCount
-from lab.benchmarks.rush.rush import CONSUMERS, HANDLERS, Load, Measured, Rush
+from lab.benchmarks.rush.rush import CONSUMERS, HANDLERS, LineCount, Load, Measured, Rush
 from tests.lab.benchmarks.conftest import Refuse
 
 BODIES = requests(demands(None, 5), 50)
