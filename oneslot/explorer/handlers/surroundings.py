@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import _thread
 import asyncio
+import dataclasses
 import datetime
+import functools
 import gc
 import logging
 import multiprocessing.shared_memory
@@ -16,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import get_ident
+from types import CodeType
 from typing import Any
 from unittest import mock
 
@@ -110,6 +113,8 @@ def taken_over(running: Running, environment: dict[str, str], own: Sequence[Path
         patch(separate_environments(running, own))
         patch(replaced((*own_files(), *own_chance(running))))
         patch(mock.patch.object(logging, "time", LogClock(running)))
+        # A handler's dataclasses are made again for each environment, and the text of their methods is always the same.
+        patch(mock.patch.object(dataclasses, "exec", _execute, create=True))
         # Hypothesis times each collection of garbage, and the handler would seem to read the clock.
         stack.callback(gc.callbacks.extend, gc.callbacks[:])
         gc.callbacks.clear()
@@ -122,6 +127,15 @@ def taken_over(running: Running, environment: dict[str, str], own: Sequence[Path
         time_machine.traveller_stack.append(Clock(running))  # type: ignore[arg-type]
         stack.callback(time_machine.traveller_stack.pop)
         yield
+
+
+def _execute(text: str, *namespaces: Any) -> None:
+    exec(_compiled(text), *namespaces)  # noqa: S102 - what Python's own module executes
+
+
+@functools.lru_cache(maxsize=1_000)
+def _compiled(text: str) -> CodeType:
+    return compile(text, "<string>", "exec", dont_inherit=True)
 
 
 def _in_one_thread(running: Running) -> Any:

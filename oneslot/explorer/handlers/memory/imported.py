@@ -44,7 +44,7 @@ class Shared:
     def __init__(self) -> None:
         self._first: dict[int, Any] | None = None
         self.both: dict[int, Any] = {}
-        self._libraries: dict[int, Any] = {}
+        self.libraries: dict[int, Any] = {}
         self._modules = 0
 
     def learn(self, reached: dict[int, Any]) -> None:
@@ -60,20 +60,21 @@ class Shared:
         if self._modules != len(sys.modules):
             self._modules = len(sys.modules)
             modules = [one for name, one in list(sys.modules.items()) if name not in own]
-            self._libraries = {id(one): one for one in chain(modules, map(_names, modules))}
+            self.libraries = {id(one): one for one in chain(modules, map(_names, modules))}
 
     def has(self, value: Any, own: Collection[str]) -> bool:
         """Return whether a value is shared."""
-        if id(value) in self.both or id(value) in self._libraries:
-            return True
-        match value:
-            case type():
-                return _is_of_library(value, own)
-            case ModuleType():
-                return value.__name__ not in own
-            case BaseClient() | ServiceResource():
-                return any(value is one for one in made_clients())
-        return False
+        return id(value) in self.both or id(value) in self.libraries or self.has_by_kind(value, own)
+
+    def has_by_kind(self, value: Any, own: Collection[str]) -> bool:
+        """Return whether a value is a class or a module of a library, or a shared client."""
+        if not isinstance(value, (type, ModuleType, BaseClient, ServiceResource)):
+            return False
+        if isinstance(value, type):
+            return _is_of_library(value, own)
+        if isinstance(value, ModuleType):
+            return value.__name__ not in own
+        return any(value is one for one in made_clients())
 
 
 def _is_of_library(kind: type, own: Collection[str]) -> bool:
@@ -195,9 +196,9 @@ def _reached(roots: Iterable[Any], own: Collection[str], shared: Shared) -> dict
     found = list(roots)
     while found:
         by_id = {id(one): one for one in found if type(one) not in UNCHANGING}
-        new = by_id.keys() - seen.keys() - shared.both.keys()
+        new = by_id.keys() - seen.keys() - shared.both.keys() - shared.libraries.keys()
         seen |= by_id
-        todo = {key: one for key, one in by_id.items() if key in new and not shared.has(one, own)}
+        todo = {key: one for key, one in by_id.items() if key in new and not shared.has_by_kind(one, own)}
         reached |= todo
         values = [one for one in todo.values() if type(one).__module__ not in _DEEP]
         found = [names for one in values if (names := attributes_of(one)) is not None]
