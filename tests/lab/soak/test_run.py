@@ -47,7 +47,7 @@ def without_guards(stack: SynthesisedStack, folder: Path) -> SynthesisedStack:
     shutil.copytree(asset.source, weakened)
     for name, guard, nothing in (
         ("dynamodb.py", 'f"{first} OR ({lease_ended})"', 'f"{first} OR attribute_exists(message_id)"'),
-        ("expressions.py", '"attribute_not_exists(#key)"', '"attribute_not_exists(#key) OR attribute_exists(#key)"'),
+        ("checks.py", '"attribute_not_exists(#key)"', '"attribute_not_exists(#key) OR attribute_exists(#key)"'),
     ):
         path = weakened / "oneslot/runtime/stores" / name
         text = path.read_text()
