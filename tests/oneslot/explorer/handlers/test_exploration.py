@@ -277,6 +277,12 @@ def _source(folder: Path, text: str) -> Path:
     return folder
 
 
+def of_app(folder: Path, text: str, **options: Any) -> Result:
+    """Explore the handler of this source with one order."""
+    given: dict[str, Any] = {"messages": [ORDER], "tables": {"orders": "id"}, "path": _source(folder, text), **options}
+    return explore("app.handler", **given)
+
+
 SKIP_LATER = """
 def handler(event, context):
     for record in event["Records"]:
@@ -298,33 +304,23 @@ def handler(event, context):
 )
 @pytest.mark.parametrize("fifo", [False, True])
 def test_receive_count_goes_on_when_a_delivery_crashed(count: str, fifo: bool, tmp_path: Path) -> None:
-    result = explore(
-        "app.handler",
-        messages=[ORDER],
-        tables={"orders": "id"},
-        fifo=fifo,
-        path=_source(tmp_path, SKIP_LATER.format(count=count)),
-    )
+    result = of_app(tmp_path, SKIP_LATER.format(count=count), fifo=fifo)
 
     assert (result.holds, result.level) == (False, "one fault, then again")
 
 
 def test_receive_count_goes_on_when_its_record_is_kept_whole(tmp_path: Path) -> None:
-    path = _source(
-        tmp_path,
-        """
+    keep = """
         def handler(event, context):
             for record in event["Records"]:
                 table.put_item(Item={"id": record["messageId"], **record["attributes"]})
-        """,
-    )
+        """
 
-    result = explore("app.handler", messages=[ORDER], tables={"orders": "id"}, path=path)
+    result = of_app(tmp_path, keep)
 
     assert 'ApproximateReceiveCount is "2", and single deliveries leave "1"' in result.verdict
-    assert explore(
-        "app.handler", messages=[ORDER], tables={"orders": "id"}, path=path, ignore=["orders.ApproximateReceiveCount"]
-    ).holds  # all other attributes are those of the first delivery
+    # All other attributes are those of the first delivery.
+    assert of_app(tmp_path, keep, ignore=["orders.ApproximateReceiveCount"]).holds
 
 
 def test_given_receive_count_goes_on_from_there() -> None:
@@ -392,7 +388,7 @@ def handler(event, context):
 
 @pytest.mark.parametrize("event", EVENTS)
 def test_event_is_delivered_whole(event: Any, tmp_path: Path) -> None:
-    result = explore("app.handler", event=event, tables={"orders": "id"}, path=_source(tmp_path, TAKE_WHOLE))
+    result = of_app(tmp_path, TAKE_WHOLE, messages=(), event=event)
 
     assert result.verdict == "holds at every level"
 
@@ -449,9 +445,7 @@ def handler(event, context):
     ],
 )
 def test_verdict_says_when_a_handler_does_nothing(bodies: tuple[str, ...], ending: str, tmp_path: Path) -> None:
-    path = _source(tmp_path, DO_NOTHING_FOR.format(bodies=bodies))
-
-    result = explore("app.handler", messages=["a", "b"], tables={"orders": "id"}, path=path)
+    result = of_app(tmp_path, DO_NOTHING_FOR.format(bodies=bodies), messages=["a", "b"])
 
     assert result.verdict == f"holds at every level{ending}"
 
@@ -492,9 +486,7 @@ return {'batchItemFailures': [{'itemIdentifier': event['Records'][0]['messageId'
 def test_failing_run_shows_the_exception_and_the_last_line_of_its_log(way: str, tmp_path: Path) -> None:
     body = textwrap.indent(FAILING[way].strip(), "    ")
     head = "from aws_lambda_powertools import Logger\nlogger = Logger('shown')\n"
-    path = _source(tmp_path, f"{head}def handler(event, context):\n{body}\n")
-
-    result = explore("app.handler", messages=[ORDER], tables={"orders": "id"}, path=path)
+    result = of_app(tmp_path, f"{head}def handler(event, context):\n{body}\n")
 
     assert "KeyError: 'order'" in result.verdict
     assert way == "raised" or "'order'" in str(result).partition("Its last line of log: ")[2]
@@ -533,16 +525,14 @@ def test_failing_decision_shows_its_exception(tmp_path: Path) -> None:
 
 
 def test_failing_run_names_event_when_records_were_not_read(tmp_path: Path) -> None:
-    path = _source(tmp_path, "def handler(event, context): table.put_item(Item={'id': event['id']})\n")
-
-    result = explore("app.handler", messages=[ORDER], tables={"orders": "id"}, path=path)
+    result = of_app(tmp_path, "def handler(event, context): table.put_item(Item={'id': event['id']})\n")
 
     assert "If its event is not of SQS, give it whole with event=..." in str(result)
 
 
 @pytest.mark.parametrize(("amount", "is_hinted"), [(1, True), (5, False), (-1, False)])
 def test_counter_is_only_suggested_when_it_counts_deliveries(amount: int, is_hinted: bool, tmp_path: Path) -> None:
-    path = _source(
+    result = of_app(
         tmp_path,
         f"""
         def handler(event, context):
@@ -551,8 +541,6 @@ def test_counter_is_only_suggested_when_it_counts_deliveries(amount: int, is_hin
             )
         """,
     )
-
-    result = explore("app.handler", messages=[ORDER], tables={"orders": "id"}, path=path)
 
     assert ("a counter of deliveries?" in result.verdict) is is_hinted
 
@@ -583,7 +571,7 @@ def test_counterexample_shows_why_a_delivery_reports_a_failure(tmp_path: Path) -
 
 def test_event_has_plain_keys_when_the_handler_needs_them(tmp_path: Path) -> None:
     """As orjson does, which encodes no key of another type."""
-    path = _source(
+    result = of_app(
         tmp_path,
         """
         def handler(event, context):
@@ -594,7 +582,5 @@ def test_event_has_plain_keys_when_the_handler_needs_them(tmp_path: Path) -> Non
                     table.put_item(Item={"id": record["messageId"]})
         """,
     )
-
-    result = explore("app.handler", messages=[ORDER], tables={"orders": "id"}, path=path)
 
     assert (result.kind, result.level) == ("breaks", "one fault, then again")

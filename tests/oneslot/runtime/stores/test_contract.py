@@ -413,6 +413,11 @@ INVALID_EFFECTS: list[tuple[Any, type[InvalidEffects], str]] = [
     (None, InvalidEffects, "the decision returned a NoneType; return Effects"),
     (Effects({}, (PUT, Put(TABLE, KEY, {**PUT.item, "amount": 6}))), InvalidContent, "the same item"),
     (Effects({}, LARGE), InvalidContent, "more than 4 MB in one transaction"),
+    (
+        Effects({}, tuple(Put(TABLE, KEY, {KEY: str(n)}) for n in range(100))),
+        InvalidContent,
+        "100 writes, more than 99",
+    ),
 ]
 
 

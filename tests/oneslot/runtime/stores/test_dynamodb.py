@@ -171,11 +171,7 @@ def test_unknown_error_is_raised_unchanged(kept: InDynamoDB, step: str) -> None:
 
 
 def test_as_many_writes_as_a_transaction_holds_are_committed(kept: InDynamoDB) -> None:
-    mine, client = claim(kept), Intercepted(kept.client)
-    with pytest.raises(InvalidEffects, match="100 writes, more than 99"):
-        ledger(kept, client).commit(mine, Effects({}, things(MAXIMUM_WRITES + 1)))
-    assert client.calls == []
-    assert ledger(kept).commit(mine, Effects({}, things(MAXIMUM_WRITES))) == Committed({})
+    assert ledger(kept).commit(claim(kept), Effects({}, things(MAXIMUM_WRITES))) == Committed({})
     assert kept.thing(f"t-{MAXIMUM_WRITES - 1}")
 
 
