@@ -15,6 +15,7 @@ from oneslot.explorer.execution.clients import PortClient
 from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.scenario import Scenario
 from oneslot.runtime.consumer.queues import Queues
+from oneslot.runtime.consumer.record import Record
 
 SMALL = replace(ONE_REQUEST, deliveries=((0,),), faults=0, expiries=0)
 
@@ -36,9 +37,10 @@ def _claims_without_a_lease(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _sends_what_the_port_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        Queues, "quarantine", lambda self, record, problem: self.client.send_message(QueueUrl=self.queue_url, Delay=1)
-    )
+    def quarantine(self: Queues, record: Record[Any], problem: Exception) -> None:
+        self.client.send_message(QueueUrl=self.queue_url, MessageBody=record.body, Delay=1)
+
+    monkeypatch.setattr(Queues, "quarantine", quarantine)
 
 
 @pytest.mark.parametrize(
