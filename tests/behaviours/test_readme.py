@@ -37,12 +37,6 @@ def test_readme_names_existing_make_targets() -> None:
         assert dry.returncode == 0, dry.stderr
 
 
-def test_readme_links_to_existing_files() -> None:
-    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", README)
-    assert len(links) > 5
-    assert [link for link in links if not (REPOSITORY / link).exists()] == []
-
-
 def test_readme_shows_what_the_quickstart_prints() -> None:
     done = shell("python quickstart.py", PYTHONWARNINGS="error")
     assert done.returncode == 0, done.stderr

@@ -17,6 +17,11 @@ DOCUMENTATION = REPOSITORY / "docs"
 PICTURED = ("do/write-a-consumer.md", "do/choose-a-store.md", "do/keep-order.md", "do/run-a-worker.md")
 PAGES = (*PICTURED, "do/send.md", "do/make-a-handler-idempotent.md", "do/identify-messages.md")
 ALL_PAGES = sorted(DOCUMENTATION.rglob("*.md"))
+LINKING = sorted(
+    file
+    for pattern in ("*.md", ".github/*.md", "docs/**/*.md", "examples/**/*.md", "lab/**/*.md", "oneslot/**/*.md")
+    for file in REPOSITORY.glob(pattern)
+)
 NEEDS_VALKEY = ("do/choose-a-store.md",)
 LONG_WAYS = {
     "oneslot.cdk",
@@ -60,12 +65,12 @@ def test_page_imports_its_names_from_oneslot(page: Path) -> None:
     assert set(imported) <= LONG_WAYS
 
 
-@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: str(page.relative_to(DOCUMENTATION)))
+@pytest.mark.parametrize("page", LINKING, ids=lambda page: str(page.relative_to(REPOSITORY)))
 def test_links_lead_to_files(page: Path) -> None:
     assert [link for link in links(page) if not (page.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: str(page.relative_to(DOCUMENTATION)))
+@pytest.mark.parametrize("page", LINKING, ids=lambda page: str(page.relative_to(REPOSITORY)))
 def test_anchors_lead_to_headings(page: Path) -> None:
     anchors = re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text(encoding="utf-8"))
     missing = [f"{link}#{anchor}" for link, anchor in anchors if anchor not in headings(page.parent / link, page)]
