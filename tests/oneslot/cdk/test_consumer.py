@@ -75,6 +75,8 @@ def test_metric_counts_the_lines_that_the_runtime_prints(orders: Defined, outcom
         if each["MetricTransformations"][0]["MetricName"] == metric.metric_name
     )
     assert (counted["MetricNamespace"], counted["MetricValue"]) == (metric.namespace, "1")
+    for other in (orders.consumer.metric_dead_letters, orders.consumer.metric_oldest_message_age):
+        assert other(label="theirs").label == "theirs"
 
 
 def test_runtime_reads_every_variable_of_the_construct(orders: Defined, monkeypatch: pytest.MonkeyPatch) -> None:

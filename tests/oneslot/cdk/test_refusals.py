@@ -66,13 +66,6 @@ def imported(shop: Stack, name: str) -> sqs.IQueue:
             ["hides a message for 30 s", "lambda_timeout_seconds 31"],  # 30 is SQS's own where a template is silent
         ),
         (
-            lambda shop: {
-                "existing_queue": queue(shop),
-                "numbers": Numbers(batching_window_seconds=5, visibility_multiplier=2),
-            },
-            ["hides a message for 30 s", "batching_window_seconds 5"],
-        ),
-        (
             lambda shop: {"existing_queue": queue(shop, receives=3)},
             ["Shop/Theirs", "after 3 receives", "max_receive_count to 5 or more"],
         ),
@@ -113,13 +106,6 @@ def imported(shop: Stack, name: str) -> sqs.IQueue:
         ),
         (
             lambda shop: {
-                "existing_queue": queue(shop, fifo=True),
-                "numbers": Numbers(batching_window_seconds=1, visibility_multiplier=2, lambda_timeout_seconds=15),
-            },
-            ["batching_window_seconds is 1", "no batching window with a FIFO queue"],
-        ),
-        (
-            lambda shop: {
                 "existing_queue": queue(shop, fifo=True, visibility_timeout=Duration.seconds(30)),
                 "numbers": Numbers(longest_retry_delay_seconds=30),
             },
@@ -151,13 +137,8 @@ def imported(shop: Stack, name: str) -> sqs.IQueue:
             )
             for table, said in (
                 (keyed(dynamodb.Table, NUMBER), ["the key id of type number"]),
-                (keyed(dynamodb.TableV2, NUMBER), ["the key id of type number"]),
                 (keyed(dynamodb.TableV2, BINARY), ["the key id of type binary"]),
                 (keyed(dynamodb.Table, TEXT, NUMBER), ["the key at of type number"]),
-                (
-                    lambda shop: new_table(shop, "T", "id", sort_key=attribute("at", BINARY)),
-                    ["the key at of type binary"],
-                ),
             )
         ),
         (
@@ -171,10 +152,6 @@ def imported(shop: Stack, name: str) -> sqs.IQueue:
                 )
             },
             ["'ledger', Shop/T,", "the key message_id of type number"],
-        ),
-        (
-            lambda shop: {"existing_queue": queue(shop, room=262_144)},
-            ["Shop/Theirs takes messages of 1048576 bytes", "Shop/Dead of 262144", "max_message_size_bytes to 253952"],
         ),
         (
             lambda shop: {"existing_queue": queue(shop, room=262_144, max_message_size_bytes=253_953)},
@@ -194,7 +171,6 @@ def imported(shop: Stack, name: str) -> sqs.IQueue:
         (lambda _: {"entry": "no/such/folder"}, ["no/such/folder is not a folder", "name the folder"]),
         (lambda _: {"entry": None}, ["entry, a folder, or code, an asset", "pass one"]),
         (lambda _: {"fifo": True, "numbers": Numbers(batching_window_seconds=1, visibility_multiplier=2)}, ["FIFO"]),
-        (lambda _: {"fifo": True, "numbers": Numbers(longest_retry_delay_seconds=30)}, ["within seconds"]),
     ],
 )
 def test_property_is_refused_when_it_contradicts(

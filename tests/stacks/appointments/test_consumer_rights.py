@@ -62,20 +62,6 @@ def test_role_has_exactly_these_rights(stage: Stage) -> None:
     }
 
 
-def test_rights_have_no_wildcard(stage: Stage) -> None:
-    assert not [(what, action) for what, actions in rights(stage).items() for action in actions if "*" in action]
-    assert not [what for what in rights(stage) if "*" in what]
-
-
-def test_role_is_assumed_by_lambda_alone(stage: Stage) -> None:
-    role = consumer_role(stage)
-    (statement,) = role["AssumeRolePolicyDocument"]["Statement"]
-    assert statement["Principal"] == {"Service": "lambda.amazonaws.com"}
-    assert "ManagedPolicyArns" not in role
-    assert stage.resources("AWS::IAM::Policy") == {}
-    assert stage.resources("AWS::IAM::ManagedPolicy") == {}
-
-
 # A transaction is granted as its single writes. Group commit has a right of its own, below.
 GRANTED_OTHERWISE = {"transact_write_items", "batch_get_item"}
 

@@ -263,14 +263,6 @@ def test_night_notifies_when_the_metric_fails(world: World, error: StateFailure 
     assert len(world.called("publish")) == 1
 
 
-def test_night_writes_the_ledgers_retention(world: World, audit: Stage) -> None:
-    world.verdict = SOUND
-    world.run(FULL)
-    (put,) = world.called("putObject")
-    assert put["Key"] == "history/2026-11-25/context.json"
-    assert put["Body"] == {"ledger_retention_seconds": audit.settings.ledger_retention_seconds}
-
-
 def test_definition_passes_the_emulators_validation(world: World) -> None:
     """The emulator is a second reader: it parses every JSONata expression and follows every `Next`."""
     from ministack.services import stepfunctions

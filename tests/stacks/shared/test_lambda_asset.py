@@ -42,16 +42,6 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_asset_has_handler_library_domain_and_powertools(stage: Stage) -> None:
-    for path in (
-        "handler.py",
-        "oneslot/runtime/stores/dynamodb.py",
-        "appointments/messages.py",
-        "aws_lambda_powertools/__init__.py",
-    ):
-        assert (stage.asset / path).is_file(), path
-
-
 def test_asset_has_every_pin_with_its_licence_and_no_boto3(stage: Stage) -> None:
     top = {path.name.lower() for path in stage.asset.iterdir()}
     for pin in read_pins(SOURCE / "requirements.txt"):

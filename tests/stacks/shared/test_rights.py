@@ -6,14 +6,10 @@ import json
 import re
 from collections import defaultdict
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stacks.audit import delivery_archive
-from stacks.audit import job as audit_job
-from stacks.audit import workflow as audit_workflow
 from tests.kits.consumer import Intercepted, bench, booking, cancellation, record
 from tests.kits.stacks import Stage, resolve
 
@@ -125,81 +121,8 @@ def test_audit_roles_have_exactly_these_rights(audit: Stage) -> None:
     assert rights(audit) == AUDIT_RIGHTS
 
 
-def test_job_uses_the_accounts_key_through_sqs_alone(keys: Stage) -> None:
-    made = replace(keys, part="-audit")
-    assert rights(made)["glue"] == {**AUDIT_RIGHTS["glue"], "<KeyArn>": {"kms:Decrypt"}}
-    (statement,) = [found for _, found in statements(made) if readable(found["Resource"]) == "<KeyArn>"]
-    through_sqs = {"StringEquals": {"kms:ViaService": "sqs.<AWS::Region>.amazonaws.com"}}
-    assert resolve(statement["Condition"]) == through_sqs
-
-
 def test_operations_stack_has_no_rights(stage: Stage) -> None:
     assert statements(replace(stage, part="-operations")) == []
-
-
-@pytest.mark.parametrize("part", ["", "-audit"])
-def test_actions_have_no_wildcard(with_audit: Stage, part: str) -> None:
-    for service, statement in statements(replace(with_audit, part=part)):
-        assert not [action for action in listed(statement["Action"]) if "*" in action], (service, statement)
-
-
-def test_wildcard_resource_has_a_reason_beside_it(with_audit: Stage) -> None:
-    """The rules refuse a wildcard without an acknowledgement, which is in the construct, with a reason."""
-    wildcards = {
-        readable(resource)
-        for _, statement in statements(replace(with_audit, part="-audit"))
-        for resource in listed(statement["Resource"])
-        if "*" in str(resolve(resource))
-    }
-    source = "".join(
-        Path(str(module.__file__)).read_text(encoding="utf-8")
-        for module in (audit_job, audit_workflow, delivery_archive)
-    )
-    assert {"history/*", "/export/*", "/aws-glue/jobs/*"} <= set(re.findall(r'"[^"]*?([\w/-]*/\*)"', source))
-    assert wildcards == {
-        *("<bucket>/history/*", "<bucket>/audits/*", "<bucket>/undelivered/*", "<bucket>/audits/*/audit.json"),
-        "<bucket>/history/*/dead-letters/dead-letters.jsonl",
-        *(f"table/<{table}TableName>/export/*" for table in ("Ledger", "Slots", "Appointments")),
-        *("log-group:/aws-glue/jobs/*", "key/*", "*"),
-    }
-    assert [
-        (service, statement["Action"])
-        for service, statement in statements(with_audit)
-        for resource in listed(statement["Resource"])
-        if "*" in str(resolve(resource))
-    ] == [("codedeploy", "cloudwatch:DescribeAlarms")]
-
-
-def test_metric_right_is_limited_to_one_namespace(audit: Stage) -> None:
-    (put,) = [found for _, found in statements(audit) if "cloudwatch:PutMetricData" in listed(found["Action"])]
-    assert put["Condition"] == {"StringEquals": {"cloudwatch:namespace": "Oneslot/prod"}}
-    assert listed(put["Action"]) == ["cloudwatch:PutMetricData"]
-
-
-def test_audit_key_is_used_through_s3_or_by_the_service_alone(audit: Stage) -> None:
-    uses = {
-        (service, *listed(found["Action"])): resolve(found.get("Condition"))
-        for service, found in statements(audit)
-        if any(action.startswith("kms:") for action in listed(found["Action"]))
-        and readable(found["Resource"]) != "key/*"
-    }
-    through_s3 = {"StringEquals": {"kms:ViaService": "s3.<AWS::Region>.amazonaws.com"}}
-    assert uses == {
-        ("glue", "kms:Decrypt", "kms:GenerateDataKey"): through_s3,
-        ("glue", "kms:Encrypt"): None,
-        ("firehose", "kms:Decrypt", "kms:GenerateDataKey"): through_s3,
-        ("states", "kms:Decrypt", "kms:GenerateDataKey"): None,
-    }
-
-
-def test_job_reads_its_code_under_the_bootstraps_key(audit: Stage) -> None:
-    """A bootstrap may encrypt its bucket with a key of the account's. The context limits the right to the two files."""
-    (statement,) = [found for _, found in statements(audit) if readable(found["Resource"]) == "key/*"]
-    equals = resolve(statement["Condition"])["StringEquals"]
-    assert equals["kms:ViaService"] == "s3.<AWS::Region>.amazonaws.com"
-    (code,) = [found for _, found in statements(audit) if readable(listed(found["Resource"])[0]) == "<assets>"]
-    bucket = str(resolve(listed(code["Resource"])[0])).partition("/")[0]
-    assert set(equals["kms:EncryptionContext:aws:s3:arn"]) == {*map(resolve, listed(code["Resource"])), bucket}
 
 
 def test_services_assume_roles_for_this_account_alone(audit: Stage) -> None:
@@ -259,26 +182,3 @@ def test_consumers_rights_on_tables_are_the_calls_it_makes(stage: Stage, calls_o
                 (table,) = [name for logical, name in tables.items() if logical in json.dumps(statement["Resource"])]
                 granted[table].add(action.removeprefix("dynamodb:"))
     assert granted == calls_on_tables
-
-
-def test_customer_managed_key_encrypts_all_data(keys: Stage) -> None:
-    (key,) = keys.resources("AWS::KMS::Key")
-    arn = {"Fn::GetAtt": [key, "Arn"]}
-    assert keys.properties("AWS::KMS::Key")["EnableKeyRotation"] is True
-    for queue in keys.resources("AWS::SQS::Queue").values():
-        assert queue["Properties"]["KmsMasterKeyId"] == arn
-    for table in keys.resources("AWS::DynamoDB::GlobalTable").values():
-        assert table["Properties"]["SSESpecification"] == {"SSEEnabled": True, "SSEType": "KMS"}
-        (replica,) = table["Properties"]["Replicas"]
-        assert replica["SSESpecification"] == {"KMSMasterKeyId": arn}
-    assert keys.properties("AWS::Logs::LogGroup")["KmsKeyId"] == arn
-
-
-def test_consumer_uses_the_key_through_tables_and_queues_alone(keys: Stage) -> None:
-    (use,) = [found for _, found in statements(keys) if "kms:Decrypt" in listed(found["Action"])]
-    services = resolve(use["Condition"])["StringEquals"]["kms:ViaService"]
-    assert services == ["dynamodb.<AWS::Region>.amazonaws.com", "sqs.<AWS::Region>.amazonaws.com"]
-
-
-def test_stack_has_no_key_by_default(stage: Stage) -> None:
-    assert stage.resources("AWS::KMS::Key") == {}

@@ -87,15 +87,3 @@ def test_resources_carry_application_and_stage(with_audit: Stage) -> None:
                 assert [tag for tag in resource["Properties"]["Tags"] if tag in wanted] == wanted
                 tagged += 1
     assert tagged > 10
-
-
-def test_key_has_its_stacks_name_as_alias(audit: Stage) -> None:
-    alias = audit.properties("AWS::KMS::Alias")
-    assert alias["AliasName"] == "alias/Oneslot-prod-audit"
-    (key,) = audit.resources("AWS::KMS::Key")
-    assert alias["TargetKeyId"] == {"Fn::GetAtt": [key, "Arn"]}
-    # A retained alias would block the next stack of the same name.
-    assert {resource.get("DeletionPolicy") for resource in audit.resources("AWS::KMS::Alias").values()} <= {
-        None,
-        "Delete",
-    }
