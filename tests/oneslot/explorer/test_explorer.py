@@ -1,4 +1,4 @@
-"""The explorer against a plain enumeration, and against slower ways to run the same code."""
+"""The explorer against a plain enumeration of the same schedules."""
 
 from __future__ import annotations
 
@@ -8,44 +8,24 @@ import pytest
 
 from lab.explore.ours import OURS
 from lab.explore.plain import anonymous, enumerate_schedules
-from lab.explore.practice import TABLES
 from lab.explore.scenarios import (
     APART,
     BATCH_SIDE_BY_SIDE,
     BOOK_AND_CANCEL,
-    LAST_SLOT,
     ONE_REQUEST,
     OTHER_CONTENT,
     SENT_TWICE,
     UNKNOWN_PRACTICE,
 )
 from lab.peers.peers import PEERS
-from oneslot.explorer.explorer import Exploration, Explorer, explore
+from oneslot.explorer.explorer import Explorer, explore
 from oneslot.explorer.scenario import Scenario, Subject
-from oneslot.explorer.world import InMemoryServices
-from tests.oneslot.explorer.ledger_backends import moto_services, without_messages
 
 ONE, TWO = ((0,),), ((0,), (0,))
 
 
 def slow(*values: object) -> object:
     return pytest.param(*values, marks=pytest.mark.slow)
-
-
-def graph(scenario: Scenario, subject: Subject) -> tuple[Exploration, set[tuple[str, int, int, int, int]]]:
-    """Return an exploration's figures, and its states under exchanged names."""
-    explorer = Explorer(scenario, subject)
-    exploration = explorer.run(False, lambda *_: None)
-    return exploration, states(explorer, scenario)
-
-
-def states(explorer: Explorer, scenario: Scenario) -> set[tuple[str, int, int, int, int]]:
-    """Return the worlds of an exploration with the rest of its budget."""
-    worlds = explorer.system.worlds
-    return {
-        (anonymous(worlds[one.world].text, scenario), one.expiries, one.faults, one.acknowledged, len(one.network))
-        for one in explorer.states
-    }
 
 
 @pytest.mark.parametrize(
@@ -77,25 +57,6 @@ def test_explorer_counts_as_the_plain_enumeration(scenario: Scenario, subject: S
     if subject is not OURS:  # the comparison covers violating schedules and others
         assert 0 < plain.violating < plain.schedules
     assert (exploration.schedules, exploration.violating, ends) == (plain.schedules, plain.violating, plain.ends)
-
-
-BUDGETS = [
-    replace(ONE_REQUEST, deliveries=TWO, faults=1, expiries=0),
-    replace(ONE_REQUEST, deliveries=ONE, faults=2, expiries=1),
-    replace(LAST_SLOT, deliveries=((0,), (1,)), faults=0, expiries=1),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scenario", BUDGETS[1:], ids=lambda scenario: f"{scenario.name} {scenario.size}")
-def test_moto_walks_the_same_graph(scenario: Scenario) -> None:
-    port = Explorer(scenario, OURS, without_messages(InMemoryServices(TABLES)))
-    counted = port.run(False, lambda *_: None)
-    with moto_services() as services:
-        moto = Explorer(scenario, OURS, without_messages(services))
-        walked = moto.run(False, lambda *_: None)
-    assert (walked.schedules, walked.states, walked.steps) == (counted.schedules, counted.states, counted.steps)
-    assert states(moto, scenario) == states(port, scenario)
 
 
 def test_exploration_is_deterministic() -> None:
