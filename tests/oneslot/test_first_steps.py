@@ -24,16 +24,6 @@ Shell = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return our wheel."""
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    (built,) = folder.glob("oneslot-*.whl")
-    return built
-
-
-@pytest.fixture(scope="module")
 def new_shell(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Shell]:
     """Return a function that makes an environment with one extra, and a shell whose PATH has it and basic tools."""
 
