@@ -133,8 +133,9 @@ def ledger_from_environment(
         for name, table in environment.items()
         if name.startswith(TABLE_PREFIX)
     }
-    with uncollected():
-        client = client or boto3.client("dynamodb", config=client_configuration(threads))
+    if client is None:
+        with uncollected():
+            client = boto3.client("dynamodb", config=client_configuration(threads))
     return DynamoDBLedger(
         client,
         _text(environment, LEDGER_TABLE),

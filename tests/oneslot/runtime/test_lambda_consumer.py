@@ -216,3 +216,11 @@ def test_malformed_number_is_named(value: str) -> None:
     assert number({"BATCH": "7"}, "BATCH") == 7
     with pytest.raises(ValueError, match="BATCH must be a whole number above 0"):
         number({"BATCH": value}, "BATCH")
+
+
+def test_ledger_leaves_collection_alone_when_it_has_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An explorer makes thousands: what is garbage at that time would stay for ever."""
+    monkeypatch.setattr(gc, "freeze", lambda: pytest.fail("froze"))
+    variables = {"ONESLOT_LEDGER_RETENTION_SECONDS": "forever", "ONESLOT_LEDGER_TABLE": "ledger"}
+    client: Any = object()
+    assert ledger_from_environment(1, variables, client=client).client is client
