@@ -143,8 +143,11 @@ def _seeded(process: Any, original: Any, generator: Any, a: Any = None, version:
 
 
 def _selected(process: Any, original: Any, selector: Any, timeout: float | None = None) -> Any:
-    """Wait in the explorer's time, as the event loop of asyncio does for its next timer."""
-    if timeout is None:
+    """Wait in the explorer's time, as the event loop of asyncio does for its threads and its next timer."""
+    process.awaited = [one for one in process.awaited if not one.done()]
+    if process.awaited and timeout != 0:
+        process.wait_for_any(process.awaited)
+    elif timeout is None:
         process.refuse(
             "The handler waits for a file or a socket, which the explorer cannot schedule. Await coroutines."
         )

@@ -25,6 +25,9 @@ from unittest import mock
 TMP = "/tmp"  # noqa: S108 - Lambda's own name for it
 """The one folder that Lambda lets a function write to."""
 
+_STREAMS = ("/dev/stdout", "/dev/stderr")
+"""Files that end in a log."""
+
 _FOLLOWED, _ITSELF = True, False
 _CHANGES: dict[str, tuple[tuple[int, int | None, bool], ...]] = {
     "os.chmod": ((0, 2, _FOLLOWED),),
@@ -56,7 +59,6 @@ _REFUSED: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system"), _SUBPROCESS),
     **dict.fromkeys(("pty.spawn", "subprocess.Popen"), _SUBPROCESS),
     **dict.fromkeys(("os.kill", "os.killpg", "signal.pthread_kill"), _SIGNAL),
-    "os.chdir": ("another working directory", "Give the paths of files in full"),
 }
 """What no environment may do, with the remedy, by the event."""
 
@@ -68,6 +70,7 @@ class Environment:
     Attributes:
         variables: its environment variables, if they are not those of the start; `path`: the same of `sys.path`.
         folder: where its /tmp is kept, if something is in it.
+        working: its working directory below /tmp, once it has changed that.
         providers: the parameters and secrets that Powertools keeps for it.
         random: the random numbers of the module `random`, once they are used.
         context: the values of context variables, as its last invocation left them.
@@ -80,6 +83,7 @@ class Environment:
     variables: dict[str, str] | None = None
     path: list[str] | None = None
     folder: Path | None = None
+    working: str | None = None
     providers: dict[str, Any] = field(default_factory=dict)
     state: str = ""
     random: Any = None
@@ -108,7 +112,8 @@ class Environments:
         self._running = running
         self._variables = dict(os.environ)
         self._path: list[str] = []
-        self._variables_changed = self._files_changed = self._looks = False
+        self._directory = Path.cwd()
+        self._variables_changed = self._files_changed = self._directory_changed = self._looks = False
         self._count = itertools.count()
 
     def process(self) -> Any:
@@ -120,6 +125,8 @@ class Environments:
         if isinstance(path, int) or path is None:
             return path
         text = os.fsdecode(path)
+        if text in _STREAMS:
+            return os.devnull
         if text != TMP and not text.startswith(f"{TMP}/"):
             return path
         with self._looking():
@@ -127,6 +134,12 @@ class Environments:
                 return path
         text = f"{self.tmp}{text[len(TMP) :]}"
         return os.fsencode(text) if isinstance(path, bytes) else text
+
+    def named(self, place: str) -> str:
+        """Return the name that a place on this machine has for the code that runs."""
+        if self.process() is None or not Path(place).is_relative_to(self.tmp):
+            return place
+        return f"{TMP}{place[len(str(self.tmp)) :]}"
 
     def enter(self, environment: Environment) -> None:
         """Put in place what an environment has of its own."""
@@ -143,10 +156,16 @@ class Environments:
             self.tmp.rmdir()
             environment.folder.rename(self.tmp)
             environment.folder = None
+        self._directory_changed = environment.working is not None
+        if environment.working is not None:
+            os.chdir(self.tmp / environment.working)
 
     def leave(self, environment: Environment, now_ms: int) -> None:
         """Keep what an environment has of its own, and put back what was before."""
         environment.state = self.state(environment, now_ms)
+        if self._directory_changed:
+            environment.working = os.path.relpath(Path.cwd(), self.tmp)
+            os.chdir(self._directory)
         environment.variables = environment.path = environment.folder = None
         if self._variables_changed:
             environment.variables = dict(os.environ)
@@ -166,6 +185,9 @@ class Environments:
         """Return a text that changes with what an environment, whose code runs, has of its own."""
         others = "" if sys.path == self._path else repr(sys.path)
         others += "" if environment.umask == Environment.umask else repr(environment.umask)
+        if self._directory_changed:
+            with self._looking():
+                others += f"in {Path.cwd()}"
         if environment.number is not None:
             others += f"number {environment.number}"
         if environment.seed is not None:
@@ -217,6 +239,15 @@ class Environments:
             self._variables_changed = True
             if caller != os.__file__ and not caller.startswith("<frozen os"):
                 process.refuse(f"The handler calls {event}, which Python cannot see again. Use os.environ.")
+            return
+        if event == "os.chdir":
+            with self._looking():
+                place = _place(values[0], -1, _FOLLOWED)
+            if not place.is_relative_to(self.tmp):
+                process.refuse(
+                    f"The handler uses {place} as its working directory. Give the paths of files in full, or use /tmp."
+                )
+            self._directory_changed = True
             return
         for path, folder, followed in _changed(event, values):
             with self._looking():
@@ -279,7 +310,7 @@ def _place(path: Any, folder: int, followed: bool) -> Path:
     return place.resolve() if followed else place.parent.resolve() / place.name
 
 
-_WATCHED = frozenset({*_CHANGES, *_REFUSED, "open", "sqlite3.connect", "os.putenv", "os.unsetenv"})
+_WATCHED = frozenset({*_CHANGES, *_REFUSED, "open", "os.chdir", "sqlite3.connect", "os.putenv", "os.unsetenv"})
 
 
 def _watch(event: str, values: tuple[Any, ...]) -> None:

@@ -16,7 +16,20 @@ from oneslot.explorer.handlers.environment import Environments, open_file
 from oneslot.explorer.handlers.replaced import Replacement
 
 _OF_OS = (
-    *("access", "chmod", "chown", "getxattr", "lchown", "listdir", "listxattr", "lstat", "mkdir", "open", "pathconf"),
+    *(
+        "access",
+        "chdir",
+        "chmod",
+        "chown",
+        "getxattr",
+        "lchown",
+        "listdir",
+        "listxattr",
+        "lstat",
+        "mkdir",
+        "open",
+        "pathconf",
+    ),
     *("readlink", "remove", "removexattr", "rmdir", "scandir", "setxattr", "stat", "statvfs", "truncate", "unlink"),
     *("utime", "link", "rename", "replace", "symlink"),
 )
@@ -24,7 +37,7 @@ _OPEN = ((builtins, "open"), (io, "open"), (sqlite3, "connect"), (sqlite3.dbapi2
 _DATABASE = re.compile("(file:(?://(?:localhost)?)?)?(/.*)", re.DOTALL)
 """The path of an SQLite database, or its URI."""
 
-_UMASK = os.umask
+_UMASK, _GETCWD = os.umask, os.getcwd
 _OPEN_RELATIVE, _CONNECT = os.open, sqlite3.connect
 _TWO_PATHS = ("link", "rename", "replace", "symlink")
 _NAMED = ("path", "src", "dst", "file", "database")
@@ -47,6 +60,7 @@ def own_files() -> Iterator[Replacement]:
     for owner, name in _OPEN:
         yield owner, name, _moving(getattr(owner, name), 1)
     yield os, "umask", _umask
+    yield os, "getcwd", _working_directory
     yield os, "fstat", _moving(os.fstat, 0)
 
 
@@ -67,6 +81,10 @@ def _moving(original: Any, paths: int) -> Any:
         return environments.timed(result) if isinstance(result, os.stat_result) else result
 
     return function
+
+
+def _working_directory() -> str:
+    return _GETCWD() if Environments.current is None else Environments.current.named(_GETCWD())
 
 
 def _umask(mask: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import _thread
-import asyncio
 import dataclasses
 import datetime
 import functools
@@ -80,7 +79,6 @@ _THREAD = ("a thread", "Use a ThreadPoolExecutor, or call the function directly"
 REFUSED: tuple[tuple[Any, str, str, str], ...] = (
     (threading.Thread, "start", *_THREAD),
     (_thread, "start_new_thread", *_THREAD),
-    (asyncio.BaseEventLoop, "run_in_executor", "a thread of asyncio", "Await plain coroutines"),
     (os, "mkfifo", "a named pipe", "Let the test replace it"),
     (os, "pipe", "a pipe", "Let the test replace it"),
     (os, "memfd_create", "memory as a file", "Use io.BytesIO"),

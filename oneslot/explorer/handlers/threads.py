@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import threading
 from collections import deque
@@ -96,6 +97,7 @@ def as_strands(running: Running) -> Iterator[None]:
         (concurrent.futures, "wait"): _wait,
         (concurrent.futures, "as_completed"): _as_completed,
         (threading.Condition, "wait"): _refuse_waiting,
+        (asyncio.BaseEventLoop, "run_in_executor"): _run_in_executor,
     }
     with ExitStack() as stack:
         for (owner, name), inside in own.items():
@@ -124,6 +126,14 @@ def _pool(process: Any, executor: Any) -> Pool:
 
 def _submit(process: Any, executor: Any, task: Callable[..., Any], /, *values: Any, **named: Any) -> Future[Any]:
     return _pool(process, executor).submit(lambda: task(*values, **named))
+
+
+def _run_in_executor(process: Any, loop: Any, executor: Any, task: Callable[..., Any], *values: Any) -> Any:
+    if executor is None:
+        executor = process.default_executor
+    future = _pool(process, executor).submit(lambda: task(*values))
+    process.awaited.append(future)
+    return asyncio.wrap_future(future, loop=loop)
 
 
 def _shutdown(process: Any, executor: Any, wait: bool = True, *, cancel_futures: bool = False) -> None:

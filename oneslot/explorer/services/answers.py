@@ -11,6 +11,7 @@ from oneslot.explorer.services.expressions import TypedItem
 from oneslot.explorer.services.expressions.paths import Path, project
 
 _MEASURES = {"ReturnConsumedCapacity", "ReturnItemCollectionMetrics"}
+"""Parameters that ask for measures beside the answer. The stand-in measures nothing, and its answer has none."""
 _LEGACY = {
     "AttributesToGet": "Use ProjectionExpression.",
     "AttributeUpdates": "Use UpdateExpression.",
@@ -78,9 +79,7 @@ def answer(body: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def refuse_unknown(name: str, request: Mapping[str, Any], known: str) -> None:
     """Raise `UnsupportedRequest` for parameters of an operation other than the known ones, separated by spaces."""
-    unknown = set(request) - set(known.split())
-    unknown -= {one for one in unknown & _MEASURES if request[one] == "NONE"}
-    for parameter in sorted(unknown):
+    for parameter in sorted(set(request) - set(known.split()) - _MEASURES):
         remedy = _LEGACY.get(parameter, "Leave it out, or give the answer of the call in `answers`.")
         raise UnsupportedRequest(f"The explorer does not support {parameter} in {name}. {remedy}")
 

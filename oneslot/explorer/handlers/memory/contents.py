@@ -159,7 +159,8 @@ _CONTENTS: dict[Any, Callable[[Any], Any]] = {
 
 _BY_NAME = {
     *("functools._lru_list_elem", "builtins.hamt", "builtins.hamt_bitmap_node", "builtins.hamt_array_node"),
-    *("_json.Scanner", "_json.Encoder", "_io._RawIOBase", "_io._BufferedIOBase", "_io._TextIOBase", "_io._IOBase"),
+    *("_thread._localdummy", "_json.Scanner", "_json.Encoder"),
+    *("_io._RawIOBase", "_io._BufferedIOBase", "_io._TextIOBase", "_io._IOBase"),
 }
 """Kinds that no module has by this name, and that hold references alone."""
 

@@ -28,11 +28,11 @@ Modules = Mapping[str, ModuleType | None]
 _HEAP_TYPE = 1 << 9
 """Python's flag of the classes that are made while it runs."""
 
-_DEEP = (
+DEEP = (
     *("botocore.session", "botocore.model", "botocore.loaders", "botocore.hooks", "botocore.regions"),
     *("boto3.resources.model", "boto3.docs.docstring", "oneslot.explorer.handlers.modules"),
 )
-"""The modules whose objects hold descriptions of AWS, or of the handler's code: their own attributes count, and no more."""
+"""The modules whose objects hold descriptions of AWS, or of the handler's code: large, and changed by no invocation."""
 
 
 class Shared:
@@ -200,7 +200,7 @@ def _reached(roots: Iterable[Any], own: Collection[str], shared: Shared) -> dict
         seen |= by_id
         todo = {key: one for key, one in by_id.items() if key in new and not shared.has_by_kind(one, own)}
         reached |= todo
-        values = [one for one in todo.values() if type(one).__module__ not in _DEEP]
+        values = [one for one in todo.values() if type(one).__module__ not in DEEP]
         found = [names for one in values if (names := attributes_of(one)) is not None]
         found += gc.get_referents(*values)
     shared.learn(seen)

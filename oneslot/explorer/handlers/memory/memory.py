@@ -19,9 +19,10 @@ import boto3.resources.base
 import botocore.client
 
 from oneslot.explorer.handlers.memory.contents import ITERATORS, PLAIN, UNCHANGING, Opaque, reader
-from oneslot.explorer.handlers.memory.imported import Imported, Shared, attributes_of
+from oneslot.explorer.handlers.memory.imported import DEEP, Imported, Shared, attributes_of
 from oneslot.explorer.handlers.memory.visible import Loop, Visible
 
+_OF_BOTO = ("botocore.", "boto3.resources.")
 _CALLS_BELOW = ("_perform", "make_api_call", "_api_call", "do_action", "__call__")
 """The functions of boto3 between a handler and the explorer that hold no more than the call itself."""
 
@@ -90,11 +91,11 @@ class Memory:
                 return self._pairs(vars(value).items()), [self._value(one) for one in value.__bases__]
             case Loop():
                 return self._value(value.iterator)
-            case botocore.client.BaseClient():
-                raise Opaque(f"{kind.__qualname__} of botocore")
-            case boto3.resources.base.ServiceResource():
+            case botocore.client.BaseClient() | boto3.resources.base.ServiceResource():
                 held = {**vars(value), **vars(value.meta)}
-                return self._pairs((name, one) for name, one in held.items() if name not in ("meta", "resource_model"))
+                return self._pairs(pair for pair in held.items() if not _is_of_boto(pair[1]))
+            case _ if kind.__module__ in DEEP:
+                return None
         if kind in ITERATORS:
             return [self._value(one) for one in value.__reduce__()[1:]]
         others = [one for one in gc.get_referents(value) if one is not kind and one is not attributes_of(value)]
@@ -120,6 +121,11 @@ def _of_set(value: Iterable[Any]) -> list[str]:
     if not all(isinstance(one, PLAIN) for one in value):
         raise Opaque("a set of objects")
     return sorted(map(repr, value))
+
+
+def _is_of_boto(value: Any) -> bool:
+    """Return whether a client or a resource has this for itself. A client may be the handler's, and so may all else."""
+    return type(value).__module__.startswith(_OF_BOTO) and not isinstance(value, botocore.client.BaseClient)
 
 
 def waiting_frames(visible: Visible, frame: FrameType | None, operation: str, last: str) -> list[FrameType] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, as_completed, wait
 from typing import Any
@@ -25,6 +26,20 @@ def _count(_: int) -> None:
 
 def _fail() -> None:
     raise KeyError("order")
+
+
+def race_in_threads_of_asyncio(event: Any, context: Any) -> None:
+    async def main() -> None:
+        await asyncio.gather(asyncio.to_thread(_count, 1), asyncio.get_running_loop().run_in_executor(pool, _count, 2))
+
+    asyncio.run(main())
+
+
+def put_in_a_thread_of_asyncio(event: Any, context: Any) -> None:
+    async def main() -> str:
+        return await asyncio.wait_for(asyncio.to_thread(_put, "o-1"), 5)
+
+    assert asyncio.run(main()) == "o-1"
 
 
 def map_puts(event: Any, context: Any) -> None:

@@ -47,7 +47,7 @@ CHANCES = [
     *("random.random()", "random.choice('ab')", "random.randint(1, 9)", "random.uniform(0, 1)"),
     *("uuid.uuid1()", "uuid.uuid4()", "tempfile.mktemp()", "tempfile.mkdtemp()", "email.utils.make_msgid()"),
     *(f"uuid.{name}()" for name in ("uuid6", "uuid7") if hasattr(uuid, name)),
-    *("context.aws_request_id", "tempfile.NamedTemporaryFile().name"),
+    *("context.aws_request_id", "context.get_remaining_time_in_millis()", "tempfile.NamedTemporaryFile().name"),
     *("os.getpid()", "os.getppid()", "threading.get_ident()", "threading.get_native_id()", "uuid.getnode()"),
     *("socket.gethostname()", "platform.node()", "os.uname().nodename"),
 ]

@@ -114,6 +114,7 @@ WHERE_LAMBDA_KEEPS_IT = {
         "random.seed(2)",
     ),
     "where modules are found": ("import sys", "return order in sys.path", "sys.path.append(order)"),
+    "the working directory": ("", "return os.getcwd() == '/tmp'", "os.chdir('/tmp')"),
     "this thread": (
         "import threading\nlocal = threading.local()",
         "return getattr(local, 'last', '') == order",
@@ -494,6 +495,11 @@ RIGHT = {
         "client = boto3.client('s3', config=Config(retries={'max_attempts': 2}))\nlog = logging.getLogger(__name__)",
         "assert pattern.match('first') and pool.submit(len, order).result()\n    with lock: logger.info('a'); log.info('b')",
     ),
+    "a working directory": (
+        "os.chdir('/tmp')",
+        "open('x', 'w').close(); assert os.getcwd() == '/tmp' and os.listdir('.') == ['x']; os.remove('/tmp/x')",
+    ),
+    "its log as a file": ("", "open('/dev/stdout', 'w').write('a'); open('/dev/stderr', 'w').write('a')"),
     "Powertools' batch": (
         "from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType\n"
         "processor = BatchProcessor(event_type=EventType.SQS)",
@@ -519,7 +525,7 @@ def test_handler_holds_when_it_uses_what_lambda_has(use: str, tmp_path: Path) ->
     assert result.holds, result
 
 
-@pytest.mark.parametrize("value", ["order", "(1, order)", "order.encode()", "frozenset({order})"])
+@pytest.mark.parametrize("value", ["order", "(1, order)", "order.encode()", "frozenset({order})", "order.__hash__()"])
 def test_key_breaks_when_it_is_the_hash_of_a_text(value: str, tmp_path: Path) -> None:
     result = explored(
         written(tmp_path, ("", f"table.put_item(Item={{'id': str(hash({value}))}}); return True", "pass"))

@@ -12,6 +12,11 @@ from oneslot.explorer.handlers.verdict import Result
 from oneslot.explorer.refusal import NotExplorable
 
 
+def with_loop(*values: Any) -> Any:
+    """Return the values of a test whose event loop has a pair of sockets."""
+    return pytest.param(*values, marks=pytest.mark.enable_socket)
+
+
 def explored(handler: str, **options: Any) -> Result:
     given: dict[str, Any] = {"messages": [{}], "tables": {"orders": "id"}, "copies": 1, "faults": 0, **options}
     return explore(f"pools.{handler}", path=Path(__file__).parent, **given)
@@ -22,14 +27,19 @@ def counted_twice(world: Any) -> bool:
     return bool(world["orders"][0]["n"] == 2)
 
 
-@pytest.mark.parametrize("handler", ["map_puts", "gather", "use_pool_of_module"])
+@pytest.mark.parametrize(
+    "handler", ["map_puts", "gather", "use_pool_of_module", with_loop("put_in_a_thread_of_asyncio")]
+)
 def test_pool_returns_what_its_tasks_do(handler: str) -> None:
     result = explored(handler, copies=2, faults=1)
 
     assert (result.holds, result.complete) == (True, True)
 
 
-@pytest.mark.parametrize(("handler", "holds"), [("race", False), ("one_worker", True), ("locked", True)])
+@pytest.mark.parametrize(
+    ("handler", "holds"),
+    [("race", False), with_loop("race_in_threads_of_asyncio", False), ("one_worker", True), ("locked", True)],
+)
 def test_workers_interleave_unless_something_orders_them(handler: str, holds: bool) -> None:
     assert explored(handler, law=counted_twice).holds is holds
 

@@ -101,7 +101,7 @@ def test_pages_by_limit_hold_every_item_once() -> None:
     assert sorted(seen) == [f"m-{number}" for number in range(5)]
 
 
-@pytest.mark.parametrize("more", [{"ReturnConsumedCapacity": "TOTAL"}, {"Expected": {}}])
+@pytest.mark.parametrize("more", [{"ConditionalOperator": "AND"}, {"Expected": {}}])
 def test_stand_in_refuses_an_unknown_parameter(more: dict[str, Any]) -> None:
     with pytest.raises(UnsupportedRequest):
         Port().update_item(TableName="ledger", Key=KEY, UpdateExpression="REMOVE a", **more)
