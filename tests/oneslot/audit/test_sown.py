@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,8 +24,6 @@ from tests.oneslot.audit.corruptions import CORRUPTIONS, Picker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from oneslot.audit.conclusion import Conclusion
 
 REQUESTS = int(os.environ.get("SOWN_REQUESTS", "4000"))
 
@@ -62,7 +59,7 @@ def test_every_corruption_is_found_among_correct_rows(spark: SparkSession, tmp_p
     pick = Picker(world, random.Random(21))
     sown = {corruption.__name__: corruption(pick) for corruption in CORRUPTIONS}
     write_full(tmp_path / "history", correct, parts(world))
-    settings = AuditSettings(str(tmp_path / "history"), str(tmp_path / "audit"), partitions=2, tables=False)
+    settings = AuditSettings(str(tmp_path / "history"), str(tmp_path / "audit"), tables=False)
     conclusion = audit(spark, settings)
     found = audit_found(tmp_path / "audit")
     assert {name: breach for name, breach in sown.items() if breach not in found} == {}
@@ -77,14 +74,17 @@ def test_every_corruption_is_found_among_correct_rows(spark: SparkSession, tmp_p
 @pytest.mark.slow
 @pytest.mark.spark
 def test_law_of_a_stranger_over_two_tables_finds_the_same_breaches_in_check_and_audit(
-    audited: Callable[..., Conclusion], tmp_path: Path
+    spark: SparkSession, tmp_path: Path
 ) -> None:
+    from oneslot.audit.job import audit
+    from oneslot.audit.settings import AuditSettings
+
     shop = Shop(REQUESTS)
     shop.corrupt()
     by_check = {(breach.invariant, breach.subject) for breach in judge(shop.evidence(), SHOP.laws)}
 
     with choosing(SHOP):
-        audited(shop.write(tmp_path / "history"))
+        audit(spark, AuditSettings(str(shop.write(tmp_path / "history")), str(tmp_path / "audit"), tables=False))
 
     assert audit_found(tmp_path / "audit") == by_check
     assert by_check == {("parts_add_up", order_id) for order_id in ("o-3", "o-7", "o-9")}
