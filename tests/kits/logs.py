@@ -12,8 +12,8 @@ from tests.kits.moto_stack import MotoStack
 def write_failures(
     stack: MotoStack, message_id: str, sqs_message_id: str = "", *, receives: int, at_ms: int | None = None
 ) -> None:
-    """Append the failed deliveries of one message, the last of them at `at_ms`, by default now."""
-    at_ms = at_ms or int(time.time() * 1_000)
+    """Append the failed deliveries of one message, all at `at_ms`, by default a minute ago."""
+    at_ms = at_ms or int(time.time() - 60) * 1_000
     line = {"message": "delivery", "message_id": message_id, "sqs_message_id": sqs_message_id or f"sqs-{message_id}"}
     line |= {"outcome": "failed", "reason": "KeyError", "where": "/var/decision.py:8"}
     assert stack.target.local is not None

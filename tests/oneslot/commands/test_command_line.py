@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from unittest.mock import Mock
 
 import click
@@ -17,7 +17,7 @@ from botocore.exceptions import (
     TokenRetrievalError,
     UnauthorizedSSOTokenError,
 )
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from oneslot import target
 from oneslot.cli import main
@@ -28,69 +28,6 @@ from tests.kits.consumer import NHS_NUMBER, booking, record
 from tests.kits.moto_stack import PLAN, MotoStack, document, invoke
 
 WITHOUT_STACK = {"new", "up", "down", "run", "explore", "worker"}
-
-Invoke = Callable[..., Result]
-
-
-# Arguments
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["fly"], "No such command 'fly'"),
-        (["seed", "--days", "0"], "Invalid value for '--days': 0 is out of range. Choose a number from 1 to 260."),
-        (["seed", "--from", "Monday"], "'Monday' is not a valid date. Write it as YYYY-MM-DD"),
-        (["seed", "--slots", "few"], "'few' is not a whole number."),
-        (["seed", "--practices", "nowhere.csv"], "File 'nowhere.csv' does not exist"),
-        (["seed", "--practice-count", "5", "--slots", "3"], "3 slots are too few for 5 practices"),
-        (["send", "--count", "0"], "Invalid value for '--count': 0 is out of range. Choose 1 or more."),
-        (
-            ["send", "--duplicates", "20"],
-            "Invalid value for '--duplicates': 20 is out of range. Choose a number from 0 to 1.",
-        ),
-        (["send", "--rate", "0"], "0 is out of range. Choose more than 0."),
-        (["send", "--rate", "nan"], "'nan' is not a number."),
-        (["audit", "--memory", "lots"], "Write it as 512m or 3g."),
-        (["audit", "--history", "nowhere"], "Directory 'nowhere' does not exist."),
-        (["send", "--shape", "monday-8am"], "--shape monday-8am needs --rate"),
-        (["send", "--shape", "friday"], "'friday' is not one of 'steady', 'monday-8am'"),
-        (["send", "--cancellations", "0.9"], "leave too few bookings"),
-        (["send", "--file", __file__, "--count", "5"], "--file sends the file as it is"),
-        (["send", "--file", __file__], "line 1: the body must be one JSON object"),
-        (["watch", "--interval", "0"], "Invalid value for '--interval'"),
-        (["inspect"], "Missing argument 'MESSAGE_ID'"),
-        (["inspect", "two words"], "MESSAGE_ID must be 1 to 128 letters"),
-        (["inspect", NHS_NUMBER], "That is an NHS number"),
-        (["inspect", "999-000-0018"], "That is an NHS number"),
-        (["up", "--processes", "0"], "Invalid value for '--processes'"),
-        (["run", "--requests", "none"], "Invalid value for '--requests'"),
-        (["run", "--practices", __file__], "not 27. Give the Organisation Data Service's epraccur.csv"),
-        (["run", "--demand", __file__], "the header row lacks the columns gp_code"),
-        (["check", "--loud"], "No such option '--loud'"),
-    ],
-)
-@pytest.mark.parametrize("as_json", [False, True])
-def test_bad_argument_becomes_a_sentence(
-    nothing_runs: Invoke, arguments: list[str], sentence: str, as_json: bool
-) -> None:
-    result = nothing_runs(*arguments, *(["--json"] if as_json and arguments[0] != "fly" else []))
-    assert result.exit_code == 2
-    assert sentence in result.stderr
-    assert "Traceback" not in result.output
-    assert NHS_NUMBER not in result.output
-    if as_json and arguments[0] != "fly":
-        assert sentence in document(result, 2)["error"]
-
-
-@pytest.mark.parametrize("verb", ["seed", "send", "watch", "status", "check", "inspect"])
-@pytest.mark.parametrize("as_json", [False, True])
-def test_verb_says_how_to_start_when_no_stack_runs(nothing_runs: Invoke, verb: str, as_json: bool) -> None:
-    result = nothing_runs(verb, *(["m-1"] if verb == "inspect" else []), *(["--json"] if as_json else []))
-    assert result.exit_code == 1
-    assert "No local stack is running. Start one with `oneslot up`" in result.stderr
-    if as_json:
-        assert "oneslot up" in document(result, 1)["error"]
 
 
 def test_status_asks_for_down_when_the_process_is_gone(moto_stack: MotoStack) -> None:
@@ -226,36 +163,6 @@ def test_verbs_lead_from_send_to_a_sound_check(moto_stack: MotoStack) -> None:
     assert sum(status["slots"].values()) == 23
 
 
-def test_results_have_no_colour_when_output_is_no_terminal(moto_stack: MotoStack) -> None:
-    moto_stack.seed(PLAN)
-    results = [
-        invoke("send", "--count", "10"),
-        invoke("status"),
-        invoke("watch", "--timeout", "0.1"),
-        invoke("watch", "--until-drained", "--timeout", "0.1"),
-    ]
-    moto_stack.consume()
-    moto_stack.bench.deliver(record(booking("m-1")))
-    moto_stack.write_log()
-    results += [invoke("check"), invoke("inspect", "m-1")]
-    assert [result.exit_code for result in results] == [0, 0, 0, 1, 0, 0]
-    for result in results:
-        assert "\x1b" not in result.output
-        assert re.search(r"\b999[0-9]{7}\b", result.output) is None, "no patient is shown"
-    assert "10 requests in 12 messages accepted" in results[0].stdout
-    assert "12 messages left" in results[3].stderr
-    assert re.search(r"booked twice +│ +0 │", results[4].stdout)
-    assert results[4].stdout.rstrip().endswith("invariants hold.")
-
-
-def test_json_leaves_standard_error_empty(moto_stack: MotoStack) -> None:
-    moto_stack.seed(PLAN)
-    for arguments in (["send", "--count", "5"], ["status"], ["watch", "--timeout", "0.1"]):
-        result = invoke(*arguments, "--json")
-        assert document(result)
-        assert result.stderr == ""
-
-
 def test_up_prints_next_commands_when_a_stack_runs(moto_stack: MotoStack) -> None:
     result = invoke("up")
     assert result.exit_code == 0
@@ -269,11 +176,6 @@ def test_up_prints_next_commands_when_a_stack_runs(moto_stack: MotoStack) -> Non
     assert moto_stack.bench.outcomes[-1] in ("booked", "waitlist", "quarantined")
     assert body["nhs_number"].startswith("999")
     assert body["message_id"] in commands["inspect"]
-
-
-def test_down_succeeds_when_nothing_runs(nothing_runs: Invoke) -> None:
-    assert document(nothing_runs("down", "--json")) == {"stopped": False}
-    assert "No local stack was running." in nothing_runs("down").stdout
 
 
 # A stack on AWS

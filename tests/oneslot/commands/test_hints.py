@@ -16,14 +16,10 @@ from oneslot.commands import audit as audit_commands
 from oneslot.errors import OneslotError
 from oneslot.explanations import explain
 from oneslot.repair.journal import begin_journal
-from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from oneslot.runtime.values import to_attributes
 from oneslot.target import Target
 from tests.kits.consumer import booking
 from tests.kits.moto_stack import ENVIRONMENT, Functions, MotoStack, invoke
 from tests.oneslot.evidence.test_deliveries import Logs
-
-FAR = 4_000_000_000_000
 
 
 @pytest.fixture
@@ -44,44 +40,12 @@ def dead_letter(target: Target, **body: Any) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("lease_until", "told"),
-    [
-        (FAR, "`oneslot ledger unlock m-1 --stack Oneslot-prod`"),
-        (1, "`oneslot dlq show m-1 --stack Oneslot-prod`"),
-    ],
-)
-def test_ledger_advice_names_the_stack(on_aws: Target, lease_until: int, told: str) -> None:
-    client: Any = on_aws.dynamodb
-    DynamoDBLedger(client, "ledger", retention_seconds=None).claim("m-1", "hash", lease_until)
-    assert told in json.loads(invoke("ledger", "show", "m-1", "--json").stdout)["advice"]
-
-
-def test_forget_names_the_stack_when_a_lease_is_held(on_aws: Target) -> None:
-    client: Any = on_aws.dynamodb
-    DynamoDBLedger(client, "ledger", retention_seconds=None).claim("m-1", "hash", FAR)
-    assert "or end it: oneslot ledger unlock m-1 --stack Oneslot-prod." in invoke("ledger", "forget", "m-1").stderr
-
-
-def test_ledger_show_names_the_stack_when_a_row_is_missing(on_aws: Target) -> None:
-    assert "See `oneslot inspect nobody --stack Oneslot-prod`." in invoke("ledger", "show", "nobody").stderr
-
-
-def test_redrive_names_the_stack_when_it_leaves_letters(on_aws: Target) -> None:
-    dead_letter(on_aws, type="dance")
-    assert "See why: oneslot dlq list --stack Oneslot-prod." in invoke("dlq", "redrive").stdout
-
-
 def test_journal_names_the_stack_when_one_is_open(on_aws: Target) -> None:
     begin_journal(on_aws, frozenset({"1"}), 100, {})
     with pytest.raises(OneslotError, match="`oneslot dlq redrive --resume --yes --stack Oneslot-prod`"):
         begin_journal(on_aws, frozenset({"1"}), 100, {})
     abandoned = invoke("dlq", "redrive", "--abandon", "--yes")
     assert "List the rest: oneslot dlq list --stack Oneslot-prod." in " ".join(abandoned.stdout.split())
-
-
-def test_command_names_no_stack_when_it_is_local(moto_stack: MotoStack) -> None:
-    assert moto_stack.target.command("dlq list") == "oneslot dlq list"
 
 
 @pytest.mark.parametrize("as_json", [False, True])
@@ -106,46 +70,11 @@ def test_redrive_says_how_to_continue_when_interrupted(
 ON_PROD = ("--stack", "Oneslot-prod")
 
 
-@pytest.mark.parametrize("verb", [("status",), ("inspect", "by-hand"), ("ledger", "show", "by-hand")])
-def test_verbs_name_the_stack_when_a_row_is_unusable(on_aws: Target, verb: tuple[str, ...]) -> None:
-    on_aws.dynamodb.put_item(TableName="ledger", Item={"message_id": {"S": "by-hand"}})
-    assert "oneslot ledger forget by-hand --stack Oneslot-prod" in invoke(*verb, *ON_PROD).stdout
-
-
-def test_verdict_names_the_stack(on_aws: Target) -> None:
-    def told() -> str:
-        return str(json.loads(invoke("check", *ON_PROD, "--json").stdout)["verdict"])
-
-    assert "Send some, then run `oneslot check --stack Oneslot-prod` again." in told()
-    on_aws.sqs.send_message(QueueUrl=on_aws.outputs.queue_url, MessageBody=json.dumps(booking("m-1")))
-    assert "Wait with `oneslot watch --until-drained --stack Oneslot-prod`, then" in told()
-
-
-def test_verdict_names_the_stack_when_letters_are_hidden(on_aws: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oneslot.evidence.gathering.count_hidden", lambda *_: 2)
-    judged = json.loads(invoke("check", *ON_PROD, "--json").stdout)["verdict"]
-    assert "`oneslot dlq list --stack Oneslot-prod`" in judged
-
-
 def test_smoke_names_the_stack_when_it_fails(on_aws: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workload.commands.smoke.AWS_INTERVAL", 0)
     message = json.loads(invoke("smoke", "--timeout", "0.01", *ON_PROD, "--json").stdout)
     for command in (f"oneslot inspect {message['message_id']}", "oneslot dlq list"):
         assert f"`{command} --stack Oneslot-prod`" in message["failure"]
-
-
-def test_list_names_the_stack_when_a_row_is_unusable(on_aws: Target) -> None:
-    on_aws.dynamodb.put_item(TableName="ledger", Item={"message_id": {"S": "m-1"}})
-    dead_letter(on_aws)
-    (letter,) = json.loads(invoke("dlq", "list", *ON_PROD, "--json").stdout)["messages"]
-    assert letter["because"].endswith("See: oneslot ledger show m-1 --stack Oneslot-prod")
-
-
-def test_forget_names_the_stack_in_its_consequences(on_aws: Target) -> None:
-    row = {"message_id": "m-1", "status": "COMPLETE", "consumption_count": 1, "updated": 1}
-    said = {"claimed_by": "c", "payload_hash": "hash", "result": json.dumps({"outcome": "refused"})}
-    on_aws.dynamodb.put_item(TableName="ledger", Item=to_attributes(row | said))
-    assert "`oneslot check --stack Oneslot-prod` and the audit" in invoke("ledger", "forget", "m-1", *ON_PROD).stdout
 
 
 @pytest.mark.parametrize("note", [None, "{", "over"])

@@ -12,19 +12,6 @@ from tests.kits.moto_stack import NOW, MotoStack, document, invoke
 ONCE = ("--timeout", "0.1", "--interval", "0.1")
 
 
-def test_watch_says_paused_when_the_mapping_is_off(moto_stack: MotoStack) -> None:
-    document(invoke("pause", "--reason", "INC-12", "--yes", "--json"))
-    said = invoke("watch", *ONCE)
-    watched = document(invoke("watch", *ONCE, "--json"))
-
-    assert said.stderr.startswith("PAUSED; queue 0 waiting")
-    assert said.stdout.startswith("PAUSED since ")
-    assert (watched["mapping"]["paused"], watched["mapping"]["reason"]) == (True, "INC-12")
-
-    document(invoke("resume", "--yes", "--json"))
-    assert "PAUSED" not in invoke("watch", *ONCE).output
-
-
 def test_watch_and_status_say_that_deliveries_fail_again(moto_stack: MotoStack) -> None:
     moto_stack.bench.sqs.send_message(QueueUrl=moto_stack.target.outputs.queue_url, MessageBody="{}")
     write_failures(moto_stack, "m-1", receives=4)

@@ -46,7 +46,6 @@ MALFORMED_ROWS: list[tuple[dict[str, Any], str]] = [
         )
     ),
 ]
-NAMED_BY_INVARIANTS = ("status", "consumption_count", "lease_until")
 
 
 def write(stack: MotoStack, table: str, item: dict[str, Any]) -> None:
@@ -60,48 +59,6 @@ def sentence(table: str, key: str, attribute: str) -> str:
 @pytest.mark.parametrize(("row", "attribute"), MALFORMED_ROWS)
 def test_malformed_ledger_row_names_the_attribute(row: dict[str, Any], attribute: str) -> None:
     assert Malformed("ledger", "by-hand", attribute) in malformed_ledger_row(row)
-
-
-@pytest.mark.parametrize(("row", "attribute"), [MALFORMED_ROWS[0], MALFORMED_ROWS[-1]])
-def test_every_verb_names_a_malformed_ledger_row(moto_stack: MotoStack, row: dict[str, Any], attribute: str) -> None:
-    """By every verb that reads it, for people and for programs."""
-    moto_stack.bench.deliver(record(booking("m-1")))
-    moto_stack.write_log()
-    write(moto_stack, "ledger", row)
-    moto_stack.put_dead_letter(booking("by-hand"))
-    moto_stack.put_dead_letter(booking("m-1"))
-    reported = {"where": "ledger", "key": "by-hand", "attribute": attribute}
-
-    status = document(invoke("status", "--json"))
-    assert status["appointments"] == {"booked": 1}
-    assert (status["ledger"]["complete"], sum(status["ledger"].values())) == (1, 2)
-    assert status["malformed"] == ([reported] if attribute in NAMED_BY_INVARIANTS else [])
-    watched = document(invoke("watch", "--timeout", "0.1", "--interval", "0.1", "--json"))
-    assert watched["malformed"] == status["malformed"]
-
-    found = document(invoke("inspect", "by-hand", "--json"))
-    assert (found["ledger"]["payload_hash"], len(found["dead_letters"])) == (ROW["payload_hash"], 1)
-    shown = document(invoke("ledger", "show", "by-hand", "--json"))
-    assert (shown["row"]["payload_hash"], shown["standing"]) == (ROW["payload_hash"], "malformed")
-    assert reported in found["malformed"]
-    assert reported in shown["malformed"]
-
-    letters = {each["message_id"]: each for each in document(invoke("dlq", "list", "--json"))["messages"]}
-    assert letters["m-1"]["outlook"] == "duplicate"
-    assert letters["by-hand"]["outlook"] in ("fails_again", "taken_over")
-    assert (
-        document(invoke("dlq", "show", "by-hand", "--json"))["messages"][0]["ledger"]["payload_hash"]
-        == ROW["payload_hash"]
-    )
-
-    for verb in (("status",), ("inspect", "by-hand"), ("ledger", "show", "by-hand"), ("dlq", "show", "by-hand")):
-        people = invoke(*verb)
-        assert (people.exit_code, "Unexpected" in people.output) == (0, False), people.output
-        if verb[0] in ("inspect", "ledger"):
-            assert sentence("ledger", "by-hand", attribute) in people.stdout
-            assert "oneslot ledger forget by-hand" in people.stdout
-    if attribute in NAMED_BY_INVARIANTS:
-        assert sentence("ledger", "by-hand", attribute) in invoke("status").stdout
 
 
 def test_malformed_ledger_row_is_forgotten_but_not_unlocked(moto_stack: MotoStack) -> None:
@@ -173,15 +130,6 @@ def test_every_verb_names_a_malformed_appointment(moto_stack: MotoStack, row: di
     assert (check["kind"], reported in check["malformed"], check["counts"]["deliveries"]) == ("unreadable", True, 1)
     fails = moto_stack.bench.deliver(record(booking("m-1"))) != []
     assert letter["outlook"] == ("fails_again" if fails else "done_before")
-
-
-@pytest.mark.parametrize("row", [{"start": {"a", "b"}}, {"status": "reserved"}])
-def test_status_names_a_malformed_slot(moto_stack: MotoStack, row: dict[str, Any]) -> None:
-    write(moto_stack, "slots", {"practice": "A81001", "slot_id": "s", **row})
-    reported = {"where": "slots", "key": "A81001/s", "attribute": "status"}
-    shown = document(invoke("status", "--json"))
-    assert (shown["malformed"], shown["slots"][row.get("status", "unknown")]) == ([reported], 1)
-    assert sentence("slots", "A81001/s", "status") in invoke("status").stdout
 
 
 def test_timeline_omits_a_cancellation_without_a_time(moto_stack: MotoStack) -> None:

@@ -21,7 +21,7 @@ from oneslot.sending.messages import MALFORMED, Archived, Message
 from oneslot.sending.pacing import Pacing
 from oneslot.sending.sender import BatchSender, send_all
 from tests.kits.consumer import BEFORE, booking, record
-from tests.kits.moto_stack import ENVIRONMENT, Functions, MotoStack, document, invoke
+from tests.kits.moto_stack import ENVIRONMENT, Functions, MotoStack, invoke
 from workload.generator import Mix, RequestGenerator
 from workload.plan import make_plan, read_candidates
 
@@ -77,60 +77,6 @@ def test_verdict_holds_for_a_run_with_every_kind_of_request(moto_stack: MotoStac
     assert asdict(verdict_of(moto_stack)) == asdict(verdict), "to look changes nothing"
 
 
-def test_verdict_is_unfinished_before_the_queue_is_drained(moto_stack: MotoStack) -> None:
-    send(moto_stack, Mix(10))
-    verdict = verdict_of(moto_stack)
-    assert not verdict.holds
-    assert verdict.kind == "unfinished"
-    assert "the queue still holds 12 messages" in verdict.sentence
-    assert verdict.counts.lost is None
-
-
-def test_verdict_is_broken_when_rows_are_damaged(moto_stack: MotoStack) -> None:
-    """A lost row, a slot that is booked twice, and a request with two slots."""
-    send(moto_stack, Mix(6, malformed=0, cancellations=0))
-    moto_stack.consume()
-    dynamodb = moto_stack.bench.dynamodb
-    lost, first, second, *_ = (row for row in moto_stack.bench.rows("appointments") if row["status"] == "booked")
-    extra = {"practice": "Z00001", "slot_id": "extra", "status": "busy", "appointment_id": second["appointment_id"]}
-    place = {name: first[name] for name in ("practice", "slot_id", "start", "end")}
-
-    dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": lost["appointment_id"]}})
-    dynamodb.put_item(TableName="appointments", Item=to_attributes(second | place))
-    dynamodb.put_item(TableName="slots", Item=to_attributes(extra))
-
-    verdict = verdict_of(moto_stack)
-    assert verdict.kind == "broken"
-    assert verdict.sentence.startswith("Broken: ")
-    assert {"I1", "I2", "I3"} <= {breach.invariant for breach in verdict.breaches}
-    assert (verdict.counts.lost, verdict.counts.double_booked) == (1, 2)
-
-
-def test_check_names_malformed_rows(moto_stack: MotoStack) -> None:
-    rows: list[tuple[str, dict[str, str], str, str]] = [
-        ("ledger", {"message_id": "by-hand"}, "by-hand", "status"),
-        ("slots", {"practice": "A81001", "slot_id": "s"}, "A81001/s", "status"),
-        ("appointments", {"appointment_id": "m", "status": "booked", "practice": "A81001"}, "m", "slot_id"),
-    ]
-    for table, item, _, _ in rows:
-        moto_stack.bench.dynamodb.put_item(TableName=table, Item=to_attributes(item))
-    result = invoke("check")
-    assert (result.exit_code, "Traceback" in result.output) == (1, False)
-    assert "No verdict: the row by-hand of the table ledger has no valid attribute" in " ".join(result.stdout.split())
-    judged = document(invoke("check", "--json"), exit_code=1)
-    assert judged["kind"] == "unreadable"
-    found = [(each["where"], each["key"], each["attribute"]) for each in judged["malformed"]]
-    assert {(table, key, attribute) for table, _, key, attribute in rows} <= {*found}
-
-
-def test_message_without_id_is_lost_when_it_vanished(moto_stack: MotoStack) -> None:
-    message = Message("not json", Archived(None, MALFORMED, "not_json"), 0)
-    accept(moto_stack, message, "an SQS id that was never delivered")
-    verdict = verdict_of(moto_stack)
-    assert verdict.counts.lost == 1
-    assert "a message without an id that the queue accepted, neither answered nor quarantined" in verdict.sentence
-
-
 def test_message_without_id_is_not_lost_when_a_worker_answered(moto_stack: MotoStack) -> None:
     """A worker's lines are not in the delivery log; the row has the content's digest for its id."""
     moto_stack.bench.deliver(record(booking("m-1")))
@@ -140,16 +86,6 @@ def test_message_without_id_is_not_lost_when_a_worker_answered(moto_stack: MotoS
         accept(moto_stack, Message("", Archived(None, payload_hash=content), 0), f"of {content}")
     lost = [breach.subject for breach in verdict_of(moto_stack).breaches if breach.invariant == "I2"]
     assert lost == ["of another"]
-
-
-def test_message_without_id_is_found_by_its_sqs_id(moto_stack: MotoStack) -> None:
-    sqs, queue_url = moto_stack.bench.sqs, moto_stack.target.outputs.queue_url
-    sqs_message_id = sqs.send_message(QueueUrl=queue_url, MessageBody="not json")["MessageId"]
-    accept(moto_stack, Message("", Archived(None, MALFORMED, "not_json"), 0), sqs_message_id)
-    moto_stack.consume()
-    verdict = verdict_of(moto_stack)
-    assert verdict.holds, verdict.sentence
-    assert verdict.counts.dead_letters == {"not_json": 1}
 
 
 def expire(stack: MotoStack) -> None:

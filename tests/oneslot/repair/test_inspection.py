@@ -57,3 +57,12 @@ def test_inspect_shows_no_booking_when_cancelled_first(moto_stack: MotoStack) ->
     """It leaves a tombstone, which is not a booking."""
     moto_stack.bench.deliver(record(cancellation("m-1", "c-1")))
     assert STANDS not in summary()
+
+
+def test_inspect_finds_a_message_by_sqs_own_id(moto_stack: MotoStack) -> None:
+    bad = record("not json")
+    moto_stack.bench.deliver(bad)
+    moto_stack.write_log()
+    found = document(invoke("inspect", bad["messageId"], "--json"))
+    assert found["summary"] == "Quarantined: not_json."
+    assert found["dead_letters"][0]["source_sqs_message_id"] == bad["messageId"]

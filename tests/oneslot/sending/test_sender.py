@@ -70,14 +70,6 @@ def test_sender_sends_batches_of_ten_with_group_and_attributes(tmp_path: Path) -
     }
 
 
-def test_sender_omits_group_and_attributes_when_there_are_none() -> None:
-    queue = ScriptedSqs()
-
-    list(sender_to(queue).send([message("{}")]))
-
-    assert queue.accepted == [{"Id": "0", "MessageBody": "{}"}]
-
-
 def test_sender_counts_the_entries_that_it_sent_again(tmp_path: Path) -> None:
     queue = ScriptedSqs(fate=lambda number: None if number in {3, 4, 11} else ACCEPTED)
 
@@ -101,13 +93,6 @@ def test_sender_names_the_code_when_the_queue_refuses(tmp_path: Path) -> None:
         send_to(ScriptedSqs(fate=lambda _: REFUSED), tmp_path, messages(10))
 
 
-def test_archive_has_what_was_accepted_before_a_failure(tmp_path: Path) -> None:
-    with pytest.raises(OneslotError):
-        send_to(ScriptedSqs(fate=lambda number: ACCEPTED if number <= 10 else REFUSED), tmp_path, messages(20))
-
-    assert archived(tmp_path) == [f"m-{number}" for number in range(10)]
-
-
 @pytest.mark.parametrize(
     "script",
     [
@@ -127,12 +112,6 @@ def test_archive_has_what_the_first_attempts_got_accepted(tmp_path: Path, script
         send_to(queue, tmp_path, messages(10), counted.append)
 
     assert len(archived(tmp_path)) == len(queue.accepted) == sum(counted) == 9
-
-
-def test_sender_retries_a_call_without_an_answer(tmp_path: Path) -> None:
-    queue = ScriptedSqs(fail(LOST), fail(service_error("InternalFailure")))
-
-    assert send_to(queue, tmp_path, messages(2)) == Sent(accepted=2, sent_again=4)
 
 
 @pytest.mark.parametrize("error", [LOST, service_error("RequestThrottled")], ids=["no answer", "throttled"])
@@ -336,24 +315,6 @@ def test_monday_morning_starts_at_six_times_the_rate() -> None:
 
 
 # FIFO queues
-
-
-def test_fifo_sends_one_message_of_a_group_at_a_time() -> None:
-    queue = ScriptedSqs(fifo=True)
-
-    list(sender_to(queue).send([message(str(number), "A") for number in range(10)]))
-
-    assert queue.attempts() == [[str(number)] for number in range(10)]
-    assert queue.slept == [], "no entry failed"
-
-
-def test_fifo_failed_entry_delays_its_own_group_only() -> None:
-    queue = ScriptedSqs(all_but(0), all_but(0), fifo=True)
-
-    list(sender_to(queue).send([message(f"{group}{number}", group) for number in range(3) for group in "AB"]))
-
-    assert queue.attempts()[:3] == [["A0", "B0"], ["A0", "B1"], ["A0", "B2"]]
-    assert (queue.bodies("A"), queue.bodies("B")) == (["A0", "A1", "A2"], ["B0", "B1", "B2"])
 
 
 def test_fifo_copy_keeps_its_own_id_in_every_attempt() -> None:

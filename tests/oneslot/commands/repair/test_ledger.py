@@ -6,12 +6,12 @@ import pytest
 
 from oneslot.errors import OneslotError
 from oneslot.evidence.operator_log import append_line, open_operator_log, read_lines
-from oneslot.repair.ledger_row import consequences, forget, read_row, unlock
+from oneslot.repair.ledger_row import forget, read_row, unlock
 from oneslot.runtime.protocol import Claim, Duplicate
 from oneslot.runtime.sqs.dead_letters import peek
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.surroundings import Surroundings
-from tests.kits.consumer import NHS_NUMBER, booking, cancellation, record
+from tests.kits.consumer import booking, record
 from tests.kits.moto_stack import MotoStack, document, invoke
 
 FAR = 4_000_000_000_000
@@ -32,41 +32,6 @@ def audit(stack: MotoStack) -> list[tuple[str, str]]:
     return [(line["action"], line["outcome"]) for line in read_lines(stack.home / "operator-log.jsonl")]
 
 
-def test_show_says_the_state_and_what_to_do(moto_stack: MotoStack) -> None:
-    moto_stack.bench.deliver(record(booking("complete")))
-    claimed(moto_stack, "leased")
-    claimed(moto_stack, "expired", lease_until=1)
-    claimed(moto_stack, "released", lease_until=0)
-    for name, advice in (
-        ("complete", "Every copy gets this answer"),
-        ("leased", "if that consumer is dead"),
-        ("expired", "redrive its dead letter (`oneslot dlq show expired`)"),
-        ("released", "Its lease was released"),
-    ):
-        shown = document(invoke("ledger", "show", name, "--json"))
-        assert (shown["standing"], advice in shown["advice"]) == (name, True)
-        assert advice in invoke("ledger", "show", name).stdout
-    assert NHS_NUMBER not in invoke("ledger", "show", "complete").output
-    missing = invoke("ledger", "show", "nobody")
-    assert (missing.exit_code, "has no row nobody" in missing.stderr) == (1, True)
-
-
-@pytest.mark.parametrize(
-    ("lease_until", "told"),
-    [
-        (FAR, "In progress: a consumer holds its lease."),
-        (
-            0,
-            "Begun and not finished. Its lease was released after an error, so the next delivery takes it over; if no queue "
-            "holds a copy, have its producer send it again with the same message_id.",
-        ),
-    ],
-)
-def test_inspect_distinguishes_leased_from_abandoned(moto_stack: MotoStack, lease_until: int, told: str) -> None:
-    claimed(moto_stack, lease_until=lease_until)
-    assert document(invoke("inspect", "m-1", "--json"))["summary"] == told
-
-
 def test_unlock_lets_the_next_delivery_take_over(moto_stack: MotoStack) -> None:
     claim = claimed(moto_stack)
     dry = invoke("ledger", "unlock", "m-1")
@@ -82,12 +47,6 @@ def test_unlock_lets_the_next_delivery_take_over(moto_stack: MotoStack) -> None:
     assert isinstance(ledger_of(moto_stack).claim("m-1", "hash", FAR), Claim)
 
 
-def test_unlock_says_that_the_queue_may_hide_the_message(moto_stack: MotoStack) -> None:
-    claimed(moto_stack)
-    done = invoke("ledger", "unlock", "m-1", "--yes")
-    assert "may hide the message until its visibility ends" in " ".join(done.output.split())
-
-
 def test_unlock_leaves_a_claim_that_it_did_not_read(moto_stack: MotoStack) -> None:
     claimed(moto_stack, lease_until=1)
     looked_at = read_row(moto_stack.target, "m-1")
@@ -96,15 +55,6 @@ def test_unlock_leaves_a_claim_that_it_did_not_read(moto_stack: MotoStack) -> No
         unlock(moto_stack.target, looked_at, open_operator_log(moto_stack.target))
     assert moto_stack.bench.row("m-1")["lease_until"] == another.lease_until
     assert audit(moto_stack)[-1] == ("ledger unlock", "not done")
-
-
-def test_unlock_refuses_when_there_is_no_lease(moto_stack: MotoStack) -> None:
-    moto_stack.bench.deliver(record(booking("complete")))
-    claimed(moto_stack, "stuck", lease_until=1)
-    for name, what in (("complete", "is complete"), ("stuck", "has no lease")):
-        result = invoke("ledger", "unlock", name, "--yes")
-        assert (result.exit_code, f"{name} {what}." in result.stderr) == (1, True)
-    assert not (moto_stack.home / "operator-log.jsonl").exists()
 
 
 def test_forgotten_booking_finds_its_appointment(moto_stack: MotoStack) -> None:
@@ -147,22 +97,6 @@ def test_forget_refuses_when_a_lease_is_held_or_the_row_changed(moto_stack: Moto
         forget(moto_stack.target, looked_at, open_operator_log(moto_stack.target))
     assert moto_stack.bench.row("m-2")["consumption_count"] == 2
     assert audit(moto_stack)[-1] == ("ledger forget", "not done")
-
-
-def test_consequences_differ_by_kind_of_row(moto_stack: MotoStack) -> None:
-    moto_stack.bench.deliver(
-        record(booking("booked")),
-        record(cancellation("booked", "cancelled")),
-        record(booking("refused", not_before="2020-01-01T08:00:00Z", not_after="2020-01-02T08:00:00Z")),
-    )
-    claimed(moto_stack, "stuck", lease_until=1)
-    for name, sentence in (
-        ("booked", "keeps its slot"),
-        ("cancelled", "a later copy changes nothing"),
-        ("refused", "may get another answer"),
-        ("stuck", "processed as the first"),
-    ):
-        assert sentence in consequences(moto_stack.target, moto_stack.bench.row(name))
 
 
 def test_change_stops_when_the_operator_log_is_unwritable(moto_stack: MotoStack) -> None:

@@ -93,26 +93,9 @@ def test_pause_switches_the_mapping_off_with_the_reason(on_aws: Target) -> None:
     ]
 
 
-def test_status_shows_the_pause_first(on_aws: Target) -> None:
-    invoke(*PAUSE, "--yes")
-
-    first = invoke("status").stdout.splitlines()[0]
-
-    assert first.startswith("PAUSED since 20")
-    assert document(invoke("status", "--json"))["mapping"]["reason"] == "DynamoDB throttles INC-12"
-
-
 def test_pause_changes_nothing_without_yes(on_aws: Target) -> None:
     assert document(invoke(*PAUSE))["changed"] is False
     assert (state(on_aws), (on_aws.home / "operator-log.jsonl").exists()) == ("Enabled", False)
-
-
-def test_second_pause_keeps_the_first_reason(on_aws: Target) -> None:
-    invoke(*PAUSE, "--yes")
-
-    again = document(invoke("pause", "--reason", "another", "--yes", "--json"))
-
-    assert (again["changed"], again["reason"]) == (False, "DynamoDB throttles INC-12")
 
 
 def test_pause_adds_a_reason_when_the_mapping_is_off(on_aws: Target) -> None:
@@ -159,10 +142,6 @@ def test_local_pause_is_a_tag_that_the_poller_follows(moto_stack: MotoStack) -> 
     assert document(invoke(*PAUSE, "--yes"))["paused"] is True
     assert invoke("status").stdout.startswith("PAUSED since")
     assert document(invoke("resume", "--yes", "--json"))["paused"] is False
-
-
-def test_pause_asks_for_a_reason_with_a_word(moto_stack: MotoStack) -> None:
-    assert "--reason has no word" in document(invoke("pause", "--reason", "()", "--json"), 2)["error"]
 
 
 def test_metric_is_the_one_that_the_alarm_watches() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -95,18 +94,6 @@ def test_failed_batch_is_redelivered_whole(workshop: Workshop, order: dict[str, 
     assert poller.statistics.failed >= 3
 
 
-@pytest.mark.slow
-def test_failure_is_deleted_without_report_batch_item_failures(workshop: Workshop) -> None:
-    source = workshop.source(OBEDIENT)
-    functions = workshop.connection.functions()
-    functions.update_event_source_mapping(UUID=source.mapping_id, FunctionResponseTypes=[])
-    functions.close()
-    source.send('{"fail": true}')
-    with source.poller() as poller:
-        source.until(poller, lambda now: now.deleted == 1)
-    assert source.left() == 0
-
-
 def test_killed_handler_is_replaced_and_its_batch_redelivered(workshop: Workshop) -> None:
     source = workshop.source(OBEDIENT, visibility=600, timeout=900)
     (message,) = source.send('{"sleep": 600}')
@@ -126,47 +113,6 @@ def test_killed_handler_is_replaced_and_its_batch_redelivered(workshop: Workshop
     assert report["record"]["errorType"] == "Runtime.ExitError"
     assert report["record"]["requestId"] == first["request"]
     assert (poller.statistics.crashes, poller.statistics.function_errors) == (1, 1)
-
-
-@pytest.mark.slow
-def test_batches_follow_the_mappings_size_and_window(workshop: Workshop) -> None:
-    source = workshop.source(OBEDIENT, visibility=120, BatchSize=4, MaximumBatchingWindowInSeconds=40)
-    with source.poller() as poller:
-        assert poller.configuration.batch_size == 4
-        (first,) = source.send("{}")
-        wait_for(lambda: source.received() == 1)
-        source.send(*["{}"] * 7)
-        source.until(poller, lambda now: now.deleted == 8)
-    batches = [note["ids"] for note in source.notes()]
-    assert [len(batch) for batch in batches] == [4, 4]
-    assert first in batches[0], "only the window kept it waiting"
-
-
-@pytest.mark.slow
-def test_payload_limit_starts_another_batch(workshop: Workshop) -> None:
-    source = workshop.source(OBEDIENT, BatchSize=10)
-    source.send(*[json.dumps({"padding": "x" * 900_000})] * 8)
-    with source.poller() as poller:
-        source.until(poller, lambda now: now.deleted == 8)
-    assert [len(note["ids"]) for note in source.notes()] == [6, 2]
-    assert [count for note in source.notes() for count in note["counts"]] == [1] * 8
-
-
-@pytest.mark.slow
-def test_concurrency_is_capped_by_mapping_and_processes(workshop: Workshop) -> None:
-    source = workshop.source(OBEDIENT, BatchSize=1, ScalingConfig={"MaximumConcurrency": 2}, timeout=10)
-    source.send(*['{"sleep": 0.3}'] * 8)
-    peak = 0
-    with source.poller(processes=4) as poller:
-        while poller.statistics.deleted < 8:
-            peak = max(peak, poller.statistics.in_flight)
-            time.sleep(0.01)
-        assert poller.statistics.concurrency == 2
-        assert len(poller.handler_pids()) == 2
-    assert peak == 2
-    with source.poller(processes=1) as poller:
-        assert poller.statistics.concurrency == 1
-        assert len(poller.handler_pids()) == 1
 
 
 @pytest.mark.slow
@@ -259,16 +205,6 @@ def test_stop_finishes_batches_and_start_continues(workshop: Workshop) -> None:
     poller.stop()
     poller.stop()
     assert source.left() == 0
-
-
-@pytest.mark.slow
-def test_start_disables_the_emulators_mapping(workshop: Workshop) -> None:
-    source = workshop.source(OBEDIENT)
-    functions = workshop.connection.functions()
-    functions.update_event_source_mapping(UUID=source.mapping_id, Enabled=True)
-    with source.poller():
-        assert functions.get_event_source_mapping(UUID=source.mapping_id)["State"] == "Disabled"
-    functions.close()
 
 
 @pytest.mark.slow

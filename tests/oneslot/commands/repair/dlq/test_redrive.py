@@ -14,17 +14,8 @@ from oneslot.repair.journal import begin_journal, lock_journal, open_journal
 from oneslot.repair.redrive import redrive
 from oneslot.runtime.sqs.dead_letters import QUARANTINE_ATTRIBUTES, peek
 from tests.kits.consumer import NHS_NUMBER, Intercepted, booking, raising, record
-from tests.kits.dead_letters import put_bookings, put_one_of_each
+from tests.kits.dead_letters import put_bookings
 from tests.kits.moto_stack import NOW, MotoStack, document, invoke
-
-
-def test_redrive_leaves_what_would_fail_again(moto_stack: MotoStack) -> None:
-    put_one_of_each(moto_stack)
-    result = document(invoke("dlq", "redrive", "--yes", "--json"))
-    assert (result["moved"], len(result["left_alone"])) == (7, 5)
-    assert document(invoke("dlq", "list", "--json"))["outlooks"] == {"fails_again": 5}
-    moved = document(invoke("dlq", "redrive", "invalid", "conflict", "--even-failing", "--yes", "--json"))
-    assert moved["moved"] == 2
 
 
 def test_redrive_takes_ids_and_a_repair_list(moto_stack: MotoStack, tmp_path: Path) -> None:
