@@ -55,29 +55,29 @@ class StrandLock:
     """A lock between strands."""
 
     def __init__(self, running: Running) -> None:
-        self._running, self._held = running, False
+        self._running, self.is_held = running, False
         self._waiting: list[Any] = []
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         """Take the lock; wait for the strand that holds it."""
-        while self._held:
+        while self.is_held:
             if not blocking:
                 return False
             process = self._running()
             self._waiting.append(process.current)
             process.pause()
-        self._held = True
+        self.is_held = True
         return True
 
     def release(self) -> None:
         """Let the next strand have it."""
-        self._held, process = False, self._running()
+        self.is_held, process = False, self._running()
         if self._waiting and process is not None:
             process.wake(self._waiting.pop(0))
 
     def locked(self) -> bool:
         """Return whether a strand holds it."""
-        return self._held
+        return self.is_held
 
     def __enter__(self) -> bool:
         return self.acquire()

@@ -159,6 +159,7 @@ _CONTENTS: dict[Any, Callable[[Any], Any]] = {
 
 _BY_NAME = {
     *("functools._lru_list_elem", "builtins.hamt", "builtins.hamt_bitmap_node", "builtins.hamt_array_node"),
+    *("typing.TypeVar", "typing.TypeVarTuple", "typing.ParamSpec", "typing.TypeAliasType"),
     *("_thread._localdummy", "_json.Scanner", "_json.Encoder"),
     *("_io._RawIOBase", "_io._BufferedIOBase", "_io._TextIOBase", "_io._IOBase"),
 }
@@ -181,6 +182,16 @@ def reader(kind: Any) -> Callable[[Any], Any]:
         if not _has_attributes_alone(one) and not issubclass(one, BaseException):
             return functools.partial(_refuse, f"{one.__module__}.{one.__qualname__}")
     return nothing
+
+
+def content_of(read: Callable[[Any], Any], value: Any) -> Any:
+    """Return what a `reader` reads of a value, whose class may compute that. Raises `Opaque`."""
+    try:
+        return read(value)
+    except Opaque:
+        raise
+    except Exception:
+        raise Opaque(f"a value of {type(value).__qualname__}") from None
 
 
 def _has_attributes_alone(kind: type) -> bool:

@@ -21,7 +21,7 @@ from boto3.resources.base import ServiceResource
 from botocore.client import BaseClient
 
 from oneslot.explorer.handlers.aws import made_clients
-from oneslot.explorer.handlers.memory.contents import UNCHANGING, Opaque, nothing, reader
+from oneslot.explorer.handlers.memory.contents import UNCHANGING, Opaque, content_of, nothing, reader
 
 Modules = Mapping[str, ModuleType | None]
 
@@ -180,7 +180,7 @@ def _names(module: Any) -> Any:
 
 def _content(read: Any, value: Any) -> Any:
     try:
-        return read(value)
+        return content_of(read, value)
     except Opaque as opaque:
         return opaque
 

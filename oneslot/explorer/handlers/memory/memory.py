@@ -18,7 +18,7 @@ from typing import Any
 import boto3.resources.base
 import botocore.client
 
-from oneslot.explorer.handlers.memory.contents import ITERATORS, PLAIN, UNCHANGING, Opaque, reader
+from oneslot.explorer.handlers.memory.contents import ITERATORS, PLAIN, UNCHANGING, Opaque, content_of, reader
 from oneslot.explorer.handlers.memory.imported import DEEP, Imported, Shared, attributes_of
 from oneslot.explorer.handlers.memory.visible import Loop, Visible
 
@@ -67,7 +67,7 @@ class Memory:
         self._held.append(value)  # the id of what is alive is its own
         if self._shared.has(value, self._own):
             return "shared", f"{value.__module__}.{value.__qualname__}" if isinstance(value, type) else id(value)
-        return kind.__module__, kind.__qualname__, reader(kind)(value), self._references(value, kind)
+        return kind.__module__, kind.__qualname__, content_of(reader(kind), value), self._references(value, kind)
 
     def _references(self, value: Any, kind: type) -> Any:  # noqa: PLR0911 - one for each kind of value
         match value:
@@ -102,9 +102,9 @@ class Memory:
         return self._attributes(value, kind), [self._value(one) for one in others]
 
     def _attributes(self, value: Any, kind: type) -> Any:
-        """Return what an instance holds by name; of the explorer's own only which invocation a context is of."""
+        """Return what an instance holds by name; of the explorer's own a context's invocation, and whether a lock is held."""
         if kind.__module__.startswith("oneslot.explorer."):
-            return getattr(value, "number_of_invocation", None)
+            return [getattr(value, name, None) for name in ("number_of_invocation", "is_held")]
         slots = [one for base in kind.__mro__ for one in vars(base).items() if type(one[1]) is MemberDescriptorType]
         filled = ((name, held) for name, one in slots for held in _slot(one, value))
         return self._pairs(filled), self._pairs((attributes_of(value) or {}).items())

@@ -17,6 +17,7 @@ from oneslot.explorer.handlers.memory.imported import Imported, Shared
 from oneslot.explorer.handlers.memory.liveness import read_later
 from oneslot.explorer.handlers.memory.memory import Memory
 from oneslot.explorer.handlers.memory.visible import Loop, Visible
+from oneslot.explorer.handlers.threads import StrandLock
 
 
 def remembered(**values: Any) -> str:
@@ -31,6 +32,17 @@ def advanced(values: Any, steps: int) -> Loop:
     for _ in range(steps):
         next(loop)
     return loop
+
+
+def lock(*, held: bool) -> StrandLock:
+    made = StrandLock(lambda: None)
+    made.is_held = held
+    return made
+
+
+class Broken(io.StringIO):
+    def tell(self) -> int:
+        raise ValueError("no position")
 
 
 def with_attribute(text: str) -> SimpleNamespace:
@@ -54,14 +66,19 @@ def test_equal_values_are_remembered_equally() -> None:
         (functools.partial(print, 1), functools.partial(print, 2)),
         (io.StringIO("a"), io.StringIO("b")),
         (with_attribute("a"), with_attribute("b")),
+        (lock(held=True), lock(held=False)),
     ],
-    ids=["type", "text", "sharing", "list", "range", "order", "default", "partial", "buffer", "attribute"],
+    ids=["type", "text", "sharing", "list", "range", "order", "default", "partial", "buffer", "attribute", "lock"],
 )
 def test_different_values_are_remembered_apart(one: Any, other: Any) -> None:
     assert remembered(value=one) != remembered(value=other)
 
 
-@pytest.mark.parametrize("value", [zlib.compressobj(), itertools.cycle([1]), {object()}], ids=["zlib", "cycle", "set"])
+@pytest.mark.parametrize(
+    "value",
+    [zlib.compressobj(), itertools.cycle([1]), {object()}, Broken()],
+    ids=["zlib", "cycle", "set", "a class that raises"],
+)
 def test_hidden_state_is_opaque(value: Any) -> None:
     with pytest.raises(Opaque):
         remembered(value=value)
