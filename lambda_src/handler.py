@@ -1,4 +1,4 @@
-"""The Lambda function's entry point: the consumer, with its log and its metrics by Powertools."""
+"""The Lambda function's entry point: the consumer, with idempotency, log and metrics by Powertools."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ with uncollected():
 
     from appointments.outcomes import ANSWERED
     from booking.consumer import appointments_consumer
+    from oneslot.runtime import powertools
     from oneslot.runtime.consumer.delivery_log import Delivery, function_version
 
 logger = Logger()
@@ -31,7 +32,7 @@ def log(delivery: Delivery) -> None:
     deliveries.append(delivery)
 
 
-consumer = appointments_consumer(os.environ, log)
+consumer = appointments_consumer(os.environ, log, attempt=powertools.attempt)
 
 
 @metrics.log_metrics

@@ -26,6 +26,9 @@ SMALL = (
     replace(BATCH, deliveries=((0, 1),), faults=0, expiries=0, side_by_side=True),
 )
 
+DEPLOYED = {"attempt": powertools.attempt}
+BOTH = {**DEPLOYED, "process": powertools.process}
+
 
 def through(**ways: Any) -> Subject:
     """Return our handler on one way through the protocol and through a batch."""
@@ -38,10 +41,11 @@ def through(**ways: Any) -> Subject:
     return Subject("one way", program, OURS.laws)
 
 
+@pytest.mark.parametrize("way", [DEPLOYED, BOTH], ids=["deployed", "batches too"])
 @pytest.mark.parametrize("scenario", SMALL, ids=lambda scenario: f"{scenario.name} {scenario.size}")
-def test_both_ways_walk_the_same_graph(scenario: Scenario) -> None:
+def test_both_ways_walk_the_same_graph(scenario: Scenario, way: dict[str, Any]) -> None:
     plain = Explorer(scenario, through(attempt=attempt, process=process))
-    wrapped = Explorer(scenario, through(attempt=powertools.attempt, process=powertools.process))
+    wrapped = Explorer(scenario, through(**way))
 
     counted, counted_wrapped = (explorer.run(False, lambda *_: None) for explorer in (plain, wrapped))
 
