@@ -107,7 +107,8 @@ def _custom_metrics(resources: Resources) -> Iterator[str]:
 def _graphed(text: str) -> Iterator[tuple[str, str]]:
     for part in text.split('["')[1:]:
         names = part.split('"')
-        if len(names) > 2 and names[1] == "," and names[2] != "...":
+        # A widget's list of alarms has references, whose texts are empty here.
+        if len(names) > 2 and names[0] and names[1] == "," and names[2] != "...":
             yield names[0], names[2]
 
 

@@ -12,20 +12,21 @@ from lab.simulation.run import points
 from lab.simulation.world.points import Instrumented
 
 HERE = Path(__file__).parent
-EXPLORED = (
-    "both_ways",
-    "clocks",
-    "counterexample",
-    "group_commit",
-    "lambda_handler",
-    "logs",
-    "one_delivery",
-    "short",
-    "unreadable",
-)
 PRODUCT = (
-    *("documentation", "powertools", "simulation/test_regressions.py", "benchmarks/test_units.py"),
-    *(f"explore/test_{name}.py" for name in EXPLORED),
+    "documentation",
+    "powertools",
+    "benchmarks/test_fixed_cost.py",
+    "benchmarks/test_units.py",
+    "explore/test_both_ways.py",
+    "explore/test_clocks.py",
+    "explore/test_counterexample.py",
+    "explore/test_group_commit.py",
+    "explore/test_lambda_handler.py",
+    "explore/test_logs.py",
+    "explore/test_one_delivery.py",
+    "explore/test_short.py",
+    "explore/test_unreadable.py",
+    "simulation/test_regressions.py",
 )
 """What `make test` needs of the lab: no figure, no record and no tool of its own is tested here."""
 

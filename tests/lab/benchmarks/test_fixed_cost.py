@@ -21,7 +21,10 @@ def test_costs_count_each_metric_of_an_alarm() -> None:
 
 
 def test_costs_count_a_graphed_metric_once() -> None:
-    body = '{"metrics":[["AWS/SQS","Sent","Queue","q"],["Own","Paused","Function","f"],["Own","Late","Stage","dev"]]}'
+    body = (
+        '{"alarms":["","",""],"metrics":[["AWS/SQS","Sent","Queue","q"],'
+        '["Own","Paused","Function","f"],["Own","Late","Stage","dev"]]}'
+    )
     dashboard = {"Type": "AWS::CloudWatch::Dashboard", "Properties": {"DashboardBody": body}}
 
     assert costs([dashboard, dashboard])["custom metrics"] == pytest.approx((2, 0.6))
