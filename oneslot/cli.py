@@ -153,21 +153,21 @@ def _own_verb(declaration: Declaration, dotted: str) -> tuple[str, click.Command
 @cache
 def all_verbs() -> Mapping[str, Sequence[click.Command]]:
     """Return the verbs of every consumer in the order of use, by the heading of their group."""
-    from oneslot.commands.audit import audit
-    from oneslot.commands.check import check
-    from oneslot.commands.env import env
-    from oneslot.commands.explore.explore import explore
-    from oneslot.commands.export import export
-    from oneslot.commands.inspect import inspect
-    from oneslot.commands.new import new
-    from oneslot.commands.repair.dlq.group import dlq
-    from oneslot.commands.repair.ledger import ledger
-    from oneslot.commands.repair.pause import pause, resume
-    from oneslot.commands.send import send
-    from oneslot.commands.stack import down, up
-    from oneslot.commands.status import status
-    from oneslot.commands.watch import watch
-    from oneslot.commands.worker.worker import worker
+    from oneslot.operator.commands.audit import audit
+    from oneslot.operator.commands.check import check
+    from oneslot.operator.commands.env import env
+    from oneslot.operator.commands.explore.explore import explore
+    from oneslot.operator.commands.export import export
+    from oneslot.operator.commands.inspect import inspect
+    from oneslot.operator.commands.new import new
+    from oneslot.operator.commands.repair.dlq.group import dlq
+    from oneslot.operator.commands.repair.ledger import ledger
+    from oneslot.operator.commands.repair.pause import pause, resume
+    from oneslot.operator.commands.send import send
+    from oneslot.operator.commands.stack import down, up
+    from oneslot.operator.commands.status import status
+    from oneslot.operator.commands.watch import watch
+    from oneslot.operator.commands.worker.worker import worker
 
     return {
         "Start": (new, up, env, down),

@@ -19,6 +19,7 @@ import click
 from click.core import ParameterSource
 from rich.table import Table
 
+from demo.declared import CONSUMER as DECLARED
 from lab.explore import exploration
 from lab.explore.budgets import BY_NAME
 from lab.explore.exploration import SUBJECTS, Explored, Results, to_json
@@ -32,7 +33,6 @@ from oneslot.errors import OneslotError
 from oneslot.explorer.counterexample import Counterexample, NotReplayable, replay
 from oneslot.options import FILE, json_option
 from oneslot.terminal import Terminal, table
-from workload.declared import CONSUMER as DECLARED
 
 DIRECTORY = click.Path(file_okay=False, writable=True, path_type=Path)
 INEFFECTIVE = {

@@ -12,12 +12,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from appointments.statuses import COMPLETE, IN_PROGRESS
+from demo.declared import CONSUMER
 from lab.explore.practice import APPOINTMENTS, LEDGER, PATIENTS, SLOTS, dead_letters
 from oneslot.explorer.execution.process import Outcome
 from oneslot.explorer.renaming import is_id_of
 from oneslot.explorer.world import Request, SqsMessage, World
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE
-from workload.declared import CONSUMER
 
 UNFINISHED = ("failed", "busy", "fenced")
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from demo.declared import CONSUMER as DECLARED
 from lab.documentation.blocks import replace_blocks
 from lab.figures.tables import peers_table, table
 from oneslot.laws.evidence import Law
-from workload.declared import CONSUMER as DECLARED
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs" / "understand" / "correctness.md"

@@ -65,13 +65,16 @@ _MAPPING = ("batching", "event_source_mapping", "handler_pool", "poller", "scali
 POINTS = (
     *(f"oneslot.worker.{name}" for name in ("acknowledgement", "job", "log", "poller", "pool", "visibility", "worker")),
     *(f"oneslot.local.mapping.{name}" for name in _MAPPING),
-    *(f"oneslot.repair.{name}" for name in ("dropping", "forecast", "journal", "ledger_row", "move_task", "redrive")),
+    *(
+        f"oneslot.operator.repair.{name}"
+        for name in ("dropping", "forecast", "journal", "ledger_row", "move_task", "redrive")
+    ),
     *(f"oneslot.runtime.sqs.{name}" for name in ("dead_letters", "deletion")),
-    "oneslot.evidence.operator_log",
+    "oneslot.operator.evidence.operator_log",
     *(f"oneslot.runtime.consumer.{name}" for name in ("consumer", "group_commit", "queues")),
     *(f"oneslot.runtime.{name}" for name in ("attempt", "backoff", "releases", "stores.renewing", "stores.valkey")),
     *(f"oneslot.runtime.sqs.{name}" for name in ("producer", "sending")),
-    *(f"oneslot.sending.{name}" for name in ("archive", "pacing", "sender")),
+    *(f"oneslot.operator.sending.{name}" for name in ("archive", "pacing", "sender")),
 )
 """The modules with a point before each statement."""
 

@@ -11,15 +11,15 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from demo.generator import Mix, RequestGenerator, utc_now
+from demo.plan import Plan
+from demo.practices import synthetic_demand, synthetic_practices
+from demo.slots import next_monday, share_out, working_days
 from oneslot.errors import OneslotError
+from oneslot.operator.sending.archive import Archive
+from oneslot.operator.sending.messages import Message
+from oneslot.operator.sending.sender import BatchSender
 from oneslot.runtime.sqs.queue_depth import queue_depth
-from oneslot.sending.archive import Archive
-from oneslot.sending.messages import Message
-from oneslot.sending.sender import BatchSender
-from workload.generator import Mix, RequestGenerator, utc_now
-from workload.plan import Plan
-from workload.practices import synthetic_demand, synthetic_practices
-from workload.slots import next_monday, share_out, working_days
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient

@@ -10,22 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from demo.generator import utc_now
+from demo.seeding import SlotWriter, seed
 from lab.soak.deployment import shortened
 from lab.soak.faults import Faults
 from lab.soak.hosts import Host, HostSettings
 from lab.soak.load import Load, Size, schedule_for
 from oneslot.errors import OneslotError
-from oneslot.evidence.gathering import Gathered, gather
-from oneslot.evidence.verdict import Verdict, judge
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment, deploy
 from oneslot.local.state import LocalState
+from oneslot.operator.evidence.gathering import Gathered, gather
+from oneslot.operator.evidence.verdict import Verdict, judge
 from oneslot.runtime.sqs.queue_depth import queue_depth
 from oneslot.target import ARCHIVE_FILE, format_command, local_target
 from oneslot.terminal import Terminal
-from workload.generator import utc_now
-from workload.seeding import SlotWriter, seed
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient

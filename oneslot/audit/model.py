@@ -1,7 +1,7 @@
 """The audit's model of one consumer: how its exports are read, its laws, its tables and its words.
 
 Every consumer has the ledger's laws. Its declaration says the rest. One whose rows say more names a function from its
-declaration to a `Model` as `tools.audit`; the appointments' is in `workload/audit`.
+declaration to a `Model` as `tools.audit`; the appointments' is in `demo/audit`.
 """
 
 from __future__ import annotations

@@ -64,11 +64,11 @@ class Tools:
     Attributes:
         identity: a record → the message's id, as `Consumer.identity`.
         parse: `(message_id, payload_hash, body)` → the message, as `Consumer.parse`.
-        foresee: what a redrive of a message would do; see `oneslot.repair.forecast.Foresight`.
+        foresee: what a redrive of a message would do; see `oneslot.operator.repair.forecast.Foresight`.
         story: the rows of a request → `(time, event, sentence)` for `oneslot inspect`.
-        compose: the consumer that `oneslot worker` runs; see `oneslot.commands.worker.handler`.
-        next_steps: what `oneslot up` prints; see `oneslot.commands.stack`.
-        audit: this declaration → the `oneslot.audit.model.Model` by which the Spark audit judges; see `workload/audit`.
+        compose: the consumer that `oneslot worker` runs; see `oneslot.operator.commands.worker.handler`.
+        next_steps: what `oneslot up` prints; see `oneslot.operator.commands.stack`.
+        audit: this declaration → the `oneslot.audit.model.Model` by which the Spark audit judges; see `demo/audit`.
         handled_before: a message id → the result of a request that `oneslot ledger enter` enters as done.
     """
 

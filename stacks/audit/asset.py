@@ -22,7 +22,7 @@ SCRIPT = ROOT / "oneslot" / "audit" / "glue.py"
 PACKAGES = {
     "oneslot": ROOT / "oneslot",
     "appointments": ROOT / "lambda_src" / "appointments",
-    "workload": ROOT / "workload",
+    "demo": ROOT / "demo",
 }
 """The zip's packages by import name. They are whole, because a list of modules could be wrong."""
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from appointments.invariants import LAWS
+from demo.declared import CONSUMER
 from oneslot.laws.evidence import Evidence, lacking
 from tests.kits.consumer import PRACTICE, slot_item
-from workload.declared import CONSUMER
 
 NOW = 1_795_161_600_000
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from demo.declared import CONSUMER
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.mapping.configuration import read_mapping
@@ -28,7 +29,6 @@ from tests.kits.bad_network import BadNetwork, Fault
 from tests.kits.consumer import booking
 from tests.kits.local_mapping import wait_for
 from tests.kits.real_stack import Stack, deliveries, deployed_shortened
-from workload.declared import CONSUMER
 
 pytestmark = pytest.mark.embedded_aws
 

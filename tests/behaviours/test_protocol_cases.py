@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from demo.declared import CONSUMER
 from oneslot.laws.evidence import Evidence
 from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.effects import Effects, InvalidEffects
@@ -32,7 +33,6 @@ from tests.kits.consumer import (
     service_error,
     surroundings,
 )
-from workload.declared import CONSUMER
 
 LEASE_MS = 30_000
 

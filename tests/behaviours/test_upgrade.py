@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from demo.declared import CONSUMER
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.mapping import event_source_mapping
@@ -19,7 +20,6 @@ from oneslot.runtime.values import to_attributes
 from tests.kits.consumer import booking, cancellation
 from tests.kits.local_mapping import wait_for
 from tests.kits.real_stack import Stack, deliveries, deployed_shortened
-from workload.declared import CONSUMER
 
 pytestmark = pytest.mark.embedded_aws
 

@@ -79,7 +79,7 @@ def test_anchors_lead_to_headings(page: Path) -> None:
 
 def test_pages_that_the_code_names_exist() -> None:
     """An error at night sends an operator to a section."""
-    folders = ("oneslot", "stacks", "lambda_src", "workload", ".github")
+    folders = ("oneslot", "stacks", "lambda_src", "demo", ".github")
     files = [file for folder in folders for file in (REPOSITORY / folder).rglob("*") if file.suffix in (".py", ".yml")]
     code = "".join(file.read_text(encoding="utf-8") for file in files)
     named = set(re.findall(r"\b((?:docs|lab)/[a-z/-]+\.md)(?:#([a-z-]+))?", code))

@@ -18,8 +18,6 @@ import pytest
 
 from examples.gift_card_mail.build import build
 from oneslot.declaration.reading import choosing
-from oneslot.evidence.gathering import gather
-from oneslot.evidence.verdict import judge
 from oneslot.local.aws.cloud_assembly import SynthesisedStack, read_stack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment, deploy
@@ -29,6 +27,8 @@ from oneslot.local.mapping.handler_pool import HandlerPool
 from oneslot.local.mapping.handler_process import Answered
 from oneslot.local.mapping.installation import Installation, install
 from oneslot.local.state import DELIVERY_LOG, LocalState
+from oneslot.operator.evidence.gathering import gather
+from oneslot.operator.evidence.verdict import judge
 from oneslot.runtime.values import from_attributes
 from oneslot.target import local_target
 from tests.kits.local_mapping import wait_for

@@ -16,7 +16,7 @@ import pytest
 
 from examples.worker_on_fargate.build import build
 from examples.worker_on_fargate.stack import DOCKERFILE, ROOT, Scale
-from oneslot.commands.worker.worker import worker
+from oneslot.operator.commands.worker.worker import worker
 from tests.kits.stacks import synthesise
 
 SCALE = Scale(threads=8, seconds_per_message=0.5, acceptable_wait_seconds=60, grace_seconds=30)

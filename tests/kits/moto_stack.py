@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from demo.plan import Plan, make_plan, read_candidates, save
+from demo.seeding import BATCH
 from oneslot.local.aws.connection import Connection
 from oneslot.local.processes import start_ticks
 from oneslot.local.state import LocalState
@@ -21,8 +23,6 @@ from oneslot.runtime.surroundings import Surroundings
 from oneslot.runtime.values import to_attributes
 from oneslot.target import Target, local_target
 from tests.kits.consumer import Bench, bench, record
-from workload.plan import Plan, make_plan, read_candidates, save
-from workload.seeding import BATCH
 
 NOW = {"not_before": "2020-01-01T08:00:00Z", "not_after": "2100-01-01T08:00:00Z"}
 """A window that is open."""

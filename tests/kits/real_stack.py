@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from demo.declared import CONSUMER
 from lab.soak.deployment import shortened
-from oneslot.evidence.tables import scan
 from oneslot.laws.evidence import Evidence
 from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment, deploy
+from oneslot.operator.evidence.tables import scan
 from oneslot.runtime.sqs.dead_letters import peek
 from oneslot.runtime.sqs.queue_depth import queue_depth
 from oneslot.runtime.values import to_attributes
 from tests.kits.consumer import slot_item
-from workload.declared import CONSUMER
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient

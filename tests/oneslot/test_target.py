@@ -11,11 +11,11 @@ import pytest
 from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 from botocore.stub import Stubber
 
+from demo.declared import CONSUMER
 from oneslot.errors import BadInput, OneslotError
 from oneslot.explanations import explain
 from oneslot.target import Outputs, home_folder, local_target, open_target
 from tests.kits.moto_stack import MotoStack, invoke
-from workload.declared import CONSUMER
 
 
 def test_home_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

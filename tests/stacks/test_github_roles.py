@@ -15,9 +15,9 @@ import boto3
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from demo.smoke import Smoke
 from tests.kits.moto_stack import MotoStack
 from tests.kits.stacks import Stage, resolve
-from workload.smoke import Smoke
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "do" / "deploy-from-github.md").read_text(encoding="utf-8")

@@ -11,9 +11,9 @@ from typing import Any
 
 from appointments.allocation import utc_text
 from appointments.messages import DELIVERY_CHANNELS
+from demo.practices import Demand, read_demand, synthetic_demand, synthetic_practices
 from lab.benchmarks.harness.batches import NHS_NUMBER, SERVICE, free_slot
 from lab.benchmarks.standin.metered_dynamodb import ALL_TABLES
-from workload.practices import Demand, read_demand, synthetic_demand, synthetic_practices
 
 DUPLICATES = 0.3
 

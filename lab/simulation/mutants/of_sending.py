@@ -73,7 +73,7 @@ SENDING_CHANGES = (
     ),
     Change(
         "the sender archives only the last answer of a batch",
-        "oneslot/sending/sender.py",
+        "oneslot/operator/sending/sender.py",
         "                archive.accepted((entry.message, sqs_message_id) for entry, sqs_message_id in answer.accepted)",
         "                if not answer.failed:\n"
         "                    archive.accepted((entry.message, sqs_id) for entry, sqs_id in answer.accepted)",
@@ -81,21 +81,21 @@ SENDING_CHANGES = (
     ),
     Change(
         "the sender ends with messages that were not accepted",
-        "oneslot/sending/sender.py",
+        "oneslot/operator/sending/sender.py",
         "        if missing and error is not None:\n            raise error\n        if missing:",
         "        if False:",
         SENDING,
     ),
     Change(
         "the sender waits for no batch at its end",
-        "oneslot/sending/sender.py",
+        "oneslot/operator/sending/sender.py",
         "    _unfinished(running)\n    return sent",
         "    return sent",
         SENDING,
     ),
     Change(
         "the sender has several batches of a FIFO queue on their way",
-        "oneslot/sending/sender.py",
+        "oneslot/operator/sending/sender.py",
         "if sender.fifo or len(running)",
         "if len(running)",
         SENDING,

@@ -17,14 +17,14 @@ from lab.simulation.systems.repaired import Repaired
 from lab.simulation.world.kernel import MICROSECONDS, Process
 from lab.simulation.world.simulation import Simulation
 from oneslot.errors import OneslotError
-from oneslot.evidence.malformed import Standing, standing
-from oneslot.evidence.operator_log import OperatorLog
-from oneslot.repair.dropping import drop
-from oneslot.repair.forecast import forecast_all
-from oneslot.repair.journal import begin_journal, lock_journal, open_journal
-from oneslot.repair.ledger_row import advice, consequences, forget, read_row, unlock
-from oneslot.repair.move_task import follow_move, start_move
-from oneslot.repair.redrive import redrive
+from oneslot.operator.evidence.malformed import Standing, standing
+from oneslot.operator.evidence.operator_log import OperatorLog
+from oneslot.operator.repair.dropping import drop
+from oneslot.operator.repair.forecast import forecast_all
+from oneslot.operator.repair.journal import begin_journal, lock_journal, open_journal
+from oneslot.operator.repair.ledger_row import advice, consequences, forget, read_row, unlock
+from oneslot.operator.repair.move_task import follow_move, start_move
+from oneslot.operator.repair.redrive import redrive
 from oneslot.runtime.sqs.dead_letters import HIDDEN_SECONDS
 from oneslot.target import Target
 from oneslot.worker.settings import WorkerSettings

@@ -14,13 +14,13 @@ from lab.simulation.systems.senders import Accepted, Repeated, Watched
 from lab.simulation.world.kernel import Process
 from lab.simulation.world.simulation import Simulation
 from oneslot.errors import OneslotError
+from oneslot.operator.sending.archive import Archive, read_archive
+from oneslot.operator.sending.messages import Archived, Message
+from oneslot.operator.sending.pacing import SHAPES, Pacing
+from oneslot.operator.sending.sender import BatchSender, send_all
 from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.runtime.sqs.producer import Accepted as Result
 from oneslot.runtime.sqs.producer import NotAccepted, Outgoing, Producer, Refused
-from oneslot.sending.archive import Archive, read_archive
-from oneslot.sending.messages import Archived, Message
-from oneslot.sending.pacing import SHAPES, Pacing
-from oneslot.sending.sender import BatchSender, send_all
 from oneslot.worker.settings import WorkerSettings
 
 ARCHIVE = "Q7"

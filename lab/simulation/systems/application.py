@@ -12,6 +12,7 @@ from typing import Any
 
 from appointments.statuses import COMPLETE
 from booking.consumer import appointments_consumer
+from demo.declared import CONSUMER
 from lab.explore.ours import ENVIRONMENT
 from lab.explore.practice import APPOINTMENTS, LEDGER, SLOTS, TABLES, booking, cancellation, free_slots
 from lab.simulation.sqs.message import Message
@@ -25,7 +26,6 @@ from oneslot.runtime.sqs.dead_letters import REASON_ATTRIBUTE
 from oneslot.runtime.sqs.deferral import SHORT_WAITS_SHARE
 from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.runtime.values import from_attributes, to_attributes
-from workload.declared import CONSUMER
 
 ON_ITS_WAY = "on its way"
 """In the name of a fault whose request lands later."""

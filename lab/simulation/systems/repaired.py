@@ -23,10 +23,10 @@ from lab.simulation.systems.application import (
 from lab.simulation.world.faults import REPEATING, kind_of
 from lab.simulation.world.kernel import Process
 from lab.simulation.world.simulation import Simulation
-from oneslot.evidence.operator_log import BEGUN, DROP, OPERATOR_LOG_FILE, OperatorLog, drops, read_lines
 from oneslot.laws.evidence import Evidence
-from oneslot.repair.journal import Journal, open_journal
-from oneslot.repair.redrive import Redriven
+from oneslot.operator.evidence.operator_log import BEGUN, DROP, OPERATOR_LOG_FILE, OperatorLog, drops, read_lines
+from oneslot.operator.repair.journal import Journal, open_journal
+from oneslot.operator.repair.redrive import Redriven
 from oneslot.runtime.sqs.dead_letters import REASON_ATTRIBUTE
 from oneslot.target import Outputs, Target
 

@@ -1,6 +1,6 @@
 """A reader of the dead-letter queue, which deletes nothing unless it is asked to.
 
-The nightly audit on AWS reads the queue with it as well; `oneslot.evidence.dead_letters` applies it to a stack.
+The nightly audit on AWS reads the queue with it as well; `oneslot.operator.evidence.dead_letters` applies it to a stack.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from demo.declared import CONSUMER as DECLARED
 from lab.figures.correctness_page import CONSUMER, PAGE, REPOSITORY
-from workload.declared import CONSUMER as DECLARED
 
 TEXT = PAGE.read_text()
 

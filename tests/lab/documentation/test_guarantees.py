@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from demo.declared import CONSUMER
 from lab.simulation.run import SCENARIOS
-from workload.declared import CONSUMER
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 UNDERSTAND = REPOSITORY / "docs" / "understand"

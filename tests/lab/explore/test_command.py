@@ -12,6 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from demo.declared import CONSUMER as DECLARED
 from lab.explore.__main__ import ending, explore
 from lab.explore.exploration import Explored, Results, explore_one
 from lab.explore.ours import OURS
@@ -22,7 +23,6 @@ from oneslot.errors import OneslotError
 from oneslot.explorer.counterexample import Counterexample, counterexample
 from oneslot.explorer.explorer import Exploration, Explorer
 from oneslot.explorer.scenario import Subject
-from workload.declared import CONSUMER as DECLARED
 
 FINE = Exploration("Oneslot", "one request", "K=2 F=1 T=1", 9, 0, 9, 9, 9, 9, 9, 0.1, complete=True)
 OURS_FINE = (Explored(FINE, ()),)

@@ -13,6 +13,7 @@ from botocore.exceptions import ClientError
 
 from appointments import allocation
 from appointments.messages import BookRequest
+from demo.declared import CONSUMER
 from lab.explore.ours import OURS
 from lab.explore.scenarios import ALONE, ONE_REQUEST, SAME_SLOT
 from lab.mutation.mutants import EXPLORER, expected
@@ -22,7 +23,6 @@ from oneslot.runtime.effects import Effects
 from oneslot.runtime.protocol import Claim
 from oneslot.runtime.stores.checks import transact_items
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from workload.declared import CONSUMER
 
 Change = Callable[[pytest.MonkeyPatch], None]
 

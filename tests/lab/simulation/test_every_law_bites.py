@@ -9,15 +9,19 @@ from typing import Any
 
 import pytest
 
+from demo.declared import CONSUMER
 from lab.simulation.run import run_seeds
 from lab.simulation.world.points import Instrumented
-from oneslot.evidence.operator_log import OperatorLog
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
 from oneslot.local.mapping import poller
 from oneslot.local.mapping.batching import collect
 from oneslot.local.mapping.poller import Poller
-from oneslot.repair import redrive
-from oneslot.repair.journal import Journal
+from oneslot.operator.evidence.operator_log import OperatorLog
+from oneslot.operator.repair import redrive
+from oneslot.operator.repair.journal import Journal
+from oneslot.operator.sending.archive import Archive
+from oneslot.operator.sending.messages import Message
+from oneslot.operator.sending.pacing import Timetable
 from oneslot.runtime.consumer import queues
 from oneslot.runtime.protocol import Committed
 from oneslot.runtime.sqs.deferral import Deferral
@@ -25,13 +29,9 @@ from oneslot.runtime.sqs.producer import Producer
 from oneslot.runtime.stores import valkey
 from oneslot.runtime.stores.renewing import RenewingLedger
 from oneslot.runtime.stores.valkey import ValkeyLedger
-from oneslot.sending.archive import Archive
-from oneslot.sending.messages import Message
-from oneslot.sending.pacing import Timetable
 from oneslot.worker import pool
 from oneslot.worker.pool import Pool, Source
 from oneslot.worker.visibility import Visibility
-from workload.declared import CONSUMER
 
 SEEDS = 200
 FIRST_SEEDS = {"Q3": 75, "Q19": 13, "Q20": 20}

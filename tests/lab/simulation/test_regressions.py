@@ -14,10 +14,10 @@ from lab.simulation import counterexample
 from lab.simulation.run import run
 from lab.simulation.world.points import Instrumented
 from oneslot.local.mapping.poller import Poller
-from oneslot.repair import redrive
+from oneslot.operator.repair import redrive
+from oneslot.operator.sending.sender import BatchSender
 from oneslot.runtime.sqs import deletion
 from oneslot.runtime.sqs.producer import Accepted, Outgoing, Producer, Refused
-from oneslot.sending.sender import BatchSender
 from oneslot.worker import pool, visibility, worker
 from oneslot.worker.job import Job
 from oneslot.worker.visibility import Visibility

@@ -9,16 +9,16 @@ from typing import NamedTuple
 
 import duckdb
 
+from demo.declared import CONSUMER
 from lab.benchmarks.audit import duckdb_audit as audit_duckdb
-from oneslot.evidence.gathering import Gathered
-from oneslot.evidence.verdict import Verdict, judge
 from oneslot.laws.evidence import Evidence
+from oneslot.operator.evidence.gathering import Gathered
+from oneslot.operator.evidence.verdict import Verdict, judge
+from oneslot.operator.sending.archive import AcceptedRequest
+from oneslot.operator.sending.messages import Archived
 from oneslot.runtime.sqs.dead_letters import DeadLetter
 from oneslot.runtime.sqs.queue_depth import QueueDepth
-from oneslot.sending.archive import AcceptedRequest
-from oneslot.sending.messages import Archived
 from tests.kits.histories import World
-from workload.declared import CONSUMER
 
 Found = set[tuple[str, str]]
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from demo.audit.tables import TOTALS
+from demo.declared import CONSUMER
 from oneslot.audit.conclusion import Conclusion, conclude
 from oneslot.audit.model import model_of
 from oneslot.audit.read.context import Context
 from oneslot.audit.read.history import NO_ACCEPTED, NO_DELIVERY, History
 from oneslot.audit.read.manifests import Export
-from workload.audit.tables import TOTALS
-from workload.declared import CONSUMER
 
 TABLES = ("ledger", "slots", "appointments")
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from demo.audit import tables as appointments
+from demo.declared import CONSUMER
 from oneslot.audit import operations
 from oneslot.audit.model import model_of
 from oneslot.audit.stage import Judged
-from workload.audit import tables as appointments
-from workload.declared import CONSUMER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pytest
 
+from demo.declared import CONSUMER
 from oneslot.audit.conclusion import VERSION, Conclusion
 from oneslot.audit.errors import AuditRefused
 from oneslot.audit.model import model_of
 from oneslot.audit.schema import Output, outputs, page
 from tests.kits.histories import System
 from tests.oneslot.audit.conftest import Tabled
-from workload.declared import CONSUMER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

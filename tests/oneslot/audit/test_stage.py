@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from demo.declared import CONSUMER
 from oneslot.audit.group import LINES_KEPT
 from oneslot.audit.model import model_of
 from oneslot.audit.stage import PREVIOUS, REJECTED, Chunk, Consumer, Moment, judge_chunk
-from workload.declared import CONSUMER
 
 NOW = 10_000
 MOMENT = Moment(NOW, True, True, True, 100, None, 0)

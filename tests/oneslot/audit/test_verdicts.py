@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from demo.declared import CONSUMER
 from oneslot.audit.conclusion import Conclusion
 from oneslot.audit.model import model_of
 from tests.kits.histories import System
 from tests.oneslot.audit.audit_answers import audit_found, audit_verdicts, checked, duckdb_answers, list_found
 from tests.oneslot.audit.corruptions import CORRUPTIONS, Picker
-from workload.declared import CONSUMER
 
 pytestmark = pytest.mark.spark
 

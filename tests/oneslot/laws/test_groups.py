@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from demo.declared import CONSUMER
 from oneslot.errors import BadInput
 from oneslot.laws.evidence import Evidence, Law, check
 from oneslot.laws.groups import judge
@@ -16,7 +17,6 @@ from tests.kits.shop import NOT_LOCAL, SHOP, Shop
 from tests.oneslot.audit.audit_answers import evidence_of
 from tests.oneslot.audit.corruptions import CORRUPTIONS as SOWN
 from tests.oneslot.audit.corruptions import Picker
-from workload.declared import CONSUMER
 
 
 def test_law_of_two_tables_is_local_when_its_rows_name_the_subject() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from demo.declared import CONSUMER
 from oneslot.laws.evidence import Evidence
-from workload.declared import CONSUMER
 
 NOW, PATIENCE, RETENTION = 10_000, 100, 1_000
 OLD = NOW - RETENTION

@@ -18,9 +18,9 @@ from typing import Any, cast
 import boto3
 import pytest
 
-from oneslot.commands.worker.worker import worker
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment
+from oneslot.operator.commands.worker.worker import worker
 from oneslot.runtime.effects import Effects, Put
 from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.protocol import Claim, Committed, Duplicate
@@ -240,7 +240,7 @@ def start(
     common += [text for name, value in numbers.items() for text in (name, str(value))]
     common += options
     return subprocess.Popen(
-        [sys.executable, "-c", "from oneslot.commands.worker.worker import worker; worker()", *common],
+        [sys.executable, "-c", "from oneslot.operator.commands.worker.worker import worker; worker()", *common],
         cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,

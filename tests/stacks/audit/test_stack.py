@@ -149,7 +149,7 @@ def test_zip_has_the_package_files_alone(audit: Stage) -> None:
     assert {
         "oneslot/audit/job.py",
         "appointments/invariants.py",
-        "workload/audit/model.py",
+        "demo/audit/model.py",
         "oneslot/audit/__init__.py",
     } <= packed
     assert not [path for path in packed if "__pycache__" in path]

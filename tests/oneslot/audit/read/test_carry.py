@@ -9,11 +9,11 @@ from urllib.parse import unquote
 
 import pytest
 
+from demo.declared import CONSUMER
 from oneslot.audit.model import model_of
 from oneslot.audit.read import carry, logs, sources, tables
 from oneslot.audit.stage import REJECTED
 from oneslot.audit.vocabulary import Problem
-from workload.declared import CONSUMER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession

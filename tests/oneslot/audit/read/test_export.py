@@ -11,11 +11,11 @@ import pytest
 
 from oneslot.audit.layout import to_dynamodb_json
 from oneslot.errors import BadInput
-from oneslot.evidence.export import export_history
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import deploy
 from oneslot.local.state import LocalState
+from oneslot.operator.evidence.export import export_history
 from oneslot.target import Target, local_target
 from tests.kits.histories import System
 from tests.oneslot.audit.audit_answers import audit_found

@@ -13,6 +13,7 @@ import py4j.clientserver
 import pytest
 from py4j.protocol import MEMORY_COMMAND_NAME
 
+from demo.declared import CONSUMER
 from oneslot.audit.conclusion import Conclusion
 from oneslot.audit.errors import AuditRefused
 from oneslot.audit.job import audit
@@ -24,7 +25,6 @@ from oneslot.audit.spark.storage import Listed, Storage, parse_listing
 from oneslot.audit.stage import Consumer
 from tests.kits.histories import System, write_history
 from tests.oneslot.audit.damage import data_file, manifest, tampered_data
-from workload.declared import CONSUMER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from demo.audit.model import model_of_appointments
 from oneslot.audit.report.data import ReportData
 from oneslot.audit.report.page import headline, next_steps, open_templates, render
 from oneslot.declaration.reading import declared
-from workload.audit.model import model_of_appointments
 
 WORDS = model_of_appointments(declared()).words
 

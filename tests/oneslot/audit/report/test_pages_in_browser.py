@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from demo.declared import CONSUMER
 from oneslot.audit.conclusion import sentence
 from oneslot.audit.model import model_of
 from oneslot.audit.report.data import Drain, ReportData, Rush
@@ -17,7 +18,6 @@ from oneslot.audit.report.lives import Attempt, Life
 from oneslot.audit.report.page import render
 from oneslot.wording import visible
 from tests.kits.browser import opened
-from workload.declared import CONSUMER
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 

@@ -1,0 +1,128 @@
+"""The appointments as the audit sees them: the checks of their rows, their tables and words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from demo.audit import tables
+from oneslot.audit.model import Listing, Model, Words, exports_of, model_of_declaration, subjects_of
+from oneslot.audit.read.carry import LATEST_EPOCH_MS, ExportedTable, absent, reserved
+from oneslot.audit.vocabulary import Problem
+from oneslot.declaration.declaration import Declaration
+
+SLOT_TEXTS = (
+    "practice",
+    "slot_id",
+    "status",
+    "appointment_id",
+    "free_key",
+    "delivery_channel",
+    "service_type",
+    "start",
+    "end",
+)
+APPOINTMENT_TEXTS = (
+    "appointment_id",
+    "status",
+    "practice",
+    "slot_id",
+    "start",
+    "end",
+    "delivery_channel",
+    "cancelled_by",
+)
+APPOINTMENT_TIMES = ("created", "updated")
+NOT_READ = ("nhs_number", "service_type", "payload_hash", "not_before", "not_after")
+"""Attributes of an appointment that the audit does not read, the patient's number among them."""
+
+WORDS = Words(
+    verdicts={
+        "booked": "has one slot",
+        "waitlist": "no slot was free; recorded, and waits",
+        "cancelled": "was cancelled, or is a cancellation that took effect",
+        "refused": "was answered with a recorded refusal",
+    },
+    ends={
+        "booked": ("has one slot", "have one slot each"),
+        "waitlist": ("waits, because no slot fitted", "wait, because no slot fitted"),
+        "cancelled": ("is cancelled or was a cancellation", "are cancelled or were cancellations"),
+        "refused": ("was refused", "were refused"),
+    },
+    twice_first="stop the consumer, then decide for each line of repair/look-at.jsonl which booking stays.",
+    subjects="request and slot",
+    figures=(("Did not fit", "COUNT_OF_DID_NOT_FIT"),),
+    days_note="Did not fit: the practice had no free slot of that time, channel and service.",
+    marks={
+        "booked": ("booked", "■"),
+        "waitlist": ("requests", "■"),
+        "cancelled": ("quiet", "■"),
+        "refused": ("quiet", "▲"),
+    },
+)
+LISTING = Listing(
+    summary="practices",
+    title="Practices",
+    note="with the most requests that did not fit.",
+    order=("-COUNT_OF_DID_NOT_FIT", "-COUNT_OF_REQUESTS", "GP_CODE"),
+    head="GP code",
+    key="GP_CODE",
+    columns=(
+        ("Requests", "COUNT_OF_REQUESTS", "count"),
+        ("Booked", "BOOKED", "count"),
+        ("Did not fit", "COUNT_OF_DID_NOT_FIT", "count"),
+        ("Waiting", "WAITLIST", "count"),
+        ("Duplicates", "DUPLICATE_RATE", "share"),
+        ("Slots", "COUNT_OF_SLOTS", "count"),
+        ("Utilisation", "UTILISATION", "share"),
+    ),
+)
+
+
+def model_of_appointments(declaration: Declaration) -> Model:
+    """Return the model of the appointments application."""
+    usual = model_of_declaration(declaration)
+    return replace(
+        usual,
+        exports=exports_of(declaration, slots=_slots(declaration), appointments=_appointments(declaration)),
+        tables=tables.TABLES,
+        summaries=tables.SUMMARIES,
+        words=replace(WORDS, twice=usual.words.twice, twice_laws=usual.words.twice_laws),
+        row_subject="slot",
+        effect_subject="appointment",
+        listing=LISTING,
+    )
+
+
+def _slots(declaration: Declaration) -> ExportedTable:
+    return ExportedTable(
+        key=("practice", "slot_id"),
+        texts=SLOT_TEXTS,
+        subjects=subjects_of(declaration.declared_tables["slots"]),
+        # The day of the start, far cheaper than a timestamp.
+        derived=("try_cast(replace(substring(Item.start.S, 1, 10), '-', '') AS BIGINT) AS date",),
+        problems={
+            Problem.MISSING_ATTRIBUTE: absent("practice", "slot_id", "status", "date"),
+            Problem.UNKNOWN_VALUE: f"status NOT IN ('free', 'busy') OR {reserved('appointment_id')}",
+        },
+        counted="slot_rows",
+        known=frozenset(SLOT_TEXTS),
+    )
+
+
+def _appointments(declaration: Declaration) -> ExportedTable:
+    return ExportedTable(
+        key=("appointment_id",),
+        texts=APPOINTMENT_TEXTS,
+        numbers=dict.fromkeys(APPOINTMENT_TIMES, LATEST_EPOCH_MS),
+        subjects=subjects_of(declaration.declared_tables["appointments"]),
+        derived=("try_to_timestamp(Item.start.S) AS starts",),
+        problems={
+            Problem.MISSING_ATTRIBUTE: f"{absent('appointment_id', 'status', 'created')} "
+            f"OR (status = 'booked' AND {absent('slot_id', 'starts')}) "
+            "OR (status = 'cancelled' AND cancelled_by IS NULL) OR (practice IS NULL AND status != 'cancelled')",
+            Problem.UNKNOWN_VALUE: "status NOT IN ('booked', 'waitlist', 'cancelled') "
+            f"OR {reserved('appointment_id')} OR {reserved('cancelled_by')}",
+        },
+        counted="appointment_rows",
+        known=frozenset((*APPOINTMENT_TEXTS, *APPOINTMENT_TIMES, *NOT_READ)),
+    )

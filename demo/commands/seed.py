@@ -1,0 +1,101 @@
+"""`seed`: practices and their free slots."""
+
+from __future__ import annotations
+
+import time
+from datetime import date, datetime
+from pathlib import Path
+
+import click
+
+from demo.commands.options import practice_options
+from demo.plan import Plan, make_plan, read_candidates, save
+from demo.seeding import Seeded, SlotWriter
+from demo.seeding import seed as insert
+from demo.slots import LOCAL_TIME, demanded_slots, next_monday
+from oneslot.options import COUNT, Day, WholeNumber, json_option, stack_option
+from oneslot.target import Target, open_target
+from oneslot.terminal import Terminal
+from oneslot.wording import numbered
+
+
+@click.command(short_help="Open slots at made-up practices, or by the NHS's files.")
+@practice_options
+@click.option(
+    "--days",
+    type=WholeNumber(1, 260),
+    metavar="N",
+    default=5,
+    show_default=True,
+    help="Open slots on this many working days.",
+)
+@click.option("--from", "first_day", type=Day(), help="Begin on this day. Default: next Monday.")
+@click.option(
+    "--slots", type=COUNT, metavar="N", help="Open N slots in all. Default: as many as the demand, up to 4,000."
+)
+@click.option(
+    "--seed",
+    "seed_number",
+    type=int,
+    metavar="N",
+    default=1,
+    show_default=True,
+    help="Use this seed: it opens the same slots again.",
+)
+@stack_option
+@json_option
+def seed(
+    *,
+    practices: Path | None,
+    demand: Path | None,
+    practice_count: int | None,
+    days: int,
+    first_day: date | None,
+    slots: int | None,
+    seed_number: int,
+    stack: str | None,
+    as_json: bool,
+) -> None:
+    """Open slots at practices, in proportion to their demand, from 08:00 to 18:30 UK time, Monday to Friday.
+
+    Safe to repeat: a slot that exists stays as it is, booked or free.
+    """
+    terminal = Terminal(as_json)
+    candidates = read_candidates(practices, demand, seed_number, count=practice_count)
+    first_day = first_day or next_monday(datetime.now(LOCAL_TIME).date())
+    plan = make_plan(candidates.demands, first_day, days, slots, seed_number)
+    target = open_target(stack)
+    terminal.say(f"{candidates.note}.")
+    asked = demanded_slots(candidates.demands, days)
+    if slots is None and plan.slots < asked:
+        terminal.say(f"The demand is {asked:,} slots, of which {plan.slots:,} are opened. Open more with --slots.")
+    started = time.monotonic()
+    seeded = seed_plan(target, plan, terminal)
+    seconds = time.monotonic() - started
+    terminal.result(
+        {
+            "stack_name": target.stack_name,
+            "practices": len(plan.openings),
+            "source": candidates.note,
+            "first_day": plan.days[0].isoformat(),
+            "last_day": plan.days[-1].isoformat(),
+            "slots": plan.slots,
+            "created": seeded.created,
+            "kept": seeded.kept,
+            "seconds": round(seconds, 3),
+        }
+    )
+    terminal.plain(
+        f"{numbered(plan.slots, 'slot')} at {numbered(len(plan.openings), 'practice')}, "
+        f"{plan.days[0]} to {plan.days[-1]}: "
+        f"{seeded.created:,} new, {seeded.kept:,} existing and unchanged."
+    )
+
+
+def seed_plan(target: Target, plan: Plan, terminal: Terminal) -> Seeded:
+    """Insert the plan's slots, and note it for `send`."""
+    writer = SlotWriter(target.dynamodb, target.outputs.tables["slots"])
+    with terminal.progress("Seeding slots", plan.slots) as progress:
+        seeded = insert(plan.items(), writer, progress=progress)
+    save(plan, target.plan, target.identity)
+    return seeded

@@ -1,0 +1,98 @@
+"""`send`: generated requests, or those of a file, to the queue."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+from click.core import ParameterSource
+
+from demo.commands.options import mix_options
+from demo.generator import Mix, RequestGenerator, utc_now
+from demo.plan import load
+from oneslot.errors import BadInput, OneslotError
+from oneslot.operator.commands.send import send_reported
+from oneslot.operator.sending.messages import Message
+from oneslot.operator.sending.pacing import SHAPES, STEADY, Pacing
+from oneslot.operator.sending.request_file import load_requests
+from oneslot.options import COUNT, FILE_OR_PIPE, Number, json_option, stack_option
+from oneslot.target import Target, open_target
+from oneslot.terminal import Terminal
+
+GENERATOR_OPTIONS = ("count", "duplicates", "malformed", "cancellations", "seed_number")
+
+
+@click.command(short_help="Send requests: some twice, some cancelled, some malformed.")
+@click.option("--count", type=COUNT, metavar="N", default=2000, show_default=True, help="Send N different requests.")
+@mix_options
+@click.option(
+    "--seed",
+    "seed_number",
+    type=int,
+    metavar="N",
+    help="Use this seed: it sends the same requests again. Default: a new one.",
+)
+@click.option(
+    "--file",
+    type=FILE_OR_PIPE,
+    metavar="FILE",
+    help="Send the requests of a file, or - for standard input: one JSON object a line.",
+)
+@click.option("--rate", type=Number(min=0, min_open=True), metavar="N", help="Send N messages a second, on average.")
+@click.option(
+    "--shape",
+    type=click.Choice(SHAPES),
+    default=STEADY,
+    show_default=True,
+    help="Shape the arrivals: monday-8am starts at six times the rate and falls, as calls to a practice do.",
+)
+@stack_option
+@json_option
+@click.pass_context
+def send(
+    ctx: click.Context,
+    *,
+    count: int,
+    duplicates: float,
+    malformed: float,
+    cancellations: float,
+    seed_number: int | None,
+    file: Path | None,
+    rate: float | None,
+    shape: str,
+    stack: str | None,
+    as_json: bool,
+) -> None:
+    """Send requests to the queue, and keep an archive of those it accepted, without personal data."""
+    if shape != STEADY and rate is None:
+        raise click.UsageError(f"--shape {shape} needs --rate, the messages a second.")
+    if file is not None:
+        given = [name for name in GENERATOR_OPTIONS if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+        if given:
+            raise click.UsageError("--file sends the file as it is. Leave out --count, --seed and the shares.")
+        total, messages = load_requests(file)
+        requests = total
+    mix = Mix(count, duplicates, malformed, cancellations)
+    terminal = Terminal(as_json)
+    target = open_target(stack)
+    if file is None:
+        seed_number = random.SystemRandom().randrange(1_000_000_000) if seed_number is None else seed_number
+        messages, requests, total = generated(target, mix, seed_number), mix.count, mix.messages
+    send_reported(terminal, target, requests, messages, Pacing(rate, total, shape), seed=seed_number)
+
+
+def generated(target: Target, mix: Mix, seed: int) -> Iterable[Message]:
+    """Return generated messages for the slots seeded last. Raises `OneslotError` if there are none, or they are over."""
+    try:
+        plan = load(target.plan, target.identity)
+        generator = None if plan is None else RequestGenerator(plan, mix, seed, utc_now())
+    except BadInput as error:
+        raise BadInput(f"{error} Seed again: {target.command('seed')}.") from error
+    if generator is None:
+        raise OneslotError(
+            f"{target.stack_name} was not seeded from here, so its practices are unknown. "
+            f"Seed it first (`{target.command('seed')}`), or send your own requests with --file."
+        )
+    return generator.messages()

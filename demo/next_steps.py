@@ -1,0 +1,62 @@
+"""The commands to paste once the local stack is up."""
+
+from __future__ import annotations
+
+import random
+import shlex
+from datetime import date
+from uuid import uuid4
+
+from demo.plan import load
+from demo.practices import synthetic_nhs_number, synthetic_practices
+from demo.slots import LOCAL_TIME, next_monday, opening_hours, working_days
+from oneslot.local.state import LocalState
+from oneslot.operator.sending.request_file import sample_request
+from oneslot.runtime.sqs.fifo import is_fifo
+from oneslot.target import Target
+
+
+def next_steps(target: Target, state: LocalState) -> list[tuple[str, str, str]]:
+    """Return `(name, purpose, shell lines)`: one request by the AWS CLI, then thousands by the command line."""
+    seeded = load(target.plan, target.identity)
+    practice = seeded.openings[0].demand.practice if seeded else synthetic_practices(1)[0].code
+    days = seeded.days if seeded else working_days(next_monday(date.today()), 5)  # noqa: DTZ011 - the user's own day
+    first, last = (opening_hours(days[at])[end].astimezone(LOCAL_TIME).isoformat() for at, end in ((0, 0), (-1, 1)))
+    message_id = str(uuid4())
+    body = sample_request(practice, first, last, synthetic_nhs_number(random.Random()), message_id)
+    # The CLI's sqs commands do not read AWS_ENDPOINT_URL, so every line names the endpoint.
+    endpoint = f"--endpoint-url {state.endpoint_url}"
+    key = '{"message_id": {"S": "%s"}}' % message_id  # noqa: UP031 - braces are part of the text
+    outputs = target.outputs
+    order = f" --message-group-id {practice}" if is_fifo(outputs.queue_url) else ""
+    return [
+        (
+            "credentials",
+            "let the AWS CLI reach it",
+            f"export AWS_ACCESS_KEY_ID={state.access_key_id} AWS_SECRET_ACCESS_KEY={state.secret_access_key} "
+            f"AWS_DEFAULT_REGION={state.region}",
+        ),
+        ("seed", "open slots" + (" (already done)" if seeded else ""), "oneslot seed"),
+        (
+            "send",
+            "send one request, for a made-up patient whose number is reserved for tests",
+            f"aws sqs send-message {endpoint} --queue-url {outputs.queue_url} --message-body {shlex.quote(body)}{order}",
+        ),
+        ("inspect", "see what became of it", f"oneslot inspect {message_id}"),
+        (
+            "ledger",
+            "see its row in the ledger",
+            f"aws dynamodb get-item {endpoint} --table-name {outputs.ledger_table_name} --key {shlex.quote(key)}",
+        ),
+        (
+            "queue",
+            "count the messages in the queue",
+            f"aws sqs get-queue-attributes {endpoint} --queue-url {outputs.queue_url} --attribute-names All",
+        ),
+        (
+            "more",
+            "or send thousands of requests, many of them twice, and judge the result",
+            "oneslot send\noneslot watch --until-drained\noneslot check",
+        ),
+        ("down", "stop the local stack", "oneslot down"),
+    ]

@@ -1,0 +1,63 @@
+"""`new`: the folder of a consumer that works, to change into your own."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from oneslot.errors import BadInput
+from oneslot.options import json_option
+from oneslot.terminal import Terminal
+
+STARTER = Path(__file__).resolve().parents[2] / "starter"
+EXAMPLE = "orders"
+"""The name in the starter's files that a consumer's own name replaces."""
+NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+TAKEN = "ledger"
+
+
+@click.command(short_help="Write the folder of a new consumer: handler, stack, tests, laws.")
+@click.argument("name")
+@json_option
+def new(name: str, as_json: bool) -> None:
+    """Write a consumer to the folder NAME: handler, CDK stack, tests, laws, oneslot.toml and README.
+
+    Its tests pass, and `oneslot up` deploys it. NAME is also the name of its table and, in capitals, of its stack.
+    """
+    terminal = Terminal(as_json)
+    written = write_starter(name, Path.cwd() / name)
+    commands = [f"cd {name} && pip install -r requirements.txt", "pytest", "oneslot up"]
+    terminal.result({"folder": str(Path.cwd() / name), "files": written, "commands": commands})
+    terminal.lines(f"{name}/ has {len(written)} files. Next:\n")
+    for command in commands:
+        terminal.plain(command)
+
+
+def write_starter(name: str, folder: Path) -> list[str]:
+    """Write the starter's files under a consumer's name, and return their paths.
+
+    Raises `BadInput` for a name that a table cannot have, and for a folder that is not empty.
+    """
+    if not NAME.fullmatch(name) or name == TAKEN:
+        raise BadInput(
+            f"{name!r} is not a valid name of a consumer. Use 1 to 40 small letters, digits and underscores, "
+            f"with a letter first, and not {TAKEN!r}; e.g. {EXAMPLE}."
+        )
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise BadInput(f"{folder} exists and is not an empty folder. Choose another name, or remove it.")
+    spellings = {EXAMPLE: name, EXAMPLE.title(): name.title().replace("_", ""), EXAMPLE.upper(): name.upper()}
+    pattern = re.compile("|".join(spellings))
+    written = starter_files()
+    for path, text in written.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(pattern.sub(lambda found: spellings[found[0]], text), encoding="utf-8")
+    return [str(path) for path in written]
+
+
+def starter_files() -> dict[Path, str]:
+    """Return the starter's files by path, without the caches that tools leave in it."""
+    paths = [path.relative_to(STARTER) for path in STARTER.rglob("*") if path.is_file()]
+    kept = [path for path in paths if not any(part.startswith((".", "__")) for part in path.parts[:-1])]
+    return {path: (STARTER / path).read_text(encoding="utf-8") for path in sorted(kept)}

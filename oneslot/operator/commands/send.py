@@ -1,0 +1,118 @@
+"""`send`: messages to the consumer's queue, and the archive of those that it accepted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import click
+
+from oneslot.operator.sending.archive import Archive
+from oneslot.operator.sending.messages import Message
+from oneslot.operator.sending.pacing import Pacing
+from oneslot.operator.sending.request_file import load_requests, read_request
+from oneslot.operator.sending.sender import BatchSender, Sent, send_all
+from oneslot.options import COUNT, FILE_OR_PIPE, Attribute, json_option, stack_option
+from oneslot.target import Target, open_target
+from oneslot.terminal import Advance, Terminal
+from oneslot.wording import numbered
+
+
+@click.command(short_help="Send messages to the queue, each as often as you like.")
+@click.argument("body", required=False)
+@click.option(
+    "--file",
+    type=FILE_OR_PIPE,
+    metavar="FILE",
+    help="Send the messages of a file, or - for standard input: one JSON object a line.",
+)
+@click.option(
+    "--copies",
+    type=COUNT,
+    metavar="N",
+    default=1,
+    show_default=True,
+    help="Send each message N times, as a producer that retries does.",
+)
+@click.option(
+    "--attribute",
+    "attributes",
+    type=Attribute(),
+    multiple=True,
+    help="Add a message attribute of type String to each message, e.g. --attribute tenant=north. May be repeated.",
+)
+@stack_option
+@json_option
+def send(
+    *,
+    body: str | None,
+    file: Path | None,
+    copies: int,
+    attributes: Sequence[tuple[str, str]],
+    stack: str | None,
+    as_json: bool,
+) -> None:
+    """Send BODY, a JSON object, to the queue. Keep an archive of what it accepted, without the bodies.
+
+    `oneslot check` finds a request that was lost by this archive.
+    """
+    if (body is None) == (file is None):
+        raise click.UsageError(
+            """Pass one message, '{"message_id": "first", ...}', or a file of messages: --file FILE."""
+        )
+    named = dict(attributes)
+    requests, messages = load_requests(file, named) if file else (1, [read_request(body or "", named)])
+    copied = (message for message in messages for _ in range(copies))
+    terminal = Terminal(as_json)
+    send_reported(terminal, open_target(stack), requests, copied, Pacing(None, requests * copies))
+
+
+def send_reported(
+    terminal: Terminal,
+    target: Target,
+    requests: int,
+    messages: Iterable[Message],
+    pacing: Pacing,
+    *,
+    seed: int | None = None,
+) -> None:
+    """Send the messages with a progress bar, and report what the queue accepted. `seed`: of generated messages."""
+    same_again = "" if seed is None else f" (--seed {seed} sends the same again)"
+    accepted = 0
+    started = time.monotonic()
+    with terminal.progress("Sending messages", pacing.total) as progress:
+
+        def counted(steps: int = 1) -> None:
+            nonlocal accepted
+            accepted += steps
+            progress(steps)
+
+        try:
+            sent = send_messages(target, messages, pacing, counted)
+        except (KeyboardInterrupt, Exception) as error:
+            error.add_note(f"The queue accepted {accepted:,} of {numbered(pacing.total, 'message')}{same_again}.")
+            raise
+    seconds = time.monotonic() - started
+    terminal.result(
+        {
+            "stack_name": target.stack_name,
+            "requests": requests,
+            "messages_accepted": sent.accepted,
+            "entries_sent_again": sent.sent_again,
+            "seed": seed,
+            "seconds": round(seconds, 3),
+            "archive": str(target.archive),
+        }
+    )
+    again = f", {sent.sent_again:,} sent again" if sent.sent_again else ""
+    terminal.plain(
+        f"{numbered(requests, 'request')} in {numbered(sent.accepted, 'message')} accepted in {seconds:.1f} s"
+        f"{again}{same_again}."
+    )
+
+
+def send_messages(target: Target, messages: Iterable[Message], pacing: Pacing, progress: Advance) -> Sent:
+    """Send the messages, and archive the requests that the queue accepted."""
+    archive = Archive(target.archive, target.identity)
+    return send_all(messages, BatchSender(target.sqs, target.outputs.queue_url), archive, pacing, progress=progress)

@@ -1,0 +1,138 @@
+"""`watch`: snapshots of the queue and the ledger until the queue is drained."""
+
+from __future__ import annotations
+
+import time
+
+import click
+from rich.live import Live
+from rich.table import Table
+
+from oneslot.operator.evidence.malformed import format_malformed
+from oneslot.operator.evidence.observation import Observer, Snapshot, format_failing, until_drained
+from oneslot.operator.evidence.pause import find_mapping_state
+from oneslot.operator.evidence.tables import format_missing
+from oneslot.options import Number, json_option, stack_option
+from oneslot.target import Target, open_target
+from oneslot.terminal import SECONDS_BETWEEN_PLAIN_LINES, Terminal, table
+from oneslot.wording import count_text, numbered
+
+# SQS and CloudFormation charge per call; on loopback a call costs a millisecond.
+LOCAL_INTERVAL, AWS_INTERVAL = 0.5, 5.0
+OLD_SECONDS = 2.0
+"""A count of the ledger older than this is shown with its age."""
+
+
+@click.command(short_help="Watch the queue drain.")
+@click.option("--until-drained", is_flag=True, help="Stop when the queue is empty.")
+@click.option("--timeout", type=Number(min=0, min_open=True), metavar="SECONDS", help="Stop after this time.")
+@click.option(
+    "--interval",
+    type=Number(min=0.1),
+    metavar="SECONDS",
+    help="Wait between snapshots. Default: 0.5, on AWS 5.",
+)
+@stack_option
+@json_option
+def watch(until_drained: bool, timeout: float | None, interval: float | None, stack: str | None, as_json: bool) -> int:
+    """Show queue, ledger, rate and time left, until the queue is drained or you press Ctrl-C."""
+    terminal = Terminal(as_json)
+    target = open_target(stack)
+    interval = interval or (LOCAL_INTERVAL if target.local else AWS_INTERVAL)
+    snapshot = follow(target, terminal, interval=interval, timeout=timeout, drain=until_drained)
+    if snapshot is None:
+        raise KeyboardInterrupt("Interrupted before the first snapshot.")
+    mapping, unread = find_mapping_state(target)
+    terminal.result({"stack_name": target.stack_name, "mapping": mapping and mapping.document(), **snapshot.document()})
+    if mapping and mapping.off:
+        terminal.plain(mapping.sentence(target), style="bold yellow")
+    terminal.warn(unread)
+    terminal.warn(format_malformed(snapshot.malformed, target.command))
+    terminal.warn(format_missing(snapshot.missing, target.command))
+    terminal.warn(format_failing(snapshot.failing, target.command))
+    if until_drained and not snapshot.drained:
+        terminal.say(f"Not drained: {numbered(snapshot.queue.total, 'message')} left.", style="red")
+        return 1
+    return int(bool(snapshot.missing))
+
+
+def follow(
+    target: Target, terminal: Terminal, *, interval: float, timeout: float | None, drain: bool
+) -> Snapshot | None:
+    """Show snapshots until the queue is drained (without `drain`, for ever), the timeout, or Ctrl-C. Return the last."""
+    observer = Observer(target)
+    snapshot: Snapshot | None = None
+    live = (
+        Live(console=terminal.err, refresh_per_second=4) if terminal.err.is_terminal and not terminal.as_json else None
+    )
+    said_at, said = 0.0, ""
+    try:
+        if live:
+            live.start()
+        for snapshot in until_drained(observer, interval=interval, timeout=timeout, for_ever=not drain):
+            mapping, _ = find_mapping_state(target)
+            paused = mapping is not None and mapping.off
+            if live:
+                live.update(_table(target, snapshot, paused=paused))
+                continue
+            line, over = f"{'PAUSED; ' if paused else ''}{_line(snapshot)}", snapshot.drained and drain
+            if line != said if over else time.monotonic() - said_at >= SECONDS_BETWEEN_PLAIN_LINES:
+                said_at, said = time.monotonic(), line
+                terminal.say(line)
+    except KeyboardInterrupt:
+        if drain:
+            raise
+    finally:
+        if live:
+            live.stop()
+    return snapshot
+
+
+def _line(snapshot: Snapshot) -> str:
+    queue = snapshot.queue
+    return (
+        f"queue {queue.waiting:,} waiting, {queue.in_flight:,} in flight; dead letters {snapshot.dead_letters:,}; "
+        f"ledger {count_text(snapshot.complete)} complete, {count_text(snapshot.in_progress)} in progress"
+        f"{_age(snapshot)}{_speed(snapshot)}{_failing(snapshot)}"
+    )
+
+
+def _age(snapshot: Snapshot) -> str:
+    """Return the age of the ledger's counts, which for a large ledger are older than the queue's."""
+    return f", {snapshot.counted_seconds_ago:,.0f} s ago" if snapshot.counted_seconds_ago >= OLD_SECONDS else ""
+
+
+def _failing(snapshot: Snapshot) -> str:
+    return (
+        f"; {len(snapshot.failing):,} failed again and again: {snapshot.failing[-1].short}" if snapshot.failing else ""
+    )
+
+
+def _speed(snapshot: Snapshot) -> str:
+    if not snapshot.queue.waiting and snapshot.queue.in_flight:
+        return "; the rest is being processed, or hidden until its next delivery"
+    if snapshot.rate is None or snapshot.seconds_left is None:
+        return ""
+    return f"; {snapshot.rate:,.0f} messages/s, about {snapshot.seconds_left:,.0f} s left"
+
+
+def _table(target: Target, snapshot: Snapshot, *, paused: bool = False) -> Table:
+    shown = table(target.stack_name, "What", "Count", numbers=(1,))
+    if paused:
+        shown.add_row("consumer", "PAUSED", style="bold yellow")
+    shown.add_row("waiting in the queue", f"{snapshot.queue.waiting:,}")
+    shown.add_row("in flight", f"{snapshot.queue.in_flight:,}")
+    if snapshot.failing:
+        shown.add_row(
+            f"failed again and again: {snapshot.failing[-1].short}", f"{len(snapshot.failing):,}", style="red"
+        )
+    shown.add_row("in the dead-letter queue", f"{snapshot.dead_letters:,}")
+    shown.add_row(f"ledger: complete{_age(snapshot)}", count_text(snapshot.complete), style="green")
+    shown.add_row(f"ledger: in progress{_age(snapshot)}", count_text(snapshot.in_progress))
+    shown.add_row("messages a second", f"{snapshot.rate:,.0f}" if snapshot.rate else "-")
+    shown.add_row("time left", "drained" if snapshot.drained else _time_left(snapshot))
+    return shown
+
+
+def _time_left(snapshot: Snapshot) -> str:
+    return "-" if snapshot.seconds_left is None else f"{snapshot.seconds_left:,.0f} s"

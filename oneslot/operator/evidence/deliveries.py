@@ -1,0 +1,143 @@
+"""The delivery log, the consumer's line about each delivery: a file for the local stack, CloudWatch Logs on AWS."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from oneslot.operator.evidence.malformed import DELIVERY_LOG, Malformed, malformed_delivery
+from oneslot.operator.evidence.tables import NOT_FOUND
+from oneslot.runtime.stores.expressions import error_code
+from oneslot.target import Target
+
+DELIVERY = "delivery"
+FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The last failed delivery of a message, by the delivery log.
+
+    `reason` is the error's class or code, `where` its file and line. `receives` counts the deliveries until then.
+    """
+
+    message: str
+    reason: str
+    where: str | None
+    receives: int
+
+    @property
+    def short(self) -> str:
+        """The same with the file's name in place of its path."""
+        return str(replace(self, where=self.where and Path(self.where).name))
+
+    def __str__(self) -> str:
+        return self.reason + (f" at {self.where}" if self.where else "")
+
+
+def read_failures(target: Target, *, since_ms: int = 0, mentioning: str | None = None) -> dict[str, Failure]:
+    """Return the last failed delivery of each message, by its SQS id. A missing log has none; see `read_deliveries`."""
+    lines = valid_deliveries(target, [], since_ms=since_ms, mentioning=mentioning, outcome=FAILED)
+    return {line["sqs_message_id"]: failure_of(line) for line in lines if line["finished"] >= since_ms}
+
+
+def failure_of(line: Mapping[str, Any]) -> Failure:
+    """Return what a valid line says of a failed delivery."""
+    name = line["message_id"] or line["sqs_message_id"]
+    return Failure(name, str(line.get("reason")), line.get("where"), line.get("receive_count", 1))
+
+
+def read_deliveries(target: Target, *, since_ms: int = 0, mentioning: str | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the log's lines about deliveries, in its order.
+
+    since_ms: on AWS, skip earlier lines (epoch ms). mentioning: yield only lines about this message id or SQS message id.
+    CloudWatch Logs returns a line some seconds after it was written.
+    """
+    for _, line in _lines(target, since_ms, mentioning):
+        yield line
+
+
+def valid_deliveries(
+    target: Target,
+    malformed: list[Malformed],
+    *,
+    since_ms: int = 0,
+    mentioning: str | None = None,
+    outcome: str | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Yield the valid lines of `read_deliveries`, each with both ids, None for a missing one.
+
+    `outcome` leaves out lines with another one. The malformed attribute of every other line is added to `malformed`. A
+    missing log group yields nothing, as a missing local file does.
+    """
+    for place, line in _unless_missing(_lines(target, since_ms, mentioning, outcome)):
+        if attribute := malformed_delivery(line, target.declaration.schema):
+            malformed.append(Malformed(DELIVERY_LOG, place, attribute))
+        else:
+            yield {"message_id": None, "sqs_message_id": None, **line}
+
+
+def _unless_missing(lines: Iterator[tuple[str, dict[str, Any]]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    try:
+        yield from lines
+    except ClientError as error:
+        if error_code(error) != NOT_FOUND:
+            raise
+
+
+def _lines(
+    target: Target, since_ms: int, mentioning: str | None, outcome: str | None = None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    lines = (
+        _of_file(Path(target.local.log_file))
+        if target.local is not None
+        else _of_log_group(target, since_ms, mentioning, outcome)
+    )
+    for place, line in lines:
+        if outcome not in (None, line.get("outcome")):
+            continue
+        if mentioning is None or mentioning in (line.get("message_id"), line.get("sqs_message_id")):
+            yield place, line
+
+
+def _of_file(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for number, text in enumerate(file, 1):
+            if (line := _delivery(text)) is not None:
+                yield f"line {number} of {path}", line
+
+
+def _of_log_group(
+    target: Target, since_ms: int, mentioning: str | None, outcome: str | None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    wanted = [f'$.message = "{DELIVERY}"']
+    if outcome is not None:
+        wanted.append(f'$.outcome = "{outcome}"')
+    if mentioning is not None:
+        wanted.append(f'($.message_id = "{mentioning}" || $.sqs_message_id = "{mentioning}")')
+    pattern = f"{{ {' && '.join(wanted)} }}"
+    pages = target.logs.get_paginator("filter_log_events").paginate(
+        logGroupName=target.outputs.consumer_log_group_name, filterPattern=pattern, startTime=since_ms
+    )
+    for page in pages:
+        for event in page["events"]:
+            if (line := _delivery(event["message"])) is not None:
+                yield f"event {event['eventId']} of stream {event['logStreamName']}", line
+
+
+def _delivery(text: str) -> dict[str, Any] | None:
+    # The log has other lines too: metrics, and half a line where a process was killed.
+    if DELIVERY not in text:
+        return None
+    try:
+        line = json.loads(text)
+    except ValueError:
+        return None
+    return line if isinstance(line, dict) and line.get("message") == DELIVERY else None

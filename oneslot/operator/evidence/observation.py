@@ -1,0 +1,170 @@
+"""Watch a stack at work: its queues, its ledger, the rate at which the queue drains, and the time left."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from oneslot.laws.evidence import COMPLETE, IN_PROGRESS
+from oneslot.operator.evidence.deliveries import Failure, read_failures
+from oneslot.operator.evidence.malformed import RELEASED, Malformed, Tally, tally
+from oneslot.operator.evidence.tables import Missing, unless_missing
+from oneslot.runtime.sqs.queue_depth import QueueDepth, queue_depth
+from oneslot.target import Target
+from oneslot.wording import numbered
+
+# A count reads the whole ledger, so it may take this share of the time at most, and less while the queue stays empty. It does
+# not stop then, because messages may be consumed between two looks.
+SHARE_OF_TIME = 0.1
+SHARE_OF_TIME_WHEN_IDLE = 0.01
+# SQS's numbers are approximate, so the queue counts as drained after this many empty looks in a row.
+LOOKS_WHEN_EMPTY = 3
+# The rate is an average over this many seconds.
+RATE_SECONDS = 10.0
+# A message whose delivery failed within this time, and not for the first time, is failing.
+FAILING_MS = 900_000
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One look at a stack.
+
+    Attributes:
+        complete: ledger rows with an answer. This and the next three are None if the ledger is missing.
+        in_progress: rows with a lease. released: rows with a released lease, whose messages wait or were quarantined.
+            unknown: rows with no valid status.
+        counted_seconds_ago: the age of these four counts.
+        malformed: malformed attributes of the ledger. missing: the ledger, if it is missing.
+        rate: messages a second by which the queue shrinks; None if it does not, or after one look.
+        seconds_left: time until no message waits, at that rate.
+        failing: the last failed delivery of each message that failed twice or more, the last time in these 15 minutes.
+    """
+
+    queue: QueueDepth
+    dead_letters: int
+    complete: int | None = None
+    in_progress: int | None = None
+    released: int | None = None
+    rate: float | None = None
+    seconds_left: float | None = None
+    drained: bool = False
+    unknown: int | None = None
+    counted_seconds_ago: float = 0.0
+    malformed: Sequence[Malformed] = ()
+    missing: Sequence[Missing] = ()
+    failing: Sequence[Failure] = ()
+
+    def document(self) -> dict[str, Any]:
+        """Return the snapshot as JSON."""
+        return asdict(self)
+
+
+class Observer:
+    """Takes snapshots of one stack, and remembers enough for a rate."""
+
+    def __init__(self, target: Target, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._target = target
+        self._clock = clock
+        self._ledger: Tally | Missing = Tally()
+        self._failing: Sequence[Failure] = ()
+        self._counted_at, self._count_took = -math.inf, 0.0
+        self._history: list[tuple[float, int]] = []  # (time, messages in the queue)
+        self._empty_looks = 0
+
+    def look(self) -> Snapshot:
+        """Take a snapshot."""
+        outputs = self._target.outputs
+        queue = queue_depth(self._target.sqs, outputs.queue_url)
+        dead = queue_depth(self._target.sqs, outputs.dead_letter_queue_url).total
+        # The count is fresh at each of the first empty looks, because the last of them may be the result.
+        self._count_ledger(now=queue.empty and self._empty_looks < LOOKS_WHEN_EMPTY)
+        self._empty_looks = self._empty_looks + 1 if queue.empty else 0
+        rate = self._rate(queue)
+        looked = Snapshot(
+            queue,
+            dead,
+            rate=rate,
+            seconds_left=queue.waiting / rate if rate and queue.waiting else None,
+            drained=self._empty_looks >= LOOKS_WHEN_EMPTY,
+            counted_seconds_ago=self._clock() - self._counted_at,
+            failing=self._failing,
+        )
+        if isinstance(self._ledger, Missing):
+            return replace(looked, missing=[self._ledger])
+        counted = self._ledger.statuses
+        return replace(
+            looked,
+            complete=counted[COMPLETE],
+            in_progress=counted[IN_PROGRESS],
+            released=counted[RELEASED],
+            unknown=counted.total() - counted[COMPLETE] - counted[IN_PROGRESS] - counted[RELEASED],
+            malformed=self._ledger.malformed,
+        )
+
+    def _count_ledger(self, *, now: bool) -> None:
+        started = self._clock()
+        share = SHARE_OF_TIME_WHEN_IDLE if self._empty_looks >= LOOKS_WHEN_EMPTY else SHARE_OF_TIME
+        if not now and started < self._counted_at + self._count_took / share:
+            return
+        name = self._target.outputs.ledger_table_name
+        self._ledger = unless_missing(lambda: tally(self._target), "ledger", name)
+        self._failing = read_failing(self._target)
+        self._counted_at = self._clock()
+        self._count_took = self._counted_at - started
+
+    def _rate(self, queue: QueueDepth) -> float | None:
+        """Return the rate at which the queue shrank over the last ten seconds; None if it did not."""
+        now = self._clock()
+        self._history.append((now, queue.total))
+        self._history = [(at, total) for at, total in self._history if now - at <= RATE_SECONDS]
+        since, total = self._history[0]
+        if now - since <= 0 or total <= queue.total:
+            return None
+        return (total - queue.total) / (now - since)
+
+
+def read_failing(target: Target) -> list[Failure]:
+    """Return the messages that fail again and again; none where the log may not be read, which is only for this."""
+    since_ms = target.surroundings.now_ms() - FAILING_MS
+    with suppress(ClientError):
+        return [each for each in read_failures(target, since_ms=since_ms).values() if each.receives > 1]
+    return []
+
+
+def format_failing(failing: Sequence[Failure], command: Callable[[str], str]) -> list[str]:
+    """Return a sentence about messages that fail again and again; none without one. `command` is `Target.command`."""
+    if not failing:
+        return []
+    worst = max(failing, key=lambda each: each.receives)
+    return [
+        f"{numbered(len(failing), 'message')} failed again and again in the last {FAILING_MS // 60_000} minutes: "
+        f"{worst.message} at delivery {worst.receives} with {worst}. See `{command(f'inspect {worst.message}')}`."
+    ]
+
+
+def until_drained(
+    observer: Observer,
+    *,
+    interval: float,
+    timeout: float | None,
+    for_ever: bool = False,
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[Snapshot]:
+    """Yield a snapshot every `interval` seconds until the queue is drained or `timeout` seconds are over.
+
+    With `for_ever` it goes on after the queue is drained.
+    """
+    started = clock()
+    while True:
+        snapshot = observer.look()
+        yield snapshot
+        if (snapshot.drained and not for_ever) or (timeout is not None and clock() - started >= timeout):
+            return
+        sleep(interval)

@@ -1,0 +1,290 @@
+"""Count the evidence and reach a verdict. Only what the run left behind counts, never what the sender intended."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+from oneslot.audit.vocabulary import REJECT_SHARE
+from oneslot.declaration.declaration import Declaration
+from oneslot.laws import groups
+from oneslot.laws.evidence import COMPLETE, Breach, Law
+from oneslot.laws.request import RequestVerdict
+from oneslot.laws.schema import UNIDENTIFIED_PREFIX
+from oneslot.operator.evidence.endings import Endings, with_unidentified
+from oneslot.operator.evidence.gathering import Gathered
+from oneslot.operator.evidence.malformed import Malformed, malformed_evidence
+from oneslot.operator.evidence.tables import Missing
+from oneslot.wording import counted, numbered
+
+Kind = Literal["holds", "broken", "unfinished", "nothing", "unreadable"]
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+NOTHING_LOST = "I2"
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The evidence in numbers; None where the evidence cannot show the number.
+
+    Attributes:
+        requests: distinct requests, whichever source names them; `verdicts` are their ends, as the audit counts them, and
+            `unarchived` of them are not in the archive of `oneslot send`.
+        messages: messages that the queue accepted from `oneslot send`, re-sent copies included.
+        deliveries: the consumer's deliveries, by its log; None if the log is empty although the ledger has rows.
+            `malformed_deliveries`: lines that are not counted.
+        completed: requests whose row in the ledger is COMPLETE.
+        duplicates: deliveries that got the recorded answer.
+        reused: messages from `oneslot send` whose id was known with other content; each is about the request of that id.
+        dead_letters: messages in the dead-letter queue, by reason.
+        lost: accepted requests, or messages without an id, of which nothing is left.
+        double_booked: subjects that break a law about effects that happen once, such as a request with two slots.
+        too_old: accepted requests before the ledger's retention, of which a lost one would not show.
+    """
+
+    requests: int | None
+    verdicts: dict[str, int] | None
+    unarchived: int | None
+    messages: int | None
+    reused: int | None
+    deliveries: int | None
+    completed: int | None
+    duplicates: int | None
+    dead_letters: dict[str, int]
+    lost: int | None
+    double_booked: int | None
+    too_old: int
+    malformed_deliveries: int = 0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A verdict with its reasons. Only the kind `holds` is a success."""
+
+    kind: Kind
+    sentence: str
+    counts: Counts
+    breaches: Sequence[Breach] = field(default_factory=tuple)
+    malformed: Sequence[Malformed] = field(default_factory=tuple)
+    missing: Sequence[Missing] = field(default_factory=tuple)
+    laws: Sequence[Law] = field(default_factory=tuple)
+
+    @property
+    def holds(self) -> bool:
+        """Return whether every invariant holds and nothing is left to do."""
+        return self.kind == "holds"
+
+    def document(self) -> dict[str, Any]:
+        """Return the verdict as JSON."""
+        return {
+            "holds": self.holds,
+            "kind": self.kind,
+            "verdict": self.sentence,
+            "counts": asdict(self.counts),
+            "invariants": [
+                {
+                    "name": invariant.name,
+                    "sentence": invariant.sentence,
+                    "breaches": sum(breach.invariant == invariant.name for breach in self.breaches),
+                }
+                for invariant in self.laws
+            ],
+            "breaches": [asdict(breach) for breach in self.breaches],
+            "malformed": [asdict(one) for one in self.malformed],
+            "missing": [asdict(one) for one in self.missing],
+        }
+
+
+def judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[Breach] | None = None) -> Verdict:
+    """Count the evidence, check every invariant that a history can show, and return the verdict.
+
+    A missing table or a malformed row makes the verdict `unreadable`, and the rest is only counted. Malformed lines of the
+    delivery log are left out; a share above the audit's limit is a failure. `lasting` replaces the breaches found, where an
+    earlier look has shown which of them last. `command` is `Target.command`.
+    """
+    return replace(_judge_all(gathered, command, lasting), laws=gathered.declaration.judged)
+
+
+def _judge_all(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[Breach] | None) -> Verdict:
+    lines = gathered.malformed_lines
+    rows = malformed_evidence(gathered.evidence)
+    if missing := gathered.missing:
+        names = " and ".join(map(str, missing))
+        sentence = f"No verdict: {names}. Restore it, then check again."
+        return Verdict("unreadable", sentence, _count(gathered, None), malformed=[*rows, *lines], missing=missing)
+    if rows:
+        return Verdict("unreadable", _no_verdict(rows), _count(gathered, None), malformed=[*rows, *lines])
+    verdict = _judge(gathered, command, lasting)
+    if not lines:
+        return verdict
+    evidence = gathered.evidence
+    rows_read = len(evidence.ledger) + sum(map(len, evidence.tables.values()))
+    read = rows_read + len(evidence.deliveries)
+    above = len(lines) > REJECT_SHARE * max(read, 1)
+    compared = "more than" if above else "within"
+    malformed = counted(len(lines), "line of the delivery log is", "lines of the delivery log are")
+    sentence = (
+        f"{verdict.sentence} {malformed} malformed, {compared} "
+        f"the limit of {REJECT_SHARE:.3%} of all rows and lines. The first: {lines[0]}."
+    )
+    kind: Kind = "unreadable" if above and verdict.kind in ("holds", "nothing") else verdict.kind
+    if kind == "unreadable":
+        sentence = f"Not sound, because too many lines are malformed. {sentence}"
+    return replace(verdict, kind=kind, sentence=sentence, malformed=lines)
+
+
+def seen_before(breaches: Sequence[Breach], earlier: Sequence[Breach]) -> list[Breach]:
+    """Return the breaches that an earlier look found as well: the same invariant for the same subject."""
+    known = {(breach.invariant, breach.subject) for breach in earlier}
+    return [breach for breach in breaches if (breach.invariant, breach.subject) in known]
+
+
+def unsettled(verdict: Verdict, command: Callable[[str], str]) -> Verdict:
+    """Return the verdict where each look found other breaches, because a request at work looks like one."""
+    sentence = (
+        f"Not finished: the consumer is at work, and each look found other breaches (the last: {len(verdict.breaches):,}). "
+        f"Wait with `{command('watch --until-drained')}`, or stop the consumer, then check again."
+    )
+    counts = replace(verdict.counts, lost=None, double_booked=None)
+    return replace(verdict, kind="unfinished", sentence=sentence, counts=counts, breaches=())
+
+
+def _judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[Breach] | None) -> Verdict:
+    breaches = list(lasting or ())
+    if lasting is None:
+        named = replace(gathered, evidence=with_unidentified(gathered))
+        breaches = [*_by_groups(named), *_lost_without_identity(named)]
+    counts = _count(gathered, breaches)
+    if breaches:
+        names = ", ".join(dict.fromkeys(breach.invariant for breach in breaches))
+        sentence = (
+            f"Broken: {counted(len(breaches), 'breach', 'breaches')} of {names}. "
+            f"The first: {breaches[0].subject}: {breaches[0].detail}."
+        )
+        return Verdict("broken", sentence, counts, breaches)
+    if not gathered.queue.empty:
+        sentence = (
+            f"Not finished: the queue still holds {numbered(gathered.queue.total, 'message')}. Every answer so far is sound. "
+            f"Wait with `{command('watch --until-drained')}`, then check again."
+        )
+        return Verdict("unfinished", sentence, counts)
+    if gathered.hidden:
+        hidden = counted(gathered.hidden, "dead letter is", "dead letters are")
+        sentence = (
+            f"Not finished: about {hidden} not shown, because another reader hides them or they wait behind others of "
+            f"their group on a FIFO queue. See `{command('dlq list')}`, then check again."
+        )
+        return Verdict("unfinished", sentence, counts)
+    made = list(gathered.evidence.effects())
+    kept = (gathered.evidence.ledger, made, gathered.accepted, gathered.dead_letters)
+    if not any(kept) and not gathered.too_old:
+        sentence = f"Nothing to check: no request has been sent. Send some, then run `{command('check')}` again."
+        return Verdict("nothing", sentence, counts)
+    return Verdict("holds", _success(counts, gathered.declaration), counts)
+
+
+def _by_groups(gathered: Gathered) -> list[Breach]:
+    """Return the breaches that the audit would find, each with its subject as it is shown."""
+    found = groups.judge(gathered.evidence, gathered.declaration.laws)
+    return [replace(breach, subject=breach.subject.removeprefix(UNIDENTIFIED_PREFIX)) for breach in found]
+
+
+def _no_verdict(rows: Sequence[Malformed]) -> str:
+    more = f" and {len(rows) - 1:,} more" if rows[1:] else ""
+    return f"No verdict: {rows[0]}{more}. Complete or delete the row, then check again."
+
+
+def _success(counts: Counts, declaration: Declaration) -> str:
+    older = f" {counts.too_old:,} more are older than the ledger's retention, and were not checked."
+    unlogged = (
+        " The delivery log is empty, so a changed or deleted answer would not show."
+        if counts.deliveries is None
+        else ""
+    )
+    twice, checked = declaration.twice, len(declaration.judged)
+    quarantined = (counts.verdicts or {}).get(RequestVerdict.QUARANTINED, 0)
+    reason = f" or is quarantined with its reason ({quarantined:,})" if quarantined else ""
+    count = counts.requests or 0  # unknown only where nothing is judged
+    each = "the only request" if count == 1 else f"each of {numbered(count, 'request')}"
+    if counts.messages is None:
+        unknown = " There is no archive of accepted requests, so a lost one would not show."
+        return (
+            f"Sound: {each} has exactly one answer{reason}; none is {twice}; all "
+            f"{checked} invariants hold.{older if counts.too_old else unknown}{unlogged}"
+        )
+    return (
+        f"Exactly once: {each} has exactly one answer{reason}; none is lost, none is {twice}; all "
+        f"{checked} invariants hold.{older if counts.too_old else ''}{unlogged}"
+    )
+
+
+def _count(gathered: Gathered, breaches: Sequence[Breach] | None) -> Counts:
+    """Count the evidence. Without `breaches` there is no verdict, and the counts that follow from them are None."""
+    evidence, accepted = gathered.evidence, gathered.accepted
+    found = breaches or ()
+    endings = None if breaches is None else Endings(replace(gathered, evidence=with_unidentified(gathered)), breaches)
+    verdicts = None if endings is None else endings.count()
+    twice = {law.name for law in gathered.declaration.laws if law.twice}
+    contents = {line.subject for line in accepted or () if line.request.message_id}
+    complete = [row for row in evidence.ledger.values() if row.get("status") == COMPLETE]
+    missing = {each.table for each in gathered.missing}
+
+    def of(table: str, count: int) -> int | None:
+        return None if table in missing else count
+
+    def logged(count: int) -> int | None:
+        return count if evidence.deliveries or gathered.malformed_lines or not evidence.ledger else None
+
+    return Counts(
+        requests=None if verdicts is None else sum(verdicts.values()),
+        verdicts=verdicts,
+        unarchived=None if endings is None or accepted is None else endings.unarchived,
+        messages=None if accepted is None else sum(len(line.sqs_message_ids) for line in accepted),
+        reused=None if accepted is None else len(contents) - len({message_id for message_id, _ in contents}),
+        deliveries=logged(len(evidence.deliveries)),
+        completed=of("ledger", len(complete)),
+        duplicates=logged(sum(line["outcome"] == "duplicate" for line in evidence.deliveries)),
+        dead_letters=dict(sorted(Counter(letter.reason for letter in gathered.dead_letters).items())),
+        lost=None
+        if breaches is None or accepted is None or not gathered.complete
+        else _subjects(found, {NOTHING_LOST}),
+        double_booked=None if breaches is None else _subjects(found, twice),
+        too_old=gathered.too_old,
+        malformed_deliveries=len(gathered.malformed_lines),
+    )
+
+
+def _subjects(breaches: Sequence[Breach], laws: set[str]) -> int:
+    return len({(breach.invariant, breach.subject) for breach in breaches if breach.invariant in laws})
+
+
+def _lost_without_identity(gathered: Gathered) -> list[Breach]:
+    """Return a breach for each message without an id that only the archive shows: no delivery and no dead letter.
+
+    Only a consumer that identifies messages by their content answers one. The delivery log shows it, or the row under the
+    digest of its content if a worker consumed it. A message that either names is judged as a request.
+    """
+    if gathered.accepted is None or not gathered.complete:
+        return []
+    accounted = {letter.original_sqs_message_id for letter in gathered.dead_letters}
+    accounted |= {line["sqs_message_id"] for line in gathered.evidence.deliveries}
+    accounted |= {each.removeprefix(UNIDENTIFIED_PREFIX) for each in gathered.evidence.dropped}
+    answered = {
+        row.get("payload_hash")
+        for message_id, row in gathered.evidence.ledger.items()
+        if row["status"] == COMPLETE and _DIGEST.fullmatch(message_id)
+    }
+    return [
+        Breach(
+            NOTHING_LOST,
+            sqs_message_id,
+            "a message without an id that the queue accepted, neither answered nor quarantined",
+        )
+        for line in gathered.accepted
+        if line.request.message_id is None and (line.request.payload_hash or "") not in answered
+        for sqs_message_id in line.sqs_message_ids
+        if sqs_message_id not in accounted
+    ]

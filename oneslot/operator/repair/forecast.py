@@ -1,0 +1,349 @@
+"""Forecast what a redrive would do for each dead letter, from its message and the tables. Nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from oneslot.declaration.declaration import Declaration
+from oneslot.errors import name_fault
+from oneslot.laws.evidence import COMPLETE, result_of
+from oneslot.laws.schema import LEDGER_ATTRIBUTES, Table
+from oneslot.operator.evidence.dead_letters import read_dead_letters
+from oneslot.operator.evidence.deliveries import Failure
+from oneslot.operator.evidence.malformed import blocking_attributes
+from oneslot.operator.evidence.tables import Missing, read_rows, unless_missing
+from oneslot.runtime.consumer.record import parsed
+from oneslot.runtime.effects import Unprocessable, conflict
+from oneslot.runtime.identity import parse_body, payload_hash
+from oneslot.runtime.protocol import conflicts
+from oneslot.runtime.sqs.dead_letters import (
+    RECEIVES_EXHAUSTED,
+    DeadLetter,
+    identity_and_content,
+    identity_of,
+)
+from oneslot.runtime.sqs.fifo import is_fifo
+from oneslot.runtime.unknown_outcome import OUTCOME_UNKNOWN
+from oneslot.target import Target
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb.client import DynamoDBClient
+
+T = TypeVar("T")
+
+
+class Outlook(StrEnum):
+    """The outcome of a dead letter, if it were in the queue."""
+
+    DUPLICATE = "duplicate"
+    DONE_BEFORE = "done_before"
+    TAKEN_OVER = "taken_over"
+    BUSY = "busy"
+    RETRIED = "retried"
+    REFUSED = "refused"
+    FAILS_AGAIN = "fails_again"
+
+
+OTHER_CONTENT = (Outlook.FAILS_AGAIN, "its message_id was used before with other content. Have it sent with a new id")
+
+_SHOWN_BY_ROWS = frozenset({RECEIVES_EXHAUSTED, OUTCOME_UNKNOWN, conflict().reason})
+"""The reasons that the rows confirm or end, so that the letter's own word is not needed."""
+
+WOULD = {
+    Outlook.DUPLICATE: "answer it as a duplicate",
+    Outlook.DONE_BEFORE: "repeat its earlier answer",
+    Outlook.TAKEN_OVER: "try it again",
+    Outlook.BUSY: "wait for the consumer that has it",
+    Outlook.RETRIED: "process it",
+    Outlook.REFUSED: "record its refusal",
+    Outlook.FAILS_AGAIN: "fail again",
+}
+"""What a redrive would do, by the outlook."""
+
+FINISHED = frozenset({Outlook.DUPLICATE, Outlook.DONE_BEFORE})
+"""The outlooks of a request that has its answer, so that dropping the dead letter loses nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The parts of a message that decide its outlook, without personal data.
+
+    `problem` is the reason for which the consumer would quarantine it; None if it would not. `request` is what the
+    consumer's `parse` returns; None without that.
+    """
+
+    message_id: str | None
+    payload_hash: str | None = None
+    problem: str | None = None
+    request: Any = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """A dead letter with its outlook, the reason `because`, and the ledger row.
+
+    `bytes` is the length of its body. `place` counts the messages that the queue showed before it. `group` is its message
+    group on a FIFO queue. `failure` is its last failed delivery, where the delivery log was read.
+    """
+
+    letter: DeadLetter
+    facts: Facts
+    outlook: Outlook
+    because: str
+    bytes: int
+    ledger: Mapping[str, Any] | None = None
+    place: int = 0
+    group: str | None = None
+    failure: Failure | None = None
+
+    @property
+    def helps(self) -> bool:
+        """Return whether a redrive would finish the request."""
+        return self.outlook is not Outlook.FAILS_AGAIN
+
+    @property
+    def finished(self) -> bool:
+        """Return whether its request has an answer already."""
+        return self.outlook in FINISHED
+
+    def document(self) -> dict[str, Any]:
+        """Return the forecast as JSON."""
+        return {
+            "message_id": self.letter.message_id,
+            "sqs_message_id": self.letter.sqs_message_id,
+            "source_sqs_message_id": self.letter.source_sqs_message_id,
+            "payload_hash": self.facts.payload_hash,
+            "bytes": self.bytes,
+            "sent": self.letter.sent,
+            "reason": self.letter.reason,
+            "detail": self.letter.detail,
+            "outlook": self.outlook.value,
+            "because": self.because,
+            "failure": self.failure and str(self.failure),
+            "ledger": self.ledger and {**self.ledger, "result": result_of(self.ledger) or None},
+        }
+
+
+class Reader:
+    """Reads the consumer's tables for its `Foresight`."""
+
+    def __init__(self, target: Target, asked: Callable[[Callable[[], Any], str, str], Any]) -> None:
+        self._target = target
+        self._asked = asked
+
+    @cache  # noqa: B019 - a reader lives as long as one forecast
+    def has(self, table: str, key: str) -> bool | Missing:
+        """Return whether a table has a row with this partition key."""
+        name = self._target.outputs.tables[table]
+        attribute = self._target.declaration.schema.tables[table].key[0]
+        found: bool | Missing = self._asked(lambda: _has_rows(self._target.dynamodb, name, attribute, key), table, name)
+        return found
+
+
+Rows = Mapping[str, Mapping[str, Any] | Missing | None]
+"""A request's rows in the tables whose key is its id: the row, None without one, or the missing table."""
+
+Foresight = Callable[[Any, Rows, Reader, int], "tuple[Outlook, str] | Missing | None"]
+"""A consumer's `tools.foresee`: the parsed message, its rows, a reader and the time (epoch ms) → the outlook with its reason.
+
+`RETRIED` means that the consumer refuses it for no reason, whatever it said before; None that nothing shows this, so a
+reason that the consumer gave stands. A missing table means that its deliveries fail.
+"""
+
+
+def facts_of(
+    message: Mapping[str, Any], declaration: Declaration, known: str | None = None, *, content_based: bool = False
+) -> Facts:
+    """Parse a message, as SQS returns it, as the consumer does; `known` is its id if a reader has found it."""
+    own, parse = declaration.tool("identity"), declaration.tool("parse")
+    text, attributes = message["Body"], message.get("MessageAttributes", {})
+    try:
+        if own is not None:
+            identity, body = identity_and_content(own, message)
+        else:
+            identity = known or identity_of(text, attributes, content_based=content_based)
+            body = parse_body(text)
+        digest = payload_hash(body)
+    except Unprocessable as error:
+        return Facts(known, problem=error.detail)
+    try:
+        request = parsed(parse, identity, digest, body) if parse else None
+    except Exception as error:  # of the consumer's code, which failed on this message before
+        problem = error.detail if isinstance(error, Unprocessable) else f"parse raised {name_fault(error)}"
+        return Facts(known, payload_hash=digest, problem=problem)
+    return Facts(identity, digest, request=request)
+
+
+def foresee(  # noqa: PLR0911 - one return for each fate
+    letter: DeadLetter,
+    facts: Facts,
+    row: Mapping[str, Any] | Missing | None,
+    rows: Rows,
+    *,
+    foresight: Callable[[Facts, Rows], tuple[Outlook, str] | Missing | None],
+    now_ms: int,
+    command: Callable[[str], str],
+) -> tuple[Outlook, str]:
+    """Return the outlook and its reason, by the consumer's rules in the consumer's order; `command` is `Target.command`."""
+    if facts.problem is not None:
+        return Outlook.FAILS_AGAIN, f"{facts.problem}. Have it sent again, corrected"
+    if isinstance(row, Missing):
+        return _fails_without(row)
+    if row is not None and (malformed := blocking_attributes(row)):
+        return Outlook.FAILS_AGAIN, f"{malformed[0]}. See: {command(f'ledger show {facts.message_id}')}"
+    if row is not None and (known := _foresee_known(facts, row, now_ms)):
+        return known
+    foreseen = foresight(facts, rows)
+    if isinstance(foreseen, Missing):
+        return _fails_without(foreseen)
+    if foreseen is None and letter.reason not in _SHOWN_BY_ROWS:
+        return _refused(letter)
+    if foreseen is not None and foreseen[0] is not Outlook.RETRIED:
+        return foreseen
+    if row is None:
+        return Outlook.RETRIED, "nothing was done for it yet; the consumer processes it as the first copy"
+    if letter.reason == OUTCOME_UNKNOWN:
+        return _set_aside(facts.message_id, command)
+    return (
+        Outlook.TAKEN_OVER,
+        f"begun and not finished (claims: {row.get('consumption_count', 'unknown')}); the consumer tries it again",
+    )
+
+
+def _refused(letter: DeadLetter) -> tuple[Outlook, str]:
+    return Outlook.FAILS_AGAIN, (
+        f"refused by the decision ({letter.reason}: {letter.detail}); it fails again unless code or data changed"
+    )
+
+
+def _set_aside(message_id: str | None, command: Callable[[str], str]) -> tuple[Outlook, str]:
+    return Outlook.FAILS_AGAIN, (
+        "its outside effect may have happened. If it did, drop this message; "
+        f"if not, run `{command(f'ledger forget {message_id}')}`, then redrive"
+    )
+
+
+def _fails_without(missing: Missing) -> tuple[Outlook, str]:
+    return Outlook.FAILS_AGAIN, f"{missing}, so every delivery fails. Restore it, then redrive"
+
+
+def foresee_rows(facts: Facts, rows: Rows) -> tuple[Outlook, str] | Missing | None:
+    """Return the outlook of a consumer without a foresight: a row of the request shows that it is done."""
+    for name, row in rows.items():
+        if isinstance(row, Missing):
+            return row
+        if row is not None:
+            if row.get("payload_hash", facts.payload_hash) != facts.payload_hash:
+                return OTHER_CONTENT
+            return Outlook.DONE_BEFORE, f"its ledger row expired, but its row in {name} is there; it gets that answer"
+    return None
+
+
+def _foresee_known(facts: Facts, row: Mapping[str, Any], now_ms: int) -> tuple[Outlook, str] | None:
+    """Return the outlook that the row alone decides; None if the request may be claimed."""
+    if conflicts(row["payload_hash"], row["status"], facts.payload_hash or ""):
+        return OTHER_CONTENT
+    if row["status"] == COMPLETE:
+        return Outlook.DUPLICATE, f"already complete ({result_of(row).get('outcome')}); it gets the same answer"
+    if row.get("lease_until", 0) >= now_ms:
+        seconds = (row["lease_until"] - now_ms) / 1000
+        return Outlook.BUSY, f"a consumer holds its lease for {seconds:.0f} s more; then it is retried"
+    return None
+
+
+def forecast_all(target: Target, missing: list[Missing], about: str | None = None) -> list[Forecast]:
+    """Read the dead-letter queue and return a forecast for each message, in about 2 KB of memory each.
+
+    `about` leaves out the messages that have another id.
+
+    Missing tables that a forecast needed are added to `missing`.
+    """
+    client, outputs = target.dynamodb, target.outputs
+    fifo = is_fifo(outputs.queue_url)
+    found: list[tuple[DeadLetter, Facts, int, str | None]] = []
+    with read_dead_letters(target) as look:
+        for batch in look:
+            for held in batch:
+                if about is not None and not held.letter.answers_to(about):
+                    continue
+                facts = facts_of(
+                    {"Body": held.body, "MessageAttributes": held.attributes, "Attributes": held.system},
+                    target.declaration,
+                    held.letter.message_id,
+                )
+                found.append((held.letter, facts, len(held.body.encode()), held.group if fifo else None))
+    ids = sorted({facts.message_id for _, facts, *_ in found if facts.message_id})
+    ledger = outputs.ledger_table_name
+    declaration = target.declaration
+
+    def asked(read: Callable[[], T], table: str, name: str) -> T | Missing:
+        answer = unless_missing(read, table, name)
+        if isinstance(answer, Missing) and answer not in missing:
+            missing.append(answer)
+        return answer
+
+    rows = asked(
+        lambda: read_rows(client, ledger, "message_id", ids, LEDGER_ATTRIBUTES, surroundings=target.surroundings),
+        "ledger",
+        ledger,
+    )
+    # A row of the consumer's outlives the ledger's, so it may show the answer of a request whose ledger row is not complete.
+    known = {} if isinstance(rows, Missing) else rows
+    open_ids = [each for each in ids if known.get(each, {}).get("status") != COMPLETE]
+    effects: dict[str, Mapping[str, Any] | Missing] = {}
+    for name, each in declaration.schema.tables.items():
+        if each.by_request:
+            effects[name] = asked(partial(_read_open, target, each, open_ids), name, outputs.tables[name])
+    own, reader = declaration.tool("foresee"), Reader(target, asked)
+    now_ms = target.surroundings.now_ms()
+
+    def foresight(facts: Facts, its_rows: Rows) -> tuple[Outlook, str] | Missing | None:
+        found: tuple[Outlook, str] | Missing | None = (
+            own(facts.request, its_rows, reader, now_ms) if own else foresee_rows(facts, its_rows)
+        )
+        return found
+
+    forecasts = []
+    for place, (letter, facts, size, group) in enumerate(found):
+        row = rows if isinstance(rows, Missing) else rows.get(facts.message_id or "")
+        its_rows = {
+            name: found_rows if isinstance(found_rows, Missing) else found_rows.get(facts.message_id or "")
+            for name, found_rows in effects.items()
+        }
+        outlook, because = foresee(
+            letter, facts, row, its_rows, foresight=foresight, now_ms=now_ms, command=target.command
+        )
+        known_row = None if isinstance(row, Missing) else row
+        forecasts.append(Forecast(letter, facts, outlook, because, size, known_row, place, group))
+    return sorted(forecasts, key=lambda each: (each.letter.reason, each.letter.sent, each.letter.sqs_message_id))
+
+
+def grouped(forecasts: Sequence[Forecast]) -> Iterator[tuple[str, Outlook, list[Forecast]]]:
+    """Yield `(reason, outlook, messages)`, by reason and then by outlook."""
+    groups: dict[tuple[str, Outlook], list[Forecast]] = {}
+    for each in forecasts:
+        groups.setdefault((each.letter.reason, each.outlook), []).append(each)
+    for (reason, outlook), members in sorted(groups.items()):
+        yield reason, outlook, members
+
+
+def _read_open(target: Target, table: Table, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    name = target.outputs.tables[table.name]
+    return read_rows(target.dynamodb, name, table.key[0], ids, table.attributes, surroundings=target.surroundings)
+
+
+def _has_rows(client: DynamoDBClient, table: str, attribute: str, key: str) -> bool:
+    answer = client.query(
+        TableName=table,
+        ConsistentRead=True,  # an eventually consistent read could miss a row that was put a moment ago
+        KeyConditionExpression="#key = :key",
+        ExpressionAttributeNames={"#key": attribute},
+        ExpressionAttributeValues={":key": {"S": key}},
+        Limit=1,
+        Select="COUNT",
+    )
+    return bool(answer["Count"])

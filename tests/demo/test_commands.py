@@ -1,0 +1,94 @@
+"""`oneslot seed` and `oneslot send`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from botocore.exceptions import EndpointConnectionError
+from click.testing import CliRunner, Result
+
+from oneslot.cli import main
+from oneslot.errors import OneslotError
+from tests.demo.test_practices import line as practice_line
+from tests.kits.consumer import booking
+from tests.kits.moto_stack import PLAN, MotoStack, document, invoke
+
+Invoke = Callable[..., Result]
+
+
+def test_send_asks_for_seed_when_nothing_was_seeded(moto_stack: MotoStack) -> None:
+    result = invoke("send", "--count", "5")
+    assert result.exit_code == 1
+    assert "Seed it first (`oneslot seed`)" in result.stderr
+
+
+def test_send_sends_the_requests_of_a_file(moto_stack: MotoStack, tmp_path: Path) -> None:
+    path = tmp_path / "mine.ndjson"
+    path.write_text("".join(json.dumps(booking(f"m-{number}")) + "\n" for number in range(12)))
+    result = invoke("send", "--file", str(path))
+    assert result.exit_code == 0
+    assert "12 requests in 12 messages accepted" in result.stdout
+    moto_stack.consume()
+    assert invoke("check").exit_code == 0
+    assert document(invoke("status", "--json"))["appointments"] == {"booked": 3, "waitlist": 9}
+
+
+@pytest.mark.parametrize(
+    ("end", "told", "exit_code"),
+    [
+        (KeyboardInterrupt(), "Interrupted.", 130),
+        (OneslotError("The queue is full."), "The queue is full.", 1),
+        (EndpointConnectionError(endpoint_url="there"), "Cannot reach there.", 1),
+    ],
+)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_send_counts_accepted_messages_when_it_ends_early(
+    moto_stack: MotoStack,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    end: BaseException,
+    told: str,
+    exit_code: int,
+    as_json: bool,
+) -> None:
+    """The count includes a batch in flight; the seed sends the same requests again."""
+    moto_stack.seed(PLAN)
+    batches = iter((None, None, end))
+
+    def wait_until(*_: Any) -> None:
+        if (error := next(batches)) is not None:
+            raise error
+
+    monkeypatch.setattr("oneslot.operator.sending.sender.Timetable.wait_until", wait_until)
+    ended = invoke("send", "--count", "40", "--seed", "7", *(["--json"] if as_json else []))
+    said = document(ended, exit_code)["error"] if as_json else ended.stderr
+    assert ended.exit_code == exit_code
+    assert told in said
+    assert "The queue accepted 20 of 48 messages (--seed 7 sends the same again)." in said
+    assert document(invoke("status", "--json"))["queue"]["waiting"] == 20
+
+
+def test_seed_reads_its_files_before_it_opens_a_stack(nothing_runs: Invoke, tmp_path: Path) -> None:
+    path = tmp_path / "epraccur.csv"
+    path.write_text(practice_line(status="C"))
+    result = nothing_runs("seed", "--practices", str(path))
+    assert result.exit_code == 2
+    assert "no active GP practice" in result.stderr
+
+
+@pytest.mark.parametrize("dash", [True, False])
+def test_send_reads_a_pipe_once(moto_stack: MotoStack, tmp_path: Path, dash: bool) -> None:
+    line = json.dumps(booking("piped-1")) + "\n"
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    if not dash:
+        Thread(target=pipe.write_text, args=(line,), daemon=True).start()
+    result = CliRunner().invoke(main, ["send", "--file", "-" if dash else str(pipe)], input=line)
+    assert "1 request in 1 message accepted" in result.stdout
+    assert "piped-1" in moto_stack.target.archive.read_text()

@@ -1,0 +1,144 @@
+"""`oneslot dlq redrive`: its selection, its journal, and what the queue rejects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from oneslot.operator.repair.journal import begin_journal, lock_journal, open_journal
+from oneslot.operator.repair.redrive import redrive
+from oneslot.runtime.sqs.dead_letters import QUARANTINE_ATTRIBUTES, peek
+from tests.kits.consumer import NHS_NUMBER, Intercepted, booking, raising, record
+from tests.kits.dead_letters import put_bookings
+from tests.kits.moto_stack import NOW, MotoStack, document, invoke
+
+
+def test_redrive_takes_ids_and_a_repair_list(moto_stack: MotoStack, tmp_path: Path) -> None:
+    ids = [moto_stack.put_dead_letter(booking(f"m-{number}", **NOW)) for number in range(4)]
+    path = tmp_path / "redrive-list.jsonl"
+    path.write_text('{"message_id":"m-1","verdict":"QUARANTINED","action":"redrive"}\n\n{"message_id":"gone"}\n')
+    result = document(invoke("dlq", "redrive", ids[0], "--file", str(path), "--yes", "--json"), exit_code=1)
+    assert (result["moved"], result["not_found"]) == (2, ["gone"])
+    assert result["selection"] == {"ids": [ids[0], "m-1", "gone"], "reason": None, "everything": False}
+    assert {each["message_id"] for each in result["messages"]} == {"m-0", "m-1"}
+    left = {each["message_id"] for each in document(invoke("dlq", "list", "--json"))["messages"]}
+    assert left == {"m-2", "m-3"}
+    assert "Not in the dead-letter queue: gone." in invoke("dlq", "redrive", "gone").stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ('{"message_id": "m-1", "action": "compare the rows"}', "line 1: the action is not 'redrive'"),
+        (f'{{"message_id": "{NHS_NUMBER}"}}', "line 1: message_id is an NHS number"),
+        ("[]", "line 1: no valid message_id"),
+        ('{"message_id": "two words"}', "line 1: no valid message_id"),
+        ("\xe9", "cannot be read as UTF-8 text"),
+        ("", "names no message"),
+    ],
+)
+def test_redrive_rejects_a_file_that_is_not_a_repair_list(
+    nothing_runs: Callable[..., Result], tmp_path: Path, line: str, sentence: str
+) -> None:
+    path = tmp_path / "list.jsonl"
+    path.write_text(line + "\n", encoding="latin-1")
+    result = nothing_runs("dlq", "redrive", "--file", str(path))
+    assert (result.exit_code, sentence in result.stderr) == (2, True)
+    assert NHS_NUMBER not in result.output
+
+
+def test_redrive_returns_a_message_unchanged(moto_stack: MotoStack) -> None:
+    moto_stack.bench.deliver(
+        record(booking(None, practice="ZZZ999"), attributes={"MessageDeduplicationId": "m-1", "trace": "t"})
+    )
+    document(invoke("dlq", "redrive", "--all", "--yes", "--json"))
+    (message,) = moto_stack.bench.sqs.receive_message(
+        QueueUrl=moto_stack.target.outputs.queue_url, MessageAttributeNames=["All"]
+    )["Messages"]
+    assert json.loads(message["Body"]) == booking(None, practice="ZZZ999")
+    assert {name: value["StringValue"] for name, value in message["MessageAttributes"].items()} == {
+        "MessageDeduplicationId": "m-1",
+        "trace": "t",
+    }
+    assert not set(QUARANTINE_ATTRIBUTES) & set(message["MessageAttributes"])
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "after the send",
+        "after the delete",
+        *(pytest.param(moment, marks=pytest.mark.slow) for moment in ("before the send", "before the delete")),
+    ],
+)
+def test_redrive_resumes_without_loss_when_killed(moto_stack: MotoStack, moment: str) -> None:
+    ids = put_bookings(moto_stack, 25)
+    when, _, call = moment.partition(" the ")
+    name = {"send": "send_message_batch", "delete": "delete_message_batch"}[call]
+    dying = Intercepted(moto_stack.bench.sqs, **{when: {name: raising(KeyboardInterrupt())}})
+    target = moto_stack.target_with(dying)
+    with pytest.raises(KeyboardInterrupt):
+        redrive(target, begin_journal(target, ids, 500.0, {}), lambda _: None)
+    journal = open_journal(moto_stack.target)
+    assert journal is not None
+    assert not journal.deleted
+    refused = invoke("dlq", "redrive", "--yes")
+    assert (refused.exit_code, "A redrive of Oneslot-dev is unfinished." in refused.stderr) == (1, True)
+    assert "Interrupted redrive: 0 of 25 messages moved" in invoke("dlq", "redrive", "--resume").stdout
+    assert document(invoke("dlq", "redrive", "--resume", "--yes", "--json"))["moved"] == 25
+    assert document(invoke("dlq", "list", "--json"))["count"] == 0
+    moto_stack.consume()
+    assert {row["message_id"] for row in moto_stack.bench.rows("ledger")} == {f"m-{number}" for number in range(25)}
+    duplicates = [delivery for delivery in moto_stack.bench.deliveries if delivery.outcome == "duplicate"]
+    assert len(duplicates) == (10 if moment == "after the send" else 0), "sent twice only if no journal could know"
+    gone = invoke("dlq", "redrive", "--resume")
+    assert (gone.exit_code, "Oneslot-dev has no interrupted redrive." in gone.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("arguments", [["--resume"], ["--abandon"], ["--all"]])
+def test_redrive_refuses_when_another_process_runs_one(moto_stack: MotoStack, arguments: list[str]) -> None:
+    ids = put_bookings(moto_stack, 1)
+    if arguments != ["--all"]:
+        begin_journal(moto_stack.target, ids, 500.0, {})
+
+    with lock_journal(moto_stack.target):
+        refused = invoke("dlq", "redrive", *arguments, "--yes", "--batches")
+
+    assert (refused.exit_code, "Another process of this machine is redriving" in refused.stderr) == (1, True)
+    assert document(invoke("dlq", "list", "--json"))["count"] == 1
+
+
+@pytest.mark.parametrize("passing", [("InternalError", False), ("RequestThrottled", True), ("KmsThrottled", True)])
+def test_redrive_keeps_what_the_queue_rejects(moto_stack: MotoStack, passing: tuple[str, bool]) -> None:
+    ids = put_bookings(moto_stack, 3)
+    sqs = moto_stack.bench.sqs
+
+    class Picky:
+        """Refuses m-1 for good, and once everything else."""
+
+        def __init__(self) -> None:
+            self.calls = 0
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(sqs, name)
+
+        def send_message_batch(self, *, QueueUrl: str, Entries: list[Any]) -> Any:  # noqa: N803
+            self.calls += 1
+            bad = [each for each in Entries if '"m-1"' in each["MessageBody"]]
+            good = [each for each in Entries if each not in bad]
+            failed = [{"Id": each["Id"], "SenderFault": True, "Code": "InvalidMessageContents"} for each in bad]
+            if self.calls == 1:
+                code, blamed = passing
+                failed += [{"Id": each["Id"], "SenderFault": blamed, "Code": code} for each in good]
+                return {"Failed": failed}
+            return sqs.send_message_batch(QueueUrl=QueueUrl, Entries=good) | {"Failed": failed}
+
+    target = moto_stack.target_with(Picky())
+    done = redrive(target, begin_journal(target, ids, 500.0, {}), lambda _: None)
+    assert (done.moved, list(done.refused.values()), done.left) == (2, ["InvalidMessageContents"], 0)
+    assert [letter.message_id for letter in peek(sqs, target.outputs.dead_letter_queue_url)] == ["m-1"]

@@ -1,0 +1,227 @@
+"""The verbs: results, JSON, sentences rather than tracebacks, and no patient's number in any output."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from unittest.mock import Mock
+
+import click
+import pytest
+from botocore.exceptions import (
+    ClientError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    NoRegionError,
+    TokenRetrievalError,
+    UnauthorizedSSOTokenError,
+)
+from click.testing import CliRunner
+
+from oneslot import target
+from oneslot.cli import main
+from oneslot.errors import OneslotError
+from oneslot.local.errors import AlreadyRunning
+from oneslot.operator.commands.worker.worker import worker
+from tests.kits.consumer import NHS_NUMBER, booking, record
+from tests.kits.moto_stack import PLAN, MotoStack, document, invoke
+
+WITHOUT_STACK = {"new", "up", "down", "run", "explore", "worker"}
+
+
+def test_status_asks_for_down_when_the_process_is_gone(moto_stack: MotoStack) -> None:
+    state = json.loads((moto_stack.home / "state.json").read_text())
+    (moto_stack.home / "state.json").write_text(json.dumps(state | {"supervisor_start": 1}))
+    result = invoke("status")
+    assert result.exit_code == 1
+    assert "Clean up with `oneslot down`" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (EndpointConnectionError(endpoint_url="http://127.0.0.1:4566/"), "Cannot reach http://127.0.0.1:4566/."),
+        (NoCredentialsError(), "There are no AWS credentials."),
+        (NoRegionError(), "There is no AWS region."),
+        (
+            ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "Scan"),
+            "AWS refused Scan: AccessDenied: no",
+        ),
+        (
+            ClientError({"Error": {"Code": "ResourceNotFoundException", "Message": "not found"}}, "Scan"),
+            "AWS refused Scan: ResourceNotFoundException: not found. Part of the stack is missing",
+        ),
+        (
+            ClientError({"Error": {"Code": "QueueDoesNotExist", "Message": "no queue."}}, "SendMessageBatch"),
+            "QueueDoesNotExist: no queue. If it is in another region, set AWS_DEFAULT_REGION. A queue of the stack",
+        ),
+        (
+            ClientError({"Error": {"Code": "KMS.AccessDeniedException", "Message": "no."}}, "SendMessageBatch"),
+            "allow your role kms:GenerateDataKey and kms:Decrypt on it",
+        ),
+        (
+            ClientError({"Error": {"Code": "ExpiredTokenException", "Message": "expired."}}, "Scan"),
+            "expired. Sign in again (aws sso login)",
+        ),
+        (UnauthorizedSSOTokenError(), "have expired: The SSO session associated with this profile has expired"),
+        (TokenRetrievalError(provider="sso", error_msg="Token has expired"), "Sign in again (aws sso login)"),
+        (AlreadyRunning("A local stack runs."), "A local stack runs."),
+        (OneslotError("As it is."), "As it is."),
+        *(
+            (ModuleNotFoundError(name, name=name), f"{package} is missing; run: pip install 'oneslot[{extra}]'")
+            for name, package, extra in (
+                ("greenlet", "greenlet", "explorer"),
+                ("time_machine.x", "time-machine", "explorer"),
+                ("yaml", "pyyaml", "explorer"),
+                ("py4j.protocol", "pyspark", "audit"),
+                ("jinja2", "jinja2", "audit"),
+                ("aws_cdk", "aws-cdk-lib", "cdk"),
+            )
+        ),
+        (ModuleNotFoundError("No module named 'own'", name="own"), "Unexpected ModuleNotFoundError: this is a fault"),
+        (ZeroDivisionError(NHS_NUMBER), "Unexpected ZeroDivisionError: this is a fault in Oneslot"),
+    ],
+)
+def test_error_becomes_a_sentence(
+    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch, error: Exception, sentence: str
+) -> None:
+    monkeypatch.setattr("oneslot.operator.commands.check.gather", Mock(side_effect=error))
+    result = invoke("check", "--json")
+    assert result.exit_code == 1
+    assert sentence in result.stderr
+    assert sentence in json.loads(result.stdout)["error"]
+    assert NHS_NUMBER not in result.output
+    assert "Traceback" not in result.output
+    assert type(invoke("check", ONESLOT_DEBUG="1").exception) is type(error), "for whoever mends it, all of it"
+
+
+def test_interrupt_ends_with_130(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("oneslot.operator.commands.check.gather", interrupt)
+    result = invoke("check")
+    assert (result.exit_code, result.stderr.strip()) == (130, "Error: Interrupted.")
+
+
+def test_help_lists_every_verb_below_the_heading_of_its_group() -> None:
+    result = invoke("--help")
+    assert result.exit_code == 0
+    sections = re.findall(
+        r"^([A-Z][a-z ]+):\n((?:  .*\n)+)", result.stdout.partition("Options:")[2] + "\n", re.MULTILINE
+    )
+    listed = {heading: re.findall(r"^  ([a-z]+)  +\S", text, re.MULTILINE) for heading, text in sections}
+    assert listed["Start"] == ["new", "up", "env", "down"]
+    assert listed["Repair"] == ["dlq", "ledger", "pause", "resume"]
+    assert {"seed", "run"} <= set(listed["Verbs of appointments"])
+    verbs = [verb for names in listed.values() for verb in names]
+    assert sorted(verbs) == sorted({*main.commands, *listed["Verbs of appointments"]})
+
+
+def test_every_verb_takes_json_and_stack() -> None:
+    for path, verb in every_verb(main):
+        described = invoke(*path, "--help")
+        assert described.exit_code == 0
+        options = {option for parameter in verb.params for option in parameter.opts}
+        assert "--json" in options or verb is worker, path  # the worker runs on, and its log is JSON
+        assert "--stack" in options or path[0] in WITHOUT_STACK, path
+
+
+def every_verb(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Yield every verb, including those of groups, with the words that call it."""
+    for name, verb in group.commands.items():
+        if isinstance(verb, click.Group):
+            yield from every_verb(verb, (*path, name))
+        else:
+            yield (*path, name), verb
+
+
+# Verbs on a stack
+
+
+def test_verbs_lead_from_send_to_a_sound_check(moto_stack: MotoStack) -> None:
+    moto_stack.seed(PLAN)
+    sent = document(invoke("send", "--count", "20", "--seed", "1", "--malformed", "0.1", "--json"))
+    assert (sent["requests"], sent["messages_accepted"], sent["entries_sent_again"]) == (20, 24, 0)
+    waiting = document(invoke("status", "--json"))
+    assert waiting["queue"]["waiting"] == 24
+    assert invoke("check").exit_code == 1
+    moto_stack.consume()
+    watched = invoke("watch", "--until-drained", "--interval", "0.1", "--json")
+    assert (watched.exit_code, document(watched)["drained"]) == (0, True)
+    told = invoke("watch", "--until-drained", "--interval", "0.1").stderr.splitlines()
+    assert len(told) == 1, "an end that was told already is not told again"
+    assert told[0].startswith("queue 0 waiting, 0 in flight; dead letters 2; ledger 18 complete")
+    checked = invoke("check", "--json")
+    assert checked.exit_code == 0
+    assert document(checked)["holds"] is True
+    assert json.loads((moto_stack.home / "check.json").read_text())["verdict"] == document(checked)["verdict"]
+    status = document(invoke("status", "--json"))
+    assert status["queue"] == {"waiting": 0, "in_flight": 0, "delayed": 0}
+    assert (status["dead_letters"], status["ledger"]["complete"]) == (2, 18)
+    assert sum(status["slots"].values()) == 23
+
+
+def test_up_prints_next_commands_when_a_stack_runs(moto_stack: MotoStack) -> None:
+    result = invoke("up")
+    assert result.exit_code == 0
+    assert "The local stack runs already, as it was deployed." in result.stderr
+    lines = [line for line in result.stdout.splitlines() if line.startswith("aws ")]
+    assert len(lines) == 3
+    assert all("--endpoint-url http://127.0.0.1:4566" in line for line in lines), "the CLI's sqs needs it said"
+    commands = document(invoke("up", "--json"))["commands"]
+    body = json.loads(re.findall(r"--message-body '(.*)'", commands["send"])[0])
+    moto_stack.bench.deliver(record(body))
+    assert moto_stack.bench.outcomes[-1] in ("booked", "waitlist", "quarantined")
+    assert body["nhs_number"].startswith("999")
+    assert body["message_id"] in commands["inspect"]
+
+
+# A stack on AWS
+
+
+def test_stack_on_aws_is_found_by_its_outputs(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = moto_stack.target.local
+    assert state is not None
+    outputs = [{"OutputKey": key, "OutputValue": value} for key, value in state.outputs.items()]
+    described = {"StackName": "Oneslot-prod", "StackId": "arn:aws:cloudformation:1", "Outputs": outputs}
+    monkeypatch.setattr(target, "_describe", lambda name: described)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-2")
+    moto_stack.bench.deliver(record(booking("m-1")))
+    status = document(invoke("status", "--stack", "Oneslot-prod", "--json"))
+    assert status["stack_name"] == "Oneslot-prod"
+    assert status["appointments"] == {"booked": 1}
+    assert status["poller"] is None
+    opened = target.open_target("Oneslot-prod")
+    assert opened.home == moto_stack.home / "stacks" / "Oneslot-prod", "its archive is its own"
+    monkeypatch.setattr(target, "_describe", lambda name: described | {"Outputs": outputs[:-1]})
+    result = invoke("status", "--stack", "Oneslot-prod")
+    assert result.exit_code == 1
+    assert "has no output ConsumerLogGroupName, so its consumer is not appointments." in result.stderr
+
+
+def test_version_ends_with_0() -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+
+
+@pytest.mark.parametrize(
+    ("shell", "expected"),
+    [
+        ("bash", "plain,ledger\n"),
+        ("zsh", "plain\nledger\nShow a row of the ledger; unlock or forget it; enter a file.\n"),
+    ],
+)
+def test_shell_completes_a_verb_by_the_line_of_the_help(
+    shell: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = CliRunner().invoke(main, ["--help"], standalone_mode=False).output
+    assert "_ONESLOT_COMPLETE=bash_source oneslot" in text
+    for name, value in (("_ONESLOT_COMPLETE", f"{shell}_complete"), ("COMP_WORDS", "oneslot led"), ("COMP_CWORD", "1")):
+        monkeypatch.setenv(name, value)
+
+    answer = CliRunner().invoke(main, [], prog_name="oneslot")
+
+    assert answer.output == expected

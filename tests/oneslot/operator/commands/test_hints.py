@@ -1,0 +1,162 @@
+"""Every command that a text recommends names the stack of the question."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+
+from oneslot.cli import find_stack
+from oneslot.errors import OneslotError
+from oneslot.explanations import explain
+from oneslot.operator.commands import audit as audit_commands
+from oneslot.operator.repair.journal import begin_journal
+from oneslot.target import Target
+from tests.kits.consumer import booking
+from tests.kits.moto_stack import ENVIRONMENT, Functions, MotoStack, invoke
+from tests.oneslot.operator.evidence.test_deliveries import Logs
+
+
+@pytest.fixture
+def on_aws(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> Target:
+    """Return the moto stack as Oneslot-prod on AWS."""
+    target = replace(moto_stack.target, local=None, stack_name="Oneslot-prod")
+    target.__dict__.update(sqs=moto_stack.bench.sqs, dynamodb=moto_stack.bench.dynamodb)
+    target.__dict__.update(functions=Functions(ENVIRONMENT), logs=Logs())
+    monkeypatch.setattr("oneslot.target.local_target", lambda *_: target)
+    monkeypatch.setattr("oneslot.target.aws_target", lambda _: target)
+    monkeypatch.setattr(
+        "oneslot.operator.evidence.operator_log._caller", lambda: "arn:aws:iam::123456789012:user/on-call"
+    )
+    return target
+
+
+def dead_letter(target: Target, **body: Any) -> None:
+    target.sqs.send_message(
+        QueueUrl=target.outputs.dead_letter_queue_url, MessageBody=json.dumps(booking("m-1") | body)
+    )
+
+
+def test_journal_names_the_stack_when_one_is_open(on_aws: Target) -> None:
+    begin_journal(on_aws, frozenset({"1"}), 100, {})
+    with pytest.raises(OneslotError, match="`oneslot dlq redrive --resume --yes --stack Oneslot-prod`"):
+        begin_journal(on_aws, frozenset({"1"}), 100, {})
+    abandoned = invoke("dlq", "redrive", "--abandon", "--yes")
+    assert "List the rest: oneslot dlq list --stack Oneslot-prod." in " ".join(abandoned.stdout.split())
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_redrive_says_how_to_continue_when_interrupted(
+    on_aws: Target, monkeypatch: pytest.MonkeyPatch, as_json: bool
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    dead_letter(on_aws)
+    monkeypatch.setattr("oneslot.operator.commands.repair.dlq.moving.redrive", interrupted)
+    result = invoke("dlq", "redrive", "--yes", *(["--json"] if as_json else []))
+    told = (
+        "Interrupted: 0 of 1 message moved; nothing is lost. Continue with "
+        "`oneslot dlq redrive --resume --yes --stack Oneslot-prod`, or end it with --abandon."
+    )
+    assert (result.exit_code, told in result.stderr) == (130, True)
+    if as_json:
+        assert json.loads(result.stdout) == {"error": told}
+
+
+ON_PROD = ("--stack", "Oneslot-prod")
+
+
+def test_smoke_names_the_stack_when_it_fails(on_aws: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("demo.commands.smoke.AWS_INTERVAL", 0)
+    message = json.loads(invoke("smoke", "--timeout", "0.01", *ON_PROD, "--json").stdout)
+    for command in (f"oneslot inspect {message['message_id']}", "oneslot dlq list"):
+        assert f"`{command} --stack Oneslot-prod`" in message["failure"]
+
+
+@pytest.mark.parametrize("note", [None, "{", "over"])
+def test_send_names_the_stack_when_the_plan_is_unusable(on_aws: Target, note: str | None) -> None:
+    if note is not None:
+        days = {"target": on_aws.identity, "seed": 1, "days": ["2020-01-06"], "practices": []}
+        on_aws.plan.write_text(json.dumps(days) if note == "over" else note)
+    told = invoke("send", *ON_PROD)
+    assert (told.exit_code != 0, "oneslot seed --stack Oneslot-prod" in told.stderr) == (True, True), told.output
+
+
+def refusal(code: str) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": "no"}}, "Scan")
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        (EndpointConnectionError(endpoint_url="https://sqs"), "`oneslot status{}`"),
+        (refusal("ResourceNotFoundException"), "`oneslot env{}`"),
+        (refusal("ResourceNotFoundException"), "`oneslot status{}` says which table"),
+        (refusal("AWS.SimpleQueueService.NonExistentQueue"), "`oneslot env{}` names the queues"),
+        (refusal("AWS.SimpleQueueService.NonExistentQueue"), "A queue of the stack and its messages are gone"),
+        (refusal("QueueDoesNotExist"), "docs/do/runbooks.md#create-a-deleted-queue-again says how"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [((), ""), (ON_PROD, " --stack Oneslot-prod"), (("--stack=Oneslot-prod",), " --stack Oneslot-prod")],
+)
+def test_error_names_the_stack(
+    on_aws: Target, monkeypatch: pytest.MonkeyPatch, refused: tuple[Exception, str], given: tuple[str, ...], named: str
+) -> None:
+    error, hint = refused
+
+    def fail(*_: object) -> None:
+        raise error
+
+    for place in ("oneslot.operator.commands.check.gather", "demo.smoke.Smoke.check", "demo.smoke.Smoke.clean_up"):
+        monkeypatch.setattr(place, fail)
+    assert hint.format(named) in invoke("check", *given).stderr
+    assert hint.format(named) in invoke("smoke", *given).stdout
+
+
+@pytest.mark.parametrize(("key", "hinted"), [("000000000000", True), ("an account's", False)])
+def test_explain_names_local_credentials_when_aws_rejects_them(
+    monkeypatch: pytest.MonkeyPatch, key: str, hinted: bool
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
+    told = explain(refusal("InvalidClientTokenId"), "Oneslot-prod")
+    assert ("`oneslot env`" in told) is hinted
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stack"),
+    [
+        ([], None),
+        (["check"], None),
+        (["check", "--stack"], None),
+        (["check", "--stack", "a", "--stack=b"], "b"),
+        (["check", "--stack=a", "--json", "--stack", "b"], "b"),
+    ],
+)
+def test_find_stack_returns_the_last_one(arguments: list[str], stack: str | None) -> None:
+    assert find_stack(arguments) == stack
+
+
+@pytest.mark.parametrize(("given", "named"), [((), ""), (ON_PROD, " --stack Oneslot-prod")])
+def test_audit_quotes_the_repair_list_and_names_the_stack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...], named: str
+) -> None:
+    document: dict[str, Any] = {"verdicts": {}, "violations": {}, "notes": []}
+    answer = tmp_path / "an answer"
+
+    def audited(*_: object, **_named: object) -> SimpleNamespace:
+        (answer / "repair").mkdir(parents=True)
+        (answer / "repair" / "redrive.jsonl").write_text("{}\n")
+        (answer / "repair" / "look-at.jsonl").write_text("")
+        return SimpleNamespace(sound=True, sentence="Sound.", document=document)
+
+    monkeypatch.setattr(audit_commands, "audit_history", audited)
+    told = invoke("audit", "--history", str(tmp_path), "--output", str(answer), *given).stdout
+    assert f"oneslot dlq redrive --file '{answer / 'repair' / 'redrive.jsonl'}'{named}\n" in told

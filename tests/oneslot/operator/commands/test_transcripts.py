@@ -1,0 +1,377 @@
+"""Each verb in each state of a stack, as people and programs read it: its exit status and all that it writes.
+
+The expected texts are in `transcripts/`, one file a verb. To renew them after a change that you mean, and then to read
+the difference:
+
+    RENEW_TRANSCRIPTS=1 python -m pytest tests/oneslot/operator/commands/test_transcripts.py
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oneslot.operator.repair.journal import begin_journal
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
+from oneslot.runtime.values import to_attributes
+from tests.kits.consumer import NHS_NUMBER, booking, cancellation, record
+from tests.kits.dead_letters import put_one_of_each
+from tests.kits.logs import write_failures
+from tests.kits.moto_stack import ENVIRONMENT, NOW, Functions, MotoStack, invoke
+from tests.oneslot.operator.evidence.test_deliveries import Logs
+
+THIS = "HERE/tests/oneslot/operator/commands/test_transcripts.py"
+FOLDER = Path(__file__).with_name("transcripts")
+FAR = 4_000_000_000_000
+VARYING = (  # each in the words of its output: a transcript is the same on every day and machine
+    (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UUID"),
+    (r"of [0-9a-f]{8}:", "of UUID:"),
+    (r"\bid-[0-9]+\b", "CLAIM"),
+    (r"\b[0-9a-f]{32}\b", "CLAIM"),
+    (r"20[0-9]{2}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+(Z|\+00:00)?", "TIME"),
+    (r"20[0-9]{6}T[0-9]{6}Z?(-[0-9a-f]{8})?", "NOW"),
+    (r"\b1[5-9][0-9]{8}([0-9]{3})?\b", "EPOCH"),
+    (r"\b[0-9]+(\.[0-9]+)? (ms|s|min|d|h)\b", "SPAN"),
+    (r'("?(seconds|attempt_ms|counted_seconds_ago|rate|seconds_left)"?): [0-9][0-9.e-]*', r"\1: SPAN"),
+    (r"\b999[0-9]{7}\b", "MADE-UP NUMBER"),
+    (r"^! [A-Z][a-z -]+: SPAN\n", ""),  # progress of a slow machine
+    (r"^(! .*\n)\1", r"\1"),
+    (r"[\w.-]+@[\w.-]+\b", "OPERATOR"),
+    (r"[┌┬┐├┼┤└┴┘┏┳┓┡╇┩─━]+", "-"),
+    (r" +", " "),
+    (r" +$", ""),
+)
+
+
+def nothing(stack: MotoStack) -> None:
+    """No stack runs."""
+    (stack.home / "state.json").unlink()
+
+
+def fresh(stack: MotoStack) -> None:
+    """Nothing was sent."""
+
+
+def waiting(stack: MotoStack) -> None:
+    """The queue has a message."""
+    stack.bench.sqs.send_message(QueueUrl=stack.target.outputs.queue_url, MessageBody=json.dumps(booking("m-1")))
+
+
+def booked(stack: MotoStack) -> None:
+    """A booking that was delivered twice, its cancellation, a conflict, and a request of each other outcome."""
+    bad = booking("m-1", delivery_channel="Video")
+    stack.bench.deliver(record(booking("m-1")), record(booking("m-1")), record(cancellation("m-1")), record(bad))
+    passed = {"not_before": "2020-01-01T08:00:00Z", "not_after": "2020-01-02T08:00:00Z"}
+    full = {"not_before": "2099-12-01T08:00:00Z", "not_after": "2099-12-02T08:00:00Z"}
+    stack.bench.deliver(record(booking("m-2", practice="ZZZ999")), record(booking("m-3", **passed)))
+    stack.bench.deliver(record(booking("m-4", **full)), record(booking("m-5", nhs_number="9990000019")))
+    stack.write_log()
+
+
+def archived(stack: MotoStack) -> None:
+    """`oneslot send` sent one of two requests."""
+    file = stack.home / "mine.ndjson"
+    file.write_text(json.dumps(booking("m-1")))
+    assert invoke("send", "--file", str(file)).exit_code == 0
+    stack.consume()
+    stack.bench.deliver(record(booking("m-2")))
+    stack.write_log()
+
+
+def letters(stack: MotoStack) -> None:
+    """A dead letter of each outlook."""
+    put_one_of_each(stack)
+    stack.write_log()
+
+
+def hidden(stack: MotoStack) -> None:
+    """Another reader hides a dead letter."""
+    stack.put_dead_letter(booking("m-1", **NOW))
+    stack.bench.sqs.receive_message(QueueUrl=stack.target.outputs.dead_letter_queue_url, VisibilityTimeout=3_600)
+
+
+def failing(stack: MotoStack) -> None:
+    """A message failed all its receives, and another fails now."""
+    write_failures(stack, "m-1", stack.put_dead_letter(booking("m-1", **NOW)), receives=10)
+    write_failures(stack, "m-2", receives=3)
+
+
+def claims(stack: MotoStack) -> None:
+    """Consumers hold a lease, died under one, and released one."""
+    ledger = DynamoDBLedger(stack.bench.dynamodb, "ledger", retention_seconds=None)
+    for name, lease_until in (("leased", FAR), ("expired", 1), ("released", 0)):
+        ledger.claim(name, "hash", lease_until)
+
+
+def interrupted(stack: MotoStack) -> None:
+    """A redrive was interrupted."""
+    begin_journal(stack.target, frozenset({stack.put_dead_letter(booking("m-1", **NOW))}), 100, {})
+
+
+def paused(stack: MotoStack) -> None:
+    """An operator has paused the consumer."""
+    assert invoke("pause", "--reason", "INC-12", "--yes").exit_code == 0
+
+
+def without(table: str) -> Callable[[MotoStack], None]:
+    def missing(stack: MotoStack) -> None:
+        """A table is missing."""
+        booked(stack)
+        stack.put_dead_letter(booking("m-1", **NOW))
+        stack.put_dead_letter(booking("m-6", **NOW))
+        stack.bench.dynamodb.delete_table(TableName=table)
+
+    return missing
+
+
+def torn(stack: MotoStack) -> None:
+    """A line of the log is malformed."""
+    if not stack.bench.deliveries:
+        booked(stack)
+    assert stack.target.local is not None
+    with Path(stack.target.local.log_file).open("a") as log:
+        log.write('{"message": "delivery", "message_id": "m-1"}\n')
+
+
+def malformed(stack: MotoStack) -> None:
+    """Somebody wrote rows and a line by hand."""
+    booked(stack)
+    stack.put_dead_letter(booking("by-hand", **NOW))
+    for table, row in (
+        ("ledger", {"message_id": "by-hand", "consumption_count": 1}),
+        ("appointments", {"appointment_id": "m-9", "status": "booked", "practice": "A81001"}),
+        ("slots", {"practice": "A81001", "slot_id": "s"}),
+    ):
+        stack.bench.dynamodb.put_item(TableName=table, Item=to_attributes(row))
+    torn(stack)
+
+
+def broken(stack: MotoStack) -> None:
+    """A request lost its row, and a slot is booked twice."""
+    stack.bench.deliver(record(booking("m-1")), record(booking("m-2")))
+    stack.write_log()
+    rows = {row["appointment_id"]: row for row in stack.bench.rows("appointments")}
+    place = {name: rows["m-1"][name] for name in ("practice", "slot_id", "start", "end")}
+    stack.bench.dynamodb.put_item(TableName="appointments", Item=to_attributes(rows["m-2"] | place))
+    stack.bench.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "m-1"}})
+
+
+NO_LEDGER, NO_SLOTS, NO_APPOINTMENTS = (without(name) for name in ("ledger", "slots", "appointments"))
+MISSING = {"no ledger": NO_LEDGER, "no slots": NO_SLOTS, "no appointments": NO_APPOINTMENTS}
+STATES: dict[str, Callable[[MotoStack], None]] = {
+    **{each.__name__: each for each in (nothing, fresh, waiting, booked, letters, hidden, failing, claims)},
+    **{each.__name__: each for each in (archived, interrupted, paused, torn, malformed, broken)},
+    **MISSING,
+}
+ONCE = "--timeout 0.1 --interval 0.1"
+ROWS: dict[str, list[tuple[str, str]]] = {
+    "status": [
+        (state, "status") for state in ("fresh", "waiting", "booked", "failing", "paused", "malformed", *MISSING)
+    ],
+    "watch": [
+        (state, f"watch {ONCE}") for state in ("waiting", "booked", "failing", "paused", "malformed", "no ledger")
+    ]
+    + [("waiting", f"watch --until-drained {ONCE}")],
+    "env": [("nothing", "env"), ("fresh", "env")],
+    "check": [
+        (state, "check")
+        for state in (
+            "nothing",
+            "fresh",
+            "waiting",
+            "hidden",
+            "booked",
+            "archived",
+            "torn",
+            "malformed",
+            "broken",
+            *MISSING,
+        )
+    ],
+    "inspect": [
+        *((state, "inspect m-1") for state in ("booked", "letters", "failing", *MISSING)),
+        *(("booked", f"inspect {name}") for name in ("c-1", "m-2", "m-3", "m-4", "m-5")),
+        *(("claims", f"inspect {name}") for name in ("leased", "expired", "released")),
+        ("malformed", "inspect by-hand"),
+        ("malformed", "inspect m-9"),
+        ("no ledger", "inspect m-3"),
+        ("no ledger", "inspect unknown"),
+        ("letters", f"inspect {NHS_NUMBER}"),
+    ],
+    "dlq-list": [
+        *((state, "dlq list") for state in ("fresh", "letters", "hidden", "failing", "malformed", *MISSING)),
+        ("letters", "dlq list --reason receives_exausted"),
+    ],
+    "dlq-show": [
+        *(("letters", f"dlq show {name}") for name in ("duplicate", "unknown", "absent")),
+        ("hidden", "dlq show m-1"),
+        ("failing", "dlq show m-1"),
+        ("no slots", "dlq show m-6"),
+    ],
+    "dlq-redrive": [
+        ("fresh", "dlq redrive --yes"),
+        ("letters", "dlq redrive"),
+        ("letters", "dlq redrive --yes"),
+        ("letters", "dlq redrive unknown absent --yes"),
+        ("letters", "dlq redrive --reason receives_exausted"),
+        ("letters", "dlq redrive unknown --even-failing --yes"),
+        ("letters", "dlq redrive --resume"),
+        ("hidden", "dlq redrive m-1"),
+        *(("interrupted", f"dlq redrive {how}") for how in ("--yes", "--resume", "--resume --yes", "--abandon --yes")),
+        *((state, "dlq redrive --all --yes") for state in MISSING),
+    ],
+    "dlq-drop": [
+        ("fresh", "dlq drop --all --yes"),
+        ("letters", "dlq drop"),
+        ("letters", "dlq drop --all"),
+        ("letters", "dlq drop --all --yes"),
+        ("letters", "dlq drop retried --yes"),
+        ("letters", "dlq drop retried --accept-loss --yes"),
+        ("letters", "dlq drop --reason receives_exausted"),
+        ("hidden", "dlq drop m-1"),
+        *((state, "dlq drop --all --accept-loss --yes") for state in MISSING),
+    ],
+    "ledger-show": [
+        *(("claims", f"ledger show {name}") for name in ("leased", "expired", "released", "absent")),
+        ("booked", "ledger show m-1"),
+        ("malformed", "ledger show by-hand"),
+    ],
+    "ledger-unlock": [
+        *(("claims", f"ledger unlock {how}") for how in ("leased", "leased --yes", "expired --yes", "absent")),
+        ("booked", "ledger unlock m-1 --yes"),
+        ("malformed", "ledger unlock by-hand --yes"),
+    ],
+    "ledger-forget": [
+        *(("booked", f"ledger forget {how}") for how in ("m-1", "m-1 --yes", "c-1", "m-3")),
+        *(("claims", f"ledger forget {how}") for how in ("leased --yes", "expired")),
+        ("malformed", "ledger forget by-hand"),
+    ],
+    "pause": [
+        ("fresh", "pause --reason INC-12"),
+        ("fresh", "pause --reason INC-12 --yes"),
+        ("paused", "pause --reason another --yes"),
+        ("fresh", "pause --reason ! --yes"),
+    ],
+    "resume": [("fresh", "resume --yes"), ("paused", "resume"), ("paused", "resume --yes")],
+    "send": [("fresh", "send"), ("nothing", "send --count 1")],
+    "export": [("booked", "export --output HOME/history"), ("waiting", "export --output HOME/history")],
+    "up-down": [("fresh", "up"), ("nothing", "down")],
+}
+USAGE = (
+    *("fly", "check --loud", "inspect", "inspect two words", f"inspect {NHS_NUMBER}", "inspect 999-000-0018"),
+    *("seed --days 0", "seed --from Monday", "seed --slots few", "seed --practices nowhere.csv"),
+    "seed --practice-count 5 --slots 3",
+    *("send --count 0", "send --duplicates 20", "send --rate 0", "send --rate nan", "send --shape monday-8am"),
+    *("send --shape friday", "send --cancellations 0.9", f"send --file {THIS} --count 5", f"send --file {THIS}"),
+    *("audit --memory lots", "audit --history nowhere", "watch --interval 0", "up --processes 0"),
+    *("run --requests none", f"run --practices {THIS}", f"run --demand {THIS}"),
+    *("dlq fly", "dlq redrive two words", f"dlq show {NHS_NUMBER}", "dlq redrive --all m-1", "dlq drop"),
+    *(f"dlq redrive --all --file {THIS}", "dlq drop --all --reason conflict", "dlq redrive --resume m-1"),
+    *("dlq redrive --rate 0", "dlq redrive --file nowhere", f"dlq redrive --file {THIS}"),
+    *("ledger forget", f"ledger unlock {NHS_NUMBER}"),
+    *("seed", "send", "watch", "status", "inspect m-1", "dlq list", "ledger show m-1", "pause --reason INC-12"),
+)
+ROWS["usage"] = [("nothing", line) for line in USAGE]
+REMEDIES = {"status", "watch", "check", "inspect", "dlq-list", "dlq-redrive", "ledger-show", "ledger-forget"}
+"""Verbs whose sentences name a command, which on AWS names the stack."""
+
+
+def transcript(stack: MotoStack, line: str) -> str:
+    """Run one command line and return what it wrote, without what differs from run to run."""
+    places = {"HOME": str(stack.home), "HERE": str(Path.cwd())}
+    arguments = [re.sub("HOME|HERE", lambda found: places[found[0]], each) for each in line.split()]
+    result = invoke(*arguments, COLUMNS="2000")  # a line for each sentence, however long the paths in it are
+    assert "Unexpected" not in result.output
+    assert NHS_NUMBER not in result.output
+    text = result.stdout
+    if line.endswith("--json"):  # a line for each name
+        text = "".join(f"{name}: {json.dumps(value)}\n" for name, value in json.loads(text).items())
+    text = f"[{result.exit_code}]\n{text}" + "".join(f"! {each}\n" for each in result.stderr.splitlines())
+    for name, path in places.items():
+        text = text.replace(path, name)
+    for pattern, name in VARYING:
+        text = re.sub(pattern, name, text, flags=re.MULTILINE)
+    return text
+
+
+def forms_of(name: str, state: str, line: str) -> list[str]:
+    """Return a line as it is written for people, for programs, and for a stack on AWS."""
+    forms = [line]
+    if not changes(line):
+        forms.append(f"{line} --json")
+        if name in REMEDIES and state not in ("nothing", "failing", "paused"):
+            forms.append(f"{line} --stack Oneslot-prod")
+    return forms
+
+
+def changes(line: str) -> bool:
+    return "--yes" in line or line.split(maxsplit=1)[0] in ("export", "down")
+
+
+def sections(name: str) -> dict[str, str]:
+    """Return the expected texts of one verb by their headings."""
+    path = FOLDER / f"{name}.txt"
+    parts = re.split(r"^(=== .*)\n", path.read_text() if path.exists() else "", flags=re.MULTILINE)[1:]
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def compare(name: str, written: dict[str, str]) -> list[str]:
+    """Return how these texts differ from the expected ones, which they replace if that is asked for."""
+    expected = sections(name)
+    if os.environ.get("RENEW_TRANSCRIPTS"):
+        texts = expected | written
+        (FOLDER / f"{name}.txt").write_text("".join(f"{each}\n{text}" for each, text in sorted(texts.items())))
+        return []
+    before = "".join(f"{each}\n{expected.get(each, '')}" for each in written).splitlines()
+    after = "".join(f"{each}\n{text}" for each, text in written.items()).splitlines()
+    return list(difflib.unified_diff(before, after, "expected", "written", lineterm="", n=1))
+
+
+@pytest.fixture
+def stack(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> MotoStack:
+    """The moto stack, which is also `--stack Oneslot-prod`."""
+    target = replace(moto_stack.target, local=None, stack_name="Oneslot-prod")
+    made: dict[str, Any] = {"sqs": moto_stack.bench.sqs, "dynamodb": moto_stack.bench.dynamodb}
+    target.__dict__.update(made, functions=Functions(ENVIRONMENT), logs=Logs())
+    monkeypatch.setattr("oneslot.target.aws_target", lambda _: target)
+    monkeypatch.setattr("oneslot.runtime.sqs.dead_letters.SETTLING_SECONDS", 0)
+    monkeypatch.setattr(
+        "oneslot.operator.evidence.operator_log._caller", lambda: "arn:aws:iam::123456789012:user/on-call"
+    )
+    return moto_stack
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_verbs_write_their_transcripts_when_they_change_nothing(stack: MotoStack, state: str) -> None:
+    STATES[state](stack)
+    found = []
+    for name, rows in ROWS.items():
+        lines = [form for of, line in rows if of == state and not changes(line) for form in forms_of(name, of, line)]
+        found += compare(name, {f"=== oneslot {line} ({state})": transcript(stack, line) for line in lines})
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "line"), [(name, *row) for name, rows in ROWS.items() for row in rows if changes(row[1])]
+)
+def test_verb_writes_its_transcript_when_it_changes_something(
+    stack: MotoStack, name: str, state: str, line: str
+) -> None:
+    STATES[state](stack)
+    found = compare(name, {f"=== oneslot {line} ({state})": transcript(stack, line)})
+    assert not found, "\n".join(found)
+
+
+def test_transcripts_have_a_section_for_each_row_and_no_other() -> None:
+    for name, rows in ROWS.items():
+        wanted = {f"=== oneslot {form} ({state})" for state, line in rows for form in forms_of(name, state, line)}
+        assert wanted == sections(name).keys()
+    assert {path.stem for path in FOLDER.glob("*.txt")} == {*ROWS}

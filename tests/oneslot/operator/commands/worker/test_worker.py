@@ -1,0 +1,65 @@
+"""`oneslot worker` composes Oneslot's own consumer as the function is configured, for the queue that it polls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from oneslot.operator.commands.worker.handler import open_consumer
+from oneslot.runtime.lambda_consumer import client_configuration
+from oneslot.worker.log import WorkerLog
+from oneslot.worker.settings import WorkerSettings
+from tests.kits.moto_stack import Functions, MotoStack
+
+ENVIRONMENT = {
+    "ONESLOT_LEDGER_TABLE": "ledger",
+    "ONESLOT_TABLE_SLOTS": "slots",
+    "ONESLOT_TABLE_APPOINTMENTS": "appointments",
+    "ONESLOT_QUEUE_URL": "https://sqs/of-the-stack",
+    "ONESLOT_DEAD_LETTER_QUEUE_URL": "https://sqs/dead-letters",
+    "ONESLOT_LEDGER_RETENTION_SECONDS": "2592000",
+    "BATCH_CONCURRENCY": "10",
+    "CANDIDATE_SLOTS": "16",
+    "CONTENT_BASED_DEDUPLICATION": "false",
+}
+SETTINGS = WorkerSettings(threads=3)
+
+
+@pytest.mark.parametrize("of_a_stack", [True, False])
+@pytest.mark.parametrize("named", [None, "https://sqs/another"])
+def test_worker_defers_in_the_queue_that_it_polls(
+    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch, named: str | None, of_a_stack: bool
+) -> None:
+    stack = None
+    if of_a_stack:
+        monkeypatch.setattr("oneslot.local.aws.connection.Connection.functions", lambda _: Functions(ENVIRONMENT))
+        monkeypatch.setattr("oneslot.local.aws.connection.Connection.sqs", lambda *_: moto_stack.bench.sqs)
+    else:
+        for name, value in (ENVIRONMENT | {"AWS_DEFAULT_REGION": "eu-west-2"}).items():
+            monkeypatch.setenv(name, value)
+    _, _, polled, opened = open_consumer(stack, named, SETTINGS, WorkerLog())
+    consumer: Any = opened
+    assert polled == consumer.queues.queue_url == (named or ENVIRONMENT["ONESLOT_QUEUE_URL"])
+    assert (consumer.queues.dead_letter_queue_url, consumer.executor) == ("https://sqs/dead-letters", None)
+    assert consumer.ledger.tables == {"ledger": "ledger", "slots": "slots", "appointments": "appointments"}
+
+
+def test_worker_uses_the_functions_dynamodb_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The retry after a lost answer must come before the lease ends."""
+    given: dict[str, Config] = {}
+
+    def client(service: str, *, config: Config) -> Any:
+        given[service] = config
+        return object()
+
+    monkeypatch.setattr(boto3, "client", client)
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    open_consumer(None, None, SETTINGS, WorkerLog())
+    expected: Any = client_configuration(SETTINGS.threads)
+    actual: Any = given["dynamodb"]
+    assert (actual.connect_timeout, actual.read_timeout) == (expected.connect_timeout, expected.read_timeout) == (1, 3)
+    assert actual.max_pool_connections == SETTINGS.threads + 1

@@ -1,0 +1,271 @@
+"""Malformed rows and log lines: each verb names them, and shows the rest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo.declared import CONSUMER
+from oneslot.operator.evidence.deliveries import read_deliveries, valid_deliveries
+from oneslot.operator.evidence.malformed import Malformed, malformed_delivery, malformed_ledger_row, malformed_rows
+from oneslot.operator.evidence.operator_log import read_lines
+from oneslot.runtime.identity import payload_hash
+from oneslot.runtime.values import from_attributes, to_attributes
+from tests.kits.consumer import booking, cancellation, record
+from tests.kits.moto_stack import MotoStack, document, invoke
+from tests.oneslot.operator.evidence.test_deliveries import Logs, on_aws
+
+ROW = {
+    "message_id": "by-hand",
+    "status": "IN_PROGRESS",
+    "consumption_count": 1,
+    "updated": 1,
+    "lease_until": 1,
+    "claimed_by": "a consumer",
+    "payload_hash": payload_hash(booking("by-hand")),
+}
+OTHER_TYPE: dict[str, Any] = {"a": ["map"]}
+MALFORMED_ROWS: list[tuple[dict[str, Any], str]] = [
+    *(
+        ({name: value for name, value in ROW.items() if name != lacking}, lacking)
+        for lacking in ("status", "consumption_count", "lease_until", "updated", "claimed_by")
+    ),
+    *(
+        (ROW | {name: value}, name)
+        for name, value in (
+            ("status", {"a", "set"}),
+            ("status", "DONE"),
+            ("consumption_count", "3"),
+            ("lease_until", OTHER_TYPE),
+            ("updated", "yesterday"),
+            ("updated", 10**20),
+            ("claimed_by", 7),
+        )
+    ),
+]
+
+
+def write(stack: MotoStack, table: str, item: dict[str, Any]) -> None:
+    stack.bench.dynamodb.put_item(TableName=table, Item=to_attributes(item))
+
+
+def sentence(table: str, key: str, attribute: str) -> str:
+    return f"The row {key} of the table {table} has no valid attribute {attribute}"
+
+
+@pytest.mark.parametrize(("row", "attribute"), MALFORMED_ROWS)
+def test_malformed_ledger_row_names_the_attribute(row: dict[str, Any], attribute: str) -> None:
+    assert Malformed("ledger", "by-hand", attribute) in malformed_ledger_row(row)
+
+
+def test_malformed_ledger_row_is_forgotten_but_not_unlocked(moto_stack: MotoStack) -> None:
+    row, attribute = MALFORMED_ROWS[0]
+    write(moto_stack, "ledger", row)
+    (before,) = moto_stack.bench.rows("ledger")
+    unlock = invoke("ledger", "unlock", "by-hand", "--yes")
+    assert (unlock.exit_code, sentence("ledger", "by-hand", attribute) in unlock.stderr) == (1, True), unlock.output
+    assert moto_stack.bench.rows("ledger") == [before]
+    forgotten = document(invoke("ledger", "forget", "by-hand", "--yes", "--json"))
+    assert forgotten["changed"] is True
+    assert "The row does not show what was done" in forgotten["consequences"]
+    assert moto_stack.bench.rows("ledger") == []
+    (begun, done) = read_lines(moto_stack.home / "operator-log.jsonl")
+    assert (begun["before"].keys(), done["outcome"]) == (before.keys(), "done")
+
+
+def test_forecast_for_a_malformed_row_comes_true(moto_stack: MotoStack) -> None:
+    rows = {f"malformed-{number}": row for number, (row, _) in enumerate(MALFORMED_ROWS)}
+    for lacking in ("payload_hash", "consumption_count", "claimed_by", "result", "updated"):
+        moto_stack.bench.deliver(record(booking(f"no-{lacking}")))
+        complete = moto_stack.bench.row(f"no-{lacking}")
+        rows[f"no-{lacking}"] = {name: value for name, value in complete.items() if name != lacking}
+    moto_stack.bench.deliver(record(booking("unreadable")))
+    rows["unreadable"] = moto_stack.bench.row("unreadable") | {"result": "{"}
+    for message_id, row in rows.items():
+        changed = row if "malformed" not in message_id else row | {"payload_hash": payload_hash(booking(message_id))}
+        write(moto_stack, "ledger", changed | {"message_id": message_id})
+        moto_stack.put_dead_letter(booking(message_id))
+    messages = document(invoke("dlq", "list", "--json"))["messages"]
+    foreseen = {each["message_id"]: each["outlook"] for each in messages}
+    failing = {name for name in rows if moto_stack.bench.deliver(record(booking(name))) != []}
+    assert {name for name, outlook in foreseen.items() if outlook == "fails_again"} == failing
+    assert {"no-payload_hash", "unreadable", "malformed-0"} <= failing
+    assert set(foreseen.values()) == {"fails_again", "taken_over", "duplicate"}
+
+
+APPOINTMENTS = [
+    ({"appointment_id": "m-1"}, "status"),
+    ({"appointment_id": "m-1", "status": OTHER_TYPE}, "status"),
+    ({"appointment_id": "m-1", "status": "made", "practice": "A81001"}, "status"),
+    ({"appointment_id": "m-1", "status": "booked", "slot_id": "s"}, "practice"),
+    ({"appointment_id": "m-1", "status": "booked", "practice": "A81001"}, "slot_id"),
+    ({"appointment_id": "m-1", "status": "booked", "practice": "A81001", "slot_id": OTHER_TYPE}, "slot_id"),
+    ({"appointment_id": "m-1", "status": "cancelled", "practice": "A81001", "updated": "then"}, "updated"),
+]
+
+
+@pytest.mark.parametrize(("row", "attribute"), APPOINTMENTS)
+def test_malformed_appointment_names_the_attribute(row: dict[str, Any], attribute: str) -> None:
+    found = malformed_rows(CONSUMER.schema.tables["appointments"], [row])
+    assert Malformed("appointments", "m-1", attribute) in found
+
+
+@pytest.mark.parametrize(("row", "attribute"), [APPOINTMENTS[1], APPOINTMENTS[-1]])
+def test_every_verb_names_a_malformed_appointment(moto_stack: MotoStack, row: dict[str, Any], attribute: str) -> None:
+    moto_stack.bench.deliver(record(booking("m-1")))
+    moto_stack.write_log()
+    write(moto_stack, "appointments", row)
+    reported = {"where": "appointments", "key": "m-1", "attribute": attribute}
+    assert reported in document(invoke("status", "--json"))["malformed"]
+    assert reported in document(invoke("inspect", "m-1", "--json"))["malformed"]
+    for verb in (["status"], ["inspect", "m-1"]):
+        assert sentence("appointments", "m-1", attribute) in invoke(*verb).stdout
+    moto_stack.bench.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "m-1"}})
+    moto_stack.put_dead_letter(booking("m-1"))
+    (letter,) = document(invoke("dlq", "list", "--json"))["messages"]
+    check = document(invoke("check", "--json"), exit_code=1)
+    assert (check["kind"], reported in check["malformed"], check["counts"]["deliveries"]) == ("unreadable", True, 1)
+    fails = moto_stack.bench.deliver(record(booking("m-1"))) != []
+    assert letter["outlook"] == ("fails_again" if fails else "done_before")
+
+
+def test_timeline_omits_a_cancellation_without_a_time(moto_stack: MotoStack) -> None:
+    moto_stack.bench.deliver(record(booking("m-1")), record(cancellation("m-1", "c-1")))
+    moto_stack.write_log()
+    item = moto_stack.bench.dynamodb.get_item(TableName="appointments", Key={"appointment_id": {"S": "m-1"}})["Item"]
+    write(
+        moto_stack, "appointments", {name: value for name, value in from_attributes(item).items() if name != "updated"}
+    )
+    assert "Cancelled since, by c-1." in invoke("inspect", "m-1").stdout
+
+
+def test_unknown_status_is_counted_as_unknown_and_not_judged(moto_stack: MotoStack) -> None:
+    """No consumer takes such a row over, whatever it says of its lease: each delivery finds it busy."""
+    moto_stack.bench.deliver(record(booking("m-1")))
+    moto_stack.write_log()
+    write(moto_stack, "ledger", ROW | {"status": "DONE", "lease_until": 0})
+    assert document(invoke("status", "--json"))["ledger"] == {
+        "complete": 1,
+        "in_progress": 0,
+        "released": 0,
+        "unknown": 1,
+    }
+    judged = document(invoke("check", "--json"), exit_code=1)
+    assert (judged["kind"], "by-hand" in judged["verdict"]) == ("unreadable", True)
+    assert "the next delivery takes it over" not in invoke("inspect", "by-hand").stdout
+    assert moto_stack.bench.deliver(record(booking("by-hand"))) != []
+
+
+def test_status_names_the_first_ten_malformed_rows(moto_stack: MotoStack) -> None:
+    for number in range(13):
+        write(moto_stack, "ledger", {"message_id": f"by-hand-{number:02}", "consumption_count": 1})
+    reported = invoke("status").stdout
+    assert reported.count("has no valid attribute status") == 10
+    assert "... and 3 more: see --json." in reported
+    assert len(document(invoke("status", "--json"))["malformed"]) == 13
+
+
+LINE = {
+    "message": "delivery",
+    "message_id": "m-1",
+    "sqs_message_id": "s-1",
+    "outcome": "duplicate",
+    "sent": 1,
+    "finished": 2,
+    "receive_count": 1,
+    "attempt_ms": 1,
+}
+
+
+MALFORMED_LINES: list[tuple[dict[str, Any], str]] = (
+    [
+        ({name: value for name, value in LINE.items() if name != lacking}, lacking)
+        for lacking in ("outcome", "sent", "finished")
+    ]
+    + [
+        ({**LINE, name: value}, name)
+        for name, value in (
+            ("outcome", "perhaps"),
+            ("outcome", ["booked"]),
+            ("sent", "1"),
+            ("sent", -1),
+            ("finished", 1.5),
+            ("finished", True),
+            ("finished", 10**15),
+            ("consumption_count", "one"),
+            ("consumption_count", -1),
+            ("claimed_by", ["x"]),
+            ("answer", {"a": 1}),
+            ("message_id", 5),
+            ("message_id", "#1"),
+            ("sqs_message_id", 5),
+        )
+    ]
+    + [({**LINE, "message_id": None, "sqs_message_id": None}, "message_id")]
+)
+
+
+@pytest.mark.parametrize(("line", "attribute"), MALFORMED_LINES)
+def test_malformed_delivery_names_the_attribute(line: dict[str, Any], attribute: str) -> None:
+    assert malformed_delivery(line, CONSUMER.schema) == attribute
+
+
+@pytest.mark.parametrize(("line", "attribute"), [MALFORMED_LINES[0], MALFORMED_LINES[-1]])
+def test_check_names_a_malformed_line_and_leaves_it_out(
+    moto_stack: MotoStack, line: dict[str, Any], attribute: str
+) -> None:
+    moto_stack.bench.deliver(record(booking("m-1")))
+    moto_stack.write_log()
+    assert invoke("check").exit_code == 0
+    assert moto_stack.target.local is not None
+    log = moto_stack.target.local.log_file
+    with Path(log).open("a") as file:
+        file.write(json.dumps(line) + "\n")
+    place = f"line 4 of {log}"
+    judged = document(invoke("check", "--json"), exit_code=1)
+    assert (judged["kind"], judged["counts"]["deliveries"]) == ("unreadable", 1)
+    assert judged["malformed"] == [{"where": "delivery log", "key": place, "attribute": attribute}]
+    people = invoke("check")
+    assert (people.exit_code, f"L{place[1:]} has no valid attribute {attribute}" in people.stdout) == (1, True)
+    assert "1 line of the delivery log" in people.stdout
+    if line.get("message_id") == "m-1":
+        found = document(invoke("inspect", "m-1", "--json"))
+        assert [each["outcome"] for each in found["deliveries"]] == ["booked"]
+        assert found["malformed"] == judged["malformed"]
+        assert f"L{place[1:]} has no valid attribute {attribute}" in invoke("inspect", "m-1").stdout
+    assert list(read_deliveries(moto_stack.target))[1] == line, "the export hands it to the audit, which rejects it"
+
+
+def test_line_is_valid_when_it_has_one_of_both_ids(moto_stack: MotoStack) -> None:
+    moto_stack.bench.deliver(record(booking("m-1")))
+    moto_stack.write_log()
+    assert moto_stack.target.local is not None
+    with Path(moto_stack.target.local.log_file).open("a") as file:
+        for lacking in ("message_id", "sqs_message_id"):
+            line = {name: value for name, value in LINE.items() if name != lacking}
+            file.write(json.dumps(line | {"outcome": "busy"}) + "\n")
+    assert document(invoke("check", "--json"))["counts"]["deliveries"] == 3
+    assert len(document(invoke("inspect", "m-1", "--json"))["deliveries"]) == 2
+
+
+def test_check_shows_a_breach_beside_a_malformed_line(moto_stack: MotoStack) -> None:
+    moto_stack.bench.deliver(record(booking("m-1")))
+    moto_stack.write_log()
+    moto_stack.bench.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "m-1"}})
+    assert moto_stack.target.local is not None
+    with Path(moto_stack.target.local.log_file).open("a") as file:
+        file.write('{"message": "delivery"}\n')
+    judged = document(invoke("check", "--json"), exit_code=1)
+    assert (judged["kind"], len(judged["malformed"])) == ("broken", 1)
+    assert "1 line of the delivery log" in judged["verdict"]
+
+
+def test_malformed_line_is_named_by_its_event_on_aws(moto_stack: MotoStack) -> None:
+    sound = json.dumps({**LINE, "message_id": "m-2"})
+    malformed: list[Malformed] = []
+    logs = Logs(json.dumps({"message": "delivery", "message_id": "m-1"}), sound)
+    assert [line["message_id"] for line in valid_deliveries(on_aws(moto_stack, logs), malformed)] == ["m-2"]
+    assert malformed == [Malformed("delivery log", "event e-1 of stream s", "outcome")]

@@ -1,0 +1,73 @@
+"""The pace of a redrive, its journal, and the entries that it sends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from oneslot.operator.repair.journal import begin_journal, open_journal
+from oneslot.operator.repair.redrive import entry, redrive
+from oneslot.operator.sending.pacing import Pacer
+from oneslot.runtime.sqs.dead_letters import DeadLetter, HeldLetter
+from oneslot.runtime.surroundings import Surroundings
+from tests.kits.dead_letters import put_bookings
+from tests.kits.moto_stack import MotoStack
+
+
+def test_pacer_holds_its_rate() -> None:
+    slept: list[float] = []
+    pacer = Pacer(5.0, Surroundings(steady=lambda: sum(slept), sleep=slept.append))
+    for _ in range(4):
+        pacer.wait(10)
+    assert slept == [2.0, 2.0, 2.0]
+
+
+def test_redrive_holds_its_rate(moto_stack: MotoStack) -> None:
+    slept: list[float] = [0.0]
+    target = replace(moto_stack.target, surroundings=Surroundings(steady=lambda: sum(slept), sleep=slept.append))
+    journal = begin_journal(target, put_bookings(moto_stack, 25), 5.0, {})
+    assert redrive(target, journal, lambda _: None).moved == 25
+    assert slept[1:] == [2.0, 2.0]
+
+
+def test_journal_is_resumed_by_its_own_stack_only(moto_stack: MotoStack) -> None:
+    """A stack that was deleted and created again has the same name and other messages."""
+    target = moto_stack.target
+    begin_journal(target, frozenset({"s-1", "s-2"}), 5.0, {}).note_refused("s-1", "InvalidMessageContents")
+    read = open_journal(target)
+    assert read is not None
+    assert (read.refused, read.left) == ({"s-1": "InvalidMessageContents"}, frozenset({"s-2"}))
+    path = read.path
+    path.write_text(path.read_text().replace(target.identity, "another stack"))
+    assert open_journal(target) is None
+
+
+def test_pacer_makes_up_for_one_second_after_a_stall() -> None:
+    slept: list[float] = []
+    stalled = 0.0
+    pacer = Pacer(5.0, Surroundings(steady=lambda: sum(slept) + stalled, sleep=slept.append))
+    pacer.wait(10)
+    stalled = 60.0
+    for _ in range(4):
+        pacer.wait(10)
+    assert slept == [1.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize("fifo", [True, False])
+def test_entry_has_an_id_of_the_run_on_fifo_only(fifo: bool) -> None:
+    letter = HeldLetter(DeadLetter("s-1", None, "r", "d", None, 0), "receipt", "body", {}, {"MessageGroupId": "A81001"})
+
+    made = entry(letter, run="run", fifo=fifo)
+
+    assert made.parameters["MessageGroupId"] == "A81001"
+    assert made.parameters.get("MessageDeduplicationId") == ("run-s-1" if fifo else None)
+    assert made.ordered == ("A81001" if fifo else None)
+
+
+def test_held_letter_does_not_show_its_body() -> None:
+    letter = HeldLetter(
+        DeadLetter("s-1", None, "r", "d", None, 0), "receipt", "secret", {}, {"MessageGroupId": "A81001"}
+    )
+
+    assert "secret" not in repr(letter)
