@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cache
 from itertools import chain, pairwise
 from pathlib import Path
@@ -14,13 +15,13 @@ from typing import Any, NoReturn
 import click
 
 from oneslot.declaration.declaration import Declaration
-from oneslot.declaration.reading import find_declaration, read_declaration
+from oneslot.declaration.reading import choosing, find_declaration, read_declaration
 from oneslot.errors import BadInput, OneslotError
 from oneslot.explanations import DEBUG_VARIABLE, explain, with_notes
 from oneslot.wording import visible
 
 FAILURE, INTERRUPTED = 1, 130
-STACK_OPTION = "--stack"
+CONSUMER_OPTION, STACK_OPTION = "--consumer", "--stack"
 REPLACEABLE = "send"
 """The verb that a consumer may have in a form of its own, under the same name."""
 
@@ -34,13 +35,15 @@ class Verbs(click.Group):
         """Run one command line and exit."""
         arguments = list(sys.argv[1:] if args is None else args)
         extra["standalone_mode"] = False
-        sys.exit(
-            run_command(
+        consumer = Path(find_option(arguments, CONSUMER_OPTION) or "")
+        # Chosen before click reads the options: the consumer decides which verbs there are.
+        with choosing(consumer) if consumer.is_file() else nullcontext():
+            status = run_command(
                 lambda: super(Verbs, self).main(arguments, prog_name or "oneslot", **extra),
                 as_json="--json" in arguments,
-                stack=find_stack(arguments),
+                stack=find_option(arguments, STACK_OPTION),
             )
-        )
+        sys.exit(status)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the verbs in the order of use, rather than of the alphabet, and last the declared consumer's own."""
@@ -104,14 +107,14 @@ def _visible_lines(text: str) -> str:
     return "\n".join(visible(line) for line in text.split("\n"))
 
 
-def find_stack(arguments: Sequence[str]) -> str | None:
-    """Return the last value of `--stack`, which is the one that click takes; None without the option."""
-    stack = None
+def find_option(arguments: Sequence[str], name: str) -> str | None:
+    """Return the last value of an option, which is the one that click takes; None without the option."""
+    found = None
     for argument, following in pairwise([*arguments, None]):
         option, equals, value = str(argument).partition("=")
-        if option == STACK_OPTION:
-            stack = value if equals else following
-    return stack
+        if option == name:
+            found = value if equals else following
+    return found
 
 
 def own_verbs() -> dict[str, click.Command]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from oneslot.cli import find_stack
+from oneslot.cli import STACK_OPTION, find_option
 from oneslot.errors import OneslotError
 from oneslot.explanations import explain
 from oneslot.operator.commands import audit as audit_commands
@@ -20,6 +20,8 @@ from oneslot.target import Target
 from tests.kits.consumer import booking
 from tests.kits.moto_stack import ENVIRONMENT, Functions, MotoStack, invoke
 from tests.oneslot.operator.evidence.test_deliveries import Logs
+
+ROOT = Path(__file__).resolve().parents[4]
 
 
 @pytest.fixture
@@ -140,8 +142,14 @@ def test_explain_names_local_credentials_when_aws_rejects_them(
         (["check", "--stack=a", "--json", "--stack", "b"], "b"),
     ],
 )
-def test_find_stack_returns_the_last_one(arguments: list[str], stack: str | None) -> None:
-    assert find_stack(arguments) == stack
+def test_find_option_returns_the_last_one(arguments: list[str], stack: str | None) -> None:
+    assert find_option(arguments, STACK_OPTION) == stack
+
+
+def test_verbs_are_those_of_the_consumer_that_an_option_names() -> None:
+    other = str(ROOT / "examples" / "gift_card_mail" / "oneslot.toml")
+    assert "[BODY]" not in invoke("send", "--help").stdout
+    assert "[BODY]" in invoke("send", "--consumer", other, "--help").stdout
 
 
 @pytest.mark.parametrize(("given", "named"), [((), ""), (ON_PROD, " --stack Oneslot-prod")])
