@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
@@ -80,6 +81,7 @@ class MotoStack:
                 name: {"DataType": "String", "StringValue": value} for name, value in attributes.items()
             },
         )
+        time.sleep(0.002)  # the next one then has a later time, and a list by time has one order
         return str(answer["MessageId"])
 
     def consume(self, *, twice: Sequence[str] = ()) -> None:
