@@ -76,6 +76,7 @@ class Surveyor:
         """Note what one test reaches, including its fixtures."""
         self._aside |= self.seen
         self.seen.clear()
+        sys.settrace(self._called)  # again: Python drops a trace function in which a deep recursion ended
         yield
         self.survey.reached[item.nodeid] = sorted(self.seen)
         self.seen.clear()

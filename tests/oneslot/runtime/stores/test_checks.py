@@ -22,12 +22,19 @@ def keyed(partition: int, sort: int) -> Update:
     return Update(TABLE, {"partition": "é" * (partition // 2), "sort": "k" * sort}, {"a": 1}, {"b": 1})
 
 
+def changing(named: int) -> Update:
+    """An update of 101 attributes that removes `named` others. With 399 its expression has 4,096 characters."""
+    sets = {f"set-{number}": number for number in range(101)}
+    return Update(TABLE, {KEY: "a"}, {"a": 1}, sets, tuple(f"removed-{number}" for number in range(named)))
+
+
 @pytest.mark.parametrize(
     ("fits", "exceeds", "text"),
     [
         (item(ITEM), item(ITEM + 1), "an item for 'things' has 409,601 bytes, more than 400 KB"),
         (keyed(2_048, 9), keyed(2_050, 9), "the key 'partition' .* has more than 2,048 bytes"),
         (keyed(2_048, 1_024), keyed(2_048, 1_025), "the key 'sort' .* has more than 1,024 bytes"),
+        (changing(399), changing(400), "changes 501 attributes and expects 1, more than"),
     ],
 )
 def test_write_is_refused_when_it_exceeds_a_limit_by_a_byte(fits: Write, exceeds: Write, text: str) -> None:
