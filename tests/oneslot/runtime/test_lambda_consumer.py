@@ -173,9 +173,13 @@ assert len(seen) < 100, len(seen)
 def test_collection_is_as_before_when_imports_are_made(collects: bool) -> None:
     before = gc.isenabled()
     (gc.enable if collects else gc.disable)()
+    gc.unfreeze()
     with uncollected():
         assert not gc.isenabled()
+    frozen = gc.get_freeze_count()
+    gc.unfreeze()
     assert gc.isenabled() is collects
+    assert frozen > 0
     (gc.enable if before else gc.disable)()
 
 
