@@ -102,6 +102,7 @@ def test_threads_have_an_executor_and_connections(threads: int, executor: type) 
     handler = consumer_from_environment(take, threads=threads)
 
     assert isinstance(handler.executor, executor)
+    assert handler.group is None, "nothing decides together"
     assert isinstance(handler.ledger, DynamoDBLedger)
     clients: list[Any] = [handler.ledger.client, handler.queues.client]
     configurations = [client.meta.config for client in clients]

@@ -168,6 +168,7 @@ def test_reason_and_detail_are_sent_when_they_are_anything(reason: Any, detail: 
 )
 def test_detail_is_readable_when_it_is_no_plain_text(detail: Any, sent: str) -> None:
     assert Unprocessable("bad", detail).detail == sent
+    assert str(Unprocessable("bad", detail)) == f"bad: {sent}"
 
 
 def test_reason_is_the_text_when_it_is_of_an_enumeration() -> None:
