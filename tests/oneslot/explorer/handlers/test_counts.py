@@ -52,6 +52,7 @@ def test_log_line_is_no_reading_of_the_clock(tmp_path: Path, monkeypatch: pytest
     assert counts(tmp_path) == silent
 
 
+@pytest.mark.slow
 def test_collection_of_garbage_is_no_reading_of_the_clock(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(
         HANDLER.replace("loaded_once", "gc").replace("    boto3", "    gc.collect(); boto3")

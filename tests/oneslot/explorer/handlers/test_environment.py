@@ -289,7 +289,16 @@ def test_mark_breaks_when_another_environment_lacks_it(channel: str, tmp_path: P
     assert "orders n: n is 2" in result.verdict
 
 
-@pytest.mark.parametrize("channel", [*WHERE_LAMBDA_KEEPS_IT, *WHERE_IT_HIDES])
+@pytest.mark.parametrize(
+    "channel",
+    [
+        *WHERE_LAMBDA_KEEPS_IT,
+        *(
+            pytest.param(place, marks=pytest.mark.slow) if number % 4 else place
+            for number, place in enumerate(WHERE_IT_HIDES)
+        ),
+    ],
+)
 def test_mark_loses_a_message_when_its_environment_is_used_again(channel: str, tmp_path: Path) -> None:
     def law(world: Any) -> bool:
         """the order counts"""

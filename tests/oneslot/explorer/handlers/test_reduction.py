@@ -26,7 +26,7 @@ from tests.oneslot.explorer.handlers.tiny import tiny_handler
 
 TABLES = tables_of({"orders": "id"})
 SEEDS = 48
-QUICK_SEEDS = 16
+QUICK_SEEDS = 8
 HERE = Path(__file__).parent
 End = tuple[str, int, tuple[str, ...]]
 

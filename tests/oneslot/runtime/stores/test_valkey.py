@@ -111,6 +111,7 @@ def test_calls_end_before_the_lease_when_the_server_stops(tmp_path: Path) -> Non
         assert ledger.surroundings.now_ms() < mine.lease_until
 
 
+@pytest.mark.slow
 def test_a_cluster_client_makes_each_call_once(tmp_path: Path) -> None:
     with ValkeyServer(tmp_path, cluster_enabled="yes") as server:
         node: Any = server.client()
@@ -384,6 +385,7 @@ def test_a_durable_server_that_is_killed_forgets_nothing(tmp_path: Path) -> None
         assert kept.ledger().commit(half_done, Effects({})) == Committed({})
 
 
+@pytest.mark.slow
 def test_a_failover_loses_the_effects_together_with_the_row(tmp_path: Path) -> None:
     """The documented loss: the replica was behind, so the request is undone as a whole, never by half."""
     with ValkeyServer(tmp_path / "primary") as primary, ValkeyServer(tmp_path / "replica") as replica:
