@@ -22,17 +22,19 @@ from botocore.exceptions import ClientError
 from booking.consumer import appointments_consumer
 from lab.benchmarks.harness.batches import CONCURRENCY, ENVIRONMENT, Handler
 from lab.benchmarks.standin.client import StandIn
+from oneslot.runtime.powertools import attempt
 from oneslot.runtime.stores.expressions import error_code
 
 
 def ours(standin: StandIn, *, group_commit: bool, threads: int = CONCURRENCY, client: Any = None) -> Handler:
-    """Return our consumer as the stack composes it, without log and metrics, which the peers do not write either."""
+    """Return our consumer as the function composes it, without log and metrics, which the peers do not write either."""
     return appointments_consumer(
         {**ENVIRONMENT, "GROUP_COMMIT": str(group_commit).lower()},
         lambda delivery: None,
         dynamodb=client or standin.client(),
         sqs=standin.client("sqs"),
         executor=ThreadPoolExecutor(threads) if threads > 1 else None,
+        attempt=attempt,
     )
 
 

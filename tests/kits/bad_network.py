@@ -88,7 +88,7 @@ class _Exchange(BaseHTTPRequestHandler):
                 self._forward(body)
                 self.close_connection = True
             case Fault.LATE:
-                self.connection.recv(1)  # ends when the client gives up and closes
+                self.connection.recv(1)  # ends when the client closes
                 self.close_connection = True
                 time.sleep(LATE_SECONDS)
                 self._forward(body)

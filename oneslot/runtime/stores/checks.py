@@ -33,7 +33,7 @@ LONGEST_RETENTION_SECONDS = 100 * 366 * 86_400
 LONGEST_PARTITION_KEY, LONGEST_SORT_KEY = 2_048, 1_024
 LONGEST_EXPRESSION = 4_096
 FEW_ATTRIBUTES = 128
-"""An expression with so many is always short enough, so usual ones are not made twice."""
+"""An expression of up to this many attributes is always short enough, so only longer ones are measured."""
 _OF_VALUES = ("Item", "Key", "ExpressionAttributeValues")
 """The parts of a request that hold values."""
 
