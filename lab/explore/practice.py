@@ -8,15 +8,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from appointments.allocation import free_key, utc_text
-from oneslot.explorer.services.contents import Index, Table
+from oneslot.dynamodb_in_memory.contents import Index, TableSchema
 from oneslot.explorer.world import SqsMessage, World
 
 LEDGER, SLOTS, APPOINTMENTS = "ledger", "slots", "appointments"
 QUEUE, DEAD_LETTERS = "https://sqs.example/requests", "https://sqs.example/requests-dead-letters"
-TABLES: Mapping[str, Table] = {
-    LEDGER: Table("message_id"),
-    SLOTS: Table("practice", "slot_id", {"free_slots": Index("practice", "free_key", ())}),
-    APPOINTMENTS: Table("appointment_id"),
+TABLES: Mapping[str, TableSchema] = {
+    LEDGER: TableSchema("message_id"),
+    SLOTS: TableSchema("practice", "slot_id", {"free_slots": Index("practice", "free_key", ())}),
+    APPOINTMENTS: TableSchema("appointment_id"),
 }
 """The three tables as the stack defines them; a test compares them with the template."""
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
+from oneslot.dynamodb_in_memory.contents import TableSchema
 from oneslot.explorer.execution.process import LEASE_MS, Context, Process, Program
 from oneslot.explorer.faults import Choice, all_faults
 from oneslot.explorer.laws import Laws, law_name
-from oneslot.explorer.services.contents import Table
 from oneslot.explorer.world import NOON, Request, SqsMessage, World
 
 EXPIRIES = (LEASE_MS + 1_000, 11 * 60_000, LEASE_MS + 1_000)
@@ -75,7 +75,7 @@ class Scenario:
     sentence: str
     messages: tuple[SqsMessage, ...]
     deliveries: tuple[tuple[int, ...], ...]
-    tables: Mapping[str, Table]
+    tables: Mapping[str, TableSchema]
     before: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     faults: int = 1
     expiries: int = 1

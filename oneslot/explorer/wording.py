@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from oneslot.explorer.services.contents import Table
+from oneslot.dynamodb_in_memory.contents import TableSchema
 from oneslot.explorer.world import EFFECT, STATE, UNANSWERED, Request, World
 
 _OWN_ID = re.compile(r"delivery-(\d+)(?:-(\d+))?")
@@ -21,7 +21,7 @@ def lettered(text: str) -> str:
     return _OWN_ID.sub(lambda match: f"{chr(65 + int(match[1]))}{match[2] or ''}", text)
 
 
-def describe_call(request: Request, tables: Mapping[str, Table]) -> str:
+def describe_call(request: Request, tables: Mapping[str, TableSchema]) -> str:
     """Return the purpose of a call."""
     operation, parameters = request.parts
     match operation:
@@ -74,7 +74,7 @@ def describe_observation(text: str) -> str:
     return "done"
 
 
-def describe_world(world: World, tables: Mapping[str, Table], start: int, whole: bool = False) -> Iterator[str]:
+def describe_world(world: World, tables: Mapping[str, TableSchema], start: int, whole: bool = False) -> Iterator[str]:
     """Yield a line for each row and each sent message; times in seconds from `start` (epoch ms).
 
     `whole`: show each attribute of a row, not only those of a ledger.
@@ -102,12 +102,12 @@ def effect_name(effect: Mapping[str, Any]) -> str:
     return f"{effect['service']}.{effect['operation']}{f' to {short}' if short else ''}"
 
 
-def _attributes(row: Mapping[str, Any], table: Table) -> str:
+def _attributes(row: Mapping[str, Any], table: TableSchema) -> str:
     """The attributes beside the key."""
     return ", ".join(f"{name} {row[name]}" for name in sorted(row) if name not in table.keys) or "there"
 
 
-def _row(row: Mapping[str, Any], table: Table, start: int) -> str:
+def _row(row: Mapping[str, Any], table: TableSchema, start: int) -> str:
     """The status, the lease of a ledger's row, and the ids that the row refers to."""
     lease = row.get("lease_until")
     parts = [str(row.get("status", "there"))]
@@ -119,7 +119,7 @@ def _row(row: Mapping[str, Any], table: Table, start: int) -> str:
     return ", ".join(parts)
 
 
-def _key(parameters: Mapping[str, Any], tables: Mapping[str, Table]) -> str:
+def _key(parameters: Mapping[str, Any], tables: Mapping[str, TableSchema]) -> str:
     item = parameters.get("Key") or parameters.get("Item", {})
     values = (item.get(name, {}).get("S", "") for name in tables[parameters["TableName"]].keys)
     return "/".join(values)[:_LONGEST_KEY]

@@ -13,10 +13,10 @@ from typing import Any, Protocol
 
 from botocore.exceptions import ClientError
 
+from oneslot.dynamodb_in_memory import InMemoryDynamoDB
+from oneslot.dynamodb_in_memory.contents import Contents, TableSchema
 from oneslot.explorer.encoding import from_text, to_text
 from oneslot.explorer.renaming import OWN_NAME
-from oneslot.explorer.services.contents import Contents, Table
-from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
 from oneslot.explorer.services.sqs.explored import ExploredSQS
 from oneslot.runtime.sqs.lambda_event import received, record
 from oneslot.runtime.values import from_attributes, to_attributes
@@ -113,7 +113,7 @@ class World:
         return cls("\n".join(sorted(line_text(line) for line in lines)))
 
     @classmethod
-    def before(cls, rows: Mapping[str, Sequence[Mapping[str, Any]]], tables: Mapping[str, Table]) -> World:
+    def before(cls, rows: Mapping[str, Sequence[Mapping[str, Any]]], tables: Mapping[str, TableSchema]) -> World:
         """Return the world that holds these rows, in plain values by table, and nothing else."""
         contents = Contents({name: {} for name in tables})
         claims = {}
@@ -194,7 +194,7 @@ class Services(Protocol):
 class InMemoryServices:
     """The services on the in-memory ports: DynamoDB with these tables, and SQS."""
 
-    tables: Mapping[str, Table]
+    tables: Mapping[str, TableSchema]
 
     def __call__(self, world: World, request: Request, now: int, conflict: int | None = None) -> tuple[World, str]:
         """See `Services`."""

@@ -14,7 +14,7 @@ from appointments.messages import Request, parse_message
 from booking.slot_search import SlotSearch
 from lab.explore.practice import APPOINTMENTS, LEDGER, SLOTS, TABLES, booking, cancellation, free_slots
 from lab.explore.scenarios import FORGOTTEN, ONE_REQUEST
-from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
+from oneslot.dynamodb_in_memory import InMemoryDynamoDB
 from oneslot.explorer.world import NOON, SqsMessage
 from oneslot.runtime.effects import Effects, Unprocessable
 from oneslot.runtime.identity import payload_hash

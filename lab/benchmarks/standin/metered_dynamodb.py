@@ -1,6 +1,6 @@
 """An in-memory DynamoDB that bills: the explorer's port, with capacity units counted by DynamoDB's rules.
 
-The port (`oneslot/explorer/services/dynamodb.py`) performs the calls. Its contract test compares it with moto and
+The port (`oneslot/dynamodb_in_memory`) performs the calls. Its contract test compares it with moto and
 with the embedded AWS.
 
 Units: 1 write unit for each KB written, twice that in a transaction, cancelled or not. A refused conditional write
@@ -19,13 +19,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lab.explore.practice import TABLES
-from oneslot.explorer.services.contents import Contents, Table
-from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
+from oneslot.dynamodb_in_memory import InMemoryDynamoDB
+from oneslot.dynamodb_in_memory.contents import Contents, TableSchema
 
 IDEMPOTENCY = "idempotency"
 """The table of Powertools' own layer, with the key from its documentation."""
 
-ALL_TABLES = {**TABLES, IDEMPOTENCY: Table("id")}
+ALL_TABLES = {**TABLES, IDEMPOTENCY: TableSchema("id")}
 KB, READ_BYTES = 1_024, 4_096
 TRANSACTION_PHASES = 2
 INDEX_KEYS = frozenset({"practice", "slot_id", "free_key"})

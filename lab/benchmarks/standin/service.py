@@ -11,7 +11,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from lab.benchmarks.standin.metered_dynamodb import ALL_TABLES, READS, TRANSACTION_PHASES, WRITES, MeteredDynamoDB
-from oneslot.explorer.services.answers import cancelled
+from oneslot.dynamodb_in_memory.answers import cancelled
 
 
 class Service:

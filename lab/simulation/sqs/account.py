@@ -10,7 +10,7 @@ from lab.simulation.sqs.fifo import FifoQueue
 from lab.simulation.sqs.message import Message
 from lab.simulation.sqs.move_task import MoveTask
 from lab.simulation.sqs.queue import Queue
-from oneslot.explorer.services.answers import refuse
+from oneslot.dynamodb_in_memory.answers import refuse
 from oneslot.explorer.services.sqs.requests import PREFIX, refuse_missing_queue
 
 QUEUE_ATTRIBUTES = frozenset(

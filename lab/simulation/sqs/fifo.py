@@ -9,7 +9,7 @@ from random import Random
 
 from lab.simulation.sqs.message import Message
 from lab.simulation.sqs.queue import Queue, refuse_expired
-from oneslot.explorer.services.answers import refuse
+from oneslot.dynamodb_in_memory.answers import refuse
 
 DEDUPLICATION_MS = 5 * 60 * 1000
 """How long SQS remembers a MessageDeduplicationId and a ReceiveRequestAttemptId (API reference)."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from random import Random
 
 from lab.simulation.sqs.message import Message
-from oneslot.explorer.services.answers import refuse
+from oneslot.dynamodb_in_memory.answers import refuse
 from oneslot.explorer.services.sqs.requests import ACCOUNT, REGION, queue_url
 from oneslot.explorer.services.sqs.sending import MAXIMUM_BYTES
 

@@ -17,7 +17,7 @@ from lab.simulation.sqs.fifo import FifoQueue
 from lab.simulation.sqs.message import Message
 from lab.simulation.sqs.move_task import FASTEST
 from lab.simulation.sqs.queue import Queue
-from oneslot.explorer.services.answers import answer, refuse
+from oneslot.dynamodb_in_memory.answers import answer, refuse
 from oneslot.explorer.services.sqs.requests import (
     MAXIMUM_ENTRIES,
     Answer,

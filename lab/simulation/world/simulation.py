@@ -32,8 +32,8 @@ from lab.simulation.world.faults import (
 from lab.simulation.world.kernel import START_MS, Kernel, Process, Waiter
 from lab.simulation.world.network import Client
 from lab.simulation.world.threads import VirtualThreads
-from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
-from oneslot.explorer.services.expressions import TypedItem
+from oneslot.dynamodb_in_memory import InMemoryDynamoDB
+from oneslot.dynamodb_in_memory.expressions import TypedItem
 from oneslot.runtime.surroundings import Surroundings
 
 

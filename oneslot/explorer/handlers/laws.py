@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from oneslot.dynamodb_in_memory.contents import TableSchema
 from oneslot.explorer.encoding import from_text
 from oneslot.explorer.execution.process import Outcome
 from oneslot.explorer.handlers.effects import GENERATED, Answers, Left, effects_of
-from oneslot.explorer.services.contents import Table
 from oneslot.explorer.services.objects import BUCKET
 from oneslot.explorer.world import STATE, Request, SqsMessage, World
 from oneslot.runtime.values import to_json
@@ -29,7 +29,7 @@ class View:
         answer: what the last delivery was answered, as JSON.
     """
 
-    def __init__(self, world: World, tables: Mapping[str, Table], answer: str = "") -> None:
+    def __init__(self, world: World, tables: Mapping[str, TableSchema], answer: str = "") -> None:
         self.answer = answer
         self.tables: Rows = {name: list(world.rows[name].values()) for name in tables}
         self.effects = effects_of(world)
@@ -102,7 +102,7 @@ class HandlerLaws:
         left: what left the account.
     """
 
-    tables: Mapping[str, Table]
+    tables: Mapping[str, TableSchema]
     laws: Sequence[Law] = (as_if_once,)
     ignore: Collection[str] = ()
     acknowledges_only_finished: bool = False
@@ -206,7 +206,7 @@ def generated(first: Rows, second: Rows) -> set[str]:
     return masks
 
 
-def difference(rows: Rows, once: Rows, tables: Mapping[str, Table]) -> str:
+def difference(rows: Rows, once: Rows, tables: Mapping[str, TableSchema]) -> str:
     """Return a sentence for the first difference between an end and what single deliveries leave."""
     for table in {**rows, **once}:
         held, expected = rows.get(table, []), once.get(table, [])

@@ -10,7 +10,7 @@ from typing import Any
 Replacement = tuple[Any, str, Any]
 """A module or a class, the name of its function, and the function that stands in for it."""
 
-_NOT_WITHIN = ("oneslot.explorer", "importlib", "zipimport")
+_NOT_WITHIN = ("oneslot.explorer", "oneslot.dynamodb_in_memory", "importlib", "zipimport")
 """The modules that keep the originals: the explorer's own, and those that import."""
 
 

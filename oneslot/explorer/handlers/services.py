@@ -8,6 +8,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from oneslot.dynamodb_in_memory import InMemoryDynamoDB
+from oneslot.dynamodb_in_memory.answers import UnsupportedRequest
+from oneslot.dynamodb_in_memory.contents import TableSchema
 from oneslot.explorer.encoding import from_text, to_text
 from oneslot.explorer.faults import _LOST as LOST
 from oneslot.explorer.faults import (
@@ -22,10 +25,7 @@ from oneslot.explorer.handlers.process import DRAW
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.services import web
 from oneslot.explorer.services.account import READING, Account
-from oneslot.explorer.services.answers import UnsupportedRequest
 from oneslot.explorer.services.batches import BATCHES
-from oneslot.explorer.services.contents import Table
-from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
 from oneslot.explorer.services.stand_in import perform
 from oneslot.explorer.world import EFFECT, STATE, UNANSWERED, Request, World
 
@@ -55,7 +55,7 @@ class AccountServices:
         depends_on_time: see `Account`.
     """
 
-    tables: Mapping[str, Table]
+    tables: Mapping[str, TableSchema]
     answers: Mapping[str, Any] = field(default_factory=dict)
     values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     high: frozenset[tuple[int, int]] = frozenset()

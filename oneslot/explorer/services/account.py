@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from oneslot.explorer.services.contents import Contents, Table
+from oneslot.dynamodb_in_memory.contents import Contents, TableSchema
 from oneslot.explorer.services.sqs.explored import Sent
 
 READING = ("get_", "list_", "describe_", "query", "scan", "head_", "batch_get")
@@ -37,7 +37,7 @@ class Account:
     """
 
     now_ms: int
-    tables: Mapping[str, Table]
+    tables: Mapping[str, TableSchema]
     contents: Contents
     sent: Sent = field(default_factory=dict)
     state: dict[str, dict[str, Any]] = field(default_factory=dict)

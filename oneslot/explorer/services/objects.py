@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any, NoReturn
 from urllib.parse import unquote
 
+from oneslot.dynamodb_in_memory.answers import client_error, refuse_unknown
 from oneslot.explorer.services.account import Account, Operation
-from oneslot.explorer.services.answers import client_error, refuse_unknown
 
 BUCKET = "s3/"
 MAXIMUM_KEYS = 1000

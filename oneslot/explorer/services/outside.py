@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from oneslot.dynamodb_in_memory.answers import UnsupportedRequest, refuse
 from oneslot.explorer.services.account import Account, Operation
-from oneslot.explorer.services.answers import UnsupportedRequest, refuse
 from oneslot.explorer.services.deduplication import once
 
 ID = object()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from oneslot.dynamodb_in_memory import InMemoryDynamoDB
+from oneslot.dynamodb_in_memory.answers import UnsupportedRequest
 from oneslot.explorer.services import objects, outside, values, web, workflows
 from oneslot.explorer.services.account import READING, Account, Operation
-from oneslot.explorer.services.answers import UnsupportedRequest
-from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
 from oneslot.explorer.services.sqs import explored
 from oneslot.explorer.services.sqs.explored import ExploredSQS
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from oneslot.dynamodb_in_memory.answers import UnsupportedRequest, refuse
 from oneslot.explorer.services.account import Account, Operation
-from oneslot.explorer.services.answers import UnsupportedRequest, refuse
 
 PARAMETERS, SECRETS = "parameters", "secrets"
 WRITTEN = datetime(2026, 1, 1, tzinfo=UTC)

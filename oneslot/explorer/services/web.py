@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
+from oneslot.dynamodb_in_memory.answers import UnsupportedRequest
 from oneslot.explorer.services.account import Account
-from oneslot.explorer.services.answers import UnsupportedRequest
 
 READING = ("get", "head", "options")
 """The methods that change nothing (RFC 9110, safe methods)."""

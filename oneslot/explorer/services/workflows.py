@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from oneslot.dynamodb_in_memory.answers import refuse, refuse_unknown
 from oneslot.explorer.services.account import Account, Operation
-from oneslot.explorer.services.answers import refuse, refuse_unknown
 
 MAXIMUM_NAME = 80
 _FORBIDDEN = re.compile(r"""[\s<>{}\[\]?*"#%\\^|~`$&,;:/\x00-\x1f\x7f-\x9f]""")

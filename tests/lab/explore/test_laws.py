@@ -13,9 +13,9 @@ from appointments.messages import BookRequest, parse_message
 from lab.explore.laws import OurLaws
 from lab.explore.practice import APPOINTMENTS, DEAD_LETTERS, LEDGER, TABLES, free_slots
 from lab.explore.scenarios import BOOKING, FORGOTTEN, SAME_WISH
+from oneslot.dynamodb_in_memory.contents import Contents
 from oneslot.explorer.execution.process import Outcome
 from oneslot.explorer.laws import collect
-from oneslot.explorer.services.contents import Contents
 from oneslot.explorer.world import Request, World
 from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.values import to_attributes

@@ -12,7 +12,7 @@ import pytest
 from demo.declared import CONSUMER
 from lab.simulation.run import run_seeds
 from lab.simulation.world.points import Instrumented
-from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
+from oneslot.dynamodb_in_memory import InMemoryDynamoDB
 from oneslot.local.mapping import poller
 from oneslot.local.mapping.batching import collect
 from oneslot.local.mapping.poller import Poller

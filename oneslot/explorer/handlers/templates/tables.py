@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from oneslot.explorer.services.contents import Index, Table
+from oneslot.dynamodb_in_memory.contents import Index, TableSchema
 
 
-def table(name: str, key: str, sort: str = "", **indexes: str | tuple[str, str]) -> tuple[str, Table]:
+def table(name: str, key: str, sort: str = "", **indexes: str | tuple[str, str]) -> tuple[str, TableSchema]:
     """Return a table by hand: `table("orders", "id", by_customer=("customer", "day"))`, with its global indexes."""
     keys = {index: (parts, "") if isinstance(parts, str) else parts for index, parts in indexes.items()}
     made = {index: Index(first, second, is_global=True) for index, (first, second) in keys.items()}
-    return name, Table(key, sort, made)
+    return name, TableSchema(key, sort, made)
 
 
-def tables_of(tables: Any) -> dict[str, Table]:
+def tables_of(tables: Any) -> dict[str, TableSchema]:
     """Return tables from {"orders": "id"}, {"orders": ("customer", "id")}, ["orders:id"] or [table("orders", "id")]."""
     pairs = tables.items() if isinstance(tables, Mapping) else [_pair(one) for one in tables]
     return {name: _table(keys) for name, keys in pairs}
@@ -29,7 +29,7 @@ def _pair(one: Any) -> tuple[str, Any]:
     return name, keys
 
 
-def _table(keys: Any) -> Table:
-    if isinstance(keys, Table):
+def _table(keys: Any) -> TableSchema:
+    if isinstance(keys, TableSchema):
         return keys
-    return Table(*((keys,) if isinstance(keys, str) else keys))
+    return TableSchema(*((keys,) if isinstance(keys, str) else keys))

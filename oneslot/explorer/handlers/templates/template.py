@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from oneslot.dynamodb_in_memory.contents import TableSchema
+from oneslot.dynamodb_in_memory.service import table_of
 from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
 from oneslot.explorer.refusal import NotExplorable
-from oneslot.explorer.services.contents import Table
-from oneslot.explorer.services.dynamodb.service import table_of
 
 FUNCTIONS = ("AWS::Serverless::Function", "AWS::Lambda::Function")
 TABLES = ("AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable")
@@ -143,8 +143,8 @@ def _environment(resolver: Resolver, document: Mapping[str, Any], name: str, own
     return {**found, **own}
 
 
-def _tables(resolver: Resolver) -> dict[str, Table]:
-    tables: dict[str, Table] = {}
+def _tables(resolver: Resolver) -> dict[str, TableSchema]:
+    tables: dict[str, TableSchema] = {}
     for name, resource in resolver.resources.items():
         properties = resource.get("Properties", {})
         if resource["Type"] in TABLES:
@@ -154,7 +154,7 @@ def _tables(resolver: Resolver) -> dict[str, Table]:
         elif resource["Type"] == "AWS::Serverless::SimpleTable":
             key = properties.get("PrimaryKey", {"Name": "id", "Type": "String"})
             types = {key["Name"]: _TYPES[key["Type"]]}
-            tables[resolver.physical_name(name)] = Table(key["Name"], types=types)
+            tables[resolver.physical_name(name)] = TableSchema(key["Name"], types=types)
     return tables
 
 

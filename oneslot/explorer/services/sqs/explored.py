@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from oneslot.explorer.services.answers import answer
+from oneslot.dynamodb_in_memory.answers import answer
 from oneslot.explorer.services.deduplication import State, once
 from oneslot.explorer.services.sqs.requests import Answer, perform_batch, queue_url, refuse_others, refuse_value
 from oneslot.explorer.services.sqs.sending import (

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from botocore.exceptions import ClientError
 
-from oneslot.explorer.services.answers import UnsupportedRequest, answer, refuse
+from oneslot.dynamodb_in_memory.answers import UnsupportedRequest, answer, refuse
 
 Answer = Mapping[str, Any]
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from oneslot.explorer.services.answers import refuse
+from oneslot.dynamodb_in_memory.answers import refuse
 from oneslot.explorer.services.sqs.requests import PREFIX, refuse_others, refuse_value
 
 SENT = frozenset({"MessageBody", "MessageAttributes", "MessageGroupId", "MessageDeduplicationId"})

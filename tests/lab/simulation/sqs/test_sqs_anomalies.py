@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from lab.simulation.sqs.service import SQSService
-from oneslot.explorer.services.answers import UnsupportedRequest
+from oneslot.dynamodb_in_memory.answers import UnsupportedRequest
 from tests.lab.simulation.sqs.sqs_clients import Queues
 from tests.oneslot.explorer.port_clients import Clock
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from oneslot.dynamodb_in_memory.contents import Index, TableSchema
 from oneslot.explorer.handlers.exploration import explore
 from oneslot.explorer.handlers.templates.tables import table, tables_of
 from oneslot.explorer.handlers.templates.template import from_template
 from oneslot.explorer.refusal import NotExplorable
-from oneslot.explorer.services.contents import Index, Table
 
 SHOP = Path(__file__).parent / "shop" / "template.yaml"
 BANK = {"BANK": "https://bank.example"}
@@ -41,10 +41,10 @@ def test_parameters_of_the_stack_choose() -> None:
 
 def test_tables_have_their_keys_and_indexes() -> None:
     assert from_template(SHOP, env=BANK)["tables"] == {
-        "explored-orders-dev": Table(
+        "explored-orders-dev": TableSchema(
             "id", indexes={"by_customer": Index("customer", is_global=True)}, types={"id": "S", "customer": "S"}
         ),
-        "Lines": Table("line", types={"line": "N"}),
+        "Lines": TableSchema("line", types={"line": "N"}),
     }
 
 
@@ -88,7 +88,7 @@ def test_output_of_cdk_is_read_from_its_folder(tmp_path: Path) -> None:
 
     assert (options["path"], options["visibility"]) == ([tmp_path / "asset.1"], 90)
     assert (options["env"], options["reports_failures"]) == ({"TABLE": "Orders7A1B"}, False)
-    assert options["tables"] == {"Orders7A1B": Table("id")}
+    assert options["tables"] == {"Orders7A1B": TableSchema("id")}
 
 
 @pytest.mark.parametrize(
@@ -119,4 +119,4 @@ def test_table_by_hand_has_its_indexes() -> None:
     made = tables_of([table("orders", "id", by_customer=("customer", "day")), "lines:order/line"])
 
     assert made["orders"].indexes == {"by_customer": Index("customer", "day", is_global=True)}
-    assert made["lines"] == Table("order", "line")
+    assert made["lines"] == TableSchema("order", "line")

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from oneslot.dynamodb_in_memory.contents import TableSchema
 from oneslot.explorer.encoding import from_text, to_text
 from oneslot.explorer.handlers.effects import effects_of
 from oneslot.explorer.handlers.services import AccountServices, handler_faults
-from oneslot.explorer.services.contents import Table
 from oneslot.explorer.world import Request, World
 
-SERVICES = AccountServices({"orders": Table("id")})
+SERVICES = AccountServices({"orders": TableSchema("id")})
 QUEUE = "https://sqs.eu-west-2.amazonaws.com/000000000000/next"
 EVENT = {"Source": "shop", "DetailType": "paid", "Detail": "{}"}
 

@@ -1,7 +1,7 @@
 """The stand-in, fast enough for millions of calls.
 
 Requests, answers and errors have the shapes of boto3's client. An unknown parameter or option raises `UnsupportedRequest`.
-`tests/oneslot/explorer/services` compares it with moto by random calls; where moto differs, AWS's documentation decides.
+`tests/oneslot/dynamodb_in_memory` compares it with moto by random calls; where moto differs, AWS's documentation decides.
 Not modelled: eventual consistency, capacity, item sizes, time to live, paging by size.
 """
 
@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from oneslot.explorer.services.answers import answer, refuse_unknown
-from oneslot.explorer.services.contents import Index, Table
-from oneslot.explorer.services.dynamodb.queries import Queries
-from oneslot.explorer.services.dynamodb.reads import Reads
-from oneslot.explorer.services.dynamodb.transactions import Transactions
+from oneslot.dynamodb_in_memory.answers import answer, refuse_unknown
+from oneslot.dynamodb_in_memory.contents import Index, TableSchema
+from oneslot.dynamodb_in_memory.queries import Queries
+from oneslot.dynamodb_in_memory.reads import Reads
+from oneslot.dynamodb_in_memory.transactions import Transactions
 
 
 class InMemoryDynamoDB(Queries, Reads, Transactions):
@@ -32,7 +32,7 @@ class InMemoryDynamoDB(Queries, Reads, Transactions):
         return answer({})
 
 
-def table_of(definition: Mapping[str, Any]) -> Table:
+def table_of(definition: Mapping[str, Any]) -> TableSchema:
     """Return a table from CreateTable's parameters, which are CloudFormation's properties, too."""
     keys = _key_schema(definition["KeySchema"])
     indexes = {
@@ -41,7 +41,7 @@ def table_of(definition: Mapping[str, Any]) -> Table:
         for index in definition.get(kind, ())
     }
     types = {one["AttributeName"]: one["AttributeType"] for one in definition.get("AttributeDefinitions", ())}
-    return Table(keys["HASH"], keys.get("RANGE", ""), indexes, types)
+    return TableSchema(keys["HASH"], keys.get("RANGE", ""), indexes, types)
 
 
 def _index(definition: Mapping[str, Any], *, is_global: bool) -> Index:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from oneslot.explorer.services.answers import (
+from oneslot.dynamodb_in_memory.answers import (
     ConditionFailed,
     answer,
     client_error,
@@ -13,8 +13,13 @@ from oneslot.explorer.services.answers import (
     refuse_unknown,
     returned,
 )
-from oneslot.explorer.services.dynamodb.tables import (
-    Tables,
+from oneslot.dynamodb_in_memory.expressions import InvalidExpression, TypedItem
+from oneslot.dynamodb_in_memory.expressions.parser import Parsed, ParsedUpdate, parse_update
+from oneslot.dynamodb_in_memory.expressions.paths import Path
+from oneslot.dynamodb_in_memory.expressions.scope import Scope
+from oneslot.dynamodb_in_memory.expressions.updates import apply_update, check_update
+from oneslot.dynamodb_in_memory.tables import (
+    StoredTables,
     checked_condition,
     checked_item,
     checked_key,
@@ -22,11 +27,6 @@ from oneslot.explorer.services.dynamodb.tables import (
     refuse_keys,
     refuse_unused,
 )
-from oneslot.explorer.services.expressions import InvalidExpression, TypedItem
-from oneslot.explorer.services.expressions.parser import Parsed, ParsedUpdate, parse_update
-from oneslot.explorer.services.expressions.paths import Path
-from oneslot.explorer.services.expressions.scope import Scope
-from oneslot.explorer.services.expressions.updates import apply_update, check_update
 
 MAXIMUM_BATCH_WRITES = 25
 """BatchWriteItem's limit (API reference)."""
@@ -45,7 +45,7 @@ class ItemRefused(Exception):
         self.key = key
 
 
-class Writes(Tables):
+class Writes(StoredTables):
     """The operations."""
 
     def put_item(self, **request: Any) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from oneslot.explorer.services.answers import (
+from oneslot.dynamodb_in_memory.answers import (
     ConditionFailed,
     UnsupportedRequest,
     answer,
@@ -14,10 +14,10 @@ from oneslot.explorer.services.answers import (
     refuse,
     refuse_unknown,
 )
-from oneslot.explorer.services.contents import binary_text
-from oneslot.explorer.services.dynamodb.reads import MAXIMUM_TRANSACTION_ITEMS
-from oneslot.explorer.services.dynamodb.writes import CONDITION, ItemRefused, Writes
-from oneslot.explorer.services.expressions import TypedItem
+from oneslot.dynamodb_in_memory.contents import binary_text
+from oneslot.dynamodb_in_memory.expressions import TypedItem
+from oneslot.dynamodb_in_memory.reads import MAXIMUM_TRANSACTION_ITEMS
+from oneslot.dynamodb_in_memory.writes import CONDITION, ItemRefused, Writes
 
 TOKEN_WINDOW_MS = 10 * 60 * 1000
 """The time that DynamoDB remembers a ClientRequestToken (API reference, TransactWriteItems)."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from oneslot.explorer.services.answers import UnsupportedRequest
-from oneslot.explorer.services.dynamodb import TOKEN_WINDOW_MS, InMemoryDynamoDB
+from oneslot.dynamodb_in_memory import TOKEN_WINDOW_MS, InMemoryDynamoDB
+from oneslot.dynamodb_in_memory.answers import UnsupportedRequest
 from tests.kits.consumer import create_tables
 from tests.oneslot.explorer.port_clients import Clock, refusal
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from oneslot.explorer.services.expressions import TypedItem
+from oneslot.dynamodb_in_memory.expressions import TypedItem
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Index:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableSchema:
     """A table's keys, its secondary indexes by name, and the types ("S", "N", "B") of key attributes that are known."""
 
     partition_key: str

@@ -8,29 +8,29 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NoReturn, TypeVar
 
-from oneslot.explorer.services.expressions.conditions import (
+from oneslot.dynamodb_in_memory.expressions.conditions import (
     BeginsWith,
     Between,
     Both,
     Comparison,
-    Condition,
+    ConditionNode,
     Contains,
-    Exists,
     HasType,
     In,
     Not,
+    PathExists,
 )
-from oneslot.explorer.services.expressions.reserved_words import RESERVED
-from oneslot.explorer.services.expressions.scope import (
+from oneslot.dynamodb_in_memory.expressions.reserved_words import RESERVED
+from oneslot.dynamodb_in_memory.expressions.scope import (
     IfNotExists,
     ListAppend,
     Operand,
     PathOperand,
-    Size,
+    SizeOf,
     Sum,
     ValueOperand,
 )
-from oneslot.explorer.services.expressions.values import InvalidExpression
+from oneslot.dynamodb_in_memory.expressions.values import InvalidExpression
 
 _TOKEN = re.compile(r"[ \t\r\n]*(#\w+|:\w+|[A-Za-z_]\w*|[0-9]+|<>|<=|>=|[=<>(),.\[\]+-])", re.ASCII)
 _COMPARATORS = ("=", "<>", "<", "<=", ">", ">=")
@@ -59,7 +59,7 @@ class Parsed:
 class ParsedCondition(Parsed):
     """A condition, a filter or a key condition."""
 
-    tree: Condition
+    tree: ConditionNode
 
 
 @dataclass(frozen=True)
@@ -148,20 +148,20 @@ class _Parser:
 
     # Conditions
 
-    def condition(self) -> Condition:
+    def condition(self) -> ConditionNode:
         """Parse a condition, of conditions joined with OR."""
         left = self._conjunction()
         while self._keyword("OR"):
             left = Both(left, self._conjunction(), either=True)
         return left
 
-    def _conjunction(self) -> Condition:
+    def _conjunction(self) -> ConditionNode:
         left = self._negation()
         while self._keyword("AND"):
             left = Both(left, self._negation(), either=False)
         return left
 
-    def _negation(self) -> Condition:
+    def _negation(self) -> ConditionNode:
         if self._keyword("NOT"):
             return Not(self._negation())
         if self.peek() != "(":
@@ -182,7 +182,7 @@ class _Parser:
             return self._simple()
         return group
 
-    def _simple(self) -> Condition:
+    def _simple(self) -> ConditionNode:
         word = self.peek() or ""
         if self._peek(1) == "(" and _is_name(word) and word != "size":
             return self._function()
@@ -205,7 +205,7 @@ class _Parser:
             self.fail()
         return Comparison(left, comparator, self._condition_operand())
 
-    def _function(self) -> Condition:
+    def _function(self) -> ConditionNode:
         name = self.take()
         wanted = _CONDITION_FUNCTIONS.get(name)
         if wanted is None:
@@ -213,7 +213,7 @@ class _Parser:
         operands = self._arguments(name, wanted, self._condition_operand)
         match name, operands:
             case "attribute_exists" | "attribute_not_exists", [PathOperand() as path]:
-                return Exists(path, name == "attribute_exists")
+                return PathExists(path, name == "attribute_exists")
             case "attribute_type", [PathOperand() as path, ValueOperand() as kind]:
                 return HasType(path, kind)
             case "begins_with", [operand, start]:
@@ -227,7 +227,7 @@ class _Parser:
             return self._group(self._condition_operand)
         if self.peek() == "size" and self._peek(1) == "(":
             (operand,) = self._arguments(self.take(), 1, self._condition_operand)
-            return Size(operand)
+            return SizeOf(operand)
         return self._value_or_path()
 
     # Updates

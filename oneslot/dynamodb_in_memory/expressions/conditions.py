@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from oneslot.explorer.services.expressions.paths import Path
-from oneslot.explorer.services.expressions.scope import Operand, PathOperand, Scope, ValueOperand
-from oneslot.explorer.services.expressions.values import (
+from oneslot.dynamodb_in_memory.expressions.paths import Path
+from oneslot.dynamodb_in_memory.expressions.scope import Operand, PathOperand, Scope, ValueOperand
+from oneslot.dynamodb_in_memory.expressions.values import (
     TYPES,
     InvalidExpression,
     TypedItem,
@@ -20,7 +20,7 @@ from oneslot.explorer.services.expressions.values import (
 )
 
 
-class Condition(Protocol):
+class ConditionNode(Protocol):
     """A node."""
 
     def holds(self, item: TypedItem, scope: Scope) -> bool:
@@ -37,23 +37,23 @@ class Condition(Protocol):
 class Both:
     """`left AND right`, or with `either` `left OR right`."""
 
-    left: Condition
-    right: Condition
+    left: ConditionNode
+    right: ConditionNode
     either: bool
 
     def holds(self, item: TypedItem, scope: Scope) -> bool:
-        """See `Condition`."""
+        """See `ConditionNode`."""
         if self.either:
             return self.left.holds(item, scope) or self.right.holds(item, scope)
         return self.left.holds(item, scope) and self.right.holds(item, scope)
 
     def check(self, scope: Scope) -> None:
-        """See `Condition`."""
+        """See `ConditionNode`."""
         self.left.check(scope)
         self.right.check(scope)
 
     def operands(self) -> Iterator[Operand]:
-        """See `Condition`."""
+        """See `ConditionNode`."""
         yield from self.left.operands()
         yield from self.right.operands()
 
@@ -62,38 +62,38 @@ class Both:
 class Not:
     """`NOT condition`."""
 
-    condition: Condition
+    condition: ConditionNode
 
     def holds(self, item: TypedItem, scope: Scope) -> bool:
-        """See `Condition`."""
+        """See `ConditionNode`."""
         return not self.condition.holds(item, scope)
 
     def check(self, scope: Scope) -> None:
-        """See `Condition`."""
+        """See `ConditionNode`."""
         self.condition.check(scope)
 
     def operands(self) -> Iterator[Operand]:
-        """See `Condition`."""
+        """See `ConditionNode`."""
         yield from self.condition.operands()
 
 
 @dataclass(frozen=True, slots=True)
-class Exists:
+class PathExists:
     """`attribute_exists(path)`, or `attribute_not_exists(path)` if not `wanted`."""
 
     path: PathOperand
     wanted: bool
 
     def holds(self, item: TypedItem, scope: Scope) -> bool:
-        """See `Condition`."""
+        """See `ConditionNode`."""
         return (self.path.read(item, scope) is not None) == self.wanted
 
     def check(self, scope: Scope) -> None:
-        """See `Condition`."""
+        """See `ConditionNode`."""
         self.path.path(scope)
 
     def operands(self) -> Iterator[Operand]:
-        """See `Condition`."""
+        """See `ConditionNode`."""
         yield self.path
 
 
@@ -106,7 +106,7 @@ class Comparison:
     right: Operand
 
     def holds(self, item: TypedItem, scope: Scope) -> bool:
-        """See `Condition`."""
+        """See `ConditionNode`."""
         left, right = self.left.read(item, scope), self.right.read(item, scope)
         if self.comparator == "=":
             return equal(left, right)
@@ -115,7 +115,7 @@ class Comparison:
         return ordered(self.comparator, left, right)
 
     def check(self, scope: Scope) -> None:
-        """See `Condition`."""
+        """See `ConditionNode`."""
         types = self.left.type(scope), self.right.type(scope)
         _refuse_same_paths(self.comparator, self.left, self.right, scope)
         if self.comparator not in ("=", "<>"):
@@ -123,7 +123,7 @@ class Comparison:
                 _refuse_other_types(self.comparator, each, "SNB")
 
     def operands(self) -> Iterator[Operand]:
-        """See `Condition`."""
+        """See `ConditionNode`."""
         yield from (self.left, self.right)
 
 
@@ -136,12 +136,12 @@ class Between:
     high: Operand
 
     def holds(self, item: TypedItem, scope: Scope) -> bool:
-        """See `Condition`."""
+        """See `ConditionNode`."""
         value = self.operand.read(item, scope)
         return ordered(">=", value, self.low.read(item, scope)) and ordered("<=", value, self.high.read(item, scope))
 
     def check(self, scope: Scope) -> None:
-        """See `Condition`."""
+        """See `ConditionNode`."""
         for operand in self.operands():
             _refuse_other_types("BETWEEN", operand.type(scope), "SNB")
         if isinstance(self.low, ValueOperand) and isinstance(self.high, ValueOperand):
@@ -150,7 +150,7 @@ class Between:
                 raise InvalidExpression("The BETWEEN operator requires an upper bound of the same type, and not less")
 
     def operands(self) -> Iterator[Operand]:
-        """See `Condition`."""
+        """See `ConditionNode`."""
         yield from (self.operand, self.low, self.high)
 
 
@@ -162,17 +162,17 @@ class In:
     choices: tuple[Operand, ...]
 
     def holds(self, item: TypedItem, scope: Scope) -> bool:
-        """See `Condition`."""
+        """See `ConditionNode`."""
         value = self.operand.read(item, scope)
         return any(equal(value, choice.read(item, scope)) for choice in self.choices)
 
     def check(self, scope: Scope) -> None:
-        """See `Condition`."""
+        """See `ConditionNode`."""
         for operand in self.operands():
             operand.type(scope)
 
     def operands(self) -> Iterator[Operand]:
-        """See `Condition`."""
+        """See `ConditionNode`."""
         yield self.operand
         yield from self.choices
 
@@ -185,17 +185,17 @@ class BeginsWith:
     start: Operand
 
     def holds(self, item: TypedItem, scope: Scope) -> bool:
-        """See `Condition`."""
+        """See `ConditionNode`."""
         return begins_with(self.operand.read(item, scope), self.start.read(item, scope))
 
     def check(self, scope: Scope) -> None:
-        """See `Condition`."""
+        """See `ConditionNode`."""
         _refuse_same_paths("begins_with", self.operand, self.start, scope)
         for operand in self.operands():
             _refuse_other_types("begins_with", operand.type(scope), "SB")
 
     def operands(self) -> Iterator[Operand]:
-        """See `Condition`."""
+        """See `ConditionNode`."""
         yield from (self.operand, self.start)
 
 
@@ -207,17 +207,17 @@ class Contains:
     element: Operand
 
     def holds(self, item: TypedItem, scope: Scope) -> bool:
-        """See `Condition`."""
+        """See `ConditionNode`."""
         return contains(self.operand.read(item, scope), self.element.read(item, scope))
 
     def check(self, scope: Scope) -> None:
-        """See `Condition`."""
+        """See `ConditionNode`."""
         _refuse_same_paths("contains", self.operand, self.element, scope)
         for operand in self.operands():
             operand.type(scope)
 
     def operands(self) -> Iterator[Operand]:
-        """See `Condition`."""
+        """See `ConditionNode`."""
         yield from (self.operand, self.element)
 
 
@@ -229,22 +229,22 @@ class HasType:
     kind: ValueOperand
 
     def holds(self, item: TypedItem, scope: Scope) -> bool:
-        """See `Condition`."""
+        """See `ConditionNode`."""
         value = self.path.read(item, scope)
         return value is not None and type_of(value) == scope.value(self.kind.placeholder)["S"]
 
     def check(self, scope: Scope) -> None:
-        """See `Condition`."""
+        """See `ConditionNode`."""
         self.path.path(scope)
         if scope.value(self.kind.placeholder).get("S") not in TYPES:
             raise InvalidExpression(f"Invalid attribute type name found; valid types: {TYPES}")
 
     def operands(self) -> Iterator[Operand]:
-        """See `Condition`."""
+        """See `ConditionNode`."""
         yield from (self.path, self.kind)
 
 
-def paths_of(condition: Condition, scope: Scope) -> Iterator[Path]:
+def paths_of(condition: ConditionNode, scope: Scope) -> Iterator[Path]:
     """Yield the paths that a condition reads."""
     for operand in condition.operands():
         inner = getattr(operand, "operand", operand)  # `size` of an operand

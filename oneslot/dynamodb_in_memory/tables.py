@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from oneslot.explorer.services.answers import client_error, refuse
-from oneslot.explorer.services.contents import Contents, Table
-from oneslot.explorer.services.expressions import AttributeValue, InvalidExpression, TypedItem
-from oneslot.explorer.services.expressions.parser import Parsed, ParsedCondition, parse_condition
-from oneslot.explorer.services.expressions.paths import Path
-from oneslot.explorer.services.expressions.scope import Scope
-from oneslot.explorer.services.expressions.values import normalised, type_of
+from oneslot.dynamodb_in_memory.answers import client_error, refuse
+from oneslot.dynamodb_in_memory.contents import Contents, TableSchema
+from oneslot.dynamodb_in_memory.expressions import AttributeValue, InvalidExpression, TypedItem
+from oneslot.dynamodb_in_memory.expressions.parser import Parsed, ParsedCondition, parse_condition
+from oneslot.dynamodb_in_memory.expressions.paths import Path
+from oneslot.dynamodb_in_memory.expressions.scope import Scope
+from oneslot.dynamodb_in_memory.expressions.values import normalised, type_of
 
 INVALID = "One or more parameter values were invalid: "
 
 
-class Tables:
+class StoredTables:
     """The tables and their items.
 
     `now_ms` is the clock (epoch ms), used only for the tokens of transactions. `depends_on_time` is called when a
@@ -26,7 +26,7 @@ class Tables:
     def __init__(
         self,
         now_ms: Callable[[], int],
-        tables: Mapping[str, Table] | None = None,
+        tables: Mapping[str, TableSchema] | None = None,
         contents: Contents | None = None,
         depends_on_time: Callable[[], None] = lambda: None,
     ) -> None:
@@ -34,7 +34,7 @@ class Tables:
         self.tables = dict(tables or {})
         self.contents = contents or Contents({name: {} for name in self.tables})
 
-    def _table(self, name: str, request: Mapping[str, Any]) -> Table:
+    def _table(self, name: str, request: Mapping[str, Any]) -> TableSchema:
         table = self.tables.get(request["TableName"])
         if table is None:
             refuse(name, "ResourceNotFoundException", "Requested resource not found")
@@ -49,7 +49,7 @@ class Tables:
         else:
             self.contents.tables[table_name][key] = after
 
-    def _key(self, name: str, table: Table, key: TypedItem) -> TypedItem:
+    def _key(self, name: str, table: TableSchema, key: TypedItem) -> TypedItem:
         """Return a request's key, normalised, or raise its refusal."""
         try:
             return checked_key(table, key)
@@ -57,7 +57,7 @@ class Tables:
             raise client_error(name, "ValidationException", str(error)) from None
 
 
-def checked_key(table: Table, key: TypedItem) -> TypedItem:
+def checked_key(table: TableSchema, key: TypedItem) -> TypedItem:
     """Return a key in its normal form.
 
     Raises:
@@ -70,7 +70,7 @@ def checked_key(table: Table, key: TypedItem) -> TypedItem:
     return key
 
 
-def checked_item(table: Table, item: TypedItem) -> TypedItem:
+def checked_item(table: TableSchema, item: TypedItem) -> TypedItem:
     """Return an item in its normal form.
 
     Raises:
@@ -87,14 +87,14 @@ def checked_item(table: Table, item: TypedItem) -> TypedItem:
     return item
 
 
-def refuse_keys(table: Table, written: Iterable[Path]) -> None:
+def refuse_keys(table: TableSchema, written: Iterable[Path]) -> None:
     """Raise `InvalidExpression` if an update writes an attribute of the primary key."""
     for path in written:
         if path[0] in table.keys:
             raise InvalidExpression(f"{INVALID}Cannot update attribute {path[0]}. This attribute is part of the key")
 
 
-def refuse_index_keys(table: Table, item: TypedItem) -> None:
+def refuse_index_keys(table: TableSchema, item: TypedItem) -> None:
     """Raise `InvalidExpression` for an item whose attributes do not fit as the keys of an index."""
     for index_name, index in table.indexes.items():
         for name in index.keys:
@@ -110,7 +110,7 @@ def refuse_index_keys(table: Table, item: TypedItem) -> None:
         refuse_empty_keys(index.keys, item)
 
 
-def _types(table: Table, name: str) -> tuple[str, ...]:
+def _types(table: TableSchema, name: str) -> tuple[str, ...]:
     return (table.types[name],) if name in table.types else ("S", "N", "B")
 
 

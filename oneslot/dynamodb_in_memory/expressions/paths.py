@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from oneslot.explorer.services.expressions.values import AttributeValue, InvalidExpression, InvalidUpdate, TypedItem
+from oneslot.dynamodb_in_memory.expressions.values import AttributeValue, InvalidExpression, InvalidUpdate, TypedItem
 
 Path = tuple[str | int, ...]
 """Attribute names, and indexes of lists."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from oneslot.explorer.services.answers import answer, client_error, refuse, refuse_unknown
-from oneslot.explorer.services.dynamodb.tables import Tables, refuse_unused
-from oneslot.explorer.services.expressions import InvalidExpression, TypedItem
-from oneslot.explorer.services.expressions.parser import parse_projection
-from oneslot.explorer.services.expressions.paths import Path, project, refuse_overlaps
-from oneslot.explorer.services.expressions.scope import Scope
+from oneslot.dynamodb_in_memory.answers import answer, client_error, refuse, refuse_unknown
+from oneslot.dynamodb_in_memory.expressions import InvalidExpression, TypedItem
+from oneslot.dynamodb_in_memory.expressions.parser import parse_projection
+from oneslot.dynamodb_in_memory.expressions.paths import Path, project, refuse_overlaps
+from oneslot.dynamodb_in_memory.expressions.scope import Scope
+from oneslot.dynamodb_in_memory.tables import StoredTables, refuse_unused
 
 MAXIMUM_BATCH_KEYS = 100
 """BatchGetItem's limit (API reference)."""
@@ -21,7 +21,7 @@ MAXIMUM_TRANSACTION_ITEMS = 100
 PROJECTION = "ProjectionExpression ExpressionAttributeNames"
 
 
-class Reads(Tables):
+class Reads(StoredTables):
     """The operations."""
 
     def get_item(self, **request: Any) -> Mapping[str, Any]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from oneslot.explorer.services.expressions.conditions import BeginsWith, Between, Both, Comparison, Condition
-from oneslot.explorer.services.expressions.parser import ParsedUpdate
-from oneslot.explorer.services.expressions.paths import Path, changed, find, refuse_overlaps
-from oneslot.explorer.services.expressions.scope import PathOperand, Scope, ValueOperand, required
-from oneslot.explorer.services.expressions.values import (
+from oneslot.dynamodb_in_memory.expressions.conditions import BeginsWith, Between, Both, Comparison, ConditionNode
+from oneslot.dynamodb_in_memory.expressions.parser import ParsedUpdate
+from oneslot.dynamodb_in_memory.expressions.paths import Path, changed, find, refuse_overlaps
+from oneslot.dynamodb_in_memory.expressions.scope import PathOperand, Scope, ValueOperand, required
+from oneslot.dynamodb_in_memory.expressions.values import (
     SETS,
     AttributeValue,
     InvalidExpression,
@@ -56,14 +56,14 @@ def apply_update(update: ParsedUpdate, item: TypedItem, scope: Scope) -> dict[st
 
 
 def key_condition(
-    tree: Condition, scope: Scope, partition_key: str, sort_key: str
+    tree: ConditionNode, scope: Scope, partition_key: str, sort_key: str
 ) -> tuple[AttributeValue, Callable[[TypedItem], bool]]:
     """Return the partition that a key condition names, and the condition as a function of an item.
 
     Raises:
         InvalidExpression: for anything but `=` on the partition key and at most one condition on the sort key.
     """
-    by_name: dict[str, Condition] = {}
+    by_name: dict[str, ConditionNode] = {}
     for part in _parts(tree):
         name = _key_of(part, scope)
         if name in by_name:
@@ -79,7 +79,7 @@ def key_condition(
     return required(partition.right, {}, scope), lambda item: tree.holds(item, scope)
 
 
-def _parts(tree: Condition) -> Iterator[Condition]:
+def _parts(tree: ConditionNode) -> Iterator[ConditionNode]:
     if isinstance(tree, Both) and not tree.either:
         yield from _parts(tree.left)
         yield from _parts(tree.right)
@@ -87,7 +87,7 @@ def _parts(tree: Condition) -> Iterator[Condition]:
         yield tree
 
 
-def _key_of(condition: Condition, scope: Scope) -> str:
+def _key_of(condition: ConditionNode, scope: Scope) -> str:
     """Return the attribute that a simple condition with values compares."""
     if not isinstance(condition, Comparison | Between | BeginsWith) or (
         isinstance(condition, Comparison) and condition.comparator == "<>"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from moto import mock_aws
 from moto.dynamodb.parsing.reserved_keywords import ReservedKeywords
 
-from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
-from oneslot.explorer.services.expressions.reserved_words import RESERVED
+from oneslot.dynamodb_in_memory import InMemoryDynamoDB
+from oneslot.dynamodb_in_memory.expressions.reserved_words import RESERVED
 from tests.kits.consumer import create_tables, session, slot_item
 from tests.oneslot.explorer.port_clients import Clock
 

@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 
 from botocore.exceptions import ClientError
 
-from oneslot.explorer.services.expressions import TypedItem
-from oneslot.explorer.services.expressions.paths import Path, project
+from oneslot.dynamodb_in_memory.expressions import TypedItem
+from oneslot.dynamodb_in_memory.expressions.paths import Path, project
 
 _MEASURES = {"ReturnConsumedCapacity", "ReturnItemCollectionMetrics"}
 """Parameters that ask for measures beside the answer. The stand-in measures nothing, and its answer has none."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from oneslot.explorer.services.expressions.paths import Path, find
-from oneslot.explorer.services.expressions.values import (
+from oneslot.dynamodb_in_memory.expressions.paths import Path, find
+from oneslot.dynamodb_in_memory.expressions.values import (
     AttributeValue,
     InvalidExpression,
     InvalidUpdate,
@@ -91,7 +91,7 @@ class ValueOperand:
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class SizeOf:
     """`size(operand)`."""
 
     operand: Operand

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from oneslot.explorer.services.answers import answer, client_error, refuse, refuse_unknown
-from oneslot.explorer.services.contents import Index, Table
-from oneslot.explorer.services.dynamodb.reads import Reads, projected_paths
-from oneslot.explorer.services.dynamodb.tables import checked_condition, refuse_unused
-from oneslot.explorer.services.expressions import InvalidExpression, TypedItem
-from oneslot.explorer.services.expressions.conditions import paths_of
-from oneslot.explorer.services.expressions.parser import Parsed, parse_projection
-from oneslot.explorer.services.expressions.paths import Path
-from oneslot.explorer.services.expressions.scope import Scope
-from oneslot.explorer.services.expressions.updates import key_condition
-from oneslot.explorer.services.expressions.values import order_key, type_of
+from oneslot.dynamodb_in_memory.answers import answer, client_error, refuse, refuse_unknown
+from oneslot.dynamodb_in_memory.contents import Index, TableSchema
+from oneslot.dynamodb_in_memory.expressions import InvalidExpression, TypedItem
+from oneslot.dynamodb_in_memory.expressions.conditions import paths_of
+from oneslot.dynamodb_in_memory.expressions.parser import Parsed, parse_projection
+from oneslot.dynamodb_in_memory.expressions.paths import Path
+from oneslot.dynamodb_in_memory.expressions.scope import Scope
+from oneslot.dynamodb_in_memory.expressions.updates import key_condition
+from oneslot.dynamodb_in_memory.expressions.values import order_key, type_of
+from oneslot.dynamodb_in_memory.reads import Reads, projected_paths
+from oneslot.dynamodb_in_memory.tables import checked_condition, refuse_unused
 
 _SHARED = (
     "TableName IndexName ConsistentRead ExclusiveStartKey ExpressionAttributeNames ExpressionAttributeValues "
@@ -62,7 +62,7 @@ class Queries(Reads):
             page["LastEvaluatedKey"] = {key: read[-1][key] for key in (*table.keys, *(index.keys if index else ()))}
         return answer(page)
 
-    def _index(self, name: str, table: Table, request: Mapping[str, Any]) -> Index | None:
+    def _index(self, name: str, table: TableSchema, request: Mapping[str, Any]) -> Index | None:
         if "IndexName" not in request:
             return None
         index = table.indexes.get(request["IndexName"])
@@ -74,7 +74,7 @@ class Queries(Reads):
 
 
 def _expressions(
-    name: str, table: Table, index: Index | None, request: Mapping[str, Any]
+    name: str, table: TableSchema, index: Index | None, request: Mapping[str, Any]
 ) -> tuple[Keep, Keep, Sequence[Path] | None]:
     """Return which items a read selects, which of them pass its filter, and the paths that it returns (None for all)."""
     scope, parsed = Scope(request), list[Parsed]()
@@ -101,7 +101,7 @@ def _expressions(
     return selected, passes, wanted
 
 
-def _partition(table: Table, keys: Sequence[str], tree: Any, scope: Scope) -> Keep:
+def _partition(table: TableSchema, keys: Sequence[str], tree: Any, scope: Scope) -> Keep:
     value, holds = key_condition(tree, scope, keys[0], keys[1] if len(keys) > 1 else "")
     if type_of(value) != table.types.get(keys[0], type_of(value)):
         raise InvalidExpression(
@@ -110,7 +110,7 @@ def _partition(table: Table, keys: Sequence[str], tree: Any, scope: Scope) -> Ke
     return holds
 
 
-def _returned(table: Table, index: Index | None, request: Mapping[str, Any]) -> Sequence[Path] | None:
+def _returned(table: TableSchema, index: Index | None, request: Mapping[str, Any]) -> Sequence[Path] | None:
     """Return the paths that a read returns; None for whole items."""
     select = request.get("Select")
     held = None if index is None or index.projected is None else {*table.keys, *index.keys, *index.projected}
@@ -138,7 +138,7 @@ def _returned(table: Table, index: Index | None, request: Mapping[str, Any]) -> 
     return [(name,) for name in sorted(held)]
 
 
-def _order(table: Table, index: Index | None, *, whole: bool) -> Callable[[TypedItem], Any]:
+def _order(table: TableSchema, index: Index | None, *, whole: bool) -> Callable[[TypedItem], Any]:
     """Return the order of a page: by sort key, in a scan by partition first, in an index by the primary key last."""
     keys = table.keys if index is None else index.keys
     names = [*(keys if whole else keys[1:]), *(() if index is None else table.keys)]
@@ -154,7 +154,7 @@ def _order(table: Table, index: Index | None, *, whole: bool) -> Callable[[Typed
 
 
 def _after(
-    table: Table,
+    table: TableSchema,
     index: Index | None,
     found: list[TypedItem],
     request: Mapping[str, Any],
