@@ -34,8 +34,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "outages": workers.outages,
     "clocks": workers.clocks,
     "late-commits": workers.late,
-    "deployments": deployments.standard,
-    "deployments-fifo": deployments.fifo,
+    "deployments": deployments.deployments,
     "hanging": hanging.hanging,
     "taken-over": hanging.taken_over,
     "long-work": long_work.long_work,
@@ -48,15 +47,10 @@ SCENARIOS: Mapping[str, Scenario] = {
     "redrives": repair.redrives,
     "redrives-fifo": repair.redrives_fifo,
     "operators": repair.operators,
-    "move-tasks": repair.move_tasks,
-    "mapping-mild": mapping.mild,
     "mapping-large": mapping.large,
     "mapping-broken-release": mapping.broken_release,
     "mapping-throttled": mapping.throttled,
-    "mapping-and-workers": mapping.beside_workers,
-    "opened-late": mapping.opened_late,
     "end-of-retention": mapping.end_of_retention,
-    "day": mapping.day,
 }
 """Every scenario by its name."""
 
@@ -65,10 +59,7 @@ _MAPPING = ("batching", "event_source_mapping", "handler_pool", "poller", "scali
 POINTS = (
     *(f"oneslot.worker.{name}" for name in ("acknowledgement", "job", "log", "poller", "pool", "visibility", "worker")),
     *(f"oneslot.local.mapping.{name}" for name in _MAPPING),
-    *(
-        f"oneslot.operator.repair.{name}"
-        for name in ("dropping", "forecast", "journal", "ledger_row", "move_task", "redrive")
-    ),
+    *(f"oneslot.operator.repair.{name}" for name in ("dropping", "forecast", "journal", "ledger_row", "redrive")),
     *(f"oneslot.runtime.sqs.{name}" for name in ("dead_letters", "deletion")),
     "oneslot.operator.evidence.operator_log",
     *(f"oneslot.runtime.consumer.{name}" for name in ("consumer", "group_commit", "queues")),

@@ -17,21 +17,12 @@ LONGEST_WORK_SECONDS = 25.0
 """More than the grace time, so that a stop can leave a message unfinished."""
 
 
-def standard(simulation: Simulation) -> None:
-    """Deployments over a standard queue."""
-    deployments(simulation, Application(simulation))
-
-
-def fifo(simulation: Simulation) -> None:
-    """Deployments over a FIFO queue."""
-    deployments(simulation, Application(simulation, fifo=True))
-
-
-def deployments(simulation: Simulation, application: Application) -> None:
+def deployments(simulation: Simulation) -> None:
     """Let workers with slow decisions consume requests while each of them is replaced again and again.
 
     A stop shows what it leaves unfinished, claim and all, so the next worker begins it with the very next receive.
     """
+    application = Application(simulation)
     settings = WorkerSettings(
         threads=simulation.number("threads", 1, 3), limit_seconds=60, wait_seconds=5, grace_seconds=10
     )

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 from zlib import crc32
 
+from lab.explore.practice import LEDGER
 from lab.simulation.scenarios.workers import run_worker
-from lab.simulation.systems.application import LEDGER, Application
+from lab.simulation.systems.application import Application
 from lab.simulation.world.faults import mild_faults
 from lab.simulation.world.kernel import Process
 from lab.simulation.world.simulation import Simulation

@@ -13,25 +13,14 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lab.explore.practice import LEDGER
-from lab.simulation.scenarios.workers import run_worker
 from lab.simulation.systems.application import Application
 from lab.simulation.systems.function import MAPPING_ID, ExecutionEnvironment, Handler, LambdaService
-from lab.simulation.world.faults import (
-    COPIED,
-    KINDS,
-    STOPPING,
-    UNDELETED,
-    DrawnFaults,
-    Rates,
-    kind_of,
-    mild_faults,
-)
+from lab.simulation.world.faults import COPIED, STOPPING, UNDELETED, kind_of
 from lab.simulation.world.kernel import MICROSECONDS, Process
 from lab.simulation.world.simulation import Simulation
 from oneslot.local.mapping.batching import PAYLOAD_LIMIT
 from oneslot.local.mapping.event_source_mapping import EventSourceMapping
 from oneslot.local.mapping.installation import Installation
-from oneslot.worker.settings import WorkerSettings
 
 CLIENT: Mapping[str, Any] = {"attempts": 3, "read_timeout": 30}
 """The local stack's settings of an AWS client (`Connection.client`)."""
@@ -52,24 +41,12 @@ NOT_LOADED, RAISING, MISTAKEN, HANGING, RESERVING_NONE, SLOW = range(6)
 EXPIRY_SECONDS = 105
 """DynamoDB deletes a row this long after it has expired: longer than any process stands still."""
 
-DAY_SECONDS, DAY_MESSAGES, DAY_CALLS = 86_400, 10_000, 80
-"""A day of messages, with one fault in this many calls."""
-
 
 def standard(simulation: Simulation) -> None:
     """Let a mapping consume a standard queue."""
     application = Application(simulation, visibility_seconds=simulation.number("visibility", 10, 30))
     application.open_slots(simulation.number("slots", 1, 6))
     consume(application, simulation.number("messages", 1, 12))
-
-
-def mild(simulation: Simulation) -> None:
-    """Let a mapping consume where SQS throttles a few entries or answers slowly: each message is received once."""
-    if simulation.plan.faults is None:
-        simulation.faults = mild_faults(simulation.plan.seed, MILD_SECONDS)
-    application = Application(simulation)
-    application.open_slots(4)
-    consume(application, simulation.number("messages", 1, 12), seconds=1.0, least_batch=4)
 
 
 def fifo(simulation: Simulation) -> None:
@@ -111,41 +88,6 @@ def throttled(simulation: Simulation) -> None:
     )
 
 
-def beside_workers(simulation: Simulation) -> None:
-    """Let a mapping and workers consume one queue."""
-    application = Application(simulation, fifo=simulation.chance("fifo", 2))
-    application.open_slots(simulation.number("slots", 1, 6))
-    settings = WorkerSettings(threads=2, limit_seconds=30, wait_seconds=2, grace_seconds=10)
-
-    def run(process: Process) -> None:
-        run_worker(application, process, settings, application.consumer(process))
-
-    for number in range(simulation.number("workers", 1, 2)):
-        simulation.keep_running(f"worker-{number + 1}", run)
-    consume(application, simulation.number("messages", 1, 12))
-
-
-def opened_late(simulation: Simulation) -> None:
-    """Let requests for a practice arrive before it opens its first slot, and move its dead letters back later."""
-    application = Application(simulation)
-    opening = simulation.number("opened_after", 1, 60)
-    slots = simulation.number("slots", 1, 6)
-    kernel, arn_of = simulation.kernel, application.arn_of
-
-    def move_back() -> None:
-        source, destination = arn_of(application.dead_letter_queue_url), arn_of(application.queue_url)
-        simulation.sqs.start_message_move_task(SourceArn=source, DestinationArn=destination)
-        simulation.stir(application.queue_url)
-
-    kernel.at(opening * MICROSECONDS, lambda: application.open_slots(slots))
-    kernel.at((opening + 10) * MICROSECONDS, move_back)
-    consume(application, simulation.number("messages", 1, 12))
-    for letter in application.dead_letters() if simulation.calm else ():
-        message_id = json.loads(letter.body)["message_id"]
-        if application.requests[message_id].healthy:
-            simulation.breach("I9", f"{message_id}: healthy, and still a dead letter")
-
-
 def end_of_retention(simulation: Simulation) -> None:
     """Let copies of requests arrive around the time at which DynamoDB deletes their rows."""
     retention = simulation.number("retention", 60, 120)
@@ -158,17 +100,6 @@ def end_of_retention(simulation: Simulation) -> None:
         simulation.kernel.at(int(again * MICROSECONDS), partial(application.send_again, f"m{each}"))
     start_expiry(application)
     consume(application, number, seconds=10.0, faults_seconds=late + 30.0)
-
-
-def day(simulation: Simulation) -> None:
-    """Let a mapping consume a day of messages, with one fault in 80 calls. Plain runs take a hundredth of a day."""
-    number = simulation.number("messages", 100, simulation.plan.numbers.get("messages", 100))
-    if isinstance(simulation.faults, DrawnFaults):
-        simulation.faults = DrawnFaults(simulation.plan.seed, Rates(KINDS, calls=DAY_CALLS, statements=8_000))
-    application = Application(simulation)
-    application.open_slots(number // 2)
-    seconds = DAY_SECONDS * number / DAY_MESSAGES
-    consume(application, number, seconds=seconds, faults_seconds=seconds)
 
 
 def consume(

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 from zlib import crc32
 
+from lab.explore.practice import LEDGER
 from lab.simulation.scenarios.workers import run_worker
-from lab.simulation.systems.application import LEDGER, Application
+from lab.simulation.systems.application import Application
 from lab.simulation.world.faults import ListedFaults
 from lab.simulation.world.kernel import MICROSECONDS, Process
 from lab.simulation.world.simulation import Simulation

@@ -1,4 +1,4 @@
-"""Operators at their terminals while workers consume: redrives, drops, unlocked and forgotten rows, and SQS's move task.
+"""Operators at their terminals while workers consume: redrives, drops, unlocked and forgotten rows.
 
 Each operator runs one command after another. A command that dies is followed by another process on the same machine, which
 resumes an interrupted redrive. The operators may work on machines of their own, or at two terminals of one.
@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lab.explore.practice import LEDGER
 from lab.simulation.scenarios.workers import run_worker
-from lab.simulation.systems.application import LEDGER
 from lab.simulation.systems.repaired import Repaired
 from lab.simulation.world.kernel import MICROSECONDS, Process
 from lab.simulation.world.simulation import Simulation
@@ -23,7 +23,6 @@ from oneslot.operator.repair.dropping import drop
 from oneslot.operator.repair.forecast import forecast_all
 from oneslot.operator.repair.journal import begin_journal, lock_journal, open_journal
 from oneslot.operator.repair.ledger_row import advice, consequences, forget, read_row, unlock
-from oneslot.operator.repair.move_task import follow_move, start_move
 from oneslot.operator.repair.redrive import redrive
 from oneslot.runtime.sqs.dead_letters import HIDDEN_SECONDS
 from oneslot.target import Target
@@ -59,11 +58,6 @@ def redrives_fifo(simulation: Simulation) -> None:
 def operators(simulation: Simulation) -> None:
     """Redrives, drops, and rows that are unlocked or forgotten."""
     repair(Repaired(simulation), [run_redrive, run_drop, run_drop, run_unlock, run_forget])
-
-
-def move_tasks(simulation: Simulation) -> None:
-    """SQS's move task."""
-    repair(Repaired(simulation), [run_move])
 
 
 def repair(application: Repaired, commands: list[Command]) -> None:
@@ -166,9 +160,3 @@ def run_forget(application: Repaired, target: Target, log: OperatorLog) -> None:
     if standing(row, now) is not Standing.LEASED:
         target.surroundings.sleep(THINKING_SECONDS * target.surroundings.jitter())
         forget(target, row, log)
-
-
-def run_move(application: Repaired, target: Target, log: OperatorLog) -> None:
-    """Move everything by SQS's own task."""
-    start_move(target, RATE)
-    follow_move(target, lambda _: None)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lab.simulation.scenarios.workers import FAULTS_SECONDS, run_worker
 from lab.simulation.systems.application import Application
-from lab.simulation.systems.senders import Accepted, Repeated, Watched
+from lab.simulation.systems.senders import Accepted, Repeated, confirmed, identity
 from lab.simulation.world.kernel import Process
+from lab.simulation.world.network import Watched
 from lab.simulation.world.simulation import Simulation
 from oneslot.errors import OneslotError
 from oneslot.operator.sending.archive import Archive, read_archive
@@ -126,9 +128,15 @@ class Send:
         """Run the command once; return whether it succeeded. Check the archive however it ended."""
         simulation, application = self._world.simulation, self._world.application
         surroundings = simulation.surroundings(process)
-        client = Watched(simulation.client(process, "sqs", attempts=3, read_timeout=10))
+        known: dict[str, str] = {}
+
+        def note(request: Mapping[str, Any], answer: Any) -> None:
+            known.update({sqs_message_id: identity(entry) for entry, sqs_message_id in confirmed(request, answer)})
+
+        own = simulation.client(process, "sqs", attempts=3, read_timeout=10)
+        client: Any = Watched(own, after={"send_message_batch": note})
         archive = Archive(self._world.archive, "this stack", surroundings)
-        sender = BatchSender(client, application.queue_url, surroundings)  # type: ignore[arg-type]
+        sender = BatchSender(client, application.queue_url, surroundings)
         counted: list[int] = []
         try:
             sent = send_all(
@@ -142,9 +150,9 @@ class Send:
             )
         except (OneslotError, ClientError, BotoCoreError, KeyboardInterrupt) as error:
             simulation.note(process.name, "ends with an error", type(error).__name__)
-            self._check_archive(process, client.known, sum(counted))
+            self._check_archive(process, known, sum(counted))
             return False
-        self._check_archive(process, client.known, sent.accepted)
+        self._check_archive(process, known, sent.accepted)
         if sent.accepted != len(self._messages):
             simulation.breach(ARCHIVE, f"{process.name}: {sent.accepted} of {len(self._messages)} accepted at its end")
         return True

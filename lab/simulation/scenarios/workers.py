@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,7 @@ from lab.explore.practice import booking
 from lab.simulation.systems.application import GROUPS, Application, Request
 from lab.simulation.world.faults import late_commits
 from lab.simulation.world.kernel import MICROSECONDS, Process
+from lab.simulation.world.network import Watched
 from lab.simulation.world.simulation import Simulation
 from oneslot.worker.job import State
 from oneslot.worker.log import WorkerLog
@@ -157,13 +159,21 @@ def run_worker(
         if line.get("event") == "over_limit":
             application.given_up[line["sqs_message_id"]] += 1
 
-    def check_receive(most: int) -> None:
-        running = sum(job.state is State.RUNNING for job in worker._in_hand.all())
-        if running + most > settings.threads:
-            simulation.breach("Q5", f"{process.name}: asks for {most} messages at once while {running} are at work")
+    asked: Counter[str] = Counter()
 
+    def asks(request: Mapping[str, Any]) -> None:
+        asked["now"] += request["MaxNumberOfMessages"]
+        running = sum(job.state is State.RUNNING for job in worker._in_hand.all())
+        if running + asked["now"] > settings.threads:
+            simulation.breach("Q5", f"{process.name}: asks for {asked['now']} messages while {running} are at work")
+
+    def asked_for(request: Mapping[str, Any], _: Any) -> None:
+        asked["now"] -= request["MaxNumberOfMessages"]
+
+    own = simulation.client(process, "sqs", read_timeout=30)
+    client: Any = Watched(own, {"receive_message": asks}, {"receive_message": asked_for})
     worker = Worker(
-        _Watched(simulation.client(process, "sqs", read_timeout=30), check_receive),  # type: ignore[arg-type]
+        client,
         application.queue_url,
         application.arn_of(application.queue_url),
         handle,
@@ -179,24 +189,3 @@ def run_worker(
         if math.isfinite(after):
             kernel.at(kernel.now + int(after * MICROSECONDS), lambda act=act: process.ended or process.start(act))  # type: ignore[misc]
     worker.run()
-
-
-class _Watched:
-    """An SQS client that reports how many messages the receives under way ask for."""
-
-    def __init__(self, client: Any, check_receive: Callable[[int], None]) -> None:
-        self._client = client
-        self._check_receive = check_receive
-        self._asked = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._client, name)
-
-    def receive_message(self, **parameters: Any) -> Any:
-        """Report, then receive."""
-        self._asked += parameters["MaxNumberOfMessages"]
-        try:
-            self._check_receive(self._asked)
-            return self._client.receive_message(**parameters)
-        finally:
-            self._asked -= parameters["MaxNumberOfMessages"]

@@ -43,13 +43,12 @@ class Attempt:
 class FifoQueue(Queue):
     """A FIFO queue. A group is blocked while one of its messages is in flight; groups take turns."""
 
-    def __init__(self, name: str, attributes: Mapping[str, str], random: Random) -> None:
-        super().__init__(name, attributes, random)
+    def __init__(self, name: str, attributes: Mapping[str, str], random: Random, others: Mapping[str, Queue]) -> None:
+        super().__init__(name, attributes, random, others)
         self.content_based = self.attributes.get("ContentBasedDeduplication") == "true"
-        self._by_group = self.attributes.get("DeduplicationScope") == "messageGroup"
         self._groups: dict[str, Group] = {}
         self._ready: OrderedDict[str, Group] = OrderedDict()
-        self._tokens: OrderedDict[tuple[str, str], tuple[int, Message]] = OrderedDict()
+        self._tokens: OrderedDict[str, tuple[int, Message]] = OrderedDict()
         self._attempts: OrderedDict[str, Attempt] = OrderedDict()
         self._sequence = 18_870_000_000_000_000_000
 
@@ -66,9 +65,9 @@ class FifoQueue(Queue):
         while self._attempts and next(iter(self._attempts.values())).since_ms + DEDUPLICATION_MS <= now:
             self._attempts.popitem(last=False)
 
-    def duplicate_of(self, group: str, deduplication_id: str) -> Message | None:
+    def duplicate_of(self, deduplication_id: str) -> Message | None:
         """Return the message that was accepted with this id within five minutes."""
-        found = self._tokens.get(self._token(group, deduplication_id))
+        found = self._tokens.get(deduplication_id)
         return None if found is None else found[1]
 
     def add(self, message: Message) -> None:
@@ -76,7 +75,7 @@ class FifoQueue(Queue):
         self._sequence += 256
         message.sequence_number = str(self._sequence)
         name = str(message.group)
-        token = self._token(name, str(message.deduplication_id))
+        token = str(message.deduplication_id)
         self._tokens.pop(token, None)
         self._tokens[token] = (message.enqueued_ms, message)
         group = self._groups.setdefault(name, Group(name))
@@ -160,11 +159,6 @@ class FifoQueue(Queue):
             )
         self._change(message, timeout_ms, now)
 
-    def first(self) -> Message | None:
-        """Return the oldest message of the groups that are not blocked, which a move task takes next."""
-        heads = [group.messages[0] for group in self._ready.values()]
-        return min(heads, key=lambda message: int(message.sequence_number or 0), default=None)
-
     def deliver_again(self) -> str | None:
         """Do nothing: "FIFO queues don't introduce duplicate messages" (developer guide, exactly-once processing)."""
         return None
@@ -196,9 +190,6 @@ class FifoQueue(Queue):
         self._ready.pop(group.name, None)
         if not group.messages:
             self._groups.pop(group.name, None)
-
-    def _token(self, group: str, deduplication_id: str) -> tuple[str, str]:
-        return (group if self._by_group else "", deduplication_id)
 
 
 def _received(messages: Sequence[Message]) -> list[tuple[Message, int, int]]:

@@ -24,16 +24,17 @@ _DEFAULTS = {
     "VisibilityTimeout": "30",
     "MessageRetentionPeriod": "345600",
     "MaximumMessageSize": str(MAXIMUM_BYTES),
-    "ReceiveMessageWaitTimeSeconds": "0",
-    "DelaySeconds": "0",
 }
 """CreateQueue's defaults (API reference)."""
 
 
 class Queue:
-    """A standard queue. `now` is epoch ms in all methods; `random` makes the choices that SQS leaves open."""
+    """A standard queue. `now` is epoch ms in all methods; `random` makes the choices that SQS leaves open.
 
-    def __init__(self, name: str, attributes: Mapping[str, str], random: Random) -> None:
+    `others` are the account's queues by ARN, of which one can be its dead-letter queue.
+    """
+
+    def __init__(self, name: str, attributes: Mapping[str, str], random: Random, others: Mapping[str, Queue]) -> None:
         self.name = name
         self.url = queue_url(name)
         self.arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}"
@@ -42,9 +43,8 @@ class Queue:
         self.retention_ms = int(self.attributes["MessageRetentionPeriod"]) * 1000
         self.maximum_bytes = int(self.attributes["MaximumMessageSize"])
         policy = json.loads(self.attributes.get("RedrivePolicy", "{}"))
-        self.dead_letter_arn: str | None = policy.get("deadLetterTargetArn")
+        self._dead_letter_queue = others[policy["deadLetterTargetArn"]] if policy else None
         self._maximum_receives = int(policy.get("maxReceiveCount", 0))
-        self.dead_letter_queue: Queue | None = None
         self.random = random
         self.messages: dict[str, Message] = {}
         self._ties = 0
@@ -154,10 +154,6 @@ class Queue:
             refuse_expired(name, handle)
         self._change(message, timeout_ms, now)
 
-    def first(self) -> Message | None:
-        """Return the message that a move task takes next; None if none is visible."""
-        return next(iter(self._visible.values()), None)
-
     def in_flight(self) -> list[Message]:
         """Return the messages that a receive has hidden, in the order of their ids."""
         return [message for message in self.messages.values() if message.hidden]
@@ -193,10 +189,10 @@ class Queue:
 
     def _bury(self, message: Message, now: int) -> bool:
         """Move a message that was received `maxReceiveCount` times to the dead-letter queue; return whether it was."""
-        if self.dead_letter_queue is None or message.receives < self._maximum_receives:
+        if self._dead_letter_queue is None or message.receives < self._maximum_receives:
             return False
         self.remove(message)
-        self.dead_letter_queue.add_dead_letter(message, self.arn, now)
+        self._dead_letter_queue.add_dead_letter(message, self.arn, now)
         return True
 
     def add_dead_letter(self, message: Message, source_arn: str, now: int) -> None:

@@ -3,7 +3,8 @@
 Requests, answers and errors have the shapes of boto3's client. An unknown parameter raises `UnsupportedRequest`.
 `tests/lab/simulation/sqs` compares it with moto by random calls; where moto differs, AWS's documentation decides.
 Quotes are from AWS's API reference and developer guide. Not modelled: delays, the limit of messages in flight, encryption,
-permissions, fair queues, MD5 digests of attributes. A receive never waits: the caller polls, with `next_visible_ms`.
+permissions, fair queues, move tasks, MD5 digests of attributes. A receive never waits: the caller polls, with
+`next_visible_ms`.
 """
 
 from __future__ import annotations
@@ -12,21 +13,33 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
-from lab.simulation.sqs.account import QUEUE_ATTRIBUTES, Account
 from lab.simulation.sqs.fifo import FifoQueue
 from lab.simulation.sqs.message import Message
-from lab.simulation.sqs.move_task import FASTEST
 from lab.simulation.sqs.queue import Queue
-from oneslot.dynamodb_in_memory.answers import answer, refuse
+from oneslot.dynamodb_in_memory.answers import answer
 from oneslot.explorer.services.sqs.requests import (
     MAXIMUM_ENTRIES,
     Answer,
     perform_batch,
+    queue_url,
+    refuse_missing_queue,
     refuse_others,
     refuse_value,
     timeout_ms,
 )
 from oneslot.explorer.services.sqs.sending import check_batch_size, check_content, deduplication_id, digest
+
+QUEUE_ATTRIBUTES = frozenset(
+    {
+        "VisibilityTimeout",
+        "MessageRetentionPeriod",
+        "MaximumMessageSize",
+        "RedrivePolicy",
+        "FifoQueue",
+        "ContentBasedDeduplication",
+    }
+)
+"""The attributes that a queue is created with."""
 
 _RECEIVED = frozenset(
     {
@@ -52,22 +65,28 @@ class SQSService:
 
     def __init__(self, now_ms: Callable[[], int], random: Random) -> None:
         self._now_ms = now_ms
-        self._account = Account(random)
+        self._random = random
+        self._queues: dict[str, Queue] = {}
+        self._sent = 0
         self.missing = 0.0
 
     # Queues
 
     def create_queue(self, **request: Any) -> Answer:
-        """Create a queue; return the URL of an existing one with the same attributes."""
+        """Create a queue. Its dead-letter queue must exist."""
         refuse_others(request, frozenset({"QueueName", "Attributes"}))
         name, attributes = request["QueueName"], dict(request.get("Attributes", {}))
         refuse_others(attributes, QUEUE_ATTRIBUTES)
-        return answer({"QueueUrl": self._account.create(name, attributes).url})
+        kind = FifoQueue if attributes.get("FifoQueue") == "true" else Queue
+        queue = kind(name, attributes, self._random, {each.arn: each for each in self._queues.values()})
+        self._queues[queue.url] = queue
+        return answer({"QueueUrl": queue.url})
 
     def get_queue_url(self, **request: Any) -> Answer:
         """Return the URL of a queue by its name."""
         refuse_others(request, frozenset({"QueueName", "QueueOwnerAWSAccountId"}))
-        return answer({"QueueUrl": self._account.named("GetQueueUrl", request["QueueName"]).url})
+        queue = self._queue("GetQueueUrl", queue_url(request["QueueName"]), self._now_ms())
+        return answer({"QueueUrl": queue.url})
 
     def get_queue_attributes(self, **request: Any) -> Answer:
         """Return the named attributes, with the numbers of messages at this moment."""
@@ -80,18 +99,8 @@ class SQSService:
             "ApproximateNumberOfMessagesNotVisible": str(len(queue.messages) - visible),
             "ApproximateNumberOfMessagesDelayed": "0",
         }
-        unknown = [name for name in names if name != "All" and name not in attributes and name not in QUEUE_ATTRIBUTES]
-        if unknown:
-            refuse("GetQueueAttributes", "InvalidAttributeName", f"Unknown Attribute {unknown[0]}.")
-        found = {name: value for name, value in attributes.items() if "All" in names or name in names}
+        found = {name: value for name, value in attributes.items() if name in names}
         return answer({"Attributes": found} if found else {})
-
-    def purge_queue(self, **request: Any) -> Answer:
-        """Remove every message, at once."""
-        queue = self._queue("PurgeQueue", request["QueueUrl"], self._now_ms())
-        for message in list(queue.messages.values()):
-            queue.remove(message)
-        return answer({})
 
     # Messages
 
@@ -118,7 +127,7 @@ class SQSService:
         now, name = self._now_ms(), "ReceiveMessage"
         queue = self._queue(name, request["QueueUrl"], now)
         count = request.get("MaxNumberOfMessages", 1)
-        wait_seconds = request.get("WaitTimeSeconds", int(queue.attributes["ReceiveMessageWaitTimeSeconds"]))
+        wait_seconds = request.get("WaitTimeSeconds", 0)
         if not 1 <= count <= MAXIMUM_ENTRIES:
             refuse_value(name, "MaxNumberOfMessages", count, "Must be between 1 and 10, if provided.")
         hidden_ms = queue.visibility_ms
@@ -136,13 +145,6 @@ class SQSService:
         system = request.get("MessageSystemAttributeNames") or request.get("AttributeNames") or ()
         attributes = request.get("MessageAttributeNames", ())
         return answer({"Messages": [each.received(queue.handle(each), system, attributes) for each in received]})
-
-    def delete_message(self, **request: Any) -> Answer:
-        """Delete a message by a receipt; see `Queue.delete`."""
-        refuse_others(request, frozenset({"QueueUrl", "ReceiptHandle"}))
-        queue = self._queue("DeleteMessage", request["QueueUrl"], self._now_ms())
-        queue.delete(request["ReceiptHandle"])
-        return answer({})
 
     def delete_message_batch(self, **request: Any) -> Answer:
         """Delete up to ten messages; see `Queue.delete`."""
@@ -173,30 +175,11 @@ class SQSService:
 
         return perform_batch(name, request, change)
 
-    # Move tasks
-
-    def start_message_move_task(self, **request: Any) -> Answer:
-        """Start to move what a dead-letter queue holds, back to its sources or to one queue."""
-        refuse_others(request, frozenset({"SourceArn", "DestinationArn", "MaxNumberOfMessagesPerSecond"}))
-        name, now, rate = "StartMessageMoveTask", self._now_ms(), request.get("MaxNumberOfMessagesPerSecond")
-        if rate is not None and not 1 <= rate <= FASTEST:
-            refuse_value(name, "MaxNumberOfMessagesPerSecond", rate, f"Must be between 1 and {FASTEST}.")
-        handle = self._account.start_move(name, request["SourceArn"], request.get("DestinationArn"), rate, now)
-        return answer({"TaskHandle": handle})
-
-    def list_message_move_tasks(self, **request: Any) -> Answer:
-        """Return the newest move tasks of a dead-letter queue, the newest first."""
-        refuse_others(request, frozenset({"SourceArn", "MaxResults"}))
-        tasks = self._account.moves("ListMessageMoveTasks", request["SourceArn"], self._now_ms())
-        return answer({"Results": [task.result() for task in tasks[: request.get("MaxResults", 1)]]})
-
     # What only a simulation can do and see
 
     def next_visible_ms(self, queue_url: str) -> int | None:
-        """Return when the next message of a queue becomes visible or is moved into it; None for neither."""
-        queue = self._queue("ReceiveMessage", queue_url, self._now_ms())
-        times = [queue.next_visible_ms(), self._account.next_move_ms]
-        return min((time for time in times if time is not None), default=None)
+        """Return when the next hidden message of a queue becomes visible; None if none is hidden."""
+        return self._queue("ReceiveMessage", queue_url, self._now_ms()).next_visible_ms()
 
     def messages(self, queue_url: str) -> list[Message]:
         """Return all messages of a queue, visible and hidden, in the order of their arrival. Do not change them."""
@@ -216,16 +199,23 @@ class SQSService:
         token = deduplication_id(entry, fifo=isinstance(queue, FifoQueue), content_based=content_based)
         body, group, md5 = entry["MessageBody"], entry.get("MessageGroupId"), digest(entry["MessageBody"])
         if isinstance(queue, FifoQueue):
-            before = queue.duplicate_of(str(group), str(token))
+            before = queue.duplicate_of(str(token))
             if before is not None:
                 return _sent(before, md5)
         attributes = entry.get("MessageAttributes", {})
-        message = Message(self._account.new_id(), body, attributes, md5, now, now, group, token)
+        self._sent += 1
+        message_id = f"00000000-0000-4000-8000-{self._sent:012x}"
+        message = Message(message_id, body, attributes, md5, now, now, group, token)
         queue.add(message)
         return _sent(message, md5)
 
     def _queue(self, name: str, url: str, now: int) -> Queue:
-        return self._account.queue(name, url, now)
+        """Return the queue with this URL as it is now; `name` is the operation that a refusal names."""
+        queue = self._queues.get(url)
+        if queue is None:
+            refuse_missing_queue(name)
+        queue.advance(now)
+        return queue
 
 
 def _sent(message: Message, md5: str) -> dict[str, Any]:

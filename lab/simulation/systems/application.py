@@ -14,7 +14,7 @@ from appointments.statuses import COMPLETE
 from booking.consumer import appointments_consumer
 from demo.declared import CONSUMER
 from lab.explore.ours import ENVIRONMENT
-from lab.explore.practice import APPOINTMENTS, LEDGER, SLOTS, TABLES, booking, cancellation, free_slots
+from lab.explore.practice import APPOINTMENTS, LEDGER, SLOTS, booking, cancellation, free_slots
 from lab.simulation.sqs.message import Message
 from lab.simulation.world.faults import SLOW_SECONDS, is_mild
 from lab.simulation.world.kernel import MICROSECONDS, Process
@@ -193,7 +193,7 @@ class Application:
         simulation = self.simulation
         left = within + max(0.0, (simulation.last_fault - simulation.kernel.now) / 1_000_000)
         if not simulation.run_until(lambda: not self.sqs.messages(self.queue_url), left):
-            waiting = ", ".join(sorted(_message_id(message.body) for message in self.sqs.messages(self.queue_url)))
+            waiting = ", ".join(sorted(message_id_of(message.body) for message in self.sqs.messages(self.queue_url)))
             simulation.breach("Q6", f"{within:g} s after the last fault these still wait: {waiting}")
         elif not simulation.run_until(lambda: not any(count() for count in self.in_hand), within):
             simulation.breach("Q6", f"{within:g} s after the queue drained, a worker still has messages in hand")
@@ -209,7 +209,7 @@ class Application:
 
     def evidence(self) -> Evidence:
         """Return what the run left behind, for `appointments.invariants`."""
-        ids = [_message_id(letter.body) for letter in self.dead_letters()]
+        ids = [message_id_of(letter.body) for letter in self.dead_letters()]
         return CONSUMER.evidence(
             requests=list(self.requests),
             ledger=self.rows(LEDGER, "message_id"),
@@ -217,7 +217,7 @@ class Application:
             appointments=self.rows(APPOINTMENTS, "appointment_id"),
             quarantined=frozenset(ids),
             deliveries=self.deliveries,
-            waiting=frozenset(_message_id(message.body) for message in self.sqs.messages(self.queue_url)),
+            waiting=frozenset(message_id_of(message.body) for message in self.sqs.messages(self.queue_url)),
             now=self.simulation.now_ms,
             retention_ms=1000 * self.retention_seconds,
         )
@@ -271,7 +271,7 @@ class Application:
         return max(0, self.maximum_receives // SHORT_WAITS_SHARE - 1)
 
     def _check_dead_letter(self, letter: Message) -> None:
-        message_id = _message_id(letter.body)
+        message_id = message_id_of(letter.body)
         request = self.requests.get(message_id)
         by_policy = letter.source_arn is not None
         if not by_policy and REASON_ATTRIBUTE not in letter.attributes:
@@ -325,11 +325,6 @@ class Application:
                 self.committed.append(message_id)
 
 
-Main = Callable[[Process], None]
-
-
-def _message_id(body: str) -> str:
+def message_id_of(body: str) -> str:
+    """Return the message id in a body."""
     return str(json.loads(body)["message_id"])
-
-
-__all__ = ["APPOINTMENTS", "LEDGER", "SLOTS", "TABLES", "Application", "Main", "Request"]

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 from appointments.statuses import CANCELLED
-from lab.explore.practice import booking
+from lab.explore.practice import APPOINTMENTS, LEDGER, SLOTS, booking
 from lab.simulation.sqs.message import Message
-from lab.simulation.systems.application import (
-    APPOINTMENTS,
-    ATTRIBUTES,
-    LEDGER,
-    SLOTS,
-    Application,
-    Request,
-    _message_id,
-)
+from lab.simulation.systems.application import ATTRIBUTES, Application, Request, message_id_of
 from lab.simulation.world.faults import REPEATING, kind_of
 from lab.simulation.world.kernel import Process
+from lab.simulation.world.network import Watched
 from lab.simulation.world.simulation import Simulation
 from oneslot.laws.evidence import Evidence
 from oneslot.operator.evidence.operator_log import BEGUN, DROP, OPERATOR_LOG_FILE, OperatorLog, drops, read_lines
@@ -82,13 +75,17 @@ class Repaired(Application):
         home.mkdir(exist_ok=True)
         sqs = Watched(
             self.simulation.client(process, "sqs"),
-            send_message_batch=lambda request: self._check_send(target, request),
-            delete_message_batch=lambda request: self._check_deletion(target, request),
+            {
+                "send_message_batch": lambda request: self._check_send(target, request),
+                "delete_message_batch": lambda request: self._check_deletion(target, request),
+            },
         )
         dynamodb = Watched(
             self.simulation.client(process, "dynamodb"),
-            update_item=lambda request: self._check_change(target, request),
-            delete_item=lambda request: self._check_change(target, request, forgets=True),
+            {
+                "update_item": lambda request: self._check_change(target, request),
+                "delete_item": lambda request: self._check_change(target, request, forgets=True),
+            },
         )
         clients: Any = SimpleNamespace(sqs=lambda: sqs, dynamodb=lambda: dynamodb)
         outputs = Outputs(
@@ -114,7 +111,7 @@ class Repaired(Application):
     def left(self) -> str:
         """Return what is left to do for the operators, in words; empty for nothing."""
         waiting = len(self.sqs.messages(self.queue_url))
-        healthy = sum(self.requests[_message_id(letter.body)].healthy for letter in self.dead_letters())
+        healthy = sum(self.requests[message_id_of(letter.body)].healthy for letter in self.dead_letters())
         named = {"redrives": len(self.unfinished()), "messages": waiting, "healthy dead letters": healthy}
         return ", ".join(f"{number} {what}" for what, number in named.items() if number)
 
@@ -188,23 +185,3 @@ class Repaired(Application):
 
     def _begun(self, target: Target) -> list[dict[str, Any]]:
         return [line for line in read_lines(target.home / OPERATOR_LOG_FILE) if line["outcome"] == BEGUN]
-
-
-class Watched:
-    """A client with a law to check before some of its operations."""
-
-    def __init__(self, client: Any, **laws: Callable[[Mapping[str, Any]], None]) -> None:
-        self._client = client
-        self._laws = laws
-
-    def __getattr__(self, operation: str) -> Any:
-        perform = getattr(self._client, operation)
-        law = self._laws.get(operation)
-        if law is None:
-            return perform
-
-        def call(**request: Any) -> Any:
-            law(request)
-            return perform(**request)
-
-        return call

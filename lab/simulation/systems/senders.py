@@ -43,25 +43,8 @@ class Accepted:
         request.copies.append(sqs_message_id)
 
 
-class Watched:
-    """An SQS client that notes what the process is told: the message ids by their SQS ids, in `known`."""
-
-    def __init__(self, client: Any) -> None:
-        self.known: dict[str, str] = {}
-        self._client = client
-
-    def send_message_batch(self, **parameters: Any) -> Any:
-        """Send, and note the answer."""
-        answer = self._client.send_message_batch(**parameters)
-        self.known |= {sqs_message_id: identity(entry) for entry, sqs_message_id in confirmed(parameters, answer)}
-        return answer
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
 def confirmed(parameters: Mapping[str, Any], answer: Any) -> list[tuple[Mapping[str, Any], str]]:
-    """Return the entries that an answer to a batch confirms, with their SQS ids; none for an error."""
+    """Return the entries that an answer to a batch confirms, with their SQS ids; none without an answer."""
     entries = {entry["Id"]: entry for entry in parameters["Entries"]}
     successful = answer.get("Successful", ()) if isinstance(answer, Mapping) else ()
     return [(entries[each["Id"]], each["MessageId"]) for each in successful]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import Any, Never, Protocol, cast
+from typing import TYPE_CHECKING, Any, Never, cast
 
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 
@@ -20,12 +20,14 @@ from lab.simulation.world.faults import (
     UNDELETED,
     UNSENT,
     Fault,
-    Faults,
     choices,
 )
-from lab.simulation.world.kernel import MICROSECONDS, START_MS, Kernel, Process, Waiter
+from lab.simulation.world.kernel import MICROSECONDS, START_MS, Process, Waiter
 from oneslot.explorer.faults import DEATH, LATER, NEVER, SILENCE, Choice
 from oneslot.runtime.sqs.errors import THROTTLED
+
+if TYPE_CHECKING:
+    from lab.simulation.world.simulation import Simulation
 
 REGION = "eu-west-2"
 SLOWEST_SECONDS = 0.04
@@ -33,30 +35,6 @@ SLOWEST_SECONDS = 0.04
 CONNECT_SECONDS = 1.0
 STIRRING = ("send_message", "change_message", "delete_message")
 """Calls after which a long poll may find a message: on a FIFO queue a deletion shows the next one of the group."""
-
-
-class Wire(Protocol):
-    """What the network needs of the simulation; see `Simulation`."""
-
-    kernel: Kernel
-    faults: Faults
-    services: dict[str, Any]
-    draw: Callable[[], float]
-
-    def is_down(self, service: str) -> bool:
-        """Return whether a service cannot be reached now."""
-
-    def fault_met(self, fault: Fault, what: str) -> None:
-        """Note that a fault happens."""
-
-    def performed(self, process: Process, operation: str, parameters: Mapping[str, Any], answer: Any) -> None:
-        """Note that a service has performed a call."""
-
-    def stir(self, queue_url: str) -> None:
-        """Wake the long polls of a queue."""
-
-    def polls(self, queue_url: str) -> list[Waiter]:
-        """Return the long polls that wait at a queue."""
 
 
 class Client:
@@ -67,7 +45,9 @@ class Client:
             it waits for one (seconds).
     """
 
-    def __init__(self, simulation: Wire, process: Process, service: str, attempts: int, read_timeout: float) -> None:
+    def __init__(
+        self, simulation: Simulation, process: Process, service: str, attempts: int, read_timeout: float
+    ) -> None:
         self.meta = SimpleNamespace(region_name=REGION)
         self._simulation = simulation
         self._kernel = simulation.kernel
@@ -239,3 +219,35 @@ class Client:
             "Successful": [each for each in answer.get("Successful", ()) if each["Id"] not in ids],
             "Failed": [*(each for each in answer.get("Failed", ()) if each["Id"] not in ids), *refused],
         }
+
+
+class Watched:
+    """A client whose calls are watched: `before` gets an operation's request, `after` also its answer, None for an error."""
+
+    def __init__(
+        self,
+        client: Any,
+        before: Mapping[str, Callable[[Mapping[str, Any]], None]] | None = None,
+        after: Mapping[str, Callable[[Mapping[str, Any], Any], None]] | None = None,
+    ) -> None:
+        self._client = client
+        self._before, self._after = before or {}, after or {}
+
+    def __getattr__(self, operation: str) -> Any:
+        perform = getattr(self._client, operation)
+        if operation not in self._before and operation not in self._after:
+            return perform
+        before, after = self._before.get(operation), self._after.get(operation)
+
+        def call(**request: Any) -> Any:
+            if before is not None:
+                before(request)
+            answer: Any = None
+            try:
+                answer = perform(**request)
+            finally:
+                if after is not None:
+                    after(request, answer)
+            return answer
+
+        return call

@@ -24,6 +24,16 @@ class _Shared:
     def _wait(self, seconds: float | None) -> bool:
         return self._kernel.wait(self._waiters, seconds)
 
+    def _until(self, ready: Callable[[], bool], seconds: float | None) -> bool:
+        """Wait until this is so, at most these seconds; return whether it is."""
+        end = None if seconds is None else self._process.steady + seconds
+        while not ready():
+            left = None if end is None else end - self._process.steady
+            if left is not None and left <= 0:
+                return False
+            self._wait(left)
+        return True
+
     def _wake(self, number: int) -> None:
         """Wake this many of the threads that wait."""
         while self._waiters and number:
@@ -93,16 +103,7 @@ class VirtualCondition(_Shared):
     def wait_for(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
         """See `Condition`."""
         self._process.check()
-        end = None if timeout is None else self._process.steady + timeout
-        while not predicate():
-            left = None if end is None else end - self._process.steady
-            if left is not None and left <= 0:
-                return False
-            depth = self._lock.depth
-            self._lock.give(depth)
-            self._wait(left)
-            self._lock.take(depth)
-        return True
+        return self._until(predicate, timeout)
 
     def notify(self, n: int = 1) -> None:
         """See `Condition`."""
@@ -112,6 +113,13 @@ class VirtualCondition(_Shared):
     def notify_all(self) -> None:
         """See `Condition`."""
         self.notify(len(self._waiters))
+
+    def _wait(self, seconds: float | None) -> bool:
+        depth = self._lock.depth
+        self._lock.give(depth)
+        woken = super()._wait(seconds)
+        self._lock.take(depth)
+        return woken
 
 
 class VirtualEvent(_Shared):
@@ -155,30 +163,21 @@ class VirtualQueue(_Shared):
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
         """See `Queue`."""
-        if self._size and not self._until(lambda: len(self._items) < self._size, block, timeout):
-            raise Full
         self._process.check()
+        if self._size and not self._until(lambda: len(self._items) < self._size, timeout if block else 0):
+            raise Full
         self._items.append(item)
         self._wake(len(self._waiters))
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
         """See `Queue`."""
-        if not self._until(lambda: bool(self._items), block, timeout):
+        self._process.check()
+        if not self._until(lambda: bool(self._items), timeout if block else 0):
             raise Empty
         item = self._items.popleft()
         if self._size:
             self._wake(len(self._waiters))
         return item
-
-    def _until(self, ready: Callable[[], bool], block: bool, timeout: float | None) -> bool:
-        self._process.check()
-        end = None if timeout is None else self._process.steady + timeout
-        while not ready():
-            left = None if end is None else end - self._process.steady
-            if not block or (left is not None and left <= 0):
-                return False
-            self._wait(left)
-        return True
 
 
 class VirtualThread(_Shared):

@@ -2,61 +2,57 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
-from lab.simulation.counterexample import from_json, story, to_json
-from lab.simulation.places import places, run_each
-from lab.simulation.run import SCENARIOS, Run, run
-from lab.simulation.shrink import shrink
-from lab.simulation.world.faults import CALL, Fault
+from lab.simulation.__main__ import simulate
+from lab.simulation.counterexample import story
+from lab.simulation.run import SCENARIOS, run
 from lab.simulation.world.points import Instrumented
 from lab.simulation.world.simulation import Plan
-from oneslot.explorer.counterexample import NotReplayable
+from oneslot.errors import OneslotError
 from oneslot.worker.pool import Pool
 
 ROOT = Path(__file__).parents[3]
-SMALL = {"messages": 2, "workers": 1, "threads": 1, "slots": 2}
-LONG = ("day", "end-of-retention", "mapping-large")
+LARGE = ("end-of-retention", "mapping-large")
 """Scenarios of which a run takes as long as all runs of another; `test_long.py` has more seeds of each."""
 
-SHORT = tuple(name for name in SCENARIOS if name not in LONG)
 
-
-def find_broken(name: str, modules: Instrumented, seeds: int = 60) -> Run:
-    """Return the first run that breaks a law."""
-    runs = (run(name, Plan(seed), modules) for seed in range(seeds))
-    return next(found for found in runs if found.breaches)
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(simulate, list(arguments), standalone_mode=False)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_scenario_holds_under_its_first_seeds(name: str, modules: Instrumented) -> None:
-    seeds = range(1 if name in LONG else 5)
+def test_scenario_breaks_no_law_when_its_first_seeds_run(name: str, modules: Instrumented) -> None:
+    seeds = range(1 if name in LARGE else 5)
     broken = [found for seed in seeds if (found := run(name, Plan(seed), modules)).breaches]
 
     assert not broken, list(story(broken[0]))
 
 
 TRACES = """
-import sys
-from lab.simulation.run import points, run
+from lab.simulation.run import SCENARIOS, points, run
 from lab.simulation.world.simulation import Plan
 with points() as modules:
-    for name in sys.argv[1:]:
+    for name in SCENARIOS:
         print(run(name, Plan(1), modules).trace)
 """
 
 
-@pytest.mark.parametrize("names", [SHORT, pytest.param(LONG, marks=pytest.mark.slow)], ids=["short", "long"])
-def test_same_seed_gives_the_same_trace_in_another_process(names: tuple[str, ...], modules: Instrumented) -> None:
-    """The other process has another hash seed."""
-    traces = [run(name, Plan(1), modules).trace for name in names]
+def test_seed_gives_the_same_trace_when_another_process_runs_it(modules: Instrumented) -> None:
+    hash_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{ROOT}:{ROOT / 'lambda_src'}"}
 
-    assert _output([sys.executable, "-c", TRACES, *names]).split() == traces
+    command = [sys.executable, "-c", TRACES]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+    assert done.stdout.split() == [run(name, Plan(1), modules).trace for name in SCENARIOS], done.stderr
 
 
 def test_listed_faults_repeat_the_run_that_drew_them(modules: Instrumented) -> None:
@@ -68,67 +64,37 @@ def test_listed_faults_repeat_the_run_that_drew_them(modules: Instrumented) -> N
     assert listed.trace == drawn.trace
 
 
-def test_worker_that_deletes_what_failed_is_found_and_shrunk(
-    modules: Instrumented, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_broken_worker_is_found_shrunk_and_replayed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The worker deletes what failed. Processes are forked, so they have the broken code."""
     settle = Pool._settle
-    monkeypatch.setattr(Pool, "_settle", lambda pool, job, failure, *rest: settle(pool, job, None, *rest))
+    with monkeypatch.context() as patch:
+        patch.setattr(Pool, "_settle", lambda pool, job, failure, *rest: settle(pool, job, None, *rest))
+        seeds = ("--scenario", "workers", "--first", "15", "--seeds", "1", "--write", str(tmp_path))
+        done = call(*seeds, "--save", str(tmp_path))
+        replayed = call("--replay", str(tmp_path / "workers-15.json"))
 
-    found = find_broken("workers", modules)
-    small = shrink(found, modules, tries=150)
+    kept = json.loads((tmp_path / "workers-15.json").read_text())
+    assert done.return_value == replayed.return_value == 1
+    assert json.loads((tmp_path / "simulated.json").read_text())["total"]["violating"] == 1
+    assert set(kept["laws"]) & {"I2", "I9"}
+    assert len(kept["faults"]) <= 5
+    assert kept["numbers"]["messages"] <= 2
+    assert "=> I" in replayed.stdout
+    assert call("--replay", str(tmp_path / "workers-15.json")).return_value == 0
 
-    assert {breach.law for breach in small.breaches} & {"I2", "I9"}
-    assert len(small.plan.faults or ()) <= 5
-    assert small.plan.numbers["messages"] <= 2
-    assert len(list(story(small))) <= 60
 
+def test_one_seed_is_printed_step_by_step() -> None:
+    done = call("--scenario", "workers", "--seed", "7")
 
-def test_counterexample_replays_from_its_file(modules: Instrumented) -> None:
-    kept = run("workers", Plan(7), modules)
-
-    name, plan = from_json(to_json(kept))
-
-    assert run(name, plan, modules).trace == kept.trace
+    assert done.return_value == 0
+    assert "commit: update ledger" in done.stdout
+    assert "=> no law is broken" in done.stdout
 
 
 @pytest.mark.parametrize(
-    "text", ["[]", "{}", "x", '{"scenario": "none", "seed": 1, "numbers": {}, "faults": [], "points": true}']
+    "text", ["{}", "x", '{"scenario": "none", "seed": 1, "numbers": {}, "faults": [], "points": true}']
 )
-def test_file_that_is_not_a_counterexample_is_refused(text: str) -> None:
-    with pytest.raises(NotReplayable):
-        from_json(text)
+def test_replay_is_refused_when_the_file_has_no_counterexample(tmp_path: Path, text: str) -> None:
+    (tmp_path / "other.json").write_text(text)
 
-
-def test_fault_at_every_place_of_a_small_run(modules: Instrumented) -> None:
-    plan = Plan(0, SMALL)
-    every = places("workers", plan, modules, every=50)
-
-    broken = [done for done in run_each("workers", plan, every[::7], modules) if done.breaches]
-
-    assert not broken, list(story(broken[0]))
-    assert {fault.place for fault in every} == {"call", "statement"}
-
-
-def test_fault_happens_once_at_its_place(modules: Instrumented) -> None:
-    crash = Fault("worker-1", CALL, 3, "crash before it is sent")
-
-    done = run("workers", Plan(0, SMALL, (crash,)), modules)
-
-    assert done.plan.faults == (crash,)
-    assert any(event.process == "worker-1.2" for event in done.events)
-
-
-def _output(command: list[str]) -> str:
-    hash_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{ROOT}:{ROOT / 'lambda_src'}"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-@pytest.mark.slow
-def test_long_day_of_a_mapping_holds(modules: Instrumented) -> None:
-    done = run("day", Plan(0, {"messages": 2_000}), modules)
-
-    assert not done.breaches, done.breaches
-    assert done.seconds >= 0.2 * 86_400
+    assert isinstance(call("--replay", str(tmp_path / "other.json")).exception, OneslotError)

@@ -46,11 +46,13 @@ class Queues:
         """Receive, and return the bodies."""
         return [message["Body"] for message in self.receive(count, url, **more)]
 
-    def show(self, message: dict[str, Any], url: str = "") -> None:
-        """Make a received message visible."""
+    def show(self, message: dict[str, Any], url: str = "", seconds: int = 0) -> None:
+        """Change a received message's visibility timeout: by default, make it visible."""
         handle = message["ReceiptHandle"]
-        self.client.change_message_visibility(QueueUrl=url or self.url, ReceiptHandle=handle, VisibilityTimeout=0)
+        self.client.change_message_visibility(QueueUrl=url or self.url, ReceiptHandle=handle, VisibilityTimeout=seconds)
 
-    def delete(self, message: dict[str, Any], url: str = "") -> None:
-        """Delete a received message."""
-        self.client.delete_message(QueueUrl=url or self.url, ReceiptHandle=message["ReceiptHandle"])
+    def delete(self, message: dict[str, Any], url: str = "") -> str:
+        """Delete a received message; return the code of a refusal."""
+        entry = {"Id": "0", "ReceiptHandle": message["ReceiptHandle"]}
+        answer = self.client.delete_message_batch(QueueUrl=url or self.url, Entries=[entry])
+        return str(answer["Failed"][0]["Code"]) if answer.get("Failed") else ""

@@ -1,167 +1,221 @@
-"""What the in-memory SQS says of a message, and what it refuses with which code, as AWS documents it."""
+"""The in-memory SQS where moto differs or has no clock: time, choices that AWS leaves open, receipts and FIFO queues."""
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
 
+from lab.simulation.sqs.service import SQSService
+from oneslot.dynamodb_in_memory.answers import UnsupportedRequest
 from tests.lab.simulation.sqs.sqs_clients import Queues
-from tests.oneslot.explorer.port_clients import refusal
+from tests.oneslot.explorer.port_clients import Clock, refusal
 
-TEXT = {"DataType": "String", "StringValue": "text"}
+SECOND, DAY = 1000, 86_400_000
+TOKEN: dict[str, Any] = {"MessageGroupId": "a", "MessageDeduplicationId": "token"}
+
+
+class Timed(Queues):
+    """The queues, with a clock."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self.clock = Clock()
+        self.service = SQSService(self.clock, Random(seed))
+        super().__init__(self.service)
+
+
+@pytest.fixture
+def queues() -> Timed:
+    return Timed()
 
 
 def code(call: Any) -> str:
     return str(refusal(call)["Error"]["Code"])
 
 
-def test_receive_hides_a_message_and_counts(queues: Queues) -> None:
-    (message_id,) = queues.send("body")
-    (message,) = queues.receive()
-    assert (message["MessageId"], message["Body"]) == (message_id, "body")
-    assert message["MD5OfBody"] == "841a2d689ad86bd1611447453c22c6fc"  # pragma: allowlist secret
-    system = message["Attributes"]
-    assert system["ApproximateReceiveCount"] == "1"
-    assert int(system["SentTimestamp"]) <= int(system["ApproximateFirstReceiveTimestamp"])
+def send(queues: Timed, group: str, *bodies: str) -> list[str]:
+    return queues.send(*bodies, url=queues.fifo, MessageGroupId=group)
+
+
+def receive_twice(queues: Timed) -> tuple[dict[str, Any], dict[str, Any]]:
+    queues.send("body", url=queues.dead)
+    (first,) = queues.receive(url=queues.dead, VisibilityTimeout=0)
+    (second,) = queues.receive(url=queues.dead)
+    return first, second
+
+
+def test_message_returns_when_its_timeout_ends(queues: Timed) -> None:
+    queues.send("body")
+    queues.receive()
+    assert queues.service.next_visible_ms(queues.url) == queues.clock.now + 30 * SECOND
+    queues.clock.now += 15 * SECOND
     assert queues.receive() == []
+    queues.clock.now += 15 * SECOND
+    (message,) = queues.receive(VisibilityTimeout=7)
+    queues.show(message, seconds=60)
+    assert queues.service.next_visible_ms(queues.url) == queues.clock.now + 60 * SECOND
+
+
+def test_visibility_is_refused_when_it_ends_twelve_hours_after_the_receive(queues: Timed) -> None:
+    queues.send("body")
+    (message,) = queues.receive()
+    queues.clock.now += SECOND
+    assert code(lambda: queues.show(message, seconds=43_200)) == "InvalidParameterValue"
+    queues.show(message, seconds=43_199)
 
 
 @pytest.mark.parametrize(
-    ("names", "wanted"),
+    ("end", "wanted"),
     [
-        (["other"], {"other"}),
-        (["order.*"], {"order", "order.kind"}),
-        (["All"], {"order", "order.kind", "other"}),
-        ([], set()),
+        ("show", "AWS.SimpleQueueService.MessageNotInflight"),
+        ("delete", "InvalidParameterValue"),
     ],
-    ids=["name", "prefix", "all", "none"],
 )
-def test_receive_returns_the_attributes_it_names(queues: Queues, names: list[str], wanted: set[str]) -> None:
-    queues.send("body", MessageAttributes={"order": TEXT, "order.kind": TEXT, "other": TEXT})
-    system = ["ApproximateReceiveCount"]
-    (message,) = queues.receive(MessageAttributeNames=names, MessageSystemAttributeNames=system)
-    assert message.get("MessageAttributes", {}) == dict.fromkeys(wanted, TEXT)
-    assert message["Attributes"] == {"ApproximateReceiveCount": "1"}
-
-
-@pytest.mark.parametrize("call", ["delete_message", "change_message_visibility"])
-def test_unknown_receipt_is_refused(queues: Queues, call: str) -> None:
-    more = {"VisibilityTimeout": 0} if call == "change_message_visibility" else {}
-    wrong = code(lambda: getattr(queues.client, call)(QueueUrl=queues.url, ReceiptHandle="unknown", **more))
-    assert wrong == "ReceiptHandleIsInvalid"
-
-
-def test_visibility_is_refused_when_deleted(queues: Queues) -> None:
+def test_visibility_is_refused_when_the_message_is_not_in_flight(queues: Timed, end: str, wanted: str) -> None:
     queues.send("body")
     (message,) = queues.receive()
-    queues.delete(message)
-    assert code(lambda: queues.show(message)) == "InvalidParameterValue"
+    getattr(queues, end)(message)
+    assert code(lambda: queues.show(message)) == wanted
 
 
-def test_visibility_is_refused_when_not_in_flight(queues: Queues) -> None:
-    queues.send("body")
-    (message,) = queues.receive()
-    queues.show(message)
-    assert code(lambda: queues.show(message)) == "AWS.SimpleQueueService.MessageNotInflight"
+def test_receipt_is_refused_when_it_is_unknown(queues: Timed) -> None:
+    unknown = {"ReceiptHandle": "unknown"}
+    assert queues.delete(unknown) == code(lambda: queues.show(unknown)) == "ReceiptHandleIsInvalid"
 
 
-def test_visibility_is_refused_beyond_twelve_hours(queues: Queues) -> None:
-    queues.send("body")
-    (message,) = queues.receive()
-    request = {"QueueUrl": queues.url, "ReceiptHandle": message["ReceiptHandle"], "VisibilityTimeout": 43_201}
-    assert code(lambda: queues.client.change_message_visibility(**request)) == "InvalidParameterValue"
+def test_parameter_is_refused_when_it_is_unknown(queues: Timed) -> None:
+    with pytest.raises(UnsupportedRequest):
+        queues.client.send_message(QueueUrl=queues.url, MessageBody="body", DelaySeconds=1)
 
 
-def test_redrive_policy_moves_a_message_with_its_counts(queues: Queues) -> None:
-    (message_id,) = queues.send("body", MessageAttributes={"order": TEXT})
+def test_message_expires_when_its_retention_ends(queues: Timed) -> None:
+    queues.send("early")
+    queues.clock.now += DAY
+    queues.send("late")
+    queues.clock.now += 3 * DAY
+    assert queues.bodies() == ["late"]
+
+
+@pytest.mark.parametrize(("fifo", "left"), [(False, 3 * DAY), (True, 4 * DAY)])
+def test_retention_of_a_dead_letter_starts_again_when_it_is_in_a_fifo_queue(
+    queues: Timed, fifo: bool, left: int
+) -> None:
+    url, dead = (queues.fifo, queues.fifo_dead) if fifo else (queues.url, queues.dead)
+    queues.send("body", url=url, **({"MessageGroupId": "a"} if fifo else {}))
+    queues.clock.now += DAY
     for _ in range(2):
-        queues.show(queues.receive()[0])
-    assert queues.receive() == []
-    (dead,) = queues.receive(url=queues.dead)
-    assert (dead["MessageId"], dead["Body"]) == (message_id, "body")
-    assert dead["MessageAttributes"] == {"order": TEXT}
-    assert dead["Attributes"]["ApproximateReceiveCount"] == "3"
-    assert dead["Attributes"]["DeadLetterQueueSourceArn"] == queues.arn(queues.url)
+        queues.show(queues.receive(url=url)[0], url)
+    assert queues.receive(url=url) == []
+    queues.clock.now += left - 1
+    (letter,) = queues.service.messages(dead)
+    assert letter.source_arn == queues.arn(url)
+    assert letter.deduplication_id == (letter.message_id if fifo else None)
+    queues.clock.now += 1
+    assert queues.service.messages(dead) == []
 
 
-@pytest.mark.parametrize("call", ["delete_message_batch", "change_message_visibility_batch"])
-def test_batch_answers_each_receipt(queues: Queues, call: str) -> None:
-    queues.send("body")
-    handle = queues.receive()[0]["ReceiptHandle"]
-    more = {"VisibilityTimeout": 9} if call == "change_message_visibility_batch" else {}
-    entries = [{"Id": "0", "ReceiptHandle": handle, **more}, {"Id": "1", "ReceiptHandle": "unknown", **more}]
-    answer = getattr(queues.client, call)(QueueUrl=queues.url, Entries=entries)
-    assert [each["Id"] for each in answer["Successful"]] == ["0"]
-    assert [(each["Id"], each["SenderFault"], each["Code"]) for each in answer["Failed"]] == [
-        ("1", True, "ReceiptHandleIsInvalid")
-    ]
+def test_old_receipt_deletes_or_changes_by_chance() -> None:
+    deleted, shown = set(), set()
+    for seed in range(60):
+        queues = Timed(seed)
+        first, _ = receive_twice(queues)
+        deleted.add((queues.delete(first, queues.dead), len(queues.service.messages(queues.dead))))
+        queues = Timed(seed)
+        first, second = receive_twice(queues)
+        try:
+            queues.show(first, queues.dead)
+        except Exception:
+            queues.delete(second, queues.dead)  # the newest receipt always deletes
+        shown.add(len(queues.service.messages(queues.dead)))
+    assert deleted == {("", 0), ("", 1), ("InvalidParameterValue", 1)}
+    assert shown == {0, 1}
 
 
-BATCHES = {
-    "EmptyBatchRequest": [],
-    "TooManyEntriesInBatchRequest": [{"Id": str(number), "MessageBody": "b"} for number in range(11)],
-    "BatchEntryIdsNotDistinct": [{"Id": "0", "MessageBody": "b"}] * 2,
-    "InvalidBatchEntryId": [{"Id": "a b", "MessageBody": "b"}],
-    "BatchRequestTooLong": [{"Id": str(number), "MessageBody": "b" * 600_000} for number in range(2)],
-}
+def test_copy_is_delivered_when_a_message_in_flight_is_shown(queues: Timed) -> None:
+    (message_id,) = queues.send("body")
+    (first,) = queues.receive()
+    assert queues.service.deliver_again(queues.url) == message_id
+    (second,) = queues.receive()
+    assert second["MessageId"] == message_id
+    assert second["ReceiptHandle"] != first["ReceiptHandle"]
+    assert queues.service.deliver_again(queues.fifo) is None
 
 
-@pytest.mark.parametrize("problem", BATCHES)
-def test_batch_is_refused_as_a_whole(queues: Queues, problem: str) -> None:
-    found = code(lambda: queues.client.send_message_batch(QueueUrl=queues.url, Entries=BATCHES[problem]))
-    assert found == f"AWS.SimpleQueueService.{problem}"
-    assert queues.receive() == []
+def test_deleted_message_returns_when_it_is_undeleted(queues: Timed) -> None:
+    (message_id,) = queues.send("body")
+    queues.delete(queues.receive()[0])
+    assert queues.service.undelete(queues.url) == message_id
+    assert queues.service.undelete(queues.url) is None
+    (again,) = queues.receive()
+    assert (again["MessageId"], again["Attributes"]["ApproximateReceiveCount"]) == (message_id, "2")
 
 
-MESSAGES: dict[str, tuple[dict[str, Any], str]] = {
-    "empty": ({"MessageBody": ""}, "MissingParameter"),
-    "control": ({"MessageBody": "\u0001"}, "InvalidMessageContents"),
-    "long": ({"MessageBody": "b" * 1_048_577}, "InvalidParameterValue"),
-    "attributes": (
-        {"MessageBody": "b", "MessageAttributes": {f"a{number}": TEXT for number in range(11)}},
-        "InvalidParameterValue",
-    ),
-    "blank": (
-        {"MessageBody": "b", "MessageAttributes": {"a": {"DataType": "String", "StringValue": ""}}},
-        "InvalidParameterValue",
-    ),
-}
+def test_short_poll_misses_messages_when_it_samples(queues: Timed) -> None:
+    queues.send(*"abcdef", url=queues.dead)
+    queues.service.missing = 0.5
+    sizes = {len(queues.receive(url=queues.dead, VisibilityTimeout=0)) for _ in range(60)}
+    assert sizes >= {1, 2, 3, 4, 5}
+    assert len(queues.receive(url=queues.dead, WaitTimeSeconds=1)) == 6
 
 
-@pytest.mark.parametrize("problem", MESSAGES)
-def test_message_is_refused(queues: Queues, problem: str) -> None:
-    request, wanted = MESSAGES[problem]
-    assert code(lambda: queues.client.send_message(QueueUrl=queues.url, **request)) == wanted
-    assert queues.receive() == []
+def test_group_waits_when_one_of_it_is_in_flight(queues: Timed) -> None:
+    send(queues, "a", "a1", "a2", "a3")
+    send(queues, "b", "b1")
+    first, second = queues.receive(2, queues.fifo)
+    assert (first["Body"], second["Body"]) == ("a1", "a2")
+    assert queues.bodies(url=queues.fifo) == ["b1"]
+    queues.show(second, queues.fifo)
+    assert queues.bodies(url=queues.fifo) == []
+    queues.show(first, queues.fifo)
+    assert queues.bodies(url=queues.fifo) == ["a1", "a2", "a3"]
 
 
-@pytest.mark.parametrize("count", [0, 11])
-def test_receive_is_refused_when_its_count_is_invalid(queues: Queues, count: int) -> None:
-    assert code(lambda: queues.receive(count)) == "InvalidParameterValue"
+def test_groups_take_turns(queues: Timed) -> None:
+    for body in ("a1", "a2", "b1", "c1"):
+        send(queues, body[0], body)
+    handed = []
+    for _ in range(4):
+        (message,) = queues.receive(1, queues.fifo)
+        handed.append(message["Body"])
+        queues.delete(message, queues.fifo)
+    assert handed == ["a1", "b1", "c1", "a2"]
 
 
-def test_missing_queue_is_refused(queues: Queues) -> None:
-    wanted = "AWS.SimpleQueueService.NonExistentQueue"
-    assert code(lambda: queues.receive(url=queues.url.replace("requests", "missing"))) == wanted
-    assert code(lambda: queues.client.get_queue_url(QueueName="missing")) == wanted
+def test_second_send_is_dropped_when_it_has_the_same_token_within_five_minutes(queues: Timed) -> None:
+    (first,) = queues.send("body", url=queues.fifo, **TOKEN)
+    queues.clock.now += 300 * SECOND - 1
+    assert queues.send("other body", url=queues.fifo, **TOKEN) == [first]
+    queues.clock.now += 1
+    assert queues.send("body", url=queues.fifo, **TOKEN) != [first]
 
 
-def test_queue_shows_its_depth_and_settings(queues: Queues) -> None:
-    queues.send("a", "b", "c")
-    queues.receive(1)
-    names = [
-        "ApproximateNumberOfMessages",
-        "ApproximateNumberOfMessagesNotVisible",
-        "ApproximateNumberOfMessagesDelayed",
-        "VisibilityTimeout",
-        "MessageRetentionPeriod",
-    ]
-    answer = queues.client.get_queue_attributes(QueueUrl=queues.url, AttributeNames=names)
-    assert answer["Attributes"] == dict(zip(names, ["2", "1", "0", "30", "345600"], strict=True))
-    assert queues.client.get_queue_url(QueueName="requests")["QueueUrl"] == queues.url
+def test_repeated_attempt_returns_the_same_and_hides_it_again(queues: Timed) -> None:
+    send(queues, "a", "body")
+    attempt: dict[str, Any] = {"url": queues.fifo, "ReceiveRequestAttemptId": "attempt"}
+    first = queues.receive(**attempt)
+    queues.clock.now += 29 * SECOND
+    assert queues.receive(**attempt) == first
+    queues.clock.now += 29 * SECOND
+    assert queues.receive(url=queues.fifo) == []
+    queues.clock.now += SECOND
+    assert queues.receive(**attempt) != first
 
 
-def test_unknown_queue_attribute_is_refused(queues: Queues) -> None:
-    found = code(lambda: queues.client.get_queue_attributes(QueueUrl=queues.url, AttributeNames=["Unknown"]))
-    assert found == "InvalidAttributeName"
+def test_repeated_attempt_is_new_when_a_message_was_deleted(queues: Timed) -> None:
+    send(queues, "a", "a1")
+    send(queues, "b", "b1")
+    (first,) = queues.receive(1, queues.fifo, ReceiveRequestAttemptId="attempt")
+    queues.delete(first, queues.fifo)
+    assert queues.bodies(1, queues.fifo, ReceiveRequestAttemptId="attempt") == ["b1"]
+
+
+@pytest.mark.parametrize("received_again", [False, True])
+def test_fifo_receipt_is_refused_when_it_has_expired(queues: Timed, received_again: bool) -> None:
+    send(queues, "a", "body")
+    (message,) = queues.receive(url=queues.fifo)
+    queues.show(message, queues.fifo)
+    if received_again:
+        queues.receive(url=queues.fifo)
+    assert queues.delete(message, queues.fifo) == "InvalidParameterValue"
+    assert code(lambda: queues.show(message, queues.fifo)) == "InvalidParameterValue"
