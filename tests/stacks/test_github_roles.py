@@ -27,8 +27,9 @@ ANY_STACK = {"cloudformation:CreateStackRefactor", "cloudformation:ExecuteStackR
 
 
 def policy(file: str) -> list[dict[str, Any]]:
-    """Return the statements of the file that the page has an operator write."""
-    text = PAGE.partition(f"Write `{file}`")[2].partition("```json")[2].partition("```")[0]
+    """Return the statements of the file that the page has an operator copy."""
+    assert f"[`{file}`](rights/{file})" in PAGE
+    text = (ROOT / "docs" / "do" / "rights" / file).read_text(encoding="utf-8")
     statements: list[dict[str, Any]] = json.loads(text)["Statement"]
     return statements
 
