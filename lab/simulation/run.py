@@ -54,7 +54,7 @@ SCENARIOS: Mapping[str, Scenario] = {
 }
 """Every scenario by its name."""
 
-_MAPPING = ("batching", "event_source_mapping", "handler_pool", "poller", "scaling", "statistics")
+_MAPPING = ("batching", "event_source_mapping", "handler_pool", "poller", "statistics")
 
 POINTS = (
     *(f"oneslot.worker.{name}" for name in ("acknowledgement", "job", "log", "poller", "pool", "visibility", "worker")),

@@ -57,26 +57,13 @@ class Source:
 
     def left(self) -> int:
         """Return how many messages are in the queue, visible or not."""
-        return sum(self._counts())
-
-    def show_again(self, receipt: str) -> None:
-        """Make a received message visible now, so that no test waits for its visibility timeout."""
-        sqs = self.connection.sqs()
-        sqs.change_message_visibility(QueueUrl=self.queue_url, ReceiptHandle=receipt, VisibilityTimeout=0)
-        sqs.close()
-
-    def received(self) -> int:
-        """Return how many messages are received and not deleted."""
-        return self._counts()[1]
-
-    def _counts(self) -> tuple[int, ...]:
-        """Return the visible, invisible and delayed messages by one call: between two calls they may change."""
         sqs = self.connection.sqs()
         attributes: Mapping[Any, str] = sqs.get_queue_attributes(QueueUrl=self.queue_url, AttributeNames=["All"])[
             "Attributes"
         ]
         sqs.close()
-        return tuple(int(attributes[f"ApproximateNumberOfMessages{which}"]) for which in ("", "NotVisible", "Delayed"))
+        # By one call: between two a message may change from one number to another.
+        return sum(int(attributes[f"ApproximateNumberOfMessages{which}"]) for which in ("", "NotVisible", "Delayed"))
 
     def notes(self) -> list[dict[str, Any]]:
         """Return what the function printed, and the reports of its failed invocations, in order."""

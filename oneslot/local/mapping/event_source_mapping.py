@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -76,8 +75,7 @@ class EventSourceMapping:
     @property
     def statistics(self) -> Statistics:
         """The current numbers, summed over all starts."""
-        snapshot = self._counter.snapshot()
-        return snapshot if self._run is None else replace(snapshot, concurrency=self._run[0].allowed())
+        return self._counter.snapshot()
 
     def handler_pids(self) -> list[int]:
         """Return the ids of the live handler processes, for tests that kill one."""
@@ -117,7 +115,7 @@ class EventSourceMapping:
                 surroundings=self._surroundings,
             )
             stack.callback(poller.finish)
-            if error := pool.warm(poller.allowed()):
+            if error := pool.warm(poller.size):
                 self._counter.add(last_error=error.error_type)
             poller.start()
             self._run, self._running = (poller, pool), stack.pop_all()

@@ -4,15 +4,14 @@ One thread for each concurrent batch: long poll, collect, invoke, judge the answ
 left to its visibility timeout. SQS keeps the order of a FIFO queue: it hands out nothing of a group that is in flight.
 Only messages that were received and did not fit into their batch must not overtake.
 
-The number of concurrent batches is the smallest of AWS's own scaling (`scaling.py`), the mapping's MaximumConcurrency,
-and `threads`. The last is the limit of this machine.
+The number of concurrent batches is the mapping's MaximumConcurrency, and at most `threads`, the limit of this machine.
+Lambda's own scaling from five batches on is left out: this machine has fewer.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -20,7 +19,6 @@ from botocore.exceptions import BotoCoreError, ClientError
 from oneslot.local.mapping.batching import Batch, collect, not_behind
 from oneslot.local.mapping.configuration import MappingConfiguration
 from oneslot.local.mapping.handler_process import Answered, Outcome, Throttled
-from oneslot.local.mapping.scaling import Scaling
 from oneslot.local.mapping.statistics import StatisticsCounter
 from oneslot.runtime.sqs.batch_response import Invalid, Split, judge
 from oneslot.runtime.sqs.deletion import Deletion, delete_messages
@@ -36,7 +34,6 @@ LOG = logging.getLogger(__name__)
 _DELETING_MS = 4_000  # for one batch
 _PAUSE_AFTER_ERROR = 1.0  # seconds before the next poll of a queue that could not be reached
 _PAUSE_WHEN_THROTTLED = 0.1  # seconds before a throttled batch is offered again
-_PAUSE_WHEN_SCALED_DOWN = 0.1  # seconds before a thread beyond the allowed concurrency looks again
 
 
 class Poller:
@@ -54,23 +51,18 @@ class Poller:
     ) -> None:
         self.configuration = configuration
         maximum = configuration.maximum_concurrency
-        self._size = threads if maximum is None else min(threads, maximum)
+        self.size = threads if maximum is None else min(threads, maximum)
         self._invoke = invoke
         self._sqs = sqs
         self._fifo = is_fifo(configuration.queue.arn)
         self._counter = counter
         self._surroundings = surroundings
         self._stopping = surroundings.threads.event()
-        self._scaling = Scaling(maximum, surroundings)
         self._threads: list[Thread] = []
-
-    def allowed(self) -> int:
-        return min(self._scaling.allowed(), self._size)
 
     def start(self) -> None:
         start = self._surroundings.threads.start
-        for number in range(self._size):
-            self._threads.append(start(partial(self._poll, number), f"poller-{number}"))
+        self._threads = [start(self._poll, f"poller-{number}") for number in range(self.size)]
 
     def finish(self) -> None:
         """Receive nothing more, and wait until the batches in hand are finished."""
@@ -78,20 +70,15 @@ class Poller:
         for thread in self._threads:
             thread.join()
 
-    def _poll(self, number: int) -> None:
+    def _poll(self) -> None:
         carried = Batch()
         while carried.messages or not self._stopping.is_set():
-            if not carried.messages and number >= self._scaling.allowed():
-                self._stopping.wait(_PAUSE_WHEN_SCALED_DOWN)
-                continue
             try:
                 batch, rest = self._collect(carried)
                 carried = Batch()  # after an error from here on, SQS redelivers them with the others of their batch
                 if batch.messages:
                     failed = self._handle(batch)
                     carried = not_behind(failed, rest) if self._fifo else rest
-                else:
-                    self._scaling.nothing_received()
             except Exception as error:
                 # The queue is unreachable, no process can start, or this code has a defect. The thread must go on, because
                 # nothing would replace it. SQS redelivers what was received.
@@ -175,7 +162,6 @@ class Poller:
         self._counter.add(
             function_errors=1, timeouts=int(kind == "timeout"), crashes=int(kind == "crash"), last_error=error_type
         )
-        self._scaling.function_error()
         return ()
 
 

@@ -10,7 +10,7 @@ from oneslot.runtime.surroundings import Surroundings
 
 @dataclass(frozen=True)
 class Statistics:
-    """A snapshot. All are totals since the poller was created, but `in_flight` and `concurrency`, which are current."""
+    """A snapshot. All are totals since the poller was created, but `in_flight`, which is current."""
 
     batches: int = 0  # invocations that were answered, or failed
     records: int = 0  # messages received and handed to the function
@@ -22,7 +22,6 @@ class Statistics:
     crashes: int = 0  # of these: the process exited or was killed
     throttles: int = 0  # batches that no process took before their visibility timeout
     in_flight: int = 0  # messages in the function's hands now
-    concurrency: int = 0  # concurrent batches allowed now
     last_error: str = ""  # the class of the last error, never its text, which may hold personal data
 
     def to_json(self) -> dict[str, Any]:

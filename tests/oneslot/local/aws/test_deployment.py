@@ -7,14 +7,12 @@ import json
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment, DeploymentFailed, deploy
-from oneslot.local.mapping.event_source_mapping import EventSourceMapping
 
 pytestmark = pytest.mark.embedded_aws
 
@@ -33,18 +31,6 @@ OUTPUTS = {
     "ConsumerLogGroupName",
     "EventSourceMappingId",
 }
-
-
-def one(template: dict[str, Any], kind: str) -> dict[str, Any]:
-    (resource,) = [each for each in template["Resources"].values() if each["Type"] == kind]
-    properties: dict[str, Any] = resource["Properties"]
-    return properties
-
-
-def queues(template: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the source queue's properties, then the dead-letter queue's."""
-    found = [each["Properties"] for each in template["Resources"].values() if each["Type"] == "AWS::SQS::Queue"]
-    return sorted(found, key=lambda properties: "RedrivePolicy" not in properties)
 
 
 def test_deploy_creates_every_resource(deployed: Deployment, synthesised: SynthesisedStack) -> None:
@@ -68,37 +54,6 @@ def test_deploy_disables_the_emulators_mapping(deployed: Deployment) -> None:
     with closing(deployed.connection.functions()) as functions:
         mapping = functions.get_event_source_mapping(UUID=deployed.outputs["EventSourceMappingId"])
     assert mapping["State"] == "Disabled"
-
-
-@pytest.mark.slow
-def test_poller_follows_a_changed_template(account: Connection, synthesised: SynthesisedStack, tmp_path: Path) -> None:
-    template = copy.deepcopy(synthesised.template)
-    mapping, function = one(template, "AWS::Lambda::EventSourceMapping"), one(template, "AWS::Lambda::Function")
-    mapping.update(BatchSize=7, MaximumBatchingWindowInSeconds=2, ScalingConfig={"MaximumConcurrency": 3})
-    function.update(Timeout=17, MemorySize=777, ReservedConcurrentExecutions=2)
-    function["Environment"]["Variables"]["CANDIDATE_SLOTS"] = "5"
-    queues(template)[0]["VisibilityTimeout"] = 43
-    deployment = deploy(replace(synthesised, template=template), account)
-    poller = EventSourceMapping(account, deployment.outputs["EventSourceMappingId"], folder=tmp_path, processes=9)
-    with poller:
-        now = poller.configuration
-        concurrency = poller.statistics.concurrency
-        pids = poller.handler_pids()
-    assert poller.statistics.last_error == "", "the real handler was imported from the deployed asset"
-    assert now.batch_size == mapping["BatchSize"]
-    assert now.batching_window_seconds == mapping["MaximumBatchingWindowInSeconds"]
-    assert now.maximum_concurrency == mapping["ScalingConfig"]["MaximumConcurrency"]
-    assert now.reports_failures == ("ReportBatchItemFailures" in mapping["FunctionResponseTypes"])
-    assert concurrency <= mapping["ScalingConfig"]["MaximumConcurrency"]
-    assert now.function.timeout_seconds == function["Timeout"]
-    assert now.function.memory_mb == function["MemorySize"]
-    assert now.function.handler == function["Handler"]
-    assert now.function.reserved_concurrency == function["ReservedConcurrentExecutions"]
-    assert len(pids) <= function["ReservedConcurrentExecutions"]
-    assert now.queue.visibility_timeout_seconds == queues(template)[0]["VisibilityTimeout"]
-    fixed = {name: value for name, value in function["Environment"]["Variables"].items() if isinstance(value, str)}
-    assert fixed.items() <= now.function.environment.items()
-    assert now.function.environment["ONESLOT_LEDGER_TABLE"] == deployment.outputs["LedgerTableName"]
 
 
 def test_deploy_rejects_an_unknown_resource_type(account: Connection, synthesised: SynthesisedStack) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -83,27 +80,3 @@ def test_start_fails_when_the_emulator_hangs(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(aws, "_request", no_answer)
     with pytest.raises(EmbeddedAwsFailed, match=r"did not answer within.*\n.*thinking"):
         aws.start()
-
-
-@pytest.mark.slow
-def test_embedded_aws_ends_with_a_killed_parent(tmp_path: Path, temporary_folder: Path) -> None:
-    program = tmp_path / "parent.py"
-    program.write_text(
-        textwrap.dedent(f"""
-        import time
-        from pathlib import Path
-        from oneslot.local.aws.embedded_aws import EmbeddedAws
-        aws = EmbeddedAws(Path({str(tmp_path)!r}))
-        aws.start()
-        print(aws.pid, flush=True)
-        time.sleep(600)
-        """)
-    )
-    with subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout is not None
-        pid = int(parent.stdout.readline())
-        assert start_ticks(pid) is not None
-        assert list(temporary_folder.iterdir()), "what it leaves behind is removed with this folder"
-        parent.kill()
-        parent.wait()
-    wait_for(lambda: start_ticks(pid) is None)

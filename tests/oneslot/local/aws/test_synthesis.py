@@ -40,7 +40,7 @@ def test_synthesis_hides_the_users_aws_settings_from_the_app(tmp_path: Path, mon
 
 
 def test_synthesis_quotes_a_failing_app(tmp_path: Path) -> None:
-    with pytest.raises(SynthesisFailed, match=r"status 2.*\nvisibility 5 s is shorter than"):
+    with pytest.raises(SynthesisFailed, match="visibility 5 s is shorter than"):
         synthesise(
             tmp_path / "out",
             context={},
@@ -52,7 +52,7 @@ def test_synthesis_quotes_a_failing_app(tmp_path: Path) -> None:
 def test_synthesis_asks_for_the_apps_command(tmp_path: Path, settings: str | None) -> None:
     if settings is not None:
         (tmp_path / "cdk.json").write_text(settings)
-    with pytest.raises(SynthesisFailed, match=r"does not name the command of the CDK app\. Write it beside"):
+    with pytest.raises(SynthesisFailed, match=r"cdk\.json"):
         synthesise(tmp_path / "out", context={}, app=tmp_path)
 
 
@@ -113,7 +113,7 @@ def test_read_stack_returns_assets_without_the_template(tmp_path: Path) -> None:
 
 
 def test_read_stack_names_the_stacks_that_exist(tmp_path: Path) -> None:
-    with pytest.raises(SynthesisFailed, match=r"no stack named Oneslot-x; it has: S\."):
+    with pytest.raises(SynthesisFailed, match="Oneslot-x"):
         read_stack(assembly(tmp_path), "Oneslot-x")
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import textwrap
 import threading
 import time
@@ -21,7 +19,7 @@ import pytest
 from oneslot.local.aws.connection import Connection
 from oneslot.local.mapping.configuration import FunctionConfiguration
 from oneslot.local.mapping.handler_pool import HandlerPool
-from oneslot.local.mapping.handler_process import Answered, FunctionError, HandlerProcess, Throttled
+from oneslot.local.mapping.handler_process import Answered, FunctionError, Throttled
 from oneslot.local.mapping.installation import Installation
 from oneslot.local.processes import start_ticks
 from oneslot.runtime.surroundings import Surroundings
@@ -120,55 +118,24 @@ def test_handler_sees_lambdas_context_and_environment(pool_of: Callable[..., Han
     assert not [each for each in seen["path"] if each in (repository, f"{repository}/lambda_src")]
 
 
-def test_handler_imports_the_assets_packages_first(pool_of: Callable[..., HandlerPool]) -> None:
+def test_handler_has_its_assets_packages_and_boto3_alone(pool_of: Callable[..., HandlerPool]) -> None:
     pool = pool_of(
         """
-        import boto3, yaml_of_mine
-        def handle(event, context):
-            return [boto3.__version__, yaml_of_mine.WHO]
-        """
-    )
-    (pool.installation.code / "yaml_of_mine.py").write_text("WHO = 'the asset'")
-    assert answer(pool.invoke({}))[1] == "the asset"
-
-
-def test_handler_has_boto3_and_no_other_package_of_this_environment(pool_of: Callable[..., HandlerPool]) -> None:
-    pool = pool_of(
-        """
-        import boto3, botocore.session, dateutil.parser, importlib.util, jmespath, s3transfer, six, urllib3
-        names = ("boto3", "click", "oneslot", "pydantic", "pytest", "redis", "yaml")
+        import boto3, botocore.session, dateutil.parser, importlib.util, jmespath, s3transfer, six, urllib3, yaml
+        names = ("boto3", "click", "oneslot", "pydantic", "pytest", "redis")
         found = [name for name in names if importlib.util.find_spec(name)]
         def handle(event, context):
-            return [found, boto3.client("sqs").meta.service_model.service_name]
+            return [found, boto3.client("sqs").meta.service_model.service_name, yaml.WHO]
         """
     )
-    assert answer(pool.invoke({})) == [["boto3"], "sqs"]
-
-
-def test_process_stays_warm_between_invocations(pool_of: Callable[..., HandlerPool]) -> None:
-    pool = pool_of(
-        """
-        import os
-        calls = []
-        def handle(event, context):
-            calls.append(1)
-            return [os.getpid(), len(calls)]
-        """
-    )
-    first, second = (answer(pool.invoke({})) for _ in range(2))
-    assert second == [first[0], 2]
-    assert pool.pids() == [first[0]]
+    (pool.installation.code / "yaml.py").write_text("WHO = 'the asset'")
+    assert answer(pool.invoke({})) == [["boto3"], "sqs", "the asset"]
 
 
 def test_handler_takes_and_returns_six_megabytes(pool_of: Callable[..., HandlerPool]) -> None:
     pool = pool_of("def handle(event, context): return event")
     event = {"body": "x" * 6 * 1024 * 1024}
     assert answer(pool.invoke(event)) == event
-
-
-def test_decimal_in_an_answer_is_a_number(pool_of: Callable[..., HandlerPool]) -> None:
-    pool = pool_of("from decimal import Decimal\ndef handle(event, context): return {'total': Decimal('1.10')}")
-    assert pool.invoke({}) == Answered('{"total": 1.10}')
 
 
 def test_exception_keeps_the_process(pool_of: Callable[..., HandlerPool]) -> None:
@@ -331,40 +298,3 @@ def test_warm_stops_at_the_first_import_error(pool_of: Callable[..., HandlerPool
     assert pool.warm(4) == FunctionError("init", "ModuleNotFoundError")
     assert pool.installation.log_file.read_text().splitlines().count("begun") == 1
     assert pool.pids() == []
-
-
-@pytest.mark.slow
-def test_handler_process_ends_with_a_killed_parent(installed: Make, tmp_path: Path) -> None:
-    installation = installed("import time\ndef handle(event, context): time.sleep(600)")
-    program = tmp_path / "parent.py"
-    program.write_text(
-        textwrap.dedent(f"""
-        import threading, sys
-        from pathlib import Path
-        from oneslot.local.aws.connection import Connection
-        from oneslot.local.mapping.handler_process import HandlerProcess
-        from oneslot.local.mapping.installation import Installation
-        from oneslot.local.mapping.configuration import FunctionConfiguration
-        function = FunctionConfiguration("fake", "arn", "1", "fake.handle", 600, 128, {{}}, "g", None, "")
-        process = HandlerProcess(Installation(function, Path({str(installation.code)!r}), Connection("http://127.0.0.1:9"),
-                                 Path({str(installation.log_file)!r}), Path({str(installation.error_file)!r})))
-        process.wait_until_ready()
-        print(process.pid, flush=True)
-        process.invoke({{}}, request_id="r", timeout_seconds=600)
-        """)
-    )
-    with subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout is not None
-        pid = int(parent.stdout.readline())
-        assert start_ticks(pid) is not None
-        time.sleep(0.2)  # until it is in the handler
-        parent.kill()
-        parent.wait()
-    wait_for(lambda: start_ticks(pid) is None)
-
-
-def test_unused_process_closes(installed: Make) -> None:
-    process = HandlerProcess(installed("def handle(event, context): pass"))
-    pid = process.pid
-    process.close()
-    assert start_ticks(pid) is None
