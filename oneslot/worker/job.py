@@ -104,7 +104,7 @@ class InHand:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class JobContext:
     """Lambda's context object, for the message that the handler has."""
 
     job: Job

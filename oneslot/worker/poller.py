@@ -28,7 +28,7 @@ PAUSE_AFTER_ERROR = 1.0
 LONGEST_PAUSE = 30.0
 
 
-class Poller:
+class JobPoller:
     """Receives for a pool, in one thread, which calls `run`. Several pollers may share a pool."""
 
     def __init__(

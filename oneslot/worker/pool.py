@@ -16,7 +16,7 @@ from oneslot.runtime.sqs.lambda_event import event
 from oneslot.runtime.sqs.marshalling import encoded
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.worker.acknowledgement import Acknowledgement
-from oneslot.worker.job import Context, InHand, Job, State
+from oneslot.worker.job import InHand, Job, JobContext, State
 from oneslot.worker.log import WorkerLog
 from oneslot.worker.settings import WorkerSettings
 from oneslot.worker.visibility import Visibility
@@ -167,7 +167,7 @@ class Pool:
             message: Any = job.message  # as SQS answered
             records = event([message], queue_arn=self.source.arn, region=self.source.region)
             current.set(job.releases)
-            answer = encoded(self._handler(records, Context(job, self._surroundings, self._surroundings.new_id())))
+            answer = encoded(self._handler(records, JobContext(job, self._surroundings, self._surroundings.new_id())))
             verdict = judge(answer, [job.sqs_message_id], reports_failures=self._settings.reports_failures)
         except BaseException as error:  # SystemExit too: a handler must not end its thread
             known = {"where": place_of(error), "detail": own_text(error)}

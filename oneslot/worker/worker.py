@@ -17,7 +17,7 @@ from oneslot.runtime.surroundings import Surroundings, Thread
 from oneslot.worker.acknowledgement import DELETERS, Acknowledgement
 from oneslot.worker.job import InHand, Job, State
 from oneslot.worker.log import WorkerLog
-from oneslot.worker.poller import FIFO_POLLERS, POLLERS, Poller
+from oneslot.worker.poller import FIFO_POLLERS, POLLERS, JobPoller
 from oneslot.worker.pool import Handler, Pool, Source
 from oneslot.worker.settings import WorkerSettings
 from oneslot.worker.visibility import Visibility
@@ -105,7 +105,7 @@ class Worker:
             stop=self.stop,
         )
         self._pollers = [
-            Poller(
+            JobPoller(
                 client,
                 source,
                 self._pool,

@@ -13,7 +13,7 @@ from oneslot.operator.sending.messages import Message
 from oneslot.operator.sending.pacing import Pacing, Timetable
 from oneslot.runtime.sqs import sending
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
-from oneslot.runtime.sqs.sending import Answer, Entry, SendsBatches, fits, text_attributes
+from oneslot.runtime.sqs.sending import Entry, SendAnswer, SendsBatches, fits, text_attributes
 from oneslot.runtime.surroundings import Future, Surroundings
 from oneslot.wording import numbered
 
@@ -52,7 +52,7 @@ class BatchSender:
         """Return whether the queue keeps order."""
         return is_fifo(self._queue_url)
 
-    def send(self, messages: Sequence[Message]) -> Iterator[Answer[Message]]:
+    def send(self, messages: Sequence[Message]) -> Iterator[SendAnswer[Message]]:
         """Send until every message is accepted; yield the answer to each call.
 
         Raises:

@@ -55,7 +55,7 @@ class Entry(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(Generic[T]):
+class SendAnswer(Generic[T]):
     """The result of one call: each message accepted, with its SQS id, or refused for good, with a code; or `failed`.
 
     `error` is that of a call without an answer. Its messages have failed, and each may be in the queue or not.
@@ -95,7 +95,7 @@ def send_all(
     entries: Iterable[Entry[T]],
     within_seconds: float,
     surroundings: Surroundings,
-) -> Iterator[Answer[T]]:
+) -> Iterator[SendAnswer[T]]:
     """Send until every entry is accepted or refused; yield the answer to each call.
 
     Where the time runs out, the answers hold a part of the entries only: the others were not confirmed.
@@ -122,7 +122,7 @@ def send_all(
             return
 
 
-def _answers(client: SendsBatches, queue_url: str, batch: Sequence[Entry[T]]) -> Iterator[Answer[T]]:
+def _answers(client: SendsBatches, queue_url: str, batch: Sequence[Entry[T]]) -> Iterator[SendAnswer[T]]:
     """Send one batch. If SQS refuses the call because of one message, send each alone, which finds it."""
     try:
         answer = _send(client, queue_url, batch)
@@ -131,28 +131,28 @@ def _answers(client: SendsBatches, queue_url: str, batch: Sequence[Entry[T]]) ->
         if code in HOPELESS:
             raise
         if code not in ONE_MESSAGE:
-            yield Answer(failed=batch, error=error)
+            yield SendAnswer(failed=batch, error=error)
         elif len(batch) == 1:
-            yield Answer(refused=[(batch[0], code)])
+            yield SendAnswer(refused=[(batch[0], code)])
         else:
             for entry in batch:
                 yield from _answers(client, queue_url, [entry])
     except (BotoCoreError, OSError) as error:
         if isinstance(error, ParamValidationError) or lacks_credentials(error):
             raise  # nothing was sent, and no retry would change that
-        yield Answer(failed=batch, error=error)
+        yield SendAnswer(failed=batch, error=error)
     else:
         yield answer
 
 
-def _send(client: SendsBatches, queue_url: str, batch: Sequence[Entry[T]]) -> Answer[T]:
+def _send(client: SendsBatches, queue_url: str, batch: Sequence[Entry[T]]) -> SendAnswer[T]:
     """Make one call and read the answer to every entry."""
     answer = client.send_message_batch(
         QueueUrl=queue_url, Entries=[{"Id": str(at), **entry.parameters} for at, entry in enumerate(batch)]
     )
     accepted = {int(each["Id"]): str(each["MessageId"]) for each in answer.get("Successful", ())}
     refused = {int(each["Id"]): str(each["Code"]) for each in answer.get("Failed", ()) if is_final(each)}
-    return Answer(
+    return SendAnswer(
         [(batch[at], sqs_message_id) for at, sqs_message_id in accepted.items()],
         [(batch[at], code) for at, code in refused.items()],
         [entry for at, entry in enumerate(batch) if at not in accepted and at not in refused],
