@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ from oneslot.worker import acknowledgement
 from oneslot.worker.acknowledgement import Acknowledgement
 from oneslot.worker.job import InHand, Job
 from oneslot.worker.log import WorkerLog
-from tests.oneslot.worker.kit import Entries, FakeQueue, first, no_answer, refused, throttled
+from tests.oneslot.worker.kit import Entries, FakeQueue, first, no_answer, refused
 
 
 class Deletion:
@@ -21,7 +22,8 @@ class Deletion:
 
     def __init__(self, *bodies: str, url: str = "url") -> None:
         self.queue = FakeQueue(list(bodies))
-        self.log = WorkerLog(lambda _: None)
+        self.lines: list[dict[str, Any]] = []
+        self.log = WorkerLog(lambda line: self.lines.append(json.loads(line)))
         slept: list[float] = []
         surroundings = Surroundings(now_ms=lambda: round(sum(slept) * 1000), sleep=slept.append, jitter=lambda: 1.0)
         self.in_hand = InHand(surroundings)
@@ -37,14 +39,6 @@ class Deletion:
         self.jobs = [Job(message, 40.0, 900.0, 0.0, Releases(surroundings)) for message in answer["Messages"]]
         for job in self.jobs:
             self.in_hand.add(job)
-
-
-def unconfirmed(_: Entries) -> dict[str, Any]:
-    return {}
-
-
-def failed_inside(entries: Entries) -> dict[str, Any]:
-    return {"Failed": [refused(entry, sender_fault=False) for entry in entries]}
 
 
 def test_run_deletes_in_batches_of_ten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,35 +99,30 @@ def test_second_thread_deletes_when_the_first_one_waits_for_its_answer() -> None
     assert deletion.queue.messages == []
 
 
-@pytest.mark.parametrize("failure", [failed_inside, unconfirmed, no_answer, throttled])
-def test_delete_retries_when_sqs_does_not_confirm(failure: Any) -> None:
-    deletion = Deletion("a")
-    deletion.queue.fail["delete"] = first(2, failure)
+def test_delete_counts_and_drops_what_sqs_does_not_confirm() -> None:
+    """Which entries are sent again, `sqs/test_deletion.py` says."""
+    deletion = Deletion("deleted", "refused", "silent")
 
+    def answer(entries: Entries) -> dict[str, Any]:
+        receipts = {entry["ReceiptHandle"]: entry for entry in entries}
+        said = [receipts.get(job.receipt) for job in deletion.jobs]
+        successful = [{"Id": said[0]["Id"]}] if said[0] else []
+        return {"Successful": successful, "Failed": [refused(said[1])] if said[1] else []}
+
+    unreachable = first(1, no_answer)
+    deletion.queue.fail["delete"] = lambda entries: unreachable(entries) or answer(entries)
     deletion.acknowledgement.delete(deletion.jobs)
 
-    assert deletion.queue.messages == []
-    assert deletion.log.counts["delete_retries"] == 2
-
-
-def test_delete_does_not_retry_when_sqs_refuses() -> None:
-    deletion = Deletion("a")
-    deletion.queue.fail["delete"] = lambda entries: {"Failed": [refused(entry) for entry in entries]}
-
-    deletion.acknowledgement.delete(deletion.jobs)
-
-    assert deletion.queue.count("delete") == 1
-    assert deletion.log.counts["delete_refused"] == 1
-
-
-def test_delete_gives_up_when_time_is_over() -> None:
-    deletion = Deletion("a")
-    deletion.queue.fail["delete"] = no_answer
-
-    deletion.acknowledgement.delete(deletion.jobs)
-
-    assert deletion.queue.count("delete") == 1 + deletion.log.counts["delete_retries"] > 3
-    assert (deletion.log.counts["delete_unconfirmed"], deletion.in_hand.all()) == (1, [])
+    counts = deletion.log.counts
+    assert counts["delete_retries"] > 3
+    assert [counts[f"delete{name}"] for name in ("d", "_refused", "_unconfirmed")] == [1, 1, 1]
+    assert deletion.in_hand.all() == []
+    reasons = [(line["event"], line.get("reason", line.get("error"))) for line in deletion.lines]
+    assert reasons == [
+        ("delete_error", "EndpointConnectionError"),
+        ("not_deleted", "ReceiptHandleIsInvalid"),
+        ("not_deleted", "not confirmed"),
+    ]
 
 
 def test_delete_skips_a_lost_message() -> None:

@@ -77,10 +77,6 @@ class Place:
         pages = self.dynamodb.get_paginator("scan").paginate(TableName=table)
         return [from_attributes(item) for page in pages for item in page["Items"]]
 
-    def wait_for_done(self, count: int, process: subprocess.Popen[str]) -> None:
-        """Wait until this many are done, or the process has exited."""
-        wait_for(lambda: len(self.rows("done")) >= count or process.poll() is not None, seconds=300)
-
     def left(self) -> int:
         return sum(self._numbers().values())
 
@@ -265,27 +261,6 @@ def test_restart_after_sigkill_loses_and_doubles_nothing(place: Place, tmp_path:
     place.all_done_once(names)
     redelivered = [line for line in map(json.loads, out.splitlines()) if line.get("receive_count", 1) > 1]
     assert redelivered  # what the killed ones had in hand
-
-
-@slow
-def test_another_worker_continues_after_sigterm(place: Place, tmp_path: Path) -> None:
-    names = place.send(400)
-    process = start(tmp_path, place, threads=4, seconds=20)
-    place.wait_for_done(8, process)
-    process.send_signal(signal.SIGTERM)
-    out, errors = process.communicate(timeout=120)
-    assert process.returncode == 0, errors
-    last = json.loads(out.splitlines()[-1])
-    assert (last["event"], last["released"]) == ("stopped", 0)
-    assert 8 <= len(place.rows("done")) < 400
-    process = start(tmp_path, place, threads=16, seconds=20)
-    wait_for(lambda: place.left() == 0 or process.poll() is not None, seconds=300)
-    process.send_signal(signal.SIGTERM)
-    out, errors = process.communicate(timeout=120)
-    assert process.returncode == 0, errors
-    place.all_done_once(names)
-    again = [line for line in map(json.loads, out.splitlines()) if line.get("receive_count", 1) > 1]
-    assert len(again) <= 4  # at most the messages of the poll during the stop, released untouched
 
 
 HANGS = """

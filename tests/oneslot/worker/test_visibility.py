@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import pytest
@@ -88,110 +89,83 @@ def test_heartbeat_retries_when_an_extension_fails(failure: Any) -> None:
     assert heart.log.counts["extended"] == 1
 
 
-@pytest.mark.parametrize("failure", [no_answer, throttled])
-def test_release_and_deferral_retry_when_they_fail(failure: Any) -> None:
-    heart, deferral = Heart("a"), Deferral()
-    for each in (heart, deferral.heart):
-        each.queue.fail["change"] = first(1, failure)
-
-    assert heart.visibility.release(heart.jobs) == 1
-    assert deferral(60_000) == 60
-
-
-def test_message_is_lost_when_sqs_refuses_the_extension() -> None:
-    heart = Heart("a")
-    heart.queue.messages.clear()  # another consumer has received and deleted it
-
-    heart.beat_at(30)
-    heart.beat_at(31)
-
-    assert heart.jobs[0].lost
-    assert heart.queue.count("change") == 1
-    assert heart.log.counts["leases_lost"] == 1
-
-
-def test_message_is_lost_when_no_extension_arrived_in_time() -> None:
-    heart = Heart("a")
-    heart.queue.fail["change"] = no_answer
-
-    heart.beat_at(30)
-    heart.beat_at(40)
-
-    assert heart.jobs[0].lost
-    assert heart.queue.count("change") == 1
-
-
-def test_message_is_not_lost_when_its_own_deletion_crosses() -> None:
-    heart = Heart("a", state=State.ACKNOWLEDGING)
+def gone(heart: Heart) -> None:
+    """Another consumer has received and deleted every message."""
     heart.queue.messages.clear()
 
-    heart.beat_at(30)
 
+def unreachable(heart: Heart) -> None:
+    heart.queue.fail["change"] = no_answer
+
+
+@pytest.mark.parametrize(
+    ("happens", "state", "beats", "lost"),
+    [
+        (gone, State.RUNNING, (30, 31), True),
+        (unreachable, State.RUNNING, (30, 40), True),
+        (gone, State.ACKNOWLEDGING, (30,), False),
+    ],
+    ids=["refused", "too late", "its own deletion crosses"],
+)
+def test_message_is_lost_when_it_may_be_another_consumers(
+    happens: Callable[[Heart], None], state: State, beats: Sequence[float], lost: bool
+) -> None:
+    heart = Heart("a", state=state)
+    happens(heart)
+
+    for second in beats:
+        heart.beat_at(second)
+
+    assert (heart.jobs[0].lost, heart.log.counts.get("leases_lost", 0)) == (lost, int(lost))
     assert heart.queue.count("change") == 1
-    assert not heart.jobs[0].lost
 
 
-class Deferral:
-    """The seconds for which a message is hidden that is busy at second 5. With so few receives no wait is short."""
-
-    def __init__(self, *, jitter: float = 0.0, max_receive_count: int = 3, **settings: Any) -> None:
-        numbers = WorkerSettings(max_receive_count=max_receive_count, **settings)
-        self.heart = Heart("a", jitter=jitter, settings=numbers)
-
-    def __call__(self, milliseconds: int) -> float:
-        self.heart.clock.now = 5.0
-        self.heart.visibility.defer(self.heart.jobs[0], milliseconds)
-        return float(self.heart.queue.messages[0]["visible_at"]) - 5.0
+def hidden_for(heart: Heart, act: str, *arguments: Any) -> float:
+    """Return for how long the message is hidden by an act at second 5."""
+    heart.clock.now = 5.0
+    getattr(heart.visibility, act)(heart.jobs[0], *arguments)
+    return float(heart.queue.messages[0]["visible_at"]) - 5.0
 
 
-@pytest.mark.parametrize(("max_receive_count", "seconds"), [(3, 450), (4, 1), (10, 1)])
-def test_first_deferral_is_short_when_receives_are_left(max_receive_count: int, seconds: int) -> None:
-    assert Deferral(max_receive_count=max_receive_count)(450_000) == seconds
+@pytest.mark.parametrize(
+    ("act", "milliseconds", "settings", "seconds"),
+    [
+        ("defer", 860_500, {}, 862),
+        ("defer", 450_000, {"max_receive_count": 4}, 2),
+        ("defer", 10**9, {"limit_seconds": 60}, 901),
+        ("defer", 10**9, {"limit_seconds": 7_200}, 7_201),
+        ("defer", 10**9, {"limit_seconds": 43_160}, 43_155),
+        ("delay", None, {}, 35),
+        ("delay", None, {"retry_delay_seconds": 60}, 2),
+        ("delay", 30_000, {"retry_delay_seconds": 60, "max_receive_count": 10}, 31),
+    ],
+)
+def test_message_is_hidden_by_the_queues_deferral(
+    act: str, milliseconds: int | None, settings: dict[str, int], seconds: int
+) -> None:
+    """With half of the jitter, never past SQS's 12 hours, of which 5 + 40 seconds have passed; else for 40 as received."""
+    heart = Heart("a", jitter=0.5, settings=WorkerSettings(**{"max_receive_count": 3, **settings}))  # type: ignore[arg-type]
+
+    assert hidden_for(heart, act, milliseconds) == seconds
+
+    assert heart.log.counts == ({} if seconds == 35 else {"deferred": 1})
 
 
-@pytest.mark.parametrize(("retry_delay", "hidden"), [(0, 35), (1, 1), (60, 2)])
-def test_failed_message_is_delayed_when_the_settings_say_so(retry_delay: int, hidden: int) -> None:
-    deferral = Deferral(jitter=1.0, retry_delay_seconds=retry_delay)
-    deferral.heart.clock.now = 5.0
+@pytest.mark.parametrize("failure", [no_answer, throttled])
+def test_message_is_deferred_when_the_first_call_fails(failure: Any) -> None:
+    heart = Heart("a")
+    heart.queue.fail["change"] = first(1, failure)
 
-    deferral.heart.visibility.delay(deferral.heart.jobs[0])
-
-    assert deferral.heart.queue.messages[0]["visible_at"] - 5.0 == hidden
-
-
-def test_failed_message_waits_as_long_as_its_handler_asks() -> None:
-    deferral = Deferral(max_receive_count=10, retry_delay_seconds=60)
-    deferral.heart.clock.now = 5.0
-
-    deferral.heart.visibility.delay(deferral.heart.jobs[0], 30_000)
-
-    assert deferral.heart.queue.messages[0]["visible_at"] - 5.0 == 30
-
-
-@pytest.mark.parametrize(("jitter", "seconds"), [(0.0, 861), (0.9, 863)])
-def test_deferral_hides_a_message_for_its_wait_and_jitter(jitter: float, seconds: int) -> None:
-    deferral = Deferral(jitter=jitter)
-
-    assert deferral(860_500) == seconds
-
-    assert deferral.heart.log.counts == {"deferred": 1}
-
-
-@pytest.mark.parametrize(("limit_seconds", "longest"), [(60, 900), (900, 900), (7_200, 7_200), (43_160, 43_155)])
-def test_deferral_never_outlasts_the_longest_lease(limit_seconds: int, longest: int) -> None:
-    """That of the hard limit or of Lambda, and never SQS's 12 hours, of which 5 + 40 seconds have passed."""
-    deferral = Deferral(limit_seconds=limit_seconds)
-
-    assert deferral(10**9) == longest
+    assert hidden_for(heart, "defer", 60_000) == 60
 
 
 def test_deferral_leaves_a_lost_message_alone() -> None:
-    deferral = Deferral()
-    deferral.heart.jobs[0].lost = True
+    heart = Heart("a")
+    heart.jobs[0].lost = True
 
-    deferral(60_000)
+    hidden_for(heart, "defer", 60_000)
 
-    assert deferral.heart.queue.count("change") == 0
+    assert heart.queue.count("change") == 0
 
 
 @pytest.mark.parametrize("act", ["release", "defer"])
@@ -220,58 +194,48 @@ def test_message_is_shown_or_deferred_after_an_extension_that_is_under_way(act: 
     assert heart.queue.messages[0]["visible_at"] == (30 if act == "release" else 90)
 
 
-def received(heart: Heart, second: float) -> list[Job]:
-    """The messages of the heart, received by a call that was made at second 0 and answered at this one."""
+@pytest.mark.parametrize(
+    ("second", "failure", "begun", "calls"),
+    [
+        (34.9, None, True, 0),
+        (35, None, True, 1),
+        (41, None, True, 1),
+        (39, first(1, throttled), True, 2),
+        (41, no_answer, False, 2),
+        (41, throttled, False, 2),
+    ],
+    ids=["in time", "slow", "late", "throttled once", "no answer", "throttled"],
+)
+def test_received_message_is_begun_when_sqs_hides_it_long_enough(
+    second: float, failure: Any, begun: bool, calls: int
+) -> None:
+    """It was received by a call that was made at second 0 and answered at this one."""
+    heart = Heart("a")
     heart.clock.now = second
-    return heart.visibility.ensure_hidden(heart.jobs)
+    if failure:
+        heart.queue.fail["change"] = failure
 
+    assert heart.visibility.ensure_hidden(heart.jobs) == (heart.jobs if begun else [])
 
-def test_received_message_is_begun_when_sqs_hides_it_long_enough() -> None:
-    heart = Heart("a")
-
-    assert received(heart, 34.9) == heart.jobs
-
-    assert heart.queue.count("change") == 0
-
-
-@pytest.mark.parametrize("second", [35, 39, 41])
-def test_received_message_is_extended_first_when_its_answer_was_slow(second: float) -> None:
-    heart = Heart("a")
-
-    assert received(heart, second) == heart.jobs
-
-    assert heart.jobs[0].visible_at == heart.queue.messages[0]["visible_at"] == second + 40
-
-
-@pytest.mark.parametrize("failure", [no_answer, throttled])
-def test_received_message_is_dropped_when_it_is_not_extended(failure: Any) -> None:
-    heart = Heart("a", "b")
-    heart.queue.fail["change"] = failure
-
-    assert received(heart, 41) == []
-
-    assert heart.log.counts["received_too_late"] == 2
+    assert heart.queue.count("change") == calls
+    assert heart.jobs[0].visible_at == (second + 40 if begun and calls else 40)
+    assert heart.log.counts.get("received_too_late", 0) == (0 if begun else 1)
 
 
 def test_received_message_is_dropped_when_another_consumer_has_it() -> None:
     heart = Heart("a", "b")
     heart.queue.messages.pop(0)
+    heart.clock.now = 41
 
-    assert received(heart, 41) == heart.jobs[1:]
+    assert heart.visibility.ensure_hidden(heart.jobs) == heart.jobs[1:]
 
 
 def test_received_message_is_dropped_when_its_extensions_are_slow_too() -> None:
     heart = Heart("a")
     heart.queue.fail["change"] = lambda _: heart.clock.__setattr__("now", heart.clock.now + 39.0)
+    heart.clock.now = 41
 
-    assert received(heart, 41) == []
-
-
-def test_received_message_is_begun_when_its_second_extension_succeeds() -> None:
-    heart = Heart("a")
-    heart.queue.fail["change"] = first(1, throttled)
-
-    assert received(heart, 39) == heart.jobs
+    assert heart.visibility.ensure_hidden(heart.jobs) == []
 
 
 def test_release_makes_messages_visible_at_once() -> None:

@@ -98,15 +98,6 @@ def test_poller_repeats_a_fifo_attempt_when_its_answer_is_lost(monkeypatch: pyte
     assert len(set(attempts[1:])) == len(attempts[1:])
 
 
-def test_poller_polls_again_when_the_queue_was_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(poller, "PAUSE_AFTER_ERROR", 0.0)
-    queue, errors = FakeQueue(["a"]), iter([True])
-    queue.before_receive = lambda: no_answer() if next(errors, False) else None
-    with working(queue, succeed) as running:
-        wait_for(lambda: queue.messages == [])
-    assert running.counts["receive_errors"] == 1
-
-
 def test_poller_releases_what_it_receives_after_the_stop() -> None:
     queue, polling, go_on = FakeQueue(["a"]), threading.Event(), threading.Event()
 
@@ -178,53 +169,30 @@ def test_handler_gets_lambdas_event_and_context() -> None:
     assert request_id
 
 
-@pytest.mark.parametrize(
-    ("answer", "deleted"),
-    [
-        (None, True),
-        ({"batchItemFailures": []}, True),
-        ({"batchItemFailures": [{"itemIdentifier": "id-a"}]}, False),
-        ({1, 2}, False),
-    ],
-)
-def test_handlers_answer_counts_as_on_lambda(answer: Any, deleted: bool) -> None:
-    queue = FakeQueue(["a"])
-    with working(queue, lambda event, context: answer) as running:
-        wait_for(lambda: bool(running.events("finished") + running.events("failed")))
-    assert (queue.messages == []) is deleted
+NAMED: Any = {"batchItemFailures": [{"itemIdentifier": "id-a"}]}
+UNENCODABLE: Any = {"at": datetime.now(UTC)}
 
 
 @pytest.mark.parametrize(
-    ("answer", "deleted"),
+    ("answer", "reports_failures", "reason"),
     [
-        ({"batchItemFailures": [{"itemIdentifier": "id-a"}]}, True),
-        ({"at": datetime.now(UTC)}, False),
+        (None, True, None),
+        ({"batchItemFailures": []}, True, None),
+        (NAMED, True, "the handler reported the message as failed"),
+        (UNENCODABLE, True, "Runtime.MarshalError"),
+        (NAMED, False, None),
+        (UNENCODABLE, False, "Runtime.MarshalError"),
     ],
 )
-def test_handlers_answer_is_only_encoded_when_the_mapping_reads_none(answer: Any, deleted: bool) -> None:
+def test_message_is_deleted_when_the_answer_counts_as_success_on_lambda(
+    answer: Any, reports_failures: bool, reason: str | None
+) -> None:
+    """Where the mapping reads no answer, the answer is encoded all the same."""
     queue = FakeQueue(["a"])
-    with working(queue, lambda event, context: answer, reports_failures=False) as running:
+    with working(queue, lambda event, context: answer, reports_failures=reports_failures) as running:
         wait_for(lambda: bool(running.events("finished") + running.events("failed")))
-    assert (queue.messages == []) is deleted
-    assert [failed["reason"] for failed in running.events("failed")] == ([] if deleted else ["Runtime.MarshalError"])
-
-
-def test_failed_message_is_left_to_its_visibility() -> None:
-    def handler(event: Mapping[str, Any], context: Any) -> None:
-        raise ValueError("a secret of the message")
-
-    queue = FakeQueue(["a"])
-    with working(queue, handler) as running:
-        wait_for(lambda: bool(running.events("failed")))
-    (failed,) = running.events("failed")
-    assert (failed["reason"], failed["sqs_message_id"], failed["receive_count"]) == ("ValueError", "id-a", 1)
-    assert failed["where"] == f"{__file__}:{handler.__code__.co_firstlineno + 1}"
-    assert (queue.receives(), queue.visible(), queue.count("delete")) == ({"a": 1}, [], 0)
-    assert "secret" not in str(running.lines)
-
-
-def failing_all(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-    return {"batchItemFailures": [{"itemIdentifier": record["messageId"]} for record in event["Records"]]}
+    assert (queue.messages == []) is (reason is None)
+    assert [failed["reason"] for failed in running.events("failed")] == ([reason] if reason else [])
 
 
 class Later(Exception):
@@ -234,66 +202,53 @@ class Later(Exception):
         self.retry_after_ms = retry_after_ms
 
 
+def failing(outcome: Any) -> Any:
+    """Return a handler that raises this error, or returns this answer."""
+    return Mock(side_effect=outcome) if isinstance(outcome, Exception) else lambda event, context: outcome
+
+
 @pytest.mark.parametrize(
-    ("error", "hidden"),
+    ("outcome", "url", "settings", "hidden", "refused"),
     [
-        (Locked(860_000), 1),
-        (Later(5_000), 5),
-        (Later(None), 40),
-        (Later("5"), 40),
-        (Later(-5_000), 40),
-        (Later(True), 40),
+        (ValueError("a secret of the message"), "mails", {}, 40, False),
+        (Locked(860_000), "mails", {}, 1, False),
+        (Later(5_000), "mails", {}, 5, False),
+        (Later(None), "mails", {}, 40, False),
+        (Later("5"), "mails", {}, 40, True),
+        (Later(-5_000), "mails", {}, 40, True),
+        (Later(True), "mails", {}, 40, True),
+        (Later(5_000), "mails.fifo", {}, 40, True),
+        (Locked(5_000), "mails.fifo", {}, 1, False),
+        (ValueError(), "mails", {"retry_delay_seconds": 60}, 1, False),
+        ({"batchItemFailures": 3}, "mails", {"retry_delay_seconds": 60}, 1, False),
+        (NAMED, "mails", {"retry_delay_seconds": 60}, 40, False),
     ],
 )
-def test_failed_message_is_hidden_for_as_long_as_its_handler_asks(error: Exception, hidden: int) -> None:
+def test_failed_message_is_hidden_for_its_visibility_or_as_it_is_asked(
+    outcome: Any, url: str, settings: dict[str, Any], hidden: int, refused: bool
+) -> None:
+    """A failure that the handler reports may have hidden the message already."""
     queue = FakeQueue(["a"])
     received = time.monotonic()
-    with working(queue, Mock(side_effect=error), threads=1) as running:
+    with working(queue, failing(outcome), queue_url=f"https://sqs/{url}", threads=1, **settings) as running:
         wait_for(lambda: bool(running.events("failed")))
         running.stop()
         hides = queue.messages[0]["visible_at"] - received
     assert hidden <= hides < hidden + 4  # jitter of 2 s, and the time of the test
-    asked = getattr(error, "retry_after_ms", None)
-    refused = asked is not None and (type(asked) is not int or asked < 0)
-    assert [each["reason"] for each in running.events("retry_after_refused")] == [
-        "retry_after_ms must be an int of 0 or more"
-    ] * refused
-    assert queue.receives() == {"a": 1}
-
-
-@pytest.mark.parametrize(("error", "refused"), [(Later(5_000), 1), (Locked(5_000), 0)])
-def test_retry_after_is_refused_on_a_fifo_queue(error: Exception, refused: int) -> None:
-    queue = FakeQueue(["a"])
-    received = time.monotonic()
-    with working(queue, Mock(side_effect=error), queue_url="https://sqs/mails.fifo", threads=1) as running:
-        wait_for(lambda: bool(running.events("failed")))
-        running.stop()
-        hides = queue.messages[0]["visible_at"] - received
     assert len(running.events("retry_after_refused")) == refused
-    assert (hides >= 40) == bool(refused)
+    assert (queue.receives(), queue.count("delete")) == ({"a": 1}, 0)
+    assert "secret" not in str(running.lines)
 
 
-def test_retry_delay_is_refused_on_a_fifo_queue() -> None:
-    with (
-        pytest.raises(InvalidSettings, match="--retry-delay is 30, and short retries on a FIFO queue"),
-        working(FakeQueue([]), succeed, queue_url="https://sqs/mails.fifo", retry_delay_seconds=30),
-    ):
-        pass
+def test_log_says_where_the_handler_raised() -> None:
+    def handler(event: Mapping[str, Any], context: Any) -> None:
+        raise ValueError
 
-
-@pytest.mark.parametrize(
-    ("answer", "hidden"),
-    [(Mock(side_effect=ValueError), 1), (lambda event, _: {"batchItemFailures": 3}, 1), (failing_all, 40)],
-    ids=["raised", "invalid answer", "reported"],
-)
-def test_retry_delay_leaves_a_reported_failure_to_its_handler(answer: Any, hidden: int) -> None:
-    queue = FakeQueue(["a"])
-    received = time.monotonic()
-    with working(queue, answer, threads=1, retry_delay_seconds=60) as running:
+    with working(FakeQueue(["a"]), handler) as running:
         wait_for(lambda: bool(running.events("failed")))
-        running.stop()
-        hides = queue.messages[0]["visible_at"] - received
-    assert hidden <= hides < hidden + 4
+    (failed,) = running.events("failed")
+    assert (failed["reason"], failed["sqs_message_id"], failed["receive_count"]) == ("ValueError", "id-a", 1)
+    assert failed["where"] == f"{__file__}:{handler.__code__.co_firstlineno + 1}"
 
 
 def test_handler_that_exits_fails_only_its_message() -> None:
@@ -581,6 +536,13 @@ def test_worker_is_stuck_when_a_pool_thread_dies(monkeypatch: pytest.MonkeyPatch
 def test_settings_reject_impossible_numbers(numbers: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidSettings, match=said):
         WorkerSettings(**numbers)
+
+
+def test_retry_delay_is_refused_when_the_queue_is_fifo() -> None:
+    settings = WorkerSettings(retry_delay_seconds=30)
+    settings.require_queue("https://sqs/mails")
+    with pytest.raises(InvalidSettings, match="--retry-delay is 30"):
+        settings.require_queue("https://sqs/mails.fifo")
 
 
 def _raise(error: Exception | None) -> None:
