@@ -47,11 +47,6 @@ def test_place_is_the_line_of_the_decision_when_it_fails_there_or_deeper(body: A
     assert (name_of(error), place_of(error), own_text(error)) == (name, f"{__file__}:{line}", None)
 
 
-def test_text_is_known_when_the_error_is_oneslots_own() -> None:
-    text = own_text(raised({"number": "1", "price": "0.5"})) or ""
-    assert text.startswith("'price' in 'orders' is a float, which no table holds")
-
-
 class Own(InvalidEffects):
     """A class of the consumer's, whose text is the consumer's."""
 

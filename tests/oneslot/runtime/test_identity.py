@@ -78,12 +78,6 @@ def test_any_difference_changes_the_digest(one: dict[str, Any], other: dict[str,
     assert payload_hash(one) != payload_hash(other)
 
 
-@pytest.mark.parametrize("other", ["Text", "text ", " text", "text\n", LONG + "text"])
-def test_a_content_is_the_text_as_it_was_sent(other: str) -> None:
-    assert identify({}, {}, other, content_based=True) != identify({}, {}, "text", content_based=True)
-    assert identify({}, {}, LONG, content_based=True) != identify({}, {}, LONG + "x", content_based=True)
-
-
 @given(st.text() | st.binary().map(lambda raw: raw.decode("utf-8", "surrogateescape")))
 def test_any_text_is_a_body_or_unprocessable(text: str) -> None:
     try:
@@ -105,28 +99,28 @@ def test_nesting_is_either_digested_or_refused(depth: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "detail"),
+    "text",
     [
-        *((text, "one JSON object") for text in ("[]", "[1]", "1", "null", '"text"', "true")),
+        *("[]", "[1]", "1", "null", '"text"', "true"),
         # A name twice, or a constant that is no JSON: two readers would see two different requests.
-        *((text, "each name once") for text in ('{"a": 1, "a": 2}', '{"in": {"a": 1, "a": 1}}')),
-        *((text, "each name once") for text in ('{"a": NaN}', '{"a": -Infinity}')),
+        *('{"a": 1, "a": 2}', '{"in": {"a": 1, "a": 1}}', '{"a": NaN}', '{"a": -Infinity}'),
         # Python reads all of these as infinity, so different contents would have one digest.
-        *((text, "numbers up to 1e308") for text in ('{"a": 1e400}', '{"in": [-2.5E999]}')),
-        ('{"a": ' + "9" * 1_000_000 + "}", "not_json"),  # which takes Python minutes
+        *('{"a": 1e400}', '{"in": [-2.5E999]}'),
+        '{"a": ' + "9" * 1_000_000 + "}",  # which takes Python minutes
     ],
     ids=lambda text: text[:20],
 )
-def test_text_is_refused_when_readers_could_disagree_on_it(text: str, detail: str) -> None:
-    with pytest.raises(Unprocessable, match=detail):
+def test_text_is_refused_when_readers_could_disagree_on_it(text: str) -> None:
+    with pytest.raises(Unprocessable) as refused:
         parse_body(text)
+    assert refused.value.reason == "not_json"
 
 
 def test_a_body_that_is_nested_too_deeply_has_no_digest() -> None:
     body: dict[str, Any] = {}
     for _ in range(100_000):
         body = {"in": body}
-    with pytest.raises(Unprocessable, match="moderate nesting"):
+    with pytest.raises(Unprocessable, match="not_json"):
         payload_hash(body)
 
 

@@ -203,23 +203,21 @@ def test_ledger_keeps_rows_when_retention_is_forever(environment: pytest.MonkeyP
 )
 def test_missing_variable_is_named(environment: pytest.MonkeyPatch, name: str) -> None:
     environment.setenv(name, "")
-    with pytest.raises(ValueError, match=f"environment variable {name} is not set"):
+    with pytest.raises(ValueError, match=name):
         consumer_from_environment(take)
 
 
 @pytest.mark.parametrize("retention", ["0", "-1", "1.5", "for ever"])
 def test_malformed_retention_is_named(environment: pytest.MonkeyPatch, retention: str) -> None:
     environment.setenv("ONESLOT_LEDGER_RETENTION_SECONDS", retention)
-    with pytest.raises(
-        ValueError, match="ONESLOT_LEDGER_RETENTION_SECONDS must be a whole number above 0, or 'forever'"
-    ):
+    with pytest.raises(ValueError, match="ONESLOT_LEDGER_RETENTION_SECONDS"):
         consumer_from_environment(take)
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "many", "1.5"])
 def test_malformed_number_is_named(value: str) -> None:
     assert number({"BATCH": "7"}, "BATCH") == 7
-    with pytest.raises(ValueError, match="BATCH must be a whole number above 0"):
+    with pytest.raises(ValueError, match="BATCH"):
         number({"BATCH": value}, "BATCH")
 
 

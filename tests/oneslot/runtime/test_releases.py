@@ -12,7 +12,6 @@ from oneslot.runtime import powertools
 from oneslot.runtime.attempt import attempt
 from oneslot.runtime.effects import Effects
 from oneslot.runtime.handlers import make_handler_idempotent
-from oneslot.runtime.protocol import Answer
 from oneslot.runtime.releases import Releases, current, on_release
 from oneslot.runtime.stores.memory import MemoryLedger
 from oneslot.runtime.surroundings import Surroundings
@@ -53,14 +52,6 @@ def test_attempts_claim_is_released_with_its_message(releases: Releases, make_at
     make_attempt(ledger, Message(), decide, LATER)
 
     assert leases == [LATER, 0]
-
-
-def test_attempt_commits_when_no_worker_can_release_it() -> None:
-    ledger = MemoryLedger(surroundings=SURROUNDINGS)
-
-    answer = attempt(ledger, Message(), lambda _: Effects({"outcome": "done"}), LATER)
-
-    assert isinstance(answer, Answer)
 
 
 @pytest.mark.parametrize(("options", "lease"), [({}, 31_000), ({"may_overlap": True}, 0)])

@@ -193,18 +193,6 @@ def test_id_is_not_logged_when_the_body_has_no_digest(monkeypatch: pytest.Monkey
     assert [(line.outcome, line.reason, line.message_id) for line in desk.log] == [("quarantined", "not_json", None)]
 
 
-def test_the_log_has_the_time_that_an_attempt_took() -> None:
-    desk = Desk()
-
-    def decide(request: Request) -> Effects:
-        desk.clock.now += 7
-        return Effects({})
-
-    desk.decide = decide
-    assert desk.deliver(record({"message_id": "m"})) == []
-    assert (desk.log[0].attempt_ms, desk.log[0].finished) == (7, desk.clock.now)
-
-
 @pytest.mark.parametrize(("reason", "kept"), [(INVALID_MESSAGE_ID, None), ("unknown_practice", "m")])
 def test_invalid_id_is_not_logged(reason: str, kept: str | None) -> None:
     """One that the parser refuses may be anything, an NHS number, too."""
@@ -311,7 +299,7 @@ def test_deciding_again_stops_in_time_to_report_the_error() -> None:
 
     deliver = exactly_once(MemoryLedger(surroundings=surroundings(clock)))(decide)
     start = clock.now
-    with pytest.raises(TimeoutError, match="lease is nearly over"):
+    with pytest.raises(TimeoutError):
         deliver(Request("m", "h"), start + 30_000)
     assert decided == [start, start + 9_492, start + 18_997]
     assert clock.now < start + 28_500
@@ -325,12 +313,6 @@ def test_an_error_of_powertools_without_a_cause_is_raised_itself(monkeypatch: py
     deliver = exactly_once(MemoryLedger())(lambda request: Effects({}))
     with pytest.raises(IdempotencyPersistenceLayerError, match="no cause"):
         deliver(Request("m", "h"), 1)
-
-
-def test_consumer_identifies_records_by_its_identity() -> None:
-    desk = Desk(options={"identity": lambda record: record["body"][1:-1].strip('"').replace('": "', ":")})
-    assert desk.deliver(record('{"order": "7"}')) == []
-    assert [(line.message_id, line.outcome) for line in desk.log] == [("order:7", "done")]
 
 
 def test_delivery_names_the_producers_trace() -> None:

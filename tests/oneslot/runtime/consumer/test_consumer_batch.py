@@ -63,32 +63,6 @@ def test_groups_run_at_the_same_time() -> None:
 
 @BOTH_WAYS
 @pytest.mark.parametrize("workers", [None, 1, 4])
-@given(
-    bodies=st.lists(st.sampled_from(["a1", "a2", "b1", "b2", "c1"]), max_size=10), failing=st.sets(st.integers(0, 9))
-)
-@settings(max_examples=30)
-def test_record_waits_for_the_copies_before_it(
-    process: Process, workers: int | None, bodies: list[str], failing: set[int]
-) -> None:
-    """The copies of a message share its id. Each record is tried, and each that fails is reported."""
-    records = [parsed(f"{body} {at}") for at, body in enumerate(bodies)]
-    tried: list[Record[Any]] = []
-
-    def handle(each: Record[Any]) -> None:
-        tried.append(each)
-        if records.index(each) in failing:
-            raise ValueError
-
-    failed = run(process, records, stopping_groups(handle), workers)
-
-    assert sorted(failed) == sorted(each.body for at, each in enumerate(records) if at in failing)
-    for message_id in "abc":
-        ours = [each for each in records if each.message_id == message_id]
-        assert [each for each in tried if each.message_id == message_id] == ours
-
-
-@BOTH_WAYS
-@pytest.mark.parametrize("workers", [None, 1, 4])
 @given(groups=st.lists(st.sampled_from("abc"), max_size=10), failing=st.sets(st.integers(0, 9)))
 @settings(max_examples=30)
 def test_group_is_done_up_to_its_first_failure(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -120,18 +119,6 @@ def test_a_group_answers_as_every_duplicate_is_answered(made: Bench) -> None:
     assert ledger.claim("m-0", "h", made.clock() + 30_000) == Duplicate(
         answers["m-0"].result, 1, answers["m-0"].claimed_by
     )
-
-
-def test_one_body_under_two_ids_is_two_requests(made: Bench) -> None:
-    """Where the id is an attribute, two bodies may be equal: each record gets its own request's answer."""
-    body = booking(None)
-    records = [record(body, attributes={"MessageDeduplicationId": name}) for name in ("a", "b")]
-    client = Counting(made.dynamodb)
-    assert made.deliver(*records, consumer=grouped(made, client)) == []
-    assert client.calls == {"batch_get_item": 1, "query": 1, "transact_write_items": 1}
-    assert [(line.message_id, line.outcome) for line in made.deliveries] == [("a", "booked"), ("b", "booked")]
-    assert [line.claimed_by for line in made.deliveries] == [made.row(name)["claimed_by"] for name in ("a", "b")]
-    assert booked(made) == ["a", "b"]
 
 
 def test_missed_duplicate_leaves_the_group_with_its_answer(made: Bench) -> None:
@@ -287,31 +274,6 @@ def test_each_body_is_read_once(made: Bench) -> None:
     assert read.call_count == 10
 
 
-def two_practices(made: Bench) -> list[dict[str, Any]]:
-    made.seed(3, "A82000")
-    return [record(booking("m-0")), record(booking("m-1", practice="A82000"))]
-
-
-def test_look_and_reads_run_at_the_same_time_on_threads(made: Bench) -> None:
-    records = two_practices(made)
-    all_at_once = threading.Barrier(3)
-    threads: dict[str, set[int]] = {"batch_get_item": set(), "query": set()}
-
-    def meanwhile(name: str, request: dict[str, Any]) -> None:
-        if name in threads:
-            threads[name].add(threading.get_ident())
-            all_at_once.wait(30)  # breaks if any of the three waits for another
-
-    with ThreadPoolExecutor(2) as executor:
-        consumer = grouped(made, Counting(made.dynamodb, meanwhile), executor=executor)
-        assert made.deliver(*records, consumer=consumer) == []
-    assert made.outcomes == ["booked", "booked"]
-    assert {row["consumption_count"] for row in made.rows("ledger")} == {1}
-    assert not all_at_once.broken
-    assert threading.get_ident() in threads["query"], "this thread reads, too, and does not only wait"
-    assert threading.get_ident() not in threads["batch_get_item"]
-
-
 def test_decision_for_a_duplicate_is_dropped_on_threads(made: Bench) -> None:
     made.deliver(*bookings(2), consumer=grouped(made))
     client = Counting(made.dynamodb)
@@ -427,18 +389,6 @@ def test_refused_message_has_no_answer_and_the_others_have(made: Bench) -> None:
     assert list(group(made, client).commit_first(decided(3, 1))) == ["m-1", "m-2"]
     assert client.calls == {"transact_write_items": 2}
     assert len(set(tokens)) == 2, "DynamoDB refuses another transaction under a token that it has seen"
-
-
-def test_only_the_refused_message_leaves_the_transaction(made: Bench) -> None:
-    """One waits and one is booked, say. Who is blamed for another's item would leave in its place."""
-    made.dynamodb.put_item(TableName="appointments", Item={"appointment_id": {"S": "2-0"}})
-    together = [
-        replace(one, effects=Effects({}, one.effects.writes[:writes]))
-        for one, writes in zip(decided(4, 3), (1, 3, 1, 2), strict=True)
-    ]
-    client = Counting(made.dynamodb)
-    assert list(group(made, client).commit_first(together)) == ["m-0", "m-1", "m-3"]
-    assert client.calls == {"transact_write_items": 2}
 
 
 def test_row_for_another_content_is_not_an_answer() -> None:

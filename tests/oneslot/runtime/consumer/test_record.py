@@ -38,10 +38,6 @@ def test_parse_keeps_the_problem_and_the_id(error: BaseException) -> None:
     assert (parsed.problem, parsed.message, parsed.message_id) == (error, None, "m-1")
 
 
-def test_parse_drops_an_id_that_must_not_be_logged() -> None:
-    assert parse_with(Unprocessable(INVALID_MESSAGE_ID, "detail")).message_id is None
-
-
 @pytest.mark.parametrize(
     ("queue", "attributes", "group"),
     [
@@ -66,14 +62,6 @@ def test_identity_replaces_the_usual_rules_for_the_id() -> None:
     body = {"message_id": "of-the-body", "order": 7}
     assert parsed.message == JsonMessage(raw["messageId"], payload_hash(body), body)
     assert (parsed.message_id, parsed.problem) == (raw["messageId"], None)
-
-
-def test_content_of_an_identity_stands_in_for_the_body() -> None:
-    content = {"order": 7}
-
-    parsed = Record.parse(record({"detail": content}), JsonMessage, identity=lambda _: Identity("o-7", content))
-
-    assert parsed.message == JsonMessage("o-7", payload_hash(content), content)
 
 
 def test_identity_that_must_not_become_a_key_is_unprocessable() -> None:

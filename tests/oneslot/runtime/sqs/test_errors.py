@@ -109,12 +109,6 @@ def test_call_is_repeated_when_the_next_attempt_may_succeed(shape: str, query_co
     assert answering.calls == 2
 
 
-@pytest.mark.parametrize("query_code", [None, "AWS.SimpleQueueService.BatchRequestTooLong"])
-def test_message_is_refused_by_name_when_it_is_too_long(query_code: str | None) -> None:
-    (refused,) = send(Answering(refusal("BatchRequestTooLong", query_code)))
-    assert isinstance(refused, Refused)
-
-
 WITHOUT_CREDENTIALS = [
     NoCredentialsError(),
     PartialCredentialsError(provider="env", cred_var="AWS_SECRET_ACCESS_KEY"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 from unittest.mock import Mock
 
@@ -61,51 +60,3 @@ def test_group_goes_on_after_its_quarantined_messages() -> None:
         assert [letter["Attributes"]["MessageGroupId"] for letter in dead] == ["p", "p"]
         sources = [letter["MessageAttributes"]["SourceMessageId"]["StringValue"] for letter in dead]
         assert sources == [one["messageId"] for one in bad]
-
-
-class FifoQueue:
-    """One FIFO queue's rules: a batch takes each group from its first message on, and a group in flight gives no more."""
-
-    def __init__(self, records: list[dict[str, Any]]) -> None:
-        self.records = records
-
-    def batch(self, chance: random.Random) -> list[dict[str, Any]]:
-        groups = {record["attributes"]["MessageGroupId"] for record in self.records}
-        chosen = chance.sample(sorted(groups), chance.randint(1, len(groups)))
-        return [record for record in self.records if record["attributes"]["MessageGroupId"] in chosen][:10]
-
-    def delete(self, batch: list[dict[str, Any]], failed: list[str]) -> None:
-        done = {record["messageId"] for record in batch} - set(failed)
-        self.records = [record for record in self.records if record["messageId"] not in done]
-
-
-FAULTS = (Killed, ConnectionResetError)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_order_is_kept_under_crashes_errors_and_duplicates(seed: int) -> None:
-    """Each group's requests take effect in the order in which they were first sent, whatever happens in between."""
-    chance = random.Random(seed)
-    sent = [(f"{group}-{number}", group) for number in range(4) for group in "pqr"]
-    copies = [fifo(booking(message_id), group) for message_id, group in sent for _ in range(chance.choice((1, 1, 2)))]
-    with bench(slots=len(sent)) as made:
-        queue = FifoQueue(copies)
-        for attempt in range(400):
-            if not queue.records:
-                break
-            batch = queue.batch(chance)
-            call, moment = chance.choice(("update_item", "query", "transact_write_items")), chance.choice("ba")
-            fault = {"before" if moment == "b" else "after": {call: raising(chance.choice(FAULTS)())}}
-            faulty = Intercepted(made.dynamodb, **(fault if attempt < 60 and chance.random() < 0.6 else {}))
-            try:
-                queue.delete(batch, made.deliver(*batch, consumer=made.another_consumer(dynamodb=faulty)))
-            except Killed:
-                made.clock.now += 30_001
-            made.clock.now += 1_000
-        assert queue.records == []
-        created = {row["appointment_id"]: row["created"] for row in made.rows("appointments")}
-        completed = [line.message_id for line in made.deliveries if line.outcome in {"booked", "duplicate"}]
-        for group in "pqr":
-            ours = [message_id for message_id, its in sent if its == group]
-            assert sorted(ours, key=lambda message_id: created[message_id]) == ours
-            assert list(dict.fromkeys(name for name in completed if name in ours)) == ours
