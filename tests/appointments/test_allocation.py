@@ -144,18 +144,6 @@ def test_cancellation_frees_slot() -> None:
     )
 
 
-@pytest.mark.parametrize("now", ["2099-11-23T07:59:59Z", "2099-11-23T08:00:00Z", "2100-01-01T00:00:00Z"])
-def test_cancellation_frees_slot_at_any_time(now: str) -> None:
-    """A slot in the past is freed too. Left busy, it would have no valid appointment."""
-    once = allocation.book(request(), slot_item(0)["free_key"], NOW).once
-    assert once is not None
-    effects = allocation.cancel(CANCEL, once.write.item, datetime.fromisoformat(now))
-    assert [(write.table, write.set["status"]) for write in effects.all_writes if isinstance(write, Update)] == [
-        ("appointments", "cancelled"),
-        ("slots", "free"),
-    ]
-
-
 def test_cancellation_touches_no_slot_when_waitlisted() -> None:
     once = allocation.book(request(), None, NOW).once
     assert once is not None

@@ -73,7 +73,7 @@ def test_free_slot_reads_what_free_key_wrote(
 
 
 def test_error_names_free_key_of_another_form() -> None:
-    with pytest.raises(UnreadableFreeKey, match="A81001 has a slot with the unreadable free_key 'Telephone#x'"):
+    with pytest.raises(UnreadableFreeKey, match=r"A81001 .*Telephone#x"):
         free_slot(request(), "Telephone#x")
 
 

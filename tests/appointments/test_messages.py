@@ -6,8 +6,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from appointments.messages import BookRequest, CancelRequest, parse_message
 from oneslot.runtime.effects import Unprocessable
@@ -49,20 +47,3 @@ def test_error_names_invalid_field_without_value(field: str, value: Any) -> None
     assert problem.value.reason == "invalid_field"
     assert problem.value.detail.startswith(f"{field} must be ")
     assert len(str(value)) < 3 or str(value) not in problem.value.detail
-
-
-def test_error_names_later_time_when_order_is_wrong() -> None:
-    with pytest.raises(Unprocessable, match="not_after must be later than not_before"):
-        parse_message("m-1", "hash", booking(not_after="2099-11-23T08:00:00Z"))
-
-
-json_values = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=3)
-
-
-@given(st.dictionaries(st.sampled_from((*FIELDS, "type", "appointment_id")), json_values), st.booleans())
-def test_any_body_is_parsed_or_unprocessable(changes: dict[str, Any], cancels: bool) -> None:
-    body = {**(cancellation("m-1") if cancels else booking()), **changes}
-    try:
-        assert isinstance(parse_message("m-1", "hash", body), BookRequest | CancelRequest)
-    except Unprocessable as problem:
-        assert problem.reason in {"invalid_field", "unknown_type"}

@@ -25,7 +25,6 @@ from oneslot.local.mapping.handler_process import Answered
 from oneslot.local.mapping.installation import Installation, install
 from oneslot.runtime.sqs.batch_response import Split, judge
 from oneslot.runtime.sqs.lambda_event import event
-from tests.kits.bad_network import BadNetwork, Fault
 from tests.kits.consumer import booking
 from tests.kits.local_mapping import wait_for
 from tests.kits.real_stack import Stack, deliveries, deployed_shortened
@@ -181,30 +180,3 @@ def _noticed(mapping: EventSourceMapping, crashes: int) -> None:
     deadline = time.monotonic() + 0.3
     while mapping.statistics.crashes == crashes and time.monotonic() < deadline:
         time.sleep(0.01)
-
-
-@pytest.mark.slow
-def test_j_k_lost_refused_and_late_calls_over_real_http(patient_stack: Stack, tmp_path: Path) -> None:
-    stack = patient_stack
-    stack.seed(10)
-    script = {
-        ("UpdateItem", 1): Fault.DROPPED,
-        ("UpdateItem", 2): Fault.LATE,
-        ("TransactWriteItems", 3): Fault.LATE,
-        ("TransactWriteItems", 1): Fault.RESET,
-        ("Query", 3): Fault.THROTTLED,
-        ("TransactWriteItems", 5): Fault.CONFLICT,
-        ("UpdateItem", 5): Fault.SERVER_ERROR,
-        ("TransactWriteItems", 6): Fault.DROPPED,
-    }
-    with BadNetwork(stack.connection.endpoint_url, script) as network:
-        stack.reach_aws_through(network.endpoint_url)
-        with poller(stack, tmp_path, processes=1):
-            sent = stack.send([booking(f"r-{number}") for number in range(8)])
-            drained(stack)
-        network.settle()
-        assert network.injected.total() == len(script)
-    outcomes = Counter(line["outcome"] for line in deliveries([tmp_path / "consumer.jsonl"]))
-    assert outcomes == Counter(booked=8)
-    assert {row["consumption_count"] for row in stack.rows("ledger")} == {1}
-    assert CONSUMER.check(stack.evidence(sent, [tmp_path / "consumer.jsonl"])) == []

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from oneslot.local.aws.cloud_assembly import SynthesisedStack
-from oneslot.local.aws.connection import Connection
-from tests.behaviours.conftest import Terminal, running_stack
+from tests.behaviours.conftest import Terminal
 from tests.kits.consumer import booking
 from tests.kits.local_mapping import wait_for
 
@@ -50,34 +46,6 @@ def ends(counts: dict[str, Any]) -> Counter[str]:
 
 
 @pytest.mark.slow
-def test_redrive_moves_messages_once_their_practice_exists(terminal: Terminal, tmp_path: Path) -> None:
-    terminal.json("seed", "--slots", "100", "--practice-count", "2")
-    early = [booking(f"early-{number}", practice="Z00003", **ALWAYS) for number in range(30)]
-    broken = [booking(f"broken-{number}", practice="Z00001", nhs_number="9990000019") for number in range(5)]
-    send(terminal, tmp_path, early + broken)
-    listed = terminal.json("dlq", "list")
-    assert listed["reasons"] == {"invalid_field": 5, "unknown_practice": 30}
-    assert listed["outlooks"] == {"fails_again": 35}
-    assert terminal.json("dlq", "redrive", "--yes")["moved"] == 0, "it would only come back"
-    terminal.json("seed", "--slots", "150", "--practice-count", "3")
-    assert terminal.json("dlq", "redrive")["outlooks"] == {"taken_over": 30}
-    repair_list = tmp_path / "redrive-list.jsonl"
-    repair_list.write_text("".join(f'{{"message_id":"early-{number}","action":"redrive"}}\n' for number in range(3)))
-    assert terminal.json("dlq", "redrive", "--file", str(repair_list), "--yes")["moved"] == 3
-    assert terminal.json("dlq", "redrive", "--yes")["moved"] == 27
-    terminal.drain()
-    checked = terminal.json("check")
-    assert checked["counts"]["dead_letters"] == {"invalid_field": 5}
-    assert ends(checked["counts"]) == {"answered": 30, "quarantined": 5}
-    # An operator drops what can never succeed; then it does not count as lost.
-    assert terminal.json("dlq", "drop", "--all", "--accept-loss", "--yes")["dropped"] == 5
-    counts = terminal.json("check")["counts"]
-    assert (counts["dead_letters"], counts["lost"]) == ({}, 0)
-    left_behind = "".join(path.read_text() for path in tmp_path.rglob("*.jsonl"))
-    assert not re.search(r"\b999[0-9]{7}\b", left_behind)
-
-
-@pytest.mark.slow
 def test_redrive_resumes_after_a_kill(terminal: Terminal, tmp_path: Path) -> None:
     terminal.json("seed", "--slots", "100", "--practice-count", "2")
     send(terminal, tmp_path, [booking(f"m-{number}", practice="Z00003", **ALWAYS) for number in range(60)])
@@ -108,28 +76,6 @@ def test_redrive_resumes_after_a_kill(terminal: Terminal, tmp_path: Path) -> Non
     assert checked["counts"]["dead_letters"] == {}
     assert ends(checked["counts"]) == {"answered": 60}
     assert (checked["holds"], checked["counts"]["double_booked"], checked["counts"]["lost"]) == (True, 0, 0)
-
-
-@pytest.mark.slow
-def test_paused_consumer_takes_no_messages(account: Connection, synthesised: SynthesisedStack, tmp_path: Path) -> None:
-    with running_stack(account, synthesised, tmp_path) as (poller, terminal):
-        terminal.json("seed", "--slots", "100", "--practice-count", "1")
-        target = terminal.target
-        assert terminal.json("pause", "--reason", "a test", "--yes")["paused"]
-        poller.follow()  # as `local_stack` does every second
-
-        target.sqs.send_message(
-            QueueUrl=target.outputs.queue_url, MessageBody=json.dumps(booking("m-1", practice="Z00001", **ALWAYS))
-        )
-        time.sleep(1)
-
-        waiting = terminal.json("status")
-        assert (waiting["queue"]["waiting"], waiting["queue"]["in_flight"]) == (1, 0)
-        assert (waiting["ledger"]["complete"], waiting["mapping"]["reason"]) == (0, "a test")
-        assert not terminal.json("resume", "--yes")["paused"]
-        poller.follow()
-        terminal.drain()
-        assert terminal.json("check")["counts"]["verdicts"] == {"booked": 1}
 
 
 def test_smoke_passes_on_a_working_stack(terminal: Terminal) -> None:

@@ -45,14 +45,6 @@ class Stack:
     def outputs(self) -> Mapping[str, str]:
         return self.deployment.outputs
 
-    def reach_aws_through(self, endpoint_url: str) -> None:
-        """Set the consumer's endpoint in its deployed configuration. Processes that start later use it."""
-        with closing(self.connection.functions()) as functions:
-            name = self.outputs["ConsumerFunctionName"]
-            variables = functions.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
-            changed = {**variables, "AWS_ENDPOINT_URL": endpoint_url}
-            functions.update_function_configuration(FunctionName=name, Environment={"Variables": changed})
-
     def seed(self, slots: int) -> None:
         """Put this many free slots of the kit's practice into the table."""
         for number in range(slots):
