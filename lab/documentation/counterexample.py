@@ -17,7 +17,7 @@ from lab.explore.scenarios import ONE_REQUEST
 from lab.peers.peers import CONTROL, PEERS
 from oneslot.explorer.counterexample import Counterexample, Replay, counterexample, replay
 from oneslot.explorer.execution.process import capture_logs
-from oneslot.explorer.explorer import Breach, Explorer
+from oneslot.explorer.explorer import BrokenLaws, Explorer
 from oneslot.explorer.system import System
 
 KEPT = REPOSITORY / "lab" / "results" / "booked-twice.json"
@@ -60,7 +60,7 @@ def our_path() -> Counterexample:
         lost |= chosen is losses
         state = chosen[0].state
         path.append(system.canonical(state))
-    return counterexample(system, Breach((), tuple(path), ""))
+    return counterexample(system, BrokenLaws((), tuple(path), ""))
 
 
 def _writes_a_slot(system: System, call: int) -> bool:

@@ -17,9 +17,9 @@ from lab.mutation.mutants import ALIVE, Verdict
 from lab.peers.peers import CONTROL, PEERS
 from oneslot.explorer.counterexample import Counterexample, counterexample
 from oneslot.explorer.explorer import Exploration, Explorer
-from oneslot.explorer.scenario import Scenario, Subject
+from oneslot.explorer.scenario import ExploredSubject, Scenario
 
-SUBJECTS: Mapping[str, Subject] = {
+SUBJECTS: Mapping[str, ExploredSubject] = {
     subject.name: subject for subject in (OURS, OURS_IN_GROUPS, *(peer.subject for peer in PEERS), CONTROL)
 }
 

@@ -14,9 +14,9 @@ from typing import Any
 from appointments.statuses import COMPLETE, IN_PROGRESS
 from demo.declared import CONSUMER
 from lab.explore.practice import APPOINTMENTS, LEDGER, PATIENTS, SLOTS, dead_letters
-from oneslot.explorer.execution.process import Outcome
+from oneslot.explorer.execution.process import HandlerEnd
 from oneslot.explorer.renaming import is_id_of
-from oneslot.explorer.world import Request, SqsMessage, World
+from oneslot.explorer.world import ApiCall, SqsMessage, World
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE
 
 UNFINISHED = ("failed", "busy", "fenced")
@@ -44,7 +44,7 @@ class OurLaws:
                 yield f"I10 {message_id}: consumption_count {count}, claims granted {granted}"
         yield from _personal_data(world)
 
-    def at_write(self, before: World, after: World, request: Request, now: int, sender: str | None) -> Iterator[str]:
+    def at_write(self, before: World, after: World, request: ApiCall, now: int, sender: str | None) -> Iterator[str]:
         """See `Laws`. A row's owner is its writer rather than its `claimed_by`, because two writers may use one value."""
         rows, earlier = after.by(LEDGER, "message_id"), before.by(LEDGER, "message_id")
         for message_id, row in rows.items():
@@ -66,7 +66,7 @@ class OurLaws:
                 elif not is_id_of(sender, owner) or (then.get("status") == IN_PROGRESS and _fence(request) != owner):
                     yield f"E2 {message_id}: its live lease was changed by another than its owner"
 
-    def at_end(self, world: World, messages: Sequence[SqsMessage], outcome: Outcome) -> Iterator[str]:
+    def at_end(self, world: World, messages: Sequence[SqsMessage], outcome: HandlerEnd) -> Iterator[str]:
         """See `Laws`."""
         if outcome.error == "endless":
             yield "I9: the invocation makes call after call and never ends"
@@ -118,7 +118,7 @@ class OurLaws:
             yield f"I2 in the end: {', '.join(found) or 'nothing'} instead of {', '.join(sorted(wanted)) or 'nothing'}"
 
     def of_duplicate(
-        self, before: World, message: SqsMessage, calls: Sequence[Request], outcome: Outcome
+        self, before: World, message: SqsMessage, calls: Sequence[ApiCall], outcome: HandlerEnd
     ) -> Iterator[str]:
         """See `Laws`."""
         if before.by(LEDGER, "message_id").get(message.message_id, {}).get("status") != COMPLETE:
@@ -168,7 +168,7 @@ def _differences(appointment: Mapping[str, Any], request: Mapping[str, Any]) -> 
             yield "start"
 
 
-def _fence(request: Request) -> str:
+def _fence(request: ApiCall) -> str:
     """Return the `claimed_by` that a request writes under; empty if it has none."""
     _, parameters = request.parts
     fence: dict[str, str] = parameters.get("ExpressionAttributeValues", {}).get(":claimed_by", {})

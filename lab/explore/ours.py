@@ -10,8 +10,8 @@ from booking.consumer import appointments_consumer
 from lab.explore.laws import OurLaws
 from lab.explore.practice import APPOINTMENTS, DEAD_LETTERS, LEDGER, QUEUE, SLOTS
 from oneslot.explorer.execution.clients import PortClient
-from oneslot.explorer.execution.process import Context, Process, StrandExecutor
-from oneslot.explorer.scenario import MOST_REDELIVERIES, Subject
+from oneslot.explorer.execution.process import InvocationContext, RunningInvocation, StrandExecutor
+from oneslot.explorer.scenario import MOST_REDELIVERIES, ExploredSubject
 
 ENVIRONMENT: Mapping[str, str] = {
     "ONESLOT_LEDGER_TABLE": LEDGER,
@@ -28,8 +28,8 @@ ENVIRONMENT: Mapping[str, str] = {
 
 
 def our_program(
-    process: Process,
-    context: Context,
+    process: RunningInvocation,
+    context: InvocationContext,
     records: Sequence[dict[str, Any]],
     side_by_side: bool,
     environment: Mapping[str, str] = ENVIRONMENT,
@@ -51,11 +51,11 @@ def our_program(
 
 
 def group_program(
-    process: Process, context: Context, records: Sequence[dict[str, Any]], side_by_side: bool
+    process: RunningInvocation, context: InvocationContext, records: Sequence[dict[str, Any]], side_by_side: bool
 ) -> Mapping[str, Any]:
     """Run one invocation with the setting `group_commit`."""
     return our_program(process, context, records, side_by_side, {**ENVIRONMENT, "GROUP_COMMIT": "true"})
 
 
-OURS = Subject("Oneslot", our_program, OurLaws())
-OURS_IN_GROUPS = Subject("Oneslot, group commit", group_program, OurLaws())
+OURS = ExploredSubject("Oneslot", our_program, OurLaws())
+OURS_IN_GROUPS = ExploredSubject("Oneslot, group commit", group_program, OurLaws())

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from itertools import permutations
 
 from oneslot.explorer.aftermath import Aftermath
-from oneslot.explorer.execution.process import Outcome, Process, capture_logs
+from oneslot.explorer.execution.process import HandlerEnd, RunningInvocation, capture_logs
 from oneslot.explorer.faults import ANSWERED, DEATH, LATER, NOW, PERFORMED, Choice
 from oneslot.explorer.laws import collect, perform
 from oneslot.explorer.renaming import name_of, rename, rename_lines, swap
-from oneslot.explorer.scenario import Scenario, Subject
-from oneslot.explorer.state import GONE, State
+from oneslot.explorer.scenario import ExploredSubject, Scenario
+from oneslot.explorer.state import GONE, ExploredState
 from oneslot.explorer.system import System
-from oneslot.explorer.world import InMemoryServices, Request, Services, World
+from oneslot.explorer.world import ApiCall, InMemoryServices, Services, World
 
 LATE, TIME = -1, -2
 
@@ -36,7 +36,7 @@ class _Schedule:
     """One schedule, run from its start. `taken` holds the number of the step that was taken each time."""
 
     scenario: Scenario
-    subject: Subject
+    subject: ExploredSubject
     services: Services
     world: World
     faults: int
@@ -44,8 +44,8 @@ class _Schedule:
     expiries: int = 0
     acknowledged: int = 0
     broken: bool = False
-    network: list[Request] = field(default_factory=list)
-    processes: list[Process | None] = field(default_factory=list)
+    network: list[ApiCall] = field(default_factory=list)
+    processes: list[RunningInvocation | None] = field(default_factory=list)
     over: list[bool] = field(default_factory=list)
     ways: list[int] = field(default_factory=list)
 
@@ -68,9 +68,9 @@ class _Schedule:
             if process is not None:
                 process.kill()
 
-    def _steps(self) -> list[tuple[int, int, Choice | None, Request | None]]:
+    def _steps(self) -> list[tuple[int, int, Choice | None, ApiCall | None]]:
         """Return (delivery, strand, choice, request); no choice: invocation or deletion; LATE, TIME: no delivery."""
-        steps: list[tuple[int, int, Choice | None, Request | None]] = []
+        steps: list[tuple[int, int, Choice | None, ApiCall | None]] = []
         for delivery, process in enumerate(self.processes):
             if self.over[delivery]:
                 continue
@@ -82,7 +82,7 @@ class _Schedule:
                     steps.append((delivery, 1, None, None))
             else:
                 for strand, seen in sorted(process.pending.items()):
-                    request = Request(rename(seen.text, swap(delivery)))
+                    request = ApiCall(rename(seen.text, swap(delivery)))
                     steps.append((delivery, strand, PERFORMED, request))
                     if self.faults:
                         steps += [(delivery, strand, choice, request) for choice in self.scenario.choices(request)]
@@ -91,7 +91,7 @@ class _Schedule:
             steps.append((TIME, 0, None, None))
         return steps
 
-    def _take(self, delivery: int, strand: int, choice: Choice | None, request: Request | None) -> None:
+    def _take(self, delivery: int, strand: int, choice: Choice | None, request: ApiCall | None) -> None:
         if delivery == TIME:
             self.expiries += 1
         elif delivery == LATE and request is not None:
@@ -106,14 +106,14 @@ class _Schedule:
                 program = self.subject.program(
                     [self.scenario.messages[position] for position in messages], self.scenario.side_by_side
                 )
-                self.processes[delivery] = Process(program, self.now + self.scenario.kinds[delivery][1])
+                self.processes[delivery] = RunningInvocation(program, self.now + self.scenario.kinds[delivery][1])
             else:
                 self.over[delivery] = True
                 self.faults -= strand
                 if not strand and process.outcome is not None:
                     self.acknowledged |= self._deleted(messages, process.outcome)
 
-    def _call(self, delivery: int, strand: int, choice: Choice, request: Request) -> None:
+    def _call(self, delivery: int, strand: int, choice: Choice, request: ApiCall) -> None:
         self.faults -= choice.is_fault
         observation = choice.observation
         if choice.conflict is not None:
@@ -132,14 +132,14 @@ class _Schedule:
             if process.outcome is not None:
                 self._ended(delivery, process.outcome)
 
-    def _perform(self, request: Request, sender: str | None, conflict: int | None = None) -> str:
+    def _perform(self, request: ApiCall, sender: str | None, conflict: int | None = None) -> str:
         laws = self.subject.laws
         done = perform(self.services, laws, self.world, request, now=self.now, sender=sender, conflict=conflict)
         self.world = done.world
         self.broken = self.broken or bool(self.scenario.checked(done.breaches))
         return done.observation
 
-    def _ended(self, delivery: int, outcome: Outcome) -> None:
+    def _ended(self, delivery: int, outcome: HandlerEnd) -> None:
         messages = self.scenario.deliveries[delivery]
         lines = tuple(rename(line, swap(delivery)) for line in outcome.lines)
         named = replace(outcome, lines=lines)
@@ -149,7 +149,7 @@ class _Schedule:
         if not self._deleted(messages, outcome):
             self.over[delivery] = True
 
-    def _deleted(self, messages: tuple[int, ...], outcome: Outcome) -> int:
+    def _deleted(self, messages: tuple[int, ...], outcome: HandlerEnd) -> int:
         known = self.scenario.messages
         gone = {position for position in messages if known[position].sqs_id not in outcome.failed}
         return 0 if outcome.error else sum(1 << position for position in gone)
@@ -164,7 +164,7 @@ class _Schedule:
 
 
 @capture_logs()
-def enumerate_schedules(scenario: Scenario, subject: Subject, services: Services | None = None) -> Count:
+def enumerate_schedules(scenario: Scenario, subject: ExploredSubject, services: Services | None = None) -> Count:
     """Run every schedule, one by one."""
     services = services or InMemoryServices(scenario.tables)
     system = System(scenario, subject, services)
@@ -178,7 +178,7 @@ def enumerate_schedules(scenario: Scenario, subject: Subject, services: Services
         schedules += 1
         gone = (GONE,) * len(scenario.deliveries)
         number = system.world_number(schedule.world.text)
-        end = State(number, schedule.expiries, schedule.faults, schedule.acknowledged, (), gone)
+        end = ExploredState(number, schedule.expiries, schedule.faults, schedule.acknowledged, (), gone)
         violating += bool(schedule.broken or aftermath(end))
         world = anonymous(schedule.world.text, scenario)
         ends.add((world, schedule.expiries, schedule.faults, schedule.acknowledged))

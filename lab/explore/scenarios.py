@@ -12,7 +12,7 @@ from typing import Any
 from lab.explore.practice import PRACTICE, TABLES, booking, cancellation, free_slots
 from oneslot.explorer.faults import CRASHES, DENIED, NEVER, READS, THROTTLED, TIMED_OUT, Choice, mild_faults
 from oneslot.explorer.scenario import Scenario
-from oneslot.explorer.world import Request, SqsMessage, answer_text
+from oneslot.explorer.world import ApiCall, SqsMessage, answer_text
 from oneslot.runtime.identity import payload_hash
 
 BOOKING = booking("m-1")
@@ -28,7 +28,7 @@ HURRIED = booking("m-1", not_after="2026-11-23T08:05:00Z")
 _scenario = partial(Scenario, tables=TABLES)
 
 
-def raising_faults(request: Request) -> tuple[Choice, ...]:
+def raising_faults(request: ApiCall) -> tuple[Choice, ...]:
     """Return faults that make a decision raise, a denied read and a malformed slot, and the throttling of writes."""
     operation, _ = request.parts
     if operation != "query":
@@ -38,7 +38,7 @@ def raising_faults(request: Request) -> tuple[Choice, ...]:
     return (DENIED, Choice("the answer holds a malformed slot", NEVER, observation=text))
 
 
-def domain_faults(request: Request) -> tuple[Choice, ...]:
+def domain_faults(request: ApiCall) -> tuple[Choice, ...]:
     """Return the faults of a decision, and a crash or a timeout of each write."""
     operation, _ = request.parts
     return raising_faults(request) if operation in READS else (CRASHES[0], TIMED_OUT)

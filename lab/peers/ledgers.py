@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from lab.explore.practice import LEDGER
 from lab.peers.effects import message_id_of, take_slot
 from oneslot.explorer.execution.clients import PortClient
-from oneslot.explorer.execution.process import LEASE_MS, Context, Process
+from oneslot.explorer.execution.process import LEASE_MS, InvocationContext, RunningInvocation
 from oneslot.runtime.stores.expressions import error_code
 
 
@@ -19,7 +19,7 @@ class StillInProgress(Exception):
 
 
 def get_then_put(
-    process: Process, context: Context, records: Sequence[dict[str, Any]], side_by_side: bool
+    process: RunningInvocation, context: InvocationContext, records: Sequence[dict[str, Any]], side_by_side: bool
 ) -> Mapping[str, Any]:
     """Read the row, decide, write the row, work, write the row: the ledger as it was first described."""
     client = PortClient(process)
@@ -38,7 +38,7 @@ def get_then_put(
 
 
 def get_then_put_with_conditions(
-    process: Process, context: Context, records: Sequence[dict[str, Any]], side_by_side: bool
+    process: RunningInvocation, context: InvocationContext, records: Sequence[dict[str, Any]], side_by_side: bool
 ) -> Mapping[str, Any]:
     """Get, then put, each write on condition that the row is as it was read."""
     client = PortClient(process)
@@ -68,7 +68,7 @@ def get_then_put_with_conditions(
 
 
 def acquire_mark_release(
-    process: Process, context: Context, records: Sequence[dict[str, Any]], side_by_side: bool
+    process: RunningInvocation, context: InvocationContext, records: Sequence[dict[str, Any]], side_by_side: bool
 ) -> Mapping[str, Any]:
     """A lock library's verbs: a message that cannot be acquired counts as a duplicate; an exception deletes the row."""
     client = PortClient(process)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from lab.explore.ours import OURS
 from lab.explore.practice import LEDGER, SLOTS
 from lab.peers import ledgers, powertools
-from oneslot.explorer.execution.process import Outcome
-from oneslot.explorer.scenario import Subject
-from oneslot.explorer.world import Request, SqsMessage, World
+from oneslot.explorer.execution.process import HandlerEnd
+from oneslot.explorer.scenario import ExploredSubject
+from oneslot.explorer.world import ApiCall, SqsMessage, World
 
 COMPLETED = ("COMPLETE", "COMPLETED")
 
@@ -26,13 +26,13 @@ class PromisedLaws:
             if held[message_id] > 1:
                 yield f"I1 {message_id}: holds {held[message_id]} slots"
 
-    def at_write(self, before: World, after: World, request: Request, now: int, sender: str | None) -> Iterator[str]:
+    def at_write(self, before: World, after: World, request: ApiCall, now: int, sender: str | None) -> Iterator[str]:
         """See `oneslot.explorer.laws.Laws`."""
         for key, row in before.rows[LEDGER].items():
             if row["status"] in COMPLETED and after.rows[LEDGER].get(key, {}).get("status") not in COMPLETED:
                 yield "I6 its row: COMPLETE reverted or was deleted"
 
-    def at_end(self, world: World, messages: Sequence[SqsMessage], outcome: Outcome) -> Iterator[str]:
+    def at_end(self, world: World, messages: Sequence[SqsMessage], outcome: HandlerEnd) -> Iterator[str]:
         """See `oneslot.explorer.laws.Laws`."""
         if outcome.error == "endless":
             yield "I9: the invocation makes call after call and never ends"
@@ -42,7 +42,7 @@ class PromisedLaws:
         yield from ()
 
     def of_duplicate(
-        self, before: World, message: SqsMessage, calls: Sequence[Request], outcome: Outcome
+        self, before: World, message: SqsMessage, calls: Sequence[ApiCall], outcome: HandlerEnd
     ) -> Iterator[str]:
         """See `oneslot.explorer.laws.Laws`. A request without a slot in the final world never gets one."""
         if not any(slot.get("appointment_id") == message.message_id for slot in before.rows[SLOTS].values()):
@@ -53,7 +53,7 @@ class PromisedLaws:
 class Peer:
     """A handler, the origin of its pattern, and the names of the laws that the explorer must find broken."""
 
-    subject: Subject
+    subject: ExploredSubject
     origin: str
     breaks: frozenset[str]
 
@@ -62,31 +62,31 @@ _LAWS = PromisedLaws()
 
 PEERS = (
     Peer(
-        Subject("get, then put", ledgers.get_then_put, _LAWS),
+        ExploredSubject("get, then put", ledgers.get_then_put, _LAWS),
         "a ledger with status, count and time stamp, read before it is written",
         frozenset({"I1", "I6"}),
     ),
     Peer(
-        Subject("get, then put, with conditions", ledgers.get_then_put_with_conditions, _LAWS),
+        ExploredSubject("get, then put, with conditions", ledgers.get_then_put_with_conditions, _LAWS),
         "the same ledger, each write on condition that the row is as it was read",
         frozenset({"I1", "I6"}),
     ),
     Peer(
-        Subject("acquire, mark, release", ledgers.acquire_mark_release, _LAWS),
+        ExploredSubject("acquire, mark, release", ledgers.acquire_mark_release, _LAWS),
         "a lock library's three verbs; a message that cannot be acquired counts as a duplicate",
         frozenset({"I1", "I2", "I6"}),
     ),
     Peer(
-        Subject("Powertools, plain effect", powertools.around_plain_effect, _LAWS),
+        ExploredSubject("Powertools, plain effect", powertools.around_plain_effect, _LAWS),
         "Powertools for AWS Lambda 3.37, idempotency with its DynamoDB layer, around an update",
         frozenset({"I1", "I6"}),
     ),
     Peer(
-        Subject("Powertools, transaction", powertools.around_transaction, _LAWS),
+        ExploredSubject("Powertools, transaction", powertools.around_transaction, _LAWS),
         "the same layer around a transaction that can take effect only once",
         frozenset({"I6"}),
     ),
 )
 
-CONTROL = Subject("Oneslot, one transaction", OURS.run, OURS.laws)
+CONTROL = ExploredSubject("Oneslot, one transaction", OURS.run, OURS.laws)
 """Our handler in the budget of the peers: the control, which must break nothing."""

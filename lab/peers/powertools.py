@@ -25,13 +25,13 @@ from aws_lambda_powertools.utilities.idempotency.persistence import dynamodb as 
 from lab.explore.practice import LEDGER
 from lab.peers.effects import message_id_of, take_slot, take_slot_once
 from oneslot.explorer.execution.clients import PortClient
-from oneslot.explorer.execution.process import Context, Process
+from oneslot.explorer.execution.process import InvocationContext, RunningInvocation
 
 
 class _Datetime(real.datetime):
     @classmethod
     def now(cls, tz: real.tzinfo | None = None) -> _Datetime:
-        process = Process.running
+        process = RunningInvocation.running
         if process is None:
             return super().now(tz)
         return cls.fromtimestamp(process.clock / 1000, tz)
@@ -51,21 +51,21 @@ Effect = Callable[[Any, str], dict[str, Any]]
 
 
 def around_plain_effect(
-    process: Process, context: Context, records: Sequence[dict[str, Any]], side_by_side: bool
+    process: RunningInvocation, context: InvocationContext, records: Sequence[dict[str, Any]], side_by_side: bool
 ) -> Mapping[str, Any]:
     """Wrap an update of the slot in Powertools."""
     return _consume(process, context, records, take_slot)
 
 
 def around_transaction(
-    process: Process, context: Context, records: Sequence[dict[str, Any]], side_by_side: bool
+    process: RunningInvocation, context: InvocationContext, records: Sequence[dict[str, Any]], side_by_side: bool
 ) -> Mapping[str, Any]:
     """Wrap a transaction that can take effect once in Powertools."""
     return _consume(process, context, records, take_slot_once)
 
 
 def _consume(
-    process: Process, context: Context, records: Sequence[dict[str, Any]], effect: Effect
+    process: RunningInvocation, context: InvocationContext, records: Sequence[dict[str, Any]], effect: Effect
 ) -> Mapping[str, Any]:
     client = PortClient(process)
     config = IdempotencyConfig(event_key_jmespath="messageId")

@@ -15,7 +15,7 @@ from lab.simulation.world.faults import Fault
 from lab.simulation.world.simulation import Event, Plan
 from oneslot.explorer.counterexample import NotReplayable
 from oneslot.explorer.wording import describe_call
-from oneslot.explorer.world import Request
+from oneslot.explorer.world import ApiCall
 
 _INVALID = "not a counterexample that `--save` wrote"
 _BATCHES = {
@@ -91,7 +91,7 @@ def _called(operation: str, parameters: Mapping[str, Any], answer: Any) -> str |
         return f"receive: {shown}{said}" if shown or said else None
     if operation in _BATCHES:
         return f"{_BATCHES[operation]} {_entries(parameters['Entries'])}{said}"
-    return f"{describe_call(Request.of(operation, parameters), TABLES)}{said}"
+    return f"{describe_call(ApiCall.of(operation, parameters), TABLES)}{said}"
 
 
 def _logged(line: Mapping[str, Any]) -> str | None:

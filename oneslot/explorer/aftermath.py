@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oneslot.explorer.execution.process import Outcome
+from oneslot.explorer.execution.process import HandlerEnd
 from oneslot.explorer.laws import collect
 from oneslot.explorer.renaming import swap
-from oneslot.explorer.state import State
+from oneslot.explorer.state import ExploredState
 from oneslot.explorer.system import System
-from oneslot.explorer.world import Request
+from oneslot.explorer.world import ApiCall
 
 REMAINS = "is still in the queue"
 TRAVEL_MS = 1
@@ -25,9 +25,9 @@ class Delivered:
     """
 
     world: int
-    outcome: Outcome
+    outcome: HandlerEnd
     node: int
-    calls: tuple[Request, ...]
+    calls: tuple[ApiCall, ...]
     breaches: tuple[str, ...]
     steps: tuple[tuple[int, int, int], ...]
 
@@ -48,14 +48,14 @@ class Aftermath:
         self._system = system
         self._known: dict[tuple[int, int, int, tuple[int, ...]], tuple[str, ...]] = {}
 
-    def __call__(self, state: State) -> tuple[str, ...]:
+    def __call__(self, state: ExploredState) -> tuple[str, ...]:
         """Return the laws that the aftermath of a state breaks."""
         key = (state.world, state.expiries, state.acknowledged, self._system.receives(state.codes))
         if key not in self._known:
             self._known[key] = tuple(self._breaches(*key, []))
         return self._known[key]
 
-    def deliveries(self, state: State) -> list[Redelivery]:
+    def deliveries(self, state: ExploredState) -> list[Redelivery]:
         """Return the deliveries of the aftermath of a state, in their order."""
         made: list[Redelivery] = []
         self._breaches(state.world, state.expiries, state.acknowledged, self._system.receives(state.codes), made)
@@ -108,23 +108,23 @@ class Aftermath:
         system = self._system
         behaviour = system.behaviour((message,), name, receives)
         node = behaviour.start(now)
-        calls: list[Request] = []
+        calls: list[ApiCall] = []
         steps: list[tuple[int, int, int]] = []
         breaches: list[str] = []
         while behaviour.nodes[node].outcome is None:
             strand, seen_request = behaviour.nodes[node].pending[0]
             request = system.renamed("request", seen_request, swap(name))
-            calls.append(Request(system.requests.texts[request]))
+            calls.append(ApiCall(system.requests.texts[request]))
             world, observation, broken = system.apply(world, request, now, name)
             steps.append((request, observation, world))
             breaches += broken
             node = behaviour.advance(node, strand, system.renamed("observation", observation, swap(name)), now)
-        outcome = behaviour.nodes[node].outcome or Outcome()
+        outcome = behaviour.nodes[node].outcome or HandlerEnd()
         breaches += system.at_end(world, name, (message,), outcome)
         return Delivered(world, outcome, node, tuple(calls), tuple(breaches), tuple(steps))
 
 
-def _hidden_ms(calls: tuple[Request, ...], visibility_ms: int) -> int:
+def _hidden_ms(calls: tuple[ApiCall, ...], visibility_ms: int) -> int:
     """Return how long a failed delivery hides its message: the time that it requested, else the visibility timeout."""
     hidden = visibility_ms
     for call in calls:

@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass, replace
 from typing import TypeVar
 
 from oneslot.explorer.aftermath import Aftermath
-from oneslot.explorer.execution.process import Outcome, capture_logs
-from oneslot.explorer.explorer import Breach
+from oneslot.explorer.execution.process import HandlerEnd, capture_logs
+from oneslot.explorer.explorer import BrokenLaws
 from oneslot.explorer.renaming import rename, swap
-from oneslot.explorer.scenario import Scenario, Subject
-from oneslot.explorer.state import State
+from oneslot.explorer.scenario import ExploredSubject, Scenario
+from oneslot.explorer.state import ExploredState
 from oneslot.explorer.system import Step, System
 from oneslot.explorer.wording import describe_call, describe_observation, describe_world, lettered
-from oneslot.explorer.world import Request, Services
+from oneslot.explorer.world import ApiCall, Services
 
 T = TypeVar("T")
 
@@ -103,7 +103,7 @@ class Counterexample:
 
 
 @capture_logs()
-def counterexample(system: System, breach: Breach) -> Counterexample:
+def counterexample(system: System, breach: BrokenLaws) -> Counterexample:
     """Return the path of a breach, with the deliveries' own names."""
     scenario = system.scenario
     state = system.start
@@ -133,7 +133,9 @@ class Replay:
 
 
 @capture_logs()
-def replay(kept: Counterexample, scenario: Scenario, subject: Subject, services: Services | None = None) -> Replay:
+def replay(
+    kept: Counterexample, scenario: Scenario, subject: ExploredSubject, services: Services | None = None
+) -> Replay:
     """Walk the path on the current code. Raises `NotReplayable` at a step that cannot be taken."""
     try:
         sized = replace(scenario, deliveries=kept.deliveries, faults=kept.faults, expiries=kept.expiries)
@@ -194,7 +196,7 @@ def _changes(before: Sequence[str], after: Sequence[str]) -> list[str]:
     return changed + [f"      gone: {line}" for line in before if line.split(":")[0] not in held]
 
 
-def _what_came_after(system: System, state: State, made_before: set[int]) -> Iterator[str]:
+def _what_came_after(system: System, state: ExploredState, made_before: set[int]) -> Iterator[str]:
     """Yield the end of a schedule. `made_before`: the deliveries on the path."""
     scenario, name = system.scenario, max(made_before, default=-1) + 1
     delivered = {position for one in made_before if one >= 0 for position in scenario.deliveries[one]}
@@ -216,7 +218,7 @@ def _what_came_after(system: System, state: State, made_before: set[int]) -> Ite
         yield f"     {letter}  {when}SQS delivers {message}{again}"
         delivered.add(one.position)
         for request, observation, world in one.delivered.steps:
-            call = describe_call(Request(system.requests.texts[request]), scenario.tables)
+            call = describe_call(ApiCall(system.requests.texts[request]), scenario.tables)
             yield f"     {letter}  {call} -> {_seen(system, request, observation)}"
             yield from _changes(before, after := _rows(system, world))
             before = after
@@ -233,7 +235,7 @@ def _describe_step(system: System, step: Step) -> str:
     who = "-" if step.delivery < 0 else _letter(step.delivery)
     call = ""
     if step.call >= 0:
-        call = describe_call(Request(system.requests.texts[step.call]), system.scenario.tables)
+        call = describe_call(ApiCall(system.requests.texts[step.call]), system.scenario.tables)
     if step.name == "time passes":
         passed = "its time is nearly over" if running else "the message is visible again"
         return f"{who}  time passes, and {passed if plain else 'every lease ends'}"
@@ -253,11 +255,11 @@ def _describe_step(system: System, step: Step) -> str:
 
 def _seen(system: System, request: int, observation: int) -> str:
     seen = describe_observation(system.observations.texts[observation])
-    is_read = system.scenario.plain and Request(system.requests.texts[request]).parts[0] == "get_item"
+    is_read = system.scenario.plain and ApiCall(system.requests.texts[request]).parts[0] == "get_item"
     return "nothing there" if is_read and seen == "done" else seen
 
 
-def _ending(ended: Outcome, delivery: int, plain: bool = False) -> str:
+def _ending(ended: HandlerEnd, delivery: int, plain: bool = False) -> str:
     if ended.error is not None:
         return f"by {ended.error.partition(': An error occurred (')[0] if plain else ended.error}"
     outcomes = [json.loads(rename(line, swap(delivery)))["outcome"] for line in ended.lines]

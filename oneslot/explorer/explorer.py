@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from oneslot.explorer.aftermath import Aftermath
 from oneslot.explorer.execution.process import capture_logs
 from oneslot.explorer.laws import law_name
-from oneslot.explorer.scenario import Scenario, Subject
-from oneslot.explorer.state import State
+from oneslot.explorer.scenario import ExploredSubject, Scenario
+from oneslot.explorer.state import ExploredState
 from oneslot.explorer.system import System
 from oneslot.explorer.world import Services
 
@@ -25,14 +25,14 @@ ENTERED, COUNTED = 1, 2
 
 
 @dataclass(frozen=True)
-class Breach:
+class BrokenLaws:
     """Broken laws, and the shortest path to them: its states, each in its canonical form.
 
     `where` is "step" (the last step of the path broke them), "state" (its last state) or "aftermath" (what followed).
     """
 
     laws: tuple[str, ...]
-    path: tuple[State, ...]
+    path: tuple[ExploredState, ...]
     where: str
 
 
@@ -57,12 +57,12 @@ class Exploration:
     seconds: float
     complete: bool
     laws_broken: tuple[str, ...] = ()
-    breaches: tuple[Breach, ...] = field(default=(), repr=False)
+    breaches: tuple[BrokenLaws, ...] = field(default=(), repr=False)
 
 
 def explore(
     scenario: Scenario,
-    subject: Subject,
+    subject: ExploredSubject,
     *,
     services: Services | None = None,
     stop_at_first: bool = False,
@@ -76,14 +76,18 @@ class Explorer:
     """One exploration and its graph. `before`: see `System`."""
 
     def __init__(
-        self, scenario: Scenario, subject: Subject, services: Services | None = None, before: System | None = None
+        self,
+        scenario: Scenario,
+        subject: ExploredSubject,
+        services: Services | None = None,
+        before: System | None = None,
     ) -> None:
         self.system = System(scenario, subject, services, before)
-        self.states: list[State] = []
+        self.states: list[ExploredState] = []
         self.ends: set[int] = set()
-        self.breaches: list[Breach] = []
+        self.breaches: list[BrokenLaws] = []
         self._aftermath = Aftermath(self.system)
-        self._numbers: dict[State, int] = {}
+        self._numbers: dict[ExploredState, int] = {}
         self._parents = array("l")
         self._targets = array("l")
         self._offsets = array("l", [0])
@@ -131,7 +135,7 @@ class Explorer:
             breaches=tuple(self.breaches),
         )
 
-    def edges(self) -> dict[State, list[State]]:
+    def edges(self) -> dict[ExploredState, list[ExploredState]]:
         """Return the graph: each state's successors, one for each step."""
         return {
             state: [self.states[target] for target in self._targets[self._offsets[one] : self._offsets[one + 1]]]
@@ -164,7 +168,7 @@ class Explorer:
                 self._broken_states[current] = laws
                 self._note(laws, current, "aftermath")
 
-    def _number(self, state: State, parent: int) -> int:
+    def _number(self, state: ExploredState, parent: int) -> int:
         number = self._numbers.get(state)
         if number is None:
             number = self._numbers[state] = len(self.states)
@@ -185,7 +189,7 @@ class Explorer:
             while at >= 0:
                 path.append(self.states[at])
                 at = self._parents[at]
-            self.breaches.append(Breach(laws, tuple(reversed(path)), where))
+            self.breaches.append(BrokenLaws(laws, tuple(reversed(path)), where))
 
     def _count(self) -> tuple[int, int]:
         """Count the paths from the start to an end, and those that break a law, backwards from the ends."""

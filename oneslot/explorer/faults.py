@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from oneslot.explorer.world import TRANSIENT_CONFLICT, UNANSWERED, Request, error_text
+from oneslot.explorer.world import TRANSIENT_CONFLICT, UNANSWERED, ApiCall, error_text
 
 NOW, LATER, NEVER = "now", "later", "never"
 ANSWERED, SILENCE, DEATH = "answered", "silence", "death"
@@ -83,7 +83,7 @@ TRANSIENT_CODES = (
 TRANSIENT_REASONS = ("TransactionConflict", "ProvisionedThroughputExceeded", "ThrottlingError")
 
 
-def all_faults(request: Request) -> tuple[Choice, ...]:
+def all_faults(request: ApiCall) -> tuple[Choice, ...]:
     """Return every fault of a call, one of each kind that the code can tell apart."""
     operation, parameters = request.parts
     if operation in READS:
@@ -101,7 +101,7 @@ def all_faults(request: Request) -> tuple[Choice, ...]:
     return (*CRASHES, *_LOST, *conflicts, THROTTLED, SERVER_ERROR, TIMED_OUT, DENIED)
 
 
-def mild_faults(request: Request) -> tuple[Choice, ...]:
+def mild_faults(request: ApiCall) -> tuple[Choice, ...]:
     """Return the faults of a write that one delivery must survive (E1): transient errors and lost answers."""
     operation, parameters = request.parts
     if operation in READS:

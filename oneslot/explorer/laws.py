@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from oneslot.explorer.execution.process import Outcome
+from oneslot.explorer.execution.process import HandlerEnd
 from oneslot.explorer.refusal import NotExplorable
-from oneslot.explorer.world import Request, Services, SqsMessage, World, error_text
+from oneslot.explorer.world import ApiCall, Services, SqsMessage, World, error_text
 
 UNREADABLE = "unreadable"
 """The law that is reported when a law or a service raises."""
@@ -21,17 +21,17 @@ class Laws(Protocol):
     def in_state(self, world: World, waiting: Collection[str], requests: Collection[str], now: int) -> Iterator[str]:
         """Yield the breaches in one state. `waiting` are the requests that still have a message in the queue."""
 
-    def at_write(self, before: World, after: World, request: Request, now: int, sender: str | None) -> Iterator[str]:
+    def at_write(self, before: World, after: World, request: ApiCall, now: int, sender: str | None) -> Iterator[str]:
         """Yield the breaches by one write. `sender` names the delivery that sent it, None if it lands late."""
 
-    def at_end(self, world: World, messages: Sequence[SqsMessage], outcome: Outcome) -> Iterator[str]:
+    def at_end(self, world: World, messages: Sequence[SqsMessage], outcome: HandlerEnd) -> Iterator[str]:
         """Yield the breaches by one invocation that ended with this outcome for this batch."""
 
     def at_last(self, world: World, wanted: Sequence[str]) -> Iterator[str]:
         """Yield the breaches in the final world. `wanted` is the scenario's `ends_with`."""
 
     def of_duplicate(
-        self, before: World, message: SqsMessage, calls: Sequence[Request], outcome: Outcome
+        self, before: World, message: SqsMessage, calls: Sequence[ApiCall], outcome: HandlerEnd
     ) -> Iterator[str]:
         """Yield the breaches by a duplicate that is delivered to the final world `before`."""
 
@@ -68,7 +68,7 @@ def perform(
     services: Services,
     laws: Laws,
     before: World,
-    request: Request,
+    request: ApiCall,
     *,
     now: int,
     sender: str | None,

@@ -9,10 +9,10 @@ from itertools import groupby
 from typing import Any
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
-from oneslot.explorer.execution.process import LEASE_MS, Context, Process, Program
+from oneslot.explorer.execution.process import LEASE_MS, InvocationContext, Program, RunningInvocation
 from oneslot.explorer.faults import Choice, all_faults
 from oneslot.explorer.laws import Laws, law_name
-from oneslot.explorer.world import NOON, Request, SqsMessage, World
+from oneslot.explorer.world import NOON, ApiCall, SqsMessage, World
 
 EXPIRIES = (LEASE_MS + 1_000, 11 * 60_000, LEASE_MS + 1_000)
 """How far each expiry moves the clock (ms): past every lease; the second also past DynamoDB's memory of tokens."""
@@ -20,12 +20,12 @@ EXPIRIES = (LEASE_MS + 1_000, 11 * 60_000, LEASE_MS + 1_000)
 MOST_REDELIVERIES = 3
 """The deliveries without a fault that must bring every request to its end (I9)."""
 
-Run = Callable[[Process, Context, Sequence[dict[str, Any]], bool], Mapping[str, Any]]
+Run = Callable[[RunningInvocation, InvocationContext, Sequence[dict[str, Any]], bool], Mapping[str, Any]]
 """Runs one invocation with these records, on threads of their own if the last argument is true."""
 
 
 @dataclass(frozen=True)
-class Subject:
+class ExploredSubject:
     """The code under test, and the laws that it must keep.
 
     `identified`: each delivery has a program of its own, because its ids have forms that cannot be renamed in a text.
@@ -35,7 +35,7 @@ class Subject:
     name: str
     run: Run
     laws: Laws
-    process: type[Process] = Process
+    process: type[RunningInvocation] = RunningInvocation
     identified: bool = False
     counts_receives: bool = False
 
@@ -79,7 +79,7 @@ class Scenario:
     before: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     faults: int = 1
     expiries: int = 1
-    choices: Callable[[Request], tuple[Choice, ...]] = all_faults
+    choices: Callable[[ApiCall], tuple[Choice, ...]] = all_faults
     side_by_side: bool = False
     ends_by_itself: bool = False
     clocks: tuple[int, ...] = ()
@@ -108,7 +108,7 @@ class Scenario:
             raise ValueError(f"expiries: must be 0 to {len(EXPIRIES)}")
 
     def may_start(self, delivery: int, codes: Sequence[int]) -> bool:
-        """Return whether a delivery may start beside the others, whose `codes` are as in a `State`."""
+        """Return whether a delivery may start beside the others, whose `codes` are as in an `ExploredState`."""
         return True
 
     def may_end(self, codes: Sequence[int], travelling: bool) -> bool:

@@ -19,7 +19,7 @@ is forgotten, because only the messages can still make a difference.
 """
 
 
-class State(NamedTuple):
+class ExploredState(NamedTuple):
     """A state. `codes` holds for each delivery NOT_STARTED, GONE (crashed, or over), ENDED or the number of its history.
 
     `warm` is the number of the environment that the next invocation may reuse, if it would behave differently there.
@@ -75,7 +75,7 @@ class Symmetry:
         self._masks = Interner()
         self._orders: dict[tuple[int, ...], tuple[Permutation, ...]] = {}
 
-    def canonical(self, state: State) -> State:
+    def canonical(self, state: ExploredState) -> ExploredState:
         """Return one state for all that differ only by the names of identical deliveries."""
         orders = self._orders.get(state.codes)
         if orders is None:
@@ -99,7 +99,7 @@ class Symmetry:
             places = _places([one for tie in choice for one in tie])
             yield () if places == tuple(range(count)) else places
 
-    def _permuted(self, state: State, permutation: Permutation) -> State:
+    def _permuted(self, state: ExploredState, permutation: Permutation) -> ExploredState:
         if not permutation:
             return state
         world, expiries, faults, acknowledged, network, codes, warm = state
@@ -109,7 +109,7 @@ class Symmetry:
         if network:
             network = tuple(sorted([self._texts.renamed("request", request, permutation) for request in network]))
         world = self._texts.renamed("world", world, permutation)
-        return State(world, expiries, faults, acknowledged, network, tuple(exchanged), warm)
+        return ExploredState(world, expiries, faults, acknowledged, network, tuple(exchanged), warm)
 
     def _permuted_node(self, delivery: int, node: int, permutation: Permutation) -> int:
         view = view_of(permutation, delivery)

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from oneslot.explorer.execution.behaviour import COLD, Behaviour
-from oneslot.explorer.execution.process import Outcome
+from oneslot.explorer.execution.process import HandlerEnd
 from oneslot.explorer.faults import ANSWERED, DEATH, LATER, NOW, PERFORMED, SILENCE, Choice
 from oneslot.explorer.laws import collect, perform
 from oneslot.explorer.renaming import name_of, rename, swap
-from oneslot.explorer.scenario import Scenario, Subject
-from oneslot.explorer.state import ENDED, GONE, NOT_STARTED, State, Symmetry, Texts
-from oneslot.explorer.world import InMemoryServices, Request, Services
+from oneslot.explorer.scenario import ExploredSubject, Scenario
+from oneslot.explorer.state import ENDED, GONE, NOT_STARTED, ExploredState, Symmetry, Texts
+from oneslot.explorer.world import ApiCall, InMemoryServices, Services
 
 WARM = "invoked in the environment of the one before"
 
@@ -29,7 +29,7 @@ class Step(NamedTuple):
     strand: int
     name: str
     call: int
-    state: State
+    state: ExploredState
     breaches: tuple[str, ...] = ()
     fault: bool = False
     node: int = -1
@@ -63,7 +63,11 @@ class System:
     """
 
     def __init__(
-        self, scenario: Scenario, subject: Subject, services: Services | None = None, before: System | None = None
+        self,
+        scenario: Scenario,
+        subject: ExploredSubject,
+        services: Services | None = None,
+        before: System | None = None,
     ) -> None:
         self.scenario = scenario
         self.subject = subject
@@ -95,10 +99,10 @@ class System:
         self.renamed, self.world_number = self.texts.renamed, self.texts.world_number
 
     @property
-    def start(self) -> State:
+    def start(self) -> ExploredState:
         """The state at the start."""
         codes = (NOT_STARTED,) * len(self.scenario.deliveries)
-        return State(self.world_number(self.scenario.world.text), 0, self.scenario.faults, 0, (), codes)
+        return ExploredState(self.world_number(self.scenario.world.text), 0, self.scenario.faults, 0, (), codes)
 
     @property
     def runs(self) -> int:
@@ -129,7 +133,10 @@ class System:
         return self._behaviour[delivery]
 
     def receives(self, codes: Sequence[int]) -> tuple[int, ...]:
-        """Return how often each message was delivered; 0 for a subject that does not count. `codes`: as in a `State`."""
+        """Return how often each message was delivered; 0 for a subject that does not count.
+
+        `codes`: as in an `ExploredState`.
+        """
         started = [
             position
             for messages, code in zip(self.scenario.deliveries, codes, strict=True)
@@ -138,7 +145,7 @@ class System:
         ]
         return tuple(started.count(position) for position in range(len(self.scenario.messages)))
 
-    def steps(self, state: State) -> Iterator[Step]:
+    def steps(self, state: ExploredState) -> Iterator[Step]:
         """Yield every step that can be taken in a state."""
         world, expiries, faults, acknowledged, network, codes, warm = state
         active = running = False
@@ -162,7 +169,9 @@ class System:
             for strand, name, call, then, new, sent, breaches, fault, node, environment, seen in moves:
                 left = network if sent < 0 else tuple(sorted((*network, sent)))
                 kept = warm if environment == COLD else environment
-                reached = State(then, expiries, faults - fault, acknowledged, left, (*before, new, *after), kept)
+                reached = ExploredState(
+                    then, expiries, faults - fault, acknowledged, left, (*before, new, *after), kept
+                )
                 yield Step(delivery, strand, name, call, reached, breaches, fault, node, seen)
         for position, request in enumerate(network):
             if position and network[position - 1] == request:
@@ -174,7 +183,7 @@ class System:
             for later in self.scenario.times_after(expiries, running):
                 yield Step(-1, 0, "time passes", -1, state._replace(expiries=later))
 
-    def _starts(self, state: State, delivery: int) -> Iterator[Step]:
+    def _starts(self, state: ExploredState, delivery: int) -> Iterator[Step]:
         behaviour, now = self._behaviour[delivery], self._clocks[state.expiries] + self._ahead[delivery]
         for name, environment in (("invoked", COLD), (WARM, state.warm)):
             if name == WARM and environment <= COLD:
@@ -199,7 +208,7 @@ class System:
     def choices(self, request: int) -> tuple[Choice, ...]:
         """Return the faults of a call."""
         if request not in self._choices:
-            self._choices[request] = self.scenario.choices(Request(self.requests.texts[request]))
+            self._choices[request] = self.scenario.choices(ApiCall(self.requests.texts[request]))
         return self._choices[request]
 
     def apply(
@@ -217,7 +226,7 @@ class System:
                 self._services,
                 self.subject.laws,
                 self.worlds[world],
-                Request(self.requests.texts[request]),
+                ApiCall(self.requests.texts[request]),
                 now=now,
                 sender=None if sender < 0 else name_of(sender),
                 conflict=None if conflict < 0 else conflict,
@@ -241,13 +250,13 @@ class System:
             self._in_state[key] = self.scenario.checked(collect(broken))
         return self._in_state[key]
 
-    def at_end(self, world: int, delivery: int, messages: tuple[int, ...], outcome: Outcome) -> tuple[str, ...]:
+    def at_end(self, world: int, delivery: int, messages: tuple[int, ...], outcome: HandlerEnd) -> tuple[str, ...]:
         """Return the breaches by the end of an invocation; `delivery` is its number."""
         named = replace(outcome, lines=tuple(rename(line, swap(delivery)) for line in outcome.lines))
         batch = [self.scenario.messages[position] for position in messages]
         return tuple(collect(self.subject.laws.at_end(self.worlds[world], batch, named)))
 
-    def acknowledges(self, messages: tuple[int, ...], outcome: Outcome) -> int:
+    def acknowledges(self, messages: tuple[int, ...], outcome: HandlerEnd) -> int:
         """Return the messages that SQS deletes after this outcome, as bits."""
         if outcome.error is not None:
             return 0
@@ -294,7 +303,7 @@ class System:
             self._environments.append(left)
         return self._environments.index(left) + 1
 
-    def _deletion(self, state: State, delivery: int, messages: int) -> Iterator[Step]:
+    def _deletion(self, state: ExploredState, delivery: int, messages: int) -> Iterator[Step]:
         codes = _put(state.codes, delivery, GONE)
         deleted = state._replace(acknowledged=state.acknowledged | messages, codes=codes)
         yield Step(delivery, 0, "message deleted", -1, deleted)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
-from oneslot.explorer.world import EFFECT, STATE, UNANSWERED, Request, World
+from oneslot.explorer.world import EFFECT, STATE, UNANSWERED, ApiCall, World
 
 _OWN_ID = re.compile(r"delivery-(\d+)(?:-(\d+))?")
 _VERBS = {"get_item": "read", "put_item": "put", "update_item": "update", "delete_item": "delete"}
@@ -21,7 +21,7 @@ def lettered(text: str) -> str:
     return _OWN_ID.sub(lambda match: f"{chr(65 + int(match[1]))}{match[2] or ''}", text)
 
 
-def describe_call(request: Request, tables: Mapping[str, TableSchema]) -> str:
+def describe_call(request: ApiCall, tables: Mapping[str, TableSchema]) -> str:
     """Return the purpose of a call."""
     operation, parameters = request.parts
     match operation:

@@ -36,13 +36,13 @@ STATE, EFFECT = "state", "effect"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ApiCall:
     """One API call: boto3's method name and its parameters, as JSON text, so that equal calls are equal."""
 
     text: str
 
     @classmethod
-    def of(cls, operation: str, parameters: Mapping[str, Any]) -> Request:
+    def of(cls, operation: str, parameters: Mapping[str, Any]) -> ApiCall:
         """Return the request of a call's name and parameters."""
         return cls(json.dumps([operation, parameters], sort_keys=True))
 
@@ -186,7 +186,7 @@ UNANSWERED = json.dumps({"unanswered": True})
 class Services(Protocol):
     """The services as a function. `conflict` names the item of a transaction that another transaction holds."""
 
-    def __call__(self, world: World, request: Request, now: int, conflict: int | None = None) -> tuple[World, str]:
+    def __call__(self, world: World, request: ApiCall, now: int, conflict: int | None = None) -> tuple[World, str]:
         """Return the world after `request` at `now` (epoch ms), and the caller's observation."""
 
 
@@ -196,7 +196,7 @@ class InMemoryServices:
 
     tables: Mapping[str, TableSchema]
 
-    def __call__(self, world: World, request: Request, now: int, conflict: int | None = None) -> tuple[World, str]:
+    def __call__(self, world: World, request: ApiCall, now: int, conflict: int | None = None) -> tuple[World, str]:
         """See `Services`."""
         operation, parameters = request.parts
         contents, queues, claims = world.contents(self.tables), world.queues, dict(world.claims)

@@ -25,7 +25,7 @@ from oneslot.explorer.faults import (
     all_faults,
     error_choice,
 )
-from oneslot.explorer.world import Request
+from oneslot.explorer.world import ApiCall
 from oneslot.runtime.sqs.fifo import is_fifo
 
 CALL, STATEMENT, APPEND = "call", "statement", "append"
@@ -89,7 +89,7 @@ class Fault:
 def choices(service: str, operation: str, parameters: Mapping[str, Any]) -> Sequence[Choice]:
     """Return every fault of a call."""
     if service == "dynamodb":
-        return (*all_faults(Request.of(operation, parameters)), SLOW_ANSWER, NO_CONNECTION)
+        return (*all_faults(ApiCall.of(operation, parameters)), SLOW_ANSWER, NO_CONNECTION)
     if service == "sqs":
         if operation == "receive_message" and not is_fifo(parameters.get("QueueUrl", "")):
             return (*_SQS, COPIED, UNDELETED, *([] if parameters.get("WaitTimeSeconds") else [SAMPLED]))

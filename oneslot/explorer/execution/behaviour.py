@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from oneslot.explorer.execution.process import Outcome, Process, Program
+from oneslot.explorer.execution.process import HandlerEnd, Program, RunningInvocation
 from oneslot.explorer.refusal import NotExplorable
 
 COLD = 0
@@ -37,7 +37,7 @@ class Node:
     clock: int
     depth: int
     pending: tuple[tuple[int, int], ...]
-    outcome: Outcome | None
+    outcome: HandlerEnd | None
 
 
 class Interner:
@@ -62,7 +62,11 @@ class Behaviour:
     KEPT_ALIVE = 500
 
     def __init__(
-        self, program: Program, requests: Interner, observations: Interner, process: type[Process] = Process
+        self,
+        program: Program,
+        requests: Interner,
+        observations: Interner,
+        process: type[RunningInvocation] = RunningInvocation,
     ) -> None:
         self.nodes: list[Node] = []
         self.executions = 0
@@ -72,9 +76,9 @@ class Behaviour:
         self._observations = observations
         self._children: dict[tuple[int, int, int, int], int] = {}
         self._unread: dict[tuple[int, int, int, int], int] = {}
-        self._remembered: dict[tuple[int, tuple[tuple[int, int], ...], Outcome | None, str | None], int] = {}
+        self._remembered: dict[tuple[int, tuple[tuple[int, int], ...], HandlerEnd | None, str | None], int] = {}
         self._environments: list[tuple[Behaviour, int]] = []
-        self._alive: OrderedDict[int, Process] = OrderedDict()
+        self._alive: OrderedDict[int, RunningInvocation] = OrderedDict()
 
     def start(self, clock: int, environment: int = COLD) -> int:
         """Return the history of an invocation that starts at `clock` (epoch ms)."""
@@ -115,14 +119,14 @@ class Behaviour:
         """Return ANSWER for an answer, which may stay unread; an error is always seen."""
         return ANSWER if self._observations.texts[observation].startswith('{"answer"') else observation
 
-    def _started(self, environment: int, clock: int) -> Process:
+    def _started(self, environment: int, clock: int) -> RunningInvocation:
         self.executions += 1
         if environment == COLD:
             return self._process(self._program, clock)
         behaviour, node = self._environments[environment - 1]
         return self._process(self._program, clock, behaviour._replayed(node))
 
-    def _replayed(self, node: int) -> Process:
+    def _replayed(self, node: int) -> RunningInvocation:
         """Return the process after a history, by running the code again from its start."""
         ((environment, _, started), *steps) = self.steps(node)
         process = self._started(environment, started)
@@ -134,7 +138,7 @@ class Behaviour:
             raise NotExplorable(NOT_REPEATED)
         return process
 
-    def _pending(self, process: Process) -> tuple[tuple[int, int], ...]:
+    def _pending(self, process: RunningInvocation) -> tuple[tuple[int, int], ...]:
         if process.outcome:
             return ()
         return tuple((number, self._requests(request.text)) for number, request in sorted(process.pending.items()))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from oneslot.explorer.execution.process import Process
+from oneslot.explorer.execution.process import RunningInvocation
 
 
 class PortClient:
     """DynamoDB's and SQS's client in one: each method is an API call of the process."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: RunningInvocation) -> None:
         self._process = process
 
     def __getattr__(self, operation: str) -> Callable[..., Any]:

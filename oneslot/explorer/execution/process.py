@@ -19,7 +19,7 @@ from greenlet import GreenletExit
 
 from oneslot.explorer.execution.scheduler import Scheduler, Strand
 from oneslot.explorer.renaming import OWN_NAME
-from oneslot.explorer.world import Request
+from oneslot.explorer.world import ApiCall
 from oneslot.runtime.surroundings import Surroundings
 
 LEASE_MS = 30_000
@@ -27,7 +27,7 @@ LEASE_MS = 30_000
 
 
 @dataclass(frozen=True)
-class Outcome:
+class HandlerEnd:
     """The end of an invocation: the SQS ids it reported as failed, its error, its delivery log, its other log lines.
 
     `answer`: what the code returned, as JSON, if a law reads it.
@@ -45,10 +45,10 @@ class Outcome:
 
 
 @dataclass
-class Context:
+class InvocationContext:
     """Lambda's context."""
 
-    process: Process
+    process: RunningInvocation
     aws_request_id: str = f"request-of-{OWN_NAME}"
     deadline: int = field(init=False)
 
@@ -60,11 +60,11 @@ class Context:
         return max(0, self.deadline - self.process.clock)
 
 
-Program = Callable[["Process", Context], Mapping[str, Any]]
+Program = Callable[["RunningInvocation", InvocationContext], Mapping[str, Any]]
 """The code under test: it makes its consumer from the process' clients, invokes it, and returns the batch response."""
 
 
-class Process(Scheduler):
+class RunningInvocation(Scheduler):
     """A running invocation. `pending` holds the call at which each of its strands waits.
 
     `before` is the invocation that left the environment in which this one runs; None for a fresh environment.
@@ -72,14 +72,14 @@ class Process(Scheduler):
     `running` is the process whose code runs at this moment: processes take turns in one thread.
     """
 
-    running: ClassVar[Process | None] = None
+    running: ClassVar[RunningInvocation | None] = None
 
-    def __init__(self, program: Program, clock: int, before: Process | None = None) -> None:
+    def __init__(self, program: Program, clock: int, before: RunningInvocation | None = None) -> None:
         super().__init__()
         self.before = before
         self.clock = clock
-        self.pending: dict[int, Request] = {}
-        self.outcome: Outcome | None = None
+        self.pending: dict[int, ApiCall] = {}
+        self.outcome: HandlerEnd | None = None
         self.lines: list[str] = []
         self.logged: list[str] = []
         self._program = program
@@ -97,14 +97,14 @@ class Process(Scheduler):
 
     def call(self, operation: str, parameters: Mapping[str, Any]) -> Any:
         """Make an API call from inside: wait for the explorer, then return or raise as boto3's client would."""
-        observation = json.loads(self.wait(Request.of(operation, parameters)))
+        observation = json.loads(self.wait(ApiCall.of(operation, parameters)))
         if "answer" in observation:
             return observation["answer"]
         if "unanswered" in observation:
             raise ReadTimeoutError(endpoint_url="https://dynamodb.example/")
         raise ClientError(observation["error"], "".join(word.capitalize() for word in operation.split("_")))
 
-    def wait(self, request: Request) -> str:
+    def wait(self, request: ApiCall) -> str:
         """Wait, from inside a strand, for the observation of a request."""
         if self._dead:
             raise GreenletExit
@@ -141,9 +141,9 @@ class Process(Scheduler):
         """Return a text that is equal for invocations which continue equally; None if only the history can say."""
         return None
 
-    def end(self, failed: tuple[str, ...] = (), error: str | None = None) -> Outcome:
+    def end(self, failed: tuple[str, ...] = (), error: str | None = None) -> HandlerEnd:
         """End the invocation, with what it has logged so far."""
-        self.outcome = Outcome(failed, error, tuple(self.lines), tuple(self.logged))
+        self.outcome = HandlerEnd(failed, error, tuple(self.lines), tuple(self.logged))
         return self.outcome
 
     def start_strand(self, body: Callable[[], None]) -> None:
@@ -174,22 +174,22 @@ class Process(Scheduler):
 
     def _main(self) -> None:
         try:
-            answer = self._program(self, Context(self))
+            answer = self._program(self, InvocationContext(self))
         except Exception as error:
             self.end(error=f"{type(error).__name__}: {error}")
             return
         self.end(tuple(failure["itemIdentifier"] for failure in answer["batchItemFailures"]))
 
     def _run(self) -> None:
-        Process.running = self
+        RunningInvocation.running = self
         self.run()
-        Process.running = None
+        RunningInvocation.running = None
 
 
 class StrandExecutor(Executor):
     """Threads for a process: each task is a strand, and the explorer interleaves the strands' calls."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: RunningInvocation) -> None:
         self._process = process
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -209,7 +209,7 @@ class StrandExecutor(Executor):
 class StrandFuture(Future[Any]):
     """The future of a strand's task."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: RunningInvocation) -> None:
         super().__init__()
         self._process = process
 
@@ -229,8 +229,8 @@ class StrandFuture(Future[Any]):
 
 class _LogCapture(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        if Process.running is not None:
-            Process.running.note(self.format, record)
+        if RunningInvocation.running is not None:
+            RunningInvocation.running.note(self.format, record)
 
 
 @contextmanager

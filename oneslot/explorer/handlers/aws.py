@@ -18,7 +18,7 @@ from botocore.validate import ParamValidator
 
 from oneslot.explorer.encoding import from_text, to_text
 from oneslot.explorer.refusal import NotExplorable
-from oneslot.explorer.world import Request
+from oneslot.explorer.world import ApiCall
 
 OWN = ("dynamodb", "sqs")
 """The services whose calls are named by the method alone, as the explorer's faults and words know them."""
@@ -32,7 +32,7 @@ def call_name(service: str, operation: str) -> str:
     return operation if service in OWN else f"{service}.{operation}"
 
 
-class Answer(dict[str, Any]):
+class NotedAnswer(dict[str, Any]):
     """An answer that notes whether the code has read it. `unread` is set when it is dropped without a look."""
 
     def __init__(self, values: Mapping[str, Any], dropped: list[bool]) -> None:
@@ -52,7 +52,7 @@ def made_clients() -> list[Any]:
 def _reading(name: str) -> Any:
     original = getattr(dict, name)
 
-    def method(self: Answer, *values: Any, **named: Any) -> Any:
+    def method(self: NotedAnswer, *values: Any, **named: Any) -> Any:
         self._dropped = None
         return original(self, *values, **named)
 
@@ -80,7 +80,7 @@ for _name in [
     "values",
     "__reduce_ex__",
 ]:
-    setattr(Answer, _name, _reading(_name))
+    setattr(NotedAnswer, _name, _reading(_name))
 
 
 class _Http:
@@ -158,7 +158,7 @@ def _perform(client: Any, process: Any, operation_name: str, parameters: Any) ->
         report = ParamValidator().validate(parameters, model.input_shape)
         if report.has_errors():
             raise ParamValidationError(report=report.generate_report())
-    observation = process.wait(Request(to_text([call_name(service, xform_name(operation_name)), parameters])))
+    observation = process.wait(ApiCall(to_text([call_name(service, xform_name(operation_name)), parameters])))
     seen = from_text(observation)
     if "unanswered" in seen:
         raise ReadTimeoutError(endpoint_url=client.meta.endpoint_url)
@@ -181,4 +181,4 @@ def _perform(client: Any, process: Any, operation_name: str, parameters: Any) ->
         parsed[member] = StreamingBody(
             io.BytesIO(content := body if isinstance(body, bytes) else str(body).encode()), len(content)
         )
-    return Answer(parsed, process.await_reading())
+    return NotedAnswer(parsed, process.await_reading())

@@ -22,7 +22,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from oneslot.explorer.execution.process import Process
+from oneslot.explorer.execution.process import RunningInvocation
 from oneslot.explorer.handlers.replaced import Replacement
 
 Running = Callable[[], Any]
@@ -69,7 +69,7 @@ def hashed(value: Any, /) -> int:
 
     A method `__hash__` gets Python's own, because a dict compares it with those of texts.
     """
-    process: Any = Process.running
+    process: Any = RunningInvocation.running
     if process is None or sys._getframe(1).f_code.co_name == "__hash__" or not _is_of_text(value):
         return hash(value)
     return hash((process.seed_of_environment(), value))

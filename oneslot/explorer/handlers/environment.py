@@ -64,7 +64,7 @@ _REFUSED: dict[str, tuple[str, str]] = {
 
 
 @dataclass(eq=False)
-class Environment:
+class LambdaEnvironment:
     """One environment, while its code does not run.
 
     Attributes:
@@ -93,13 +93,13 @@ class Environment:
     umask: int = 0o022
 
 
-class Environments:
+class LambdaEnvironments:
     """The environments of one exploration. `/tmp` is a folder that holds the files of the one whose code runs.
 
     `running` returns the process that runs, which may refuse. `own` are the folders of the handler.
     """
 
-    current: ClassVar[Environments | None] = None
+    current: ClassVar[LambdaEnvironments | None] = None
 
     def __init__(self, running: Callable[[], Any], base: Path, own: Sequence[Path] = ()) -> None:
         self._base = base.resolve()
@@ -141,7 +141,7 @@ class Environments:
             return place
         return f"{TMP}{place[len(str(self.tmp)) :]}"
 
-    def enter(self, environment: Environment) -> None:
+    def enter(self, environment: LambdaEnvironment) -> None:
         """Put in place what an environment has of its own."""
         self._path = list(sys.path)
         self._variables_changed = environment.variables is not None
@@ -160,7 +160,7 @@ class Environments:
         if environment.working is not None:
             os.chdir(self.tmp / environment.working)
 
-    def leave(self, environment: Environment, now_ms: int) -> None:
+    def leave(self, environment: LambdaEnvironment, now_ms: int) -> None:
         """Keep what an environment has of its own, and put back what was before."""
         environment.state = self.state(environment, now_ms)
         if self._directory_changed:
@@ -181,10 +181,10 @@ class Environments:
             weakref.finalize(environment, shutil.rmtree, environment.folder, True)
         self._variables_changed = self._files_changed = False
 
-    def state(self, environment: Environment, now_ms: int) -> str:
+    def state(self, environment: LambdaEnvironment, now_ms: int) -> str:
         """Return a text that changes with what an environment, whose code runs, has of its own."""
         others = "" if sys.path == self._path else repr(sys.path)
-        others += "" if environment.umask == Environment.umask else repr(environment.umask)
+        others += "" if environment.umask == LambdaEnvironment.umask else repr(environment.umask)
         if self._directory_changed:
             with self._looking():
                 others += f"in {Path.cwd()}"
@@ -314,31 +314,31 @@ _WATCHED = frozenset({*_CHANGES, *_REFUSED, "open", "os.chdir", "sqlite3.connect
 
 
 def _watch(event: str, values: tuple[Any, ...]) -> None:
-    if Environments.current is not None and event in _WATCHED:
-        Environments.current.check(event, values)
+    if LambdaEnvironments.current is not None and event in _WATCHED:
+        LambdaEnvironments.current.check(event, values)
 
 
 _watches: list[bool] = []
 
 
 @contextlib.contextmanager
-def separate_environments(running: Callable[[], Any], own: Sequence[Path] = ()) -> Iterator[Environments]:
+def separate_environments(running: Callable[[], Any], own: Sequence[Path] = ()) -> Iterator[LambdaEnvironments]:
     """Give each environment of the processes that `running` returns its own variables and /tmp."""
     if not _watches:  # Python keeps an audit hook for good
         sys.addaudithook(_watch)
         _watches.append(True)
-    outer, writes_nothing, providers = Environments.current, sys.dont_write_bytecode, dict(_providers())
+    outer, writes_nothing, providers = LambdaEnvironments.current, sys.dont_write_bytecode, dict(_providers())
     with (
         tempfile.TemporaryDirectory(prefix="oneslot-explore-") as base,
         mock.patch.object(tempfile, "tempdir", TMP),
     ):
         _providers().clear()
-        Environments.current = Environments(running, Path(base), own)
+        LambdaEnvironments.current = LambdaEnvironments(running, Path(base), own)
         # Neither Python nor pytest, which compiles some modules itself, keeps bytecode beside a library: Lambda cannot.
         sys.dont_write_bytecode = True
         try:
-            yield Environments.current
+            yield LambdaEnvironments.current
         finally:
-            Environments.current = outer
+            LambdaEnvironments.current = outer
             sys.dont_write_bytecode = writes_nothing
             _providers().update(providers)

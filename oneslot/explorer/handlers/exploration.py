@@ -22,7 +22,7 @@ from oneslot.explorer.handlers.aws import intercepted
 from oneslot.explorer.handlers.following import RECEIVES, RECORDS
 from oneslot.explorer.handlers.laws import HandlerLaws, Law, View, as_if_once
 from oneslot.explorer.handlers.modules import Code, found
-from oneslot.explorer.handlers.process import AT_IMPORT, DRAW, HandlerProcess, running
+from oneslot.explorer.handlers.process import AT_IMPORT, DRAW, RunningHandler, running
 from oneslot.explorer.handlers.repeats import Repeats
 from oneslot.explorer.handlers.scenario import (
     Direct,
@@ -212,7 +212,7 @@ class _Exploration:
             name=self.code.name,
             run=lambda *_: {},
             laws=self.laws,
-            process=HandlerProcess,
+            process=RunningHandler,
             identified=self.code.reads_identity,
             code=self.code,
             timeout_ms=self.scenario.timeout_ms,

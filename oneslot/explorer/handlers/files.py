@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
 
-from oneslot.explorer.handlers.environment import Environments, open_file
+from oneslot.explorer.handlers.environment import LambdaEnvironments, open_file
 from oneslot.explorer.handlers.replaced import Replacement
 
 _OF_OS = (
@@ -68,7 +68,7 @@ def _moving(original: Any, paths: int) -> Any:
     """Return a function whose first `paths` values are paths, in the environment whose code runs."""
 
     def function(*values: Any, **named: Any) -> Any:
-        environments = Environments.current
+        environments = LambdaEnvironments.current
         if environments is None or environments.process() is None:
             return original(*values, **named)
         moved = environments.moved
@@ -84,11 +84,11 @@ def _moving(original: Any, paths: int) -> Any:
 
 
 def _working_directory() -> str:
-    return _GETCWD() if Environments.current is None else Environments.current.named(_GETCWD())
+    return _GETCWD() if LambdaEnvironments.current is None else LambdaEnvironments.current.named(_GETCWD())
 
 
 def _umask(mask: int) -> int:
-    process = Environments.current and Environments.current.process()
+    process = LambdaEnvironments.current and LambdaEnvironments.current.process()
     if not process:
         return _UMASK(mask)
     before, process.environment.umask = process.environment.umask, mask

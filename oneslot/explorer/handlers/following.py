@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from oneslot.explorer.execution.process import Process
+from oneslot.explorer.execution.process import RunningInvocation
 
 RECORDS, RECEIVES = "Records", "ApproximateReceiveCount"
 
@@ -21,7 +21,7 @@ class _Followed(str):
 
     def __eq__(self, other: object) -> bool:
         equal = str.__eq__(self, other)
-        code = getattr(Process.running, "code", None)
+        code = getattr(RunningInvocation.running, "code", None)
         if equal is True and code is not None:
             code.looked_up.add(str(self))
         return equal

@@ -12,7 +12,7 @@ from unittest import mock
 import urllib3.connection
 
 from oneslot.explorer.encoding import from_text, to_text
-from oneslot.explorer.world import Request
+from oneslot.explorer.world import ApiCall
 
 _CONNECTIONS = (
     (http.client.HTTPConnection, "http"),
@@ -42,7 +42,7 @@ class Wire:
         method, path, _ = first.split(" ", 2)
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         parameters = {"url": self._origin + path, "headers": headers, "body": body}
-        seen = from_text(self._process.wait(Request(to_text([f"http.{method.lower()}", parameters]))))
+        seen = from_text(self._process.wait(ApiCall(to_text([f"http.{method.lower()}", parameters]))))
         if "unanswered" in seen:
             raise TimeoutError("timed out")
         answer = seen["answer"]

@@ -10,10 +10,10 @@ from typing import Any
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
 from oneslot.explorer.encoding import from_text
-from oneslot.explorer.execution.process import Outcome
+from oneslot.explorer.execution.process import HandlerEnd
 from oneslot.explorer.handlers.effects import GENERATED, Answers, Left, effects_of
 from oneslot.explorer.services.objects import BUCKET
-from oneslot.explorer.world import STATE, Request, SqsMessage, World
+from oneslot.explorer.world import STATE, ApiCall, SqsMessage, World
 from oneslot.runtime.values import to_json
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -129,11 +129,11 @@ class HandlerLaws:
         """See `oneslot.explorer.laws.Laws`."""
         yield from ()
 
-    def at_write(self, before: World, after: World, request: Request, now: int, sender: str | None) -> Iterator[str]:
+    def at_write(self, before: World, after: World, request: ApiCall, now: int, sender: str | None) -> Iterator[str]:
         """See `oneslot.explorer.laws.Laws`."""
         yield from ()
 
-    def at_end(self, world: World, messages: Sequence[SqsMessage], outcome: Outcome) -> Iterator[str]:
+    def at_end(self, world: World, messages: Sequence[SqsMessage], outcome: HandlerEnd) -> Iterator[str]:
         """See `oneslot.explorer.laws.Laws`."""
         if self.acknowledges_only_finished and outcome.error is None and not outcome.failed and outcome.logged:
             yield "acknowledged: an invocation whose last call failed acknowledged its messages"
@@ -159,7 +159,7 @@ class HandlerLaws:
             yield f"as-if-once: {effect} never happens, and single deliveries do it"
 
     def of_duplicate(
-        self, before: World, message: SqsMessage, calls: Sequence[Request], outcome: Outcome
+        self, before: World, message: SqsMessage, calls: Sequence[ApiCall], outcome: HandlerEnd
     ) -> Iterator[str]:
         """See `oneslot.explorer.laws.Laws`."""
         yield from ()

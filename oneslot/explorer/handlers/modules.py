@@ -103,9 +103,9 @@ class Code:
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """Return the spec of an own module, whose code is compiled once; None for all others."""
-        from oneslot.explorer.execution.process import Process
+        from oneslot.explorer.execution.process import RunningInvocation
 
-        process: Any = Process.running
+        process: Any = RunningInvocation.running
         if process is None:
             return None
         if name not in self._compiled:

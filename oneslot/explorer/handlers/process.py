@@ -19,16 +19,16 @@ from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
 from oneslot.explorer.encoding import to_text
-from oneslot.explorer.execution.process import Outcome, Process, Program
+from oneslot.explorer.execution.process import HandlerEnd, Program, RunningInvocation
 from oneslot.explorer.handlers.chance import Draws
-from oneslot.explorer.handlers.environment import Environment, Environments
+from oneslot.explorer.handlers.environment import LambdaEnvironment, LambdaEnvironments
 from oneslot.explorer.handlers.following import followed
 from oneslot.explorer.handlers.memory.contents import Opaque
 from oneslot.explorer.handlers.memory.imported import Imported
 from oneslot.explorer.handlers.memory.memory import Memory, waiting_frames
 from oneslot.explorer.handlers.modules import Code
 from oneslot.explorer.refusal import NotExplorable, Stop
-from oneslot.explorer.world import Request
+from oneslot.explorer.world import ApiCall
 from oneslot.runtime.sqs import marshalling
 from oneslot.runtime.sqs.batch_response import Invalid, judge
 
@@ -83,11 +83,11 @@ class Invocation:
     batch: Mapping[str, str] | None
     keeps_answer: bool = False
 
-    def __call__(self, process: Process, context: Any) -> Mapping[str, Any]:
+    def __call__(self, process: RunningInvocation, context: Any) -> Mapping[str, Any]:
         """Run the handler once. Raises what it raises."""
         handler = self.code.load()
         event = followed(self.event) if self.code.follows else json.loads(self.event)
-        answer = handler(event, Context(process, self))  # type: ignore[arg-type]
+        answer = handler(event, HandlerContext(process, self))  # type: ignore[arg-type]
         text = marshalling.encoded(answer)
         if self.keeps_answer:
             process.returned = _sorted(text)  # type: ignore[attr-defined]
@@ -110,10 +110,10 @@ def is_failure(observation: str) -> bool:
     return "unanswered" in observation[:14] or INJECTED in observation
 
 
-class Context:
+class HandlerContext:
     """Lambda's context."""
 
-    def __init__(self, process: HandlerProcess, invocation: Invocation) -> None:
+    def __init__(self, process: RunningHandler, invocation: Invocation) -> None:
         self._process, self._invocation = process, invocation
         self.function_name = self.log_group_name = "explored"
         self.function_version, self.log_stream_name, self.memory_limit_in_mb = "$LATEST", "explored", 128
@@ -134,14 +134,14 @@ class Context:
         return max(0, ends - self._process.read_clock())
 
 
-class HandlerProcess(Process):
+class RunningHandler(RunningInvocation):
     """A running invocation. Its modules and its event loop are in place only while it runs."""
 
-    def __init__(self, program: Program, clock: int, before: Process | None = None) -> None:
+    def __init__(self, program: Program, clock: int, before: RunningInvocation | None = None) -> None:
         self.code: Code = program.code  # type: ignore[attr-defined]
         self._invocation: Invocation = program  # type: ignore[assignment]
         self.own_modules: dict[str, ModuleType | None] = dict(getattr(before, "own_modules", {}))
-        self.environment: Environment = getattr(before, "environment", None) or Environment()
+        self.environment: LambdaEnvironment = getattr(before, "environment", None) or LambdaEnvironment()
         self.started_at = clock
         self.refusal: str | None = None
         self.last_failed = False
@@ -200,7 +200,7 @@ class HandlerProcess(Process):
         if self._draws > BOTH_WAYS:
             return FIXED + apart
         self.code.draws = max(self.code.draws, self._draws)
-        call = Request(to_text([DRAW, {"identity": self._invocation.identity, "number": self._draws}]))
+        call = ApiCall(to_text([DRAW, {"identity": self._invocation.identity, "number": self._draws}]))
         high = json.loads(self.wait(call))["answer"]["high"]
         return 1 - apart if high else apart
 
@@ -236,11 +236,11 @@ class HandlerProcess(Process):
         return self._dropped
 
     def unread(self) -> tuple[bool, bool]:
-        """See `Process.unread`."""
+        """See `RunningInvocation.unread`."""
         return self._dropped[0] and len(self._strands) == 1, not self._clock_read
 
-    def wait(self, request: Request) -> str:
-        """See `Process.wait`."""
+    def wait(self, request: ApiCall) -> str:
+        """See `RunningInvocation.wait`."""
         operation = json.loads(request.text)[0].rpartition(".")[2]
         self._frames = waiting_frames(self.code.visible, sys._getframe(1), operation, Invocation.__call__.__qualname__)
         if self.code.is_watched:
@@ -250,7 +250,7 @@ class HandlerProcess(Process):
         return answer
 
     def memory(self) -> str | None:
-        """See `Process.memory`."""
+        """See `RunningInvocation.memory`."""
         if self.outcome is not None and not self.outcome.dirty:
             return "clean"
         frames = [] if self.outcome is not None else self._frames
@@ -268,7 +268,7 @@ class HandlerProcess(Process):
             return None
 
     def answer(self, strand: int, observation: str, clock: int) -> None:
-        """See `Process.answer`."""
+        """See `RunningInvocation.answer`."""
         if self._imported is None:
             self._clock_at_import |= self._clock_read
             self._read_at_import += (observation,)
@@ -323,7 +323,7 @@ class HandlerProcess(Process):
         dirty = self._state_at_import is not None and self._has_changed()
         self.code.reads_identity |= dirty
         unfinished = ("unfinished",) if self.last_failed else ()
-        self.outcome = Outcome(failures, error, (), unfinished, dirty, self.returned, self.raised)
+        self.outcome = HandlerEnd(failures, error, (), unfinished, dirty, self.returned, self.raised)
 
     def _note_import(self) -> None:
         """Note what the environment is when it is fresh, and what its import has read that other imports may not."""
@@ -347,16 +347,16 @@ class HandlerProcess(Process):
         return {name: sys.modules.get(name) for name in self.own_modules}
 
     def _run(self) -> None:
-        outer, out, errors, tracing = Process.running, sys.stdout, sys.stderr, sys.gettrace()
+        outer, out, errors, tracing = RunningInvocation.running, sys.stdout, sys.stderr, sys.gettrace()
         sys.modules.update({name: module for name, module in self.own_modules.items() if module is not None})
         asyncio._set_running_loop(self._loop)
         sys.stdout = sys.stderr = _OUTPUT
         _environments().enter(self.environment)
-        Process.running = self
+        RunningInvocation.running = self
         try:
             self.run()
         finally:
-            Process.running = outer
+            RunningInvocation.running = outer
             _environments().leave(self.environment, self.now)
             sys.stdout, sys.stderr = out, errors
             if self.code.is_watched:
@@ -393,12 +393,12 @@ def _importing() -> bool:
     return False
 
 
-def _environments() -> Environments:
-    if Environments.current is None:
+def _environments() -> LambdaEnvironments:
+    if LambdaEnvironments.current is None:
         raise RuntimeError("a handler runs within `taken_over` alone")
-    return Environments.current
+    return LambdaEnvironments.current
 
 
-def running() -> HandlerProcess | None:
+def running() -> RunningHandler | None:
     """Return the invocation whose code runs at this moment."""
-    return Process.running if isinstance(Process.running, HandlerProcess) else None
+    return RunningInvocation.running if isinstance(RunningInvocation.running, RunningHandler) else None

@@ -15,7 +15,7 @@ from types import ModuleType
 from oneslot.explorer.aftermath import Delivered
 from oneslot.explorer.handlers.effects import leaves
 from oneslot.explorer.refusal import NotExplorable
-from oneslot.explorer.world import Request
+from oneslot.explorer.world import ApiCall
 
 KEEPS = "The handler keeps something outside its modules: {difference}. Keep it in a table, a module or /tmp."
 READS = (
@@ -78,7 +78,7 @@ def _difference(first: Delivered, again: Delivered) -> str:
     return "" if ends[0] == ends[1] else "equal deliveries end differently"
 
 
-def _different_calls(one: Request, other: Request) -> str:
+def _different_calls(one: ApiCall, other: ApiCall) -> str:
     (name, parameters), (other_name, others) = one.parts, other.parts
     if name != other_name:
         return f"it calls {name} in the first of equal deliveries, and {other_name} in a later one"

@@ -16,7 +16,7 @@ from oneslot.explorer.handlers.following import RECEIVES
 from oneslot.explorer.handlers.modules import Code
 from oneslot.explorer.handlers.process import Invocation
 from oneslot.explorer.renaming import OWN_NAME
-from oneslot.explorer.scenario import Scenario, Subject
+from oneslot.explorer.scenario import ExploredSubject, Scenario
 from oneslot.explorer.services.objects import before as objects_before
 from oneslot.explorer.services.sqs.explored import DELETED
 from oneslot.explorer.state import GONE, NOT_STARTED
@@ -87,7 +87,7 @@ class HandlerScenario(Scenario):
 
 
 @dataclass(frozen=True)
-class HandlerSubject(Subject):
+class HandlerSubject(ExploredSubject):
     """A handler as the explorer's subject."""
 
     code: Code | None = None

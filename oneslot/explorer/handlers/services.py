@@ -27,7 +27,7 @@ from oneslot.explorer.services import web
 from oneslot.explorer.services.account import READING, Account
 from oneslot.explorer.services.batches import BATCHES
 from oneslot.explorer.services.stand_in import perform
-from oneslot.explorer.world import EFFECT, STATE, UNANSWERED, Request, World
+from oneslot.explorer.world import EFFECT, STATE, UNANSWERED, ApiCall, World
 
 THROTTLES = {
     "dynamodb": "ProvisionedThroughputExceededException",
@@ -61,7 +61,7 @@ class AccountServices:
     high: frozenset[tuple[int, int]] = frozenset()
     depends_on_time: Callable[[], None] = lambda: None
 
-    def __call__(self, world: World, request: Request, now: int, conflict: int | None = None) -> tuple[World, str]:
+    def __call__(self, world: World, request: ApiCall, now: int, conflict: int | None = None) -> tuple[World, str]:
         """Perform a call. Raises `NotExplorable` for what the stand-ins do not model."""
         name, parameters = from_text(request.text)
         if name == DRAW:
@@ -105,7 +105,7 @@ def service_and_operation(name: str) -> tuple[str, str]:
     return service or OWN["message" in name or "queue" in name], operation
 
 
-def handler_faults(request: Request) -> tuple[Choice, ...]:
+def handler_faults(request: ApiCall) -> tuple[Choice, ...]:
     """Return what may become of a call: one fault of each kind that a handler can tell apart."""
     name, parameters = from_text(request.text)
     service, operation = service_and_operation(name)

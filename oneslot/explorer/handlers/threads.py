@@ -18,7 +18,7 @@ Running = Callable[[], Any]
 WAITS = "waits for another thread", "Use a ThreadPoolExecutor and its futures, or the strands cannot be scheduled"
 
 
-class Pool:
+class StrandPool:
     """The tasks of one executor: as many strands as it has workers take them in their order."""
 
     def __init__(self, process: Any, workers: int, prepare: Callable[[], Any]) -> None:
@@ -114,13 +114,13 @@ def _either(running: Running, inside: Any, outside: Any) -> Any:
     return function
 
 
-def _pool(process: Any, executor: Any) -> Pool:
+def _pool(process: Any, executor: Any) -> StrandPool:
     """Return the process' own pool for an executor, which may be of the module and outlive the invocation."""
-    pools: dict[int, Pool] = process.pools
+    pools: dict[int, StrandPool] = process.pools
     if id(executor) not in pools:
         prepare, arguments = getattr(executor, "_initializer", None), getattr(executor, "_initargs", ())
         prepared = (lambda: prepare(*arguments)) if prepare else lambda: None
-        pools[id(executor)] = Pool(process, executor._max_workers, prepared)
+        pools[id(executor)] = StrandPool(process, executor._max_workers, prepared)
     return pools[id(executor)]
 
 

@@ -15,7 +15,7 @@ CODE, MESSAGE = "InternalError", "injected"
 
 
 @dataclass(frozen=True)
-class Batch:
+class BatchCall:
     """Where a batch has its entries, by table or in one list, and how its answer names a refused one."""
 
     entries: str
@@ -58,12 +58,12 @@ def _counted(count: str, answers: str) -> Refuse:
     return refuse
 
 
-BATCHES: dict[str, Batch] = {
-    "batch_write_item": Batch("RequestItems", lambda answer, entry: {**answer, "UnprocessedItems": entry}, True),
-    "batch_get_item": Batch("RequestItems", lambda answer, entry: {**answer, "UnprocessedKeys": entry}, True),
-    "send_message_batch": Batch("Entries", _failed),
-    "sns.publish_batch": Batch("PublishBatchRequestEntries", _failed),
-    "events.put_events": Batch("Entries", _counted("FailedEntryCount", "Entries")),
-    "firehose.put_record_batch": Batch("Records", _counted("FailedPutCount", "RequestResponses")),
+BATCHES: dict[str, BatchCall] = {
+    "batch_write_item": BatchCall("RequestItems", lambda answer, entry: {**answer, "UnprocessedItems": entry}, True),
+    "batch_get_item": BatchCall("RequestItems", lambda answer, entry: {**answer, "UnprocessedKeys": entry}, True),
+    "send_message_batch": BatchCall("Entries", _failed),
+    "sns.publish_batch": BatchCall("PublishBatchRequestEntries", _failed),
+    "events.put_events": BatchCall("Entries", _counted("FailedEntryCount", "Entries")),
+    "firehose.put_record_batch": BatchCall("Records", _counted("FailedPutCount", "RequestResponses")),
 }
 """The batches by the name of their call."""

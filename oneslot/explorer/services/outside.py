@@ -29,7 +29,7 @@ Refusal = tuple[str, str, Callable[[Parameters], Any]]
 
 
 @dataclass(frozen=True)
-class Effect:
+class OutsideEffect:
     """One operation.
 
     Attributes:
@@ -57,7 +57,7 @@ class Effect:
     invalid: Callable[[Parameters], tuple[str, str] | None] = lambda entry: None
 
 
-def _target(effect: Effect, parameters: Parameters) -> str:
+def _target(effect: OutsideEffect, parameters: Parameters) -> str:
     for name in effect.targets:
         if parameters.get(name):
             value = parameters[name]
@@ -146,9 +146,9 @@ _NO_DESTINATION: Refusal = (
 
 _MAIL = {"MessageId": ID}
 
-EFFECTS: dict[str, Effect] = {
-    "sns.publish": Effect("Publish", ("TopicArn", "TargetArn", "PhoneNumber"), {"MessageId": ID}, _SNS),
-    "sns.publish_batch": Effect(
+EFFECTS: dict[str, OutsideEffect] = {
+    "sns.publish": OutsideEffect("Publish", ("TopicArn", "TargetArn", "PhoneNumber"), {"MessageId": ID}, _SNS),
+    "sns.publish_batch": OutsideEffect(
         "PublishBatch",
         ("TopicArn",),
         {"MessageId": ID},
@@ -157,7 +157,7 @@ EFFECTS: dict[str, Effect] = {
         lambda answers: {"Successful": answers, "Failed": []},
         "publish",
     ),
-    "events.put_events": Effect(
+    "events.put_events": OutsideEffect(
         "PutEvents",
         ("EventBusName",),
         {"EventId": ID},
@@ -168,12 +168,12 @@ EFFECTS: dict[str, Effect] = {
         kept=(),
         invalid=_invalid_event,
     ),
-    "ses.send_email": Effect("SendEmail", ("Destination",), _MAIL, (_NO_DESTINATION,)),
-    "ses.send_raw_email": Effect("SendRawEmail", ("Destinations",), _MAIL),
-    "ses.send_templated_email": Effect("SendTemplatedEmail", ("Destination",), _MAIL, (_NO_DESTINATION,)),
-    "sesv2.send_email": Effect("SendEmail", ("Destination",), _MAIL),
-    "firehose.put_record": Effect("PutRecord", ("DeliveryStreamName",), {"RecordId": ID, "Encrypted": False}),
-    "firehose.put_record_batch": Effect(
+    "ses.send_email": OutsideEffect("SendEmail", ("Destination",), _MAIL, (_NO_DESTINATION,)),
+    "ses.send_raw_email": OutsideEffect("SendRawEmail", ("Destinations",), _MAIL),
+    "ses.send_templated_email": OutsideEffect("SendTemplatedEmail", ("Destination",), _MAIL, (_NO_DESTINATION,)),
+    "sesv2.send_email": OutsideEffect("SendEmail", ("Destination",), _MAIL),
+    "firehose.put_record": OutsideEffect("PutRecord", ("DeliveryStreamName",), {"RecordId": ID, "Encrypted": False}),
+    "firehose.put_record_batch": OutsideEffect(
         "PutRecordBatch",
         ("DeliveryStreamName",),
         {"RecordId": ID},
@@ -186,7 +186,7 @@ EFFECTS: dict[str, Effect] = {
 """The operations by "service.operation"."""
 
 
-def perform_effect(name: str, effect: Effect, account: Account, parameters: Parameters) -> Mapping[str, Any]:
+def perform_effect(name: str, effect: OutsideEffect, account: Account, parameters: Parameters) -> Mapping[str, Any]:
     """Record the effects of a call and return its answer."""
     for code, message, applies in effect.refusals:
         if applies(parameters):
@@ -207,7 +207,7 @@ def perform_effect(name: str, effect: Effect, account: Account, parameters: Para
     return effect.around(answers)
 
 
-def _one(name: str, effect: Effect, account: Account, parameters: Parameters) -> dict[str, Any]:
+def _one(name: str, effect: OutsideEffect, account: Account, parameters: Parameters) -> dict[str, Any]:
     service, _, operation = name.partition(".")
     target = _target(effect, parameters)
     record = partial(account.record, service, operation, target, parameters)

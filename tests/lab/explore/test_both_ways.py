@@ -10,9 +10,9 @@ import pytest
 
 from lab.explore.ours import ENVIRONMENT, OURS, our_program
 from lab.explore.scenarios import BATCH, DOMAIN_EXCEPTION, LAST_SLOT, ONE_REQUEST, OTHER_CONTENT
-from oneslot.explorer.execution.process import Context, Process
+from oneslot.explorer.execution.process import InvocationContext, RunningInvocation
 from oneslot.explorer.explorer import Explorer
-from oneslot.explorer.scenario import Scenario, Subject
+from oneslot.explorer.scenario import ExploredSubject, Scenario
 from oneslot.runtime import powertools
 from oneslot.runtime.attempt import attempt
 from oneslot.runtime.consumer.consumer import process
@@ -30,15 +30,15 @@ DEPLOYED = {"attempt": powertools.attempt}
 BOTH = {**DEPLOYED, "process": powertools.process}
 
 
-def through(**ways: Any) -> Subject:
+def through(**ways: Any) -> ExploredSubject:
     """Return our handler on one way through the protocol and through a batch."""
 
     def program(
-        running: Process, context: Context, records: Sequence[dict[str, Any]], side_by_side: bool
+        running: RunningInvocation, context: InvocationContext, records: Sequence[dict[str, Any]], side_by_side: bool
     ) -> Mapping[str, Any]:
         return our_program(running, context, records, side_by_side, ENVIRONMENT, **ways)
 
-    return Subject("one way", program, OURS.laws)
+    return ExploredSubject("one way", program, OURS.laws)
 
 
 @pytest.mark.parametrize("way", [DEPLOYED, BOTH], ids=["deployed", "batches too"])

@@ -22,7 +22,7 @@ from lab.peers.peers import CONTROL, PEERS
 from oneslot.errors import OneslotError
 from oneslot.explorer.counterexample import Counterexample, counterexample
 from oneslot.explorer.explorer import Exploration, Explorer
-from oneslot.explorer.scenario import Subject
+from oneslot.explorer.scenario import ExploredSubject
 
 FINE = Exploration("Oneslot", "one request", "K=2 F=1 T=1", 9, 0, 9, 9, 9, 9, 9, 0.1, complete=True)
 OURS_FINE = (Explored(FINE, ()),)
@@ -101,7 +101,7 @@ def test_explorations_are_written_before_mutants_are_judged(tmp_path: Path, monk
     assert "mutants" not in document
 
 
-def found(subject: Subject, expiries: int) -> Explored:
+def found(subject: ExploredSubject, expiries: int) -> Explored:
     """An exploration that breaks a law, with its path."""
     explorer = Explorer(replace(ONE_REQUEST, expiries=expiries), subject)
     exploration = explorer.run(False, lambda *_: None)

@@ -14,9 +14,9 @@ from lab.explore.laws import OurLaws
 from lab.explore.practice import APPOINTMENTS, DEAD_LETTERS, LEDGER, TABLES, free_slots
 from lab.explore.scenarios import BOOKING, FORGOTTEN, SAME_WISH
 from oneslot.dynamodb_in_memory.contents import Contents
-from oneslot.explorer.execution.process import Outcome
+from oneslot.explorer.execution.process import HandlerEnd
 from oneslot.explorer.laws import collect
-from oneslot.explorer.world import Request, World
+from oneslot.explorer.world import ApiCall, World
 from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.values import to_attributes
 
@@ -55,8 +55,8 @@ def world(
     return World.of(contents, {DEAD_LETTERS: list(letters)}, {"m-1": claims} if rows else {})
 
 
-def write(fence: str) -> Request:
-    return Request.of("update_item", {"ExpressionAttributeValues": {":claimed_by": {"S": fence}}})
+def write(fence: str) -> ApiCall:
+    return ApiCall.of("update_item", {"ExpressionAttributeValues": {":claimed_by": {"S": fence}}})
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_write_by_the_owner_breaks_no_law(before: dict[str, Any], after: dict[st
         assert list(LAWS.at_write(world(before), world(after), write(fence), 5_000, sender)) == []
 
 
-def ended(outcome: str, answer: str | None = None, **others: str) -> Outcome:
+def ended(outcome: str, answer: str | None = None, **others: str) -> HandlerEnd:
     line = {
         "sqs_message_id": BOOKING.sqs_id,
         "message_id": "m-1",
@@ -119,25 +119,25 @@ def ended(outcome: str, answer: str | None = None, **others: str) -> Outcome:
         "claimed_by": A,
         **others,
     }
-    return Outcome(lines=(json.dumps(line),))
+    return HandlerEnd(lines=(json.dumps(line),))
 
 
 @pytest.mark.parametrize(
     ("rows", "outcome", "law"),
     [
         ([ROW], ended("failed"), "I8"),
-        ([ROW], Outcome(), "I8"),
+        ([ROW], HandlerEnd(), "I8"),
         ([ROW], ended("booked"), "I2"),
         ([], ended("quarantined"), "I2"),
         ([{**COMPLETE, "payload_hash": "another"}], ended("duplicate"), "I2"),
         ([COMPLETE], ended("duplicate", "another answer"), "I7"),
-        ([ROW], Outcome(error="endless"), "I9:"),
-        ([ROW], Outcome((BOOKING.sqs_id,), None, ('{"sqs_message_id": "9990000018"}',)), "L1:"),
-        ([ROW], Outcome((BOOKING.sqs_id,), logged=("failed on 9990000018",)), "L1:"),
-        ([ROW], Outcome(error="ValueError: 9990000018 is no number"), "L1:"),
+        ([ROW], HandlerEnd(error="endless"), "I9:"),
+        ([ROW], HandlerEnd((BOOKING.sqs_id,), None, ('{"sqs_message_id": "9990000018"}',)), "L1:"),
+        ([ROW], HandlerEnd((BOOKING.sqs_id,), logged=("failed on 9990000018",)), "L1:"),
+        ([ROW], HandlerEnd(error="ValueError: 9990000018 is no number"), "L1:"),
     ],
 )
-def test_end_of_an_invocation_breaks_a_law(rows: list[dict[str, Any]], outcome: Outcome, law: str) -> None:
+def test_end_of_an_invocation_breaks_a_law(rows: list[dict[str, Any]], outcome: HandlerEnd, law: str) -> None:
     broken = list(LAWS.at_end(world(*rows), [BOOKING], outcome))
     assert [sentence.split()[0] for sentence in broken] == [law]
 
@@ -169,7 +169,7 @@ RIGHT = "ab9f2c451f189afc"  # pragma: allowlist secret
     ],
 )
 def test_acknowledgement_must_match_request_and_log(
-    appointment: Mapping[str, Any] | None, outcome: Outcome, sentences: list[str]
+    appointment: Mapping[str, Any] | None, outcome: HandlerEnd, sentences: list[str]
 ) -> None:
     broken = list(LAWS.at_end(world(COMPLETE, appointment=appointment), [BOOKING], outcome))
     said = [one.replace("m-1: ", "").replace("acknowledged, and its appointment ", "") for one in broken]
@@ -200,7 +200,7 @@ def test_state_breaks_i10_or_l1() -> None:
 
 
 def test_duplicate_breaks_e3_or_i7() -> None:
-    call = Request.of("update_item", {})
+    call = ApiCall.of("update_item", {})
     assert [one.split()[0] for one in LAWS.of_duplicate(world(COMPLETE), BOOKING, [call] * 2, ended("duplicate"))] == [
         "E3"
     ]

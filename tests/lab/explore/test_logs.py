@@ -13,9 +13,9 @@ from lab.explore.ours import OURS, our_program
 from lab.explore.plain import enumerate_schedules
 from lab.explore.scenarios import ONE_REQUEST
 from oneslot.explorer.counterexample import counterexample, replay
-from oneslot.explorer.execution.process import Context, Process, capture_logs
+from oneslot.explorer.execution.process import InvocationContext, RunningInvocation, capture_logs
 from oneslot.explorer.explorer import Explorer, explore
-from oneslot.explorer.scenario import Subject
+from oneslot.explorer.scenario import ExploredSubject
 from oneslot.runtime.consumer.consumer import Consumer
 
 SMALL = replace(ONE_REQUEST, deliveries=((0,),), faults=0, expiries=0)
@@ -36,17 +36,17 @@ def raising(record: Mapping[str, Any]) -> None:
     raise ValueError(f"what is {record['body']}?")
 
 
-def subject(say: Callable[[Mapping[str, Any]], None]) -> Subject:
+def subject(say: Callable[[Mapping[str, Any]], None]) -> ExploredSubject:
     """Return our consumer, with something logged of each record."""
 
     def program(
-        process: Process, context: Context, records: Sequence[dict[str, Any]], side_by_side: bool
+        process: RunningInvocation, context: InvocationContext, records: Sequence[dict[str, Any]], side_by_side: bool
     ) -> Mapping[str, Any]:
         for record in records:
             say(record)
         return our_program(process, context, records, side_by_side)
 
-    return Subject("talkative", program, OURS.laws)
+    return ExploredSubject("talkative", program, OURS.laws)
 
 
 @pytest.mark.parametrize(

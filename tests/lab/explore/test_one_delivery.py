@@ -14,8 +14,8 @@ from lab.explore.ours import OURS, OURS_IN_GROUPS
 from lab.explore.scenarios import ALONE
 from oneslot.explorer.explorer import explore
 from oneslot.explorer.faults import READS, SERVER_ERROR, TIMED_OUT, TRANSIENT_REASONS, Choice, all_faults, mild_faults
-from oneslot.explorer.scenario import Scenario, Subject
-from oneslot.explorer.world import Request
+from oneslot.explorer.scenario import ExploredSubject, Scenario
+from oneslot.explorer.world import ApiCall
 from oneslot.runtime.consumer.group_commit import GroupCommit
 from oneslot.runtime.stores import dynamodb as ledger
 from oneslot.runtime.stores.expressions import CONDITION_FAILED, cancellation_reasons
@@ -23,16 +23,16 @@ from oneslot.runtime.stores.expressions import CONDITION_FAILED, cancellation_re
 GROUP_ALONE = GROUPS_SHORT[0]
 
 
-def transaction(items: int) -> Request:
-    return Request.of("transact_write_items", {"TransactItems": [{} for _ in range(items)]})
+def transaction(items: int) -> ApiCall:
+    return ApiCall.of("transact_write_items", {"TransactItems": [{} for _ in range(items)]})
 
 
 def test_mild_faults_are_transient_faults_of_writes() -> None:
     for operation in READS:
-        assert mild_faults(Request.of(operation, {})) == ()
-    for request in (transaction(3), Request.of("update_item", {}), Request.of("send_message", {})):
+        assert mild_faults(ApiCall.of(operation, {})) == ()
+    for request in (transaction(3), ApiCall.of("update_item", {}), ApiCall.of("send_message", {})):
         assert not any(choice.seen == "death" or "AccessDenied" in choice.name for choice in mild_faults(request))
-    for request in (transaction(3), Request.of("update_item", {})):
+    for request in (transaction(3), ApiCall.of("update_item", {})):
         assert {TIMED_OUT, SERVER_ERROR} <= set(mild_faults(request))
 
 
@@ -85,7 +85,7 @@ def _fails_with_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=lambda value: getattr(value, "name", None) or getattr(value, "__name__", ""),
 )
 def test_explorer_finds_a_delivery_that_gives_up_early(
-    monkeypatch: pytest.MonkeyPatch, scenario: Scenario, subject: Subject, weaken: Any
+    monkeypatch: pytest.MonkeyPatch, scenario: Scenario, subject: ExploredSubject, weaken: Any
 ) -> None:
     assert explore(scenario, subject).laws_broken == ()
     weaken(monkeypatch)
@@ -93,7 +93,7 @@ def test_explorer_finds_a_delivery_that_gives_up_early(
 
 
 def test_choices_have_distinct_names() -> None:
-    for request in (transaction(3), Request.of("update_item", {}), Request.of("send_message", {})):
+    for request in (transaction(3), ApiCall.of("update_item", {}), ApiCall.of("send_message", {})):
         for faults in (all_faults, mild_faults):
             choices: tuple[Choice, ...] = faults(request)
             assert len({choice.name for choice in choices}) == len(choices)

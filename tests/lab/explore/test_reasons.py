@@ -13,8 +13,8 @@ from lab.explore.ours import OURS, OURS_IN_GROUPS
 from lab.explore.practice import TABLES
 from lab.explore.scenarios import FORGOTTEN, LAST_SLOT, ONE_REQUEST
 from oneslot.explorer.explorer import explore
-from oneslot.explorer.scenario import Scenario, Subject
-from oneslot.explorer.world import InMemoryServices, Request, Services, World
+from oneslot.explorer.scenario import ExploredSubject, Scenario
+from oneslot.explorer.world import ApiCall, InMemoryServices, Services, World
 from oneslot.runtime.effects import Effects
 from oneslot.runtime.protocol import Claim, Committed, Exists
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
@@ -25,7 +25,7 @@ FIRST, LAST = 0, -1
 def naming_one(which: int) -> Services:
     """Return services that report "None" for every failed item but the first or the last."""
 
-    def services(world: World, request: Request, now: int, conflict: int | None = None) -> tuple[World, str]:
+    def services(world: World, request: ApiCall, now: int, conflict: int | None = None) -> tuple[World, str]:
         after, observation = InMemoryServices(TABLES)(world, request, now, conflict)
         seen = json.loads(observation)
         reasons = seen.get("error", {}).get("CancellationReasons", [])
@@ -52,7 +52,7 @@ def naming_one(which: int) -> Services:
     ],
     ids=lambda value: value.name if isinstance(value, Scenario) else "",
 )
-def test_missing_reasons_break_no_law(scenario: Scenario, subject: Subject, which: int) -> None:
+def test_missing_reasons_break_no_law(scenario: Scenario, subject: ExploredSubject, which: int) -> None:
     exploration = explore(scenario, subject, services=naming_one(which))
     assert exploration.complete
     assert exploration.schedules > 0

@@ -9,7 +9,7 @@ from lab.explore.group_scenarios import GROUP_BY_ITSELF
 from lab.explore.ours import OURS, OURS_IN_GROUPS
 from lab.explore.scenarios import ALONE, BATCH_SIDE_BY_SIDE, DOMAIN_EXCEPTION, RELEASED
 from oneslot.explorer.explorer import explore
-from oneslot.explorer.scenario import Scenario, Subject
+from oneslot.explorer.scenario import ExploredSubject, Scenario
 
 FAST = {scenario.name for scenario in (*ALONE, BATCH_SIDE_BY_SIDE, DOMAIN_EXCEPTION, RELEASED, GROUP_BY_ITSELF)}
 """The explorations of the fast tier, less than a second each."""
@@ -31,7 +31,7 @@ EXPLORATIONS = [
         for subject, scenario in EXPLORATIONS
     ],
 )
-def test_no_schedule_breaks_a_law(subject: Subject, scenario: Scenario) -> None:
+def test_no_schedule_breaks_a_law(subject: ExploredSubject, scenario: Scenario) -> None:
     exploration = explore(scenario, subject)
     assert exploration.complete
     assert exploration.schedules > 0

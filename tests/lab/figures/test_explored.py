@@ -15,7 +15,7 @@ from lab.explore.ours import OURS, OURS_IN_GROUPS
 from lab.explore.scenarios import ONE_REQUEST
 from lab.peers.peers import CONTROL, PEERS
 from oneslot.explorer.explorer import explore
-from oneslot.explorer.scenario import Scenario, Subject
+from oneslot.explorer.scenario import ExploredSubject, Scenario
 
 EXPLORED = json.loads((Path(__file__).parents[3] / "lab" / "results" / "explored.json").read_text())
 OURS_EXPLORED = [*((scenario, OURS) for scenario in FULL), *((scenario, OURS_IN_GROUPS) for scenario in GROUPS_FULL)]
@@ -30,7 +30,7 @@ FEW_STATES = 16_000
 AGAIN = "; run: make -C lab explore"
 
 
-def named(scenario: Scenario, subject: Subject) -> tuple[str, str, str]:
+def named(scenario: Scenario, subject: ExploredSubject) -> tuple[str, str, str]:
     return subject.name, scenario.name, scenario.size
 
 
@@ -48,6 +48,6 @@ def test_figures_cover_every_exploration() -> None:
     [(made, row) for made, row in ROWS if row["states"] < FEW_STATES or row["scenario"] == GROUP_RAISING.name],
     ids=lambda value: " ".join(named(*value)) if isinstance(value, tuple) else "",
 )
-def test_small_exploration_gives_its_figures_again(made: tuple[Scenario, Subject], row: dict[str, Any]) -> None:
+def test_small_exploration_gives_its_figures_again(made: tuple[Scenario, ExploredSubject], row: dict[str, Any]) -> None:
     found = json.loads(json.dumps(figures(explore(*made))))
     assert {**found, "seconds": 0} == {**row, "seconds": 0}, "the code, its faults or the explorer has changed" + AGAIN

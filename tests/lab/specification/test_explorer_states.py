@@ -21,9 +21,9 @@ from lab.specification.bridge import (
 from lab.specification.checker import Model
 from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.scenario import Scenario
-from oneslot.explorer.state import State
+from oneslot.explorer.state import ExploredState
 from oneslot.explorer.system import System
-from oneslot.explorer.world import Request
+from oneslot.explorer.world import ApiCall
 
 pytestmark = pytest.mark.slow
 
@@ -47,11 +47,11 @@ def explorer() -> Explorer:
     return explorer
 
 
-def seen(system: System, scenario: Scenario, state: State) -> tuple[AbstractState, str | None]:
+def seen(system: System, scenario: Scenario, state: ExploredState) -> tuple[AbstractState, str | None]:
     """Return the explorer's state in the specification's terms, and the owner of the row."""
     world = system.worlds[state.world]
     row = world.by(LEDGER, "message_id").get(BOOKING.message_id)
-    kinds = {kind_of_write(*Request(system.requests.texts[number]).parts) for number in state.network}
+    kinds = {kind_of_write(*ApiCall(system.requests.texts[number]).parts) for number in state.network}
     found = abstract_state(
         BOOKING.message_id,
         row,

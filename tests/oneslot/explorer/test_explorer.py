@@ -19,7 +19,7 @@ from lab.explore.scenarios import (
 )
 from lab.peers.peers import PEERS
 from oneslot.explorer.explorer import Explorer, explore
-from oneslot.explorer.scenario import Scenario, Subject
+from oneslot.explorer.scenario import ExploredSubject, Scenario
 
 ONE, TWO = ((0,),), ((0,), (0,))
 
@@ -45,7 +45,7 @@ def slow(*values: object) -> object:
     ],
     ids=lambda value: f"{value.name} {getattr(value, 'size', '')}".strip(),
 )
-def test_explorer_counts_as_the_plain_enumeration(scenario: Scenario, subject: Subject) -> None:
+def test_explorer_counts_as_the_plain_enumeration(scenario: Scenario, subject: ExploredSubject) -> None:
     explorer = Explorer(scenario, subject)
     exploration = explorer.run(False, lambda *_: None)
     worlds = explorer.system.worlds

@@ -13,7 +13,7 @@ from oneslot.explorer.handlers.exploration import explore
 from oneslot.explorer.handlers.laws import View
 from oneslot.explorer.handlers.services import handler_faults
 from oneslot.explorer.handlers.verdict import Result
-from oneslot.explorer.world import Request
+from oneslot.explorer.world import ApiCall
 
 WAYS = ["handler", "consumer"]
 
@@ -79,7 +79,7 @@ def test_set_aside_may_not_pay_when_an_attempt_dies(way: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_ask_pays_once_when_nothing_lands_late(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def truthful(request: Request) -> tuple[Choice, ...]:
+    def truthful(request: ApiCall) -> tuple[Choice, ...]:
         pays = "put_item" in request.text
         return tuple(choice for choice in handler_faults(request) if not (pays and choice.performed == LATER))
 

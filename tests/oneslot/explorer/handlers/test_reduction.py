@@ -15,12 +15,12 @@ from oneslot.explorer.handlers.aws import intercepted
 from oneslot.explorer.handlers.exploration import LAMBDA
 from oneslot.explorer.handlers.laws import HandlerLaws, View
 from oneslot.explorer.handlers.modules import Code, found
-from oneslot.explorer.handlers.process import HandlerProcess, running
+from oneslot.explorer.handlers.process import RunningHandler, running
 from oneslot.explorer.handlers.scenario import HandlerScenario, HandlerSubject, message_of
 from oneslot.explorer.handlers.services import AccountServices, handler_faults
 from oneslot.explorer.handlers.surroundings import taken_over
 from oneslot.explorer.handlers.templates.tables import tables_of
-from oneslot.explorer.state import State
+from oneslot.explorer.state import ExploredState
 from oneslot.explorer.system import System
 from tests.oneslot.explorer.handlers.tiny import tiny_handler
 
@@ -31,7 +31,7 @@ HERE = Path(__file__).parent
 End = tuple[str, int, tuple[str, ...]]
 
 
-class ReadingProcess(HandlerProcess):
+class ReadingProcess(RunningHandler):
     """A process whose code counts as having read, and as remembering, all that it was given."""
 
     def memory(self) -> None:
@@ -64,7 +64,7 @@ def scenario_of(code: Code, faults: int, timed: bool) -> HandlerScenario:
 
 @contextmanager
 def installed(code: Code) -> Iterator[HandlerSubject]:
-    subject = HandlerSubject(code.name, lambda *_: {}, HandlerLaws(TABLES, (at_most_three,)), HandlerProcess, code=code)
+    subject = HandlerSubject(code.name, lambda *_: {}, HandlerLaws(TABLES, (at_most_three,)), RunningHandler, code=code)
     with ExitStack() as stack:
         stack.enter_context(taken_over(running, LAMBDA))
         stack.enter_context(intercepted(running))
@@ -79,7 +79,7 @@ def naive(scenario: HandlerScenario, subject: HandlerSubject) -> tuple[int, set[
     """Return the number of paths, and the states in which one may end, by walking each of them."""
     system = System(scenario, replace(subject, process=ReadingProcess, identified=True), AccountServices(TABLES))
     aftermath, ends, paths = Aftermath(system), set[End](), 0
-    stack: list[State] = [system.start]
+    stack: list[ExploredState] = [system.start]
     while stack:
         state = stack.pop()
         following = [step.state for step in system.steps(state)]

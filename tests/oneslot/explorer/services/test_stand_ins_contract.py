@@ -17,7 +17,7 @@ from moto import mock_aws
 from oneslot.explorer.handlers.aws import intercepted
 from oneslot.explorer.handlers.effects import effects_of
 from oneslot.explorer.handlers.services import AccountServices
-from oneslot.explorer.world import Request, World
+from oneslot.explorer.world import ApiCall, World
 
 REGION, ACCOUNT = "eu-west-2", "123456789012"
 PORT, MOTO = "port", "moto"
@@ -32,7 +32,7 @@ class Direct:
         self.world, self.now = World(""), 1_795_000_000_000
         self.services = AccountServices({}, values=VALUES)
 
-    def wait(self, request: Request) -> str:
+    def wait(self, request: ApiCall) -> str:
         self.world, observation = self.services(self.world, request, self.now)
         return observation
 
