@@ -18,7 +18,7 @@ from demo.malformed import CONFLICT, MALFORMATIONS, Malformation
 from demo.plan import Plan
 from demo.practices import synthetic_nhs_number
 from demo.slots import LOCAL_TIME, SERVICE_TYPES, SERVICE_WEIGHTS, opening_hours
-from oneslot.errors import BadInput
+from oneslot.errors import BadInput, InvalidArguments
 from oneslot.operator.sending.messages import MALFORMED, Archived, Message
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE, parse_body, payload_hash
@@ -49,7 +49,7 @@ class Mix:
 
     def __post_init__(self) -> None:
         if self.bookings < self.number_of_cancellations:
-            raise BadInput(
+            raise InvalidArguments(
                 f"Of {numbered(self.count, 'request')}, {numbered(self.number_of_cancellations, 'cancellation')} and "
                 f"{self.number_malformed:,} malformed leave too few bookings. Lower one of the shares."
             )

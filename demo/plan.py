@@ -12,7 +12,7 @@ from typing import Any
 
 from demo.practices import Demand, read_demand, read_practices, synthetic_demand, synthetic_practices
 from demo.slots import Opening, demanded_slots, share_out, slot_items, working_days
-from oneslot.errors import BadInput
+from oneslot.errors import InvalidArguments, InvalidFile
 from oneslot.wording import numbered
 
 SYNTHETIC_PRACTICES = 12
@@ -60,7 +60,9 @@ def read_candidates(
         return Candidates(list(synthetic_demand(made_up, seed)), numbered(len(made_up), "synthetic practice"))
     demands, note = _read_files(practices, demand, seed)
     if count is not None and count > len(demands):
-        raise BadInput(f"{count:,} practices were asked for, and there are fewer: {note}. Lower --practice-count.")
+        raise InvalidArguments(
+            f"{count:,} practices were asked for, and there are fewer: {note}. Lower --practice-count."
+        )
     limit = count or at_most or len(demands)
     if limit < len(demands):
         demands = sorted(random.Random(f"practices:{seed}").sample(demands, limit), key=lambda line: line.practice)
@@ -80,14 +82,14 @@ def _read_files(practices: Path | None, demand: Path | None, seed: int) -> tuple
         return list(synthetic_demand(active.values(), seed)), f"{note}, with synthetic demand"
     demands = [line for line in read_demand(demand) if line.practice in active]
     if not demands:
-        raise BadInput(f"{demand} and {practices} have no practice in common. Give files of the same region.")
+        raise InvalidFile(f"{demand} and {practices} have no practice in common. Give files of the same region.")
     return demands, f"{note}, {len(demands):,} of them with demand in {demand.name}"
 
 
 def make_plan(demands: Sequence[Demand], first_day: date, days: int, slots: int | None, seed: int) -> Plan:
     """Share slots out among the practices: `slots`, or as many as the demand up to MOST_SLOTS_UNASKED."""
     if slots is not None and slots < len(demands):
-        raise BadInput(
+        raise InvalidArguments(
             f"{slots:,} slots are too few for {len(demands):,} practices, of which each needs one. Raise --slots."
         )
     if slots is None:
@@ -127,4 +129,4 @@ def load(path: Path, target: str) -> Plan | None:
     except FileNotFoundError:
         return None
     except (LookupError, TypeError, ValueError) as error:
-        raise BadInput(f"{path} is not a valid plan.") from error
+        raise InvalidFile(f"{path} is not a valid plan.") from error

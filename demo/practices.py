@@ -12,7 +12,7 @@ from pathlib import Path
 
 from appointments.messages import DELIVERY_CHANNELS
 from appointments.nhs_number import check_digit
-from oneslot.errors import BadInput
+from oneslot.errors import FileUnreadable, InvalidFile
 from oneslot.wording import numbered
 
 # The limit for one CSV field: above any field of the NHS's files, and soon exceeded by a binary file.
@@ -70,7 +70,7 @@ def read_practices(path: Path) -> Iterator[Practice]:
     seen: set[str] = set()
     for line, fields in _rows(path):
         if len(fields) != COLUMNS:
-            raise BadInput(
+            raise InvalidFile(
                 f"{path}, line {line}: {numbered(len(fields), 'column')}, not {COLUMNS}. "
                 "Give the Organisation Data Service's epraccur.csv, which has no header row."
             )
@@ -86,7 +86,7 @@ def read_practices(path: Path) -> Iterator[Practice]:
         seen.add(code)
         yield Practice(code, fields[NAME_COLUMN - 1].strip())
     if not seen:
-        raise BadInput(
+        raise InvalidFile(
             f"{path} has no active GP practice (column {STATUS_COLUMN} = {ACTIVE} and column {SETTING_COLUMN} = "
             f"{GP_PRACTICE})."
         )
@@ -108,22 +108,24 @@ def read_demand(path: Path) -> Iterator[Demand]:
     names = [CODE, TOTAL, *(name for group in CHANNEL_COLUMNS for name in group)]
     missing = [name for name in names if name not in header]
     if missing:
-        raise BadInput(f"{path}, line 1: the header row lacks the columns {', '.join(missing)}.")
+        raise InvalidFile(f"{path}, line 1: the header row lacks the columns {', '.join(missing)}.")
     place = {name: header.index(name) for name in names}
     seen: set[str] = set()
     for line, fields in lines:
         if len(fields) != len(header):
-            raise BadInput(f"{path}, line {line}: {len(fields)} columns, but the header row has {len(header)}.")
+            raise InvalidFile(f"{path}, line {line}: {len(fields)} columns, but the header row has {len(header)}.")
         number = {name: _count(path, line, name, fields[place[name]]) for name in names if name != CODE}
         code = fields[place[CODE]].strip()
         if not code or code in seen:
-            raise BadInput(f"{path}, line {line}, column {CODE}: {code[:40]!r} is empty, or repeats an earlier line.")
+            raise InvalidFile(
+                f"{path}, line {line}, column {CODE}: {code[:40]!r} is empty, or repeats an earlier line."
+            )
         seen.add(code)
         channels = tuple(float(sum(number[name] for name in group)) for group in CHANNEL_COLUMNS)
         if number[TOTAL]:
             yield Demand(code, number[TOTAL], channels if any(channels) else NATIONAL_CHANNELS)
     if not seen:
-        raise BadInput(f"{path} has no practice below its header row.")
+        raise InvalidFile(f"{path} has no practice below its header row.")
 
 
 def synthetic_demand(practices: Iterable[Practice], seed: int) -> Iterator[Demand]:
@@ -160,24 +162,24 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
             reader = csv.reader(file)
             for fields in reader:
                 if any("\x00" in field for field in fields):
-                    raise BadInput(_not_csv(path))
+                    raise InvalidFile(_not_csv(path))
                 if fields:
                     yield reader.line_num, fields
     except csv.Error as error:
-        raise BadInput(_not_csv(path)) from error
+        raise InvalidFile(_not_csv(path)) from error
     except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror}.") from error
+        raise FileUnreadable(f"{path} cannot be read: {error.strerror}.") from error
 
 
 def _not_csv(path: Path) -> str:
     return f"{path} is not a CSV text file. Unpack a zip file first, and name the .csv in it."
 
 
-def _invalid(path: Path, line: int, column: int, found: str, expected: str) -> BadInput:
-    return BadInput(f"{path}, line {line}, column {column}: {found[:40]!r} is not {expected}.")
+def _invalid(path: Path, line: int, column: int, found: str, expected: str) -> InvalidFile:
+    return InvalidFile(f"{path}, line {line}, column {column}: {found[:40]!r} is not {expected}.")
 
 
 def _count(path: Path, line: int, column: str, text: str) -> int:
     if not text.strip().isdecimal():
-        raise BadInput(f"{path}, line {line}, column {column}: {text[:40]!r} is not a whole number of 0 or more.")
+        raise InvalidFile(f"{path}, line {line}, column {column}: {text[:40]!r} is not a whole number of 0 or more.")
     return int(text)

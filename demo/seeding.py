@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from oneslot.errors import OneslotError
+from oneslot.errors import OneslotError, TableThrottled
 from oneslot.runtime.backoff import Backoff
 from oneslot.runtime.stores.expressions import TRANSIENT_ERRORS
 from oneslot.runtime.surroundings import Surroundings
@@ -74,7 +74,7 @@ class SlotWriter:
                 return seeded
             waiting = throttled
             if not backoff.pause():
-                raise OneslotError(
+                raise TableThrottled(
                     f"The table {self._table_name} is throttled: {len(waiting)} slots were not written in {WITHIN_SECONDS} s. "
                     "Seed again later; existing slots stay as they are."
                 )

@@ -16,11 +16,11 @@ import click
 
 from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.reading import choosing, find_declaration, read_declaration
-from oneslot.errors import BadInput, OneslotError
-from oneslot.explanations import DEBUG_VARIABLE, explain, with_notes
+from oneslot.errors import InvalidArguments, InvalidDeclaration
+from oneslot.explanations import DEBUG_VARIABLE, explain, notes_of
 from oneslot.wording import visible
 
-FAILURE, INTERRUPTED = 1, 130
+INTERRUPTED = 130
 CONSUMER_OPTION, STACK_OPTION = "--consumer", "--stack"
 REPLACEABLE = "send"
 """The verb that a consumer may have in a form of its own, under the same name."""
@@ -79,28 +79,33 @@ def run_command(command: Callable[[], Any], *, as_json: bool, stack: str | None 
         return end.exit_code
     except click.ClickException as error:
         if as_json:
-            report_error(error.format_message(), as_json=True)
+            report_error(error.format_message(), InvalidArguments.code, as_json=True)
         else:
-            vars(error)["message"] = _visible_lines(error.message)
+            vars(error)["message"] = f"{_visible_lines(error.message)} [{InvalidArguments.code}]"
             error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt) as error:
         interrupt = error.__cause__ or error  # click replaces the interrupt, whose text may say how to continue
-        report_error(with_notes(str(interrupt) or "Interrupted.", interrupt), as_json=as_json)
+        report_error(_with_notes(str(interrupt) or "Interrupted.", interrupt), "interrupted", as_json=as_json)
         return INTERRUPTED
     except Exception as error:
         if os.environ.get(DEBUG_VARIABLE):
             raise
-        report_error(explain(error, stack), as_json=as_json)
-        return error.exit_code if isinstance(error, OneslotError) else FAILURE
+        explained = explain(error, stack)
+        report_error(_with_notes(str(explained), explained), explained.code, as_json=as_json)
+        return explained.exit_code
     return status if isinstance(status, int) else 0
 
 
-def report_error(text: str, *, as_json: bool) -> None:
-    """Write an error to standard error, and with `as_json` as a document to standard output."""
-    click.echo(f"Error: {_visible_lines(text)}", err=True)
+def report_error(text: str, code: str, *, as_json: bool) -> None:
+    """Write an error and its code to standard error, and with `as_json` as a document to standard output."""
+    click.echo(f"Error: {_visible_lines(text)} [{code}]", err=True)
     if as_json:
-        click.echo(json.dumps({"error": text}, indent=2))
+        click.echo(json.dumps({"error": text, "code": code}, indent=2))
+
+
+def _with_notes(text: str, error: BaseException) -> str:
+    return " ".join([text, *notes_of(error)])
 
 
 def _visible_lines(text: str) -> str:
@@ -134,7 +139,7 @@ def _own_verb(declaration: Declaration, dotted: str) -> tuple[str, click.Command
     if isinstance(found, click.Command):
         return str(found.name), found
     if not callable(found):
-        raise BadInput(
+        raise InvalidDeclaration(
             f"{declaration.path}: verbs names {dotted!r}, which is a {type(found).__name__}. "
             "Name a click command, or a function from a list of arguments to an exit status."
         )

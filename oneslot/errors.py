@@ -1,4 +1,8 @@
-"""Errors whose text is shown to the user."""
+"""Errors whose text is shown to the user.
+
+Each class has a code, its name in small letters: `StackNotFound` is `stack-not-found`. The command line writes it in brackets
+behind the sentence, and as `code` with `--json`. The class's docstring is its line in docs/look-up/errors.md.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +20,253 @@ _NOT_YOURS = (str(Path(__file__).parent), *(sysconfig.get_path(name) for name in
 
 
 class OneslotError(Exception):
-    """`str(error)` says in whole sentences what is wrong and what to do. Exit status 1."""
+    """The command failed; the sentence says what is wrong and what to do."""
 
     exit_code = 1
+    code = "failed"
+
+    def __init_subclass__(cls) -> None:
+        """Make the code of the class's name."""
+        super().__init_subclass__()
+        cls.code = re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__).lower()
 
 
 class BadInput(OneslotError):
-    """An argument or a file that cannot be used. Exit status 2, as for any usage error."""
+    """An argument or a file cannot be used."""
 
     exit_code = 2
+
+
+class InvalidArguments(BadInput):
+    """Arguments or options that contradict each other, one that is missing, or a value out of range."""
+
+
+class FileUnreadable(BadInput):
+    """A file cannot be opened, or is not UTF-8 text."""
+
+
+class InvalidFile(BadInput):
+    """A file is empty, or a line of it is not what the verb reads."""
+
+
+class FolderExists(BadInput):
+    """A new folder was asked for, and it exists."""
+
+
+class InvalidName(BadInput):
+    """A name that a consumer, a table or a handler cannot have."""
+
+
+class ExtraMissing(BadInput):
+    """A package is not installed; an extra of Oneslot brings it."""
+
+
+class DeclarationNotFound(BadInput):
+    """There is no `oneslot.toml` here or above."""
+
+
+class DeclarationUntrusted(BadInput):
+    """A `oneslot.toml` that was found, and not named, can be changed by another user."""
+
+
+class InvalidDeclaration(BadInput):
+    """A value in `oneslot.toml` is missing, unknown, of another type, or contradicts another one."""
+
+
+class NotImportable(BadInput):
+    """A name in `oneslot.toml`, or the handler of `--handler`, cannot be imported."""
+
+
+class StackNotFound(BadInput):
+    """AWS has no stack of this name in this account and region."""
+
+
+class InvalidConfiguration(BadInput):
+    """The environment of a worker, or one of its options, is not valid."""
+
+
+class InvalidScenario(BadInput):
+    """A scenario file of `explore` raises an exception, or lacks a name."""
+
+
+class HandlerNotExplorable(BadInput):
+    """The explorer cannot run this handler, or a call that it makes."""
+
+
+class HistoryRefused(BadInput):
+    """The audit cannot judge this history."""
+
+
+class JavaNotStarted(BadInput):
+    """Java or Spark did not start with this memory."""
+
+
+class NoLocalStack(OneslotError):
+    """No local stack is running, and no `--stack` was named."""
+
+
+class LocalStackDiffers(OneslotError):
+    """A local stack is running with other settings than those asked for."""
+
+
+class LocalStackFailed(OneslotError):
+    """The local stack cannot be started or used."""
+
+
+class AlreadyRunning(LocalStackFailed):
+    """A local stack already runs in this state folder, or another command starts one."""
+
+
+class StaleState(LocalStackFailed):
+    """The state folder describes a local stack whose process is gone."""
+
+
+class HandlerFailed(LocalStackFailed):
+    """The deployed function does not start."""
+
+
+class SynthesisFailed(OneslotError):
+    """The CDK app did not write a template that can be deployed here."""
+
+
+class EmbeddedAwsFailed(OneslotError):
+    """The embedded AWS cannot be installed or started, or has ended."""
+
+
+class DeploymentFailed(OneslotError):
+    """The embedded AWS did not deploy the template."""
+
+
+class UnsupportedMapping(OneslotError):
+    """The local poller cannot read for this event source mapping."""
+
+
+class WrongConsumer(OneslotError):
+    """The stack lacks outputs of the declared consumer, so it is another one's."""
+
+
+class InvalidRetention(OneslotError):
+    """The function's variables do not say how long the ledger keeps its rows."""
+
+
+class MappingNotFound(OneslotError):
+    """The stack's event source mapping is gone, so nothing consumes its queue."""
+
+
+class InvalidArchive(OneslotError):
+    """A line of the archive of accepted requests is not valid."""
+
+
+class MessageRefused(OneslotError):
+    """SQS refuses a message for good."""
+
+
+class QueueTimeout(OneslotError):
+    """The queue did not accept messages in time. Sending them again is safe."""
+
+
+class TableThrottled(OneslotError):
+    """DynamoDB throttles a table. Nothing was changed."""
+
+
+class TableMissing(OneslotError):
+    """A table of the stack was deleted, or is being restored."""
+
+
+class LogNotWritten(OneslotError):
+    """The operator log or a journal cannot be written, so nothing more was changed."""
+
+
+class RequestUnknown(OneslotError):
+    """Nothing is known of this message id."""
+
+
+class RowNotFound(OneslotError):
+    """The ledger has no row of this message id."""
+
+
+class DeadLetterNotFound(OneslotError):
+    """The dead-letter queue has no message of this id."""
+
+
+class NothingToUnlock(OneslotError):
+    """The row has no lease that could be ended."""
+
+
+class MalformedRow(OneslotError):
+    """The row lacks an attribute that the change needs."""
+
+
+class LeaseHeld(OneslotError):
+    """A consumer holds the row's lease."""
+
+
+class RowChanged(OneslotError):
+    """The row has changed since it was shown. Nothing was changed."""
+
+
+class NoRedrive(OneslotError):
+    """There is no interrupted redrive to resume or to end."""
+
+
+class RedriveUnfinished(OneslotError):
+    """An interrupted redrive must be resumed or ended first."""
+
+
+class RedriveRunning(OneslotError):
+    """Another process of this machine is redriving."""
+
+
+class MoveTaskRefused(OneslotError):
+    """SQS did not start its move task."""
+
+
+class NotPaused(OneslotError):
+    """The change needs a paused consumer."""
+
+
+class NotYetPaused(OneslotError):
+    """AWS still switches the mapping off."""
+
+
+class MessagesInFlight(OneslotError):
+    """The change needs a queue of which no message is in flight."""
+
+
+class AwsUnreachable(OneslotError):
+    """The endpoint of an AWS service does not answer."""
+
+
+class NoCredentials(OneslotError):
+    """There are no AWS credentials."""
+
+
+class NoRegion(OneslotError):
+    """There is no AWS region."""
+
+
+class InvalidCredentials(OneslotError):
+    """The AWS credentials are incomplete, or have expired."""
+
+
+class AwsRefused(OneslotError):
+    """An AWS service refused a call; the sentence has its code."""
+
+
+class AwsUnusable(OneslotError):
+    """The AWS SDK cannot make a call."""
+
+
+class SystemRefused(OneslotError):
+    """The operating system refused a file, or another resource."""
+
+
+class ConsumerFailed(OneslotError):
+    """The consumer's own code raised an exception."""
+
+
+class Unexpected(OneslotError):
+    """A fault in Oneslot."""
 
 
 def place_in_your_code(error: BaseException) -> str | None:
@@ -59,9 +301,9 @@ def how_to_install(error: BaseException) -> str | None:
 
 
 def require_module(module: str, extra: str) -> None:
-    """Raise `BadInput` with the extra to install if a module is missing, before a verb works in vain."""
+    """Raise `ExtraMissing`, which names the extra to install if a module is missing, before a verb works in vain."""
     if not find_spec(module):
-        raise BadInput(missing_package(_package_of(module), extra))
+        raise ExtraMissing(missing_package(_package_of(module), extra))
 
 
 def missing_package(package: str, extra: str) -> str:

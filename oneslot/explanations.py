@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError, NoCredentialsError, NoRegionError
 
-from oneslot.errors import OneslotError, how_to_install, name_fault, place_in_your_code
+from oneslot.errors import (
+    AwsRefused,
+    AwsUnreachable,
+    AwsUnusable,
+    ConsumerFailed,
+    ExtraMissing,
+    InvalidCredentials,
+    NoCredentials,
+    NoRegion,
+    OneslotError,
+    SystemRefused,
+    Unexpected,
+    how_to_install,
+    name_fault,
+    place_in_your_code,
+)
 from oneslot.local.aws.connection import LOCAL_ACCOUNT
 from oneslot.runtime.sqs.errors import BAD_CREDENTIALS, KEY_REFUSED, NO_QUEUE, SIGNED_OUT, lacks_credentials
 from oneslot.target import format_command
@@ -19,43 +34,57 @@ SIGN_IN = "Sign in again (aws sso login), or set AWS_PROFILE."
 OTHER_REGION = "If it is in another region, set AWS_DEFAULT_REGION."
 
 
-def explain(error: Exception, stack: str | None = None) -> str:
-    """Return what is wrong and what to do. `stack` is the value of `--stack`, which the commands in the text repeat."""
+def explain(error: Exception, stack: str | None = None) -> OneslotError:
+    """Return an error whose text says what is wrong and what to do.
+
+    `stack` is the value of `--stack`, which the commands in the text repeat.
+    """
+    if isinstance(error, OneslotError):
+        return error
+    explained = _explain(error, stack)
+    for note in notes_of(error):
+        explained.add_note(note)
+    return explained
+
+
+def _explain(error: Exception, stack: str | None) -> OneslotError:  # noqa: PLR0911 - one return for each kind
     match error:
-        case OneslotError():
-            text = str(error)
         case EndpointConnectionError():
             check = "Check that it is running" if stack is None else "Check its region (AWS_DEFAULT_REGION)"
             endpoint, status = error.kwargs["endpoint_url"], format_command("status", stack)
-            text = f"Cannot reach {endpoint}. {check} and that this machine is online, then see `{status}`."
+            return AwsUnreachable(
+                f"Cannot reach {endpoint}. {check} and that this machine is online, then see `{status}`."
+            )
         case NoCredentialsError():
-            text = f"{_before_lookup(stack)}There are no AWS credentials. Set AWS_PROFILE, or sign in: aws sso login."
+            return NoCredentials(
+                f"{_before_lookup(stack)}There are no AWS credentials. Set AWS_PROFILE, or sign in: aws sso login."
+            )
         case NoRegionError():
-            text = f"{_before_lookup(stack)}There is no AWS region. Set AWS_DEFAULT_REGION, e.g. to eu-west-2."
+            return NoRegion(
+                f"{_before_lookup(stack)}There is no AWS region. Set AWS_DEFAULT_REGION, e.g. to eu-west-2."
+            )
         case ClientError():
-            text = _explain_refusal(error, lambda verb: format_command(verb, stack))
+            return AwsRefused(_explain_refusal(error, lambda verb: format_command(verb, stack)))
         case BotoCoreError() if lacks_credentials(error):
-            text = f"The AWS credentials are incomplete or have expired: {error} {SIGN_IN}"
+            return InvalidCredentials(f"The AWS credentials are incomplete or have expired: {error} {SIGN_IN}")
         case BotoCoreError():
-            text = f"AWS cannot be used: {error}"
+            return AwsUnusable(f"AWS cannot be used: {error}")
         case OSError(filename=str() as path, strerror=str() as problem):
-            text = f"{path} cannot be used: {problem}. Correct that, and run the command again."
+            return SystemRefused(f"{path} cannot be used: {problem}. Correct that, and run the command again.")
         case OSError(strerror=str() as problem):
-            text = f"The operating system refused: {problem}. Correct that, and run the command again."
+            return SystemRefused(f"The operating system refused: {problem}. Correct that, and run the command again.")
         case ModuleNotFoundError() if missing := how_to_install(error):
-            text = f"This needs an extra of Oneslot: {missing}"
-        # The message of an unforeseen error may quote a patient's data, so only its class and place are shown.
-        case _ if place_in_your_code(error):
-            text = (
-                f"The consumer's own code raised {name_fault(error)}. Correct it, and run the command again; "
-                f"{DEBUG_VARIABLE}=1 in the environment shows the traceback."
-            )
-        case _:
-            text = (
-                f"Unexpected {type(error).__name__}: this is a fault in Oneslot. "
-                f"Run the command again with {DEBUG_VARIABLE}=1 in the environment, and report the traceback."
-            )
-    return with_notes(text, error)
+            return ExtraMissing(f"This needs an extra of Oneslot: {missing}")
+    # The message of an unforeseen error may quote a patient's data, so only its class and place are shown.
+    if place_in_your_code(error):
+        return ConsumerFailed(
+            f"The consumer's own code raised {name_fault(error)}. Correct it, and run the command again; "
+            f"{DEBUG_VARIABLE}=1 in the environment shows the traceback."
+        )
+    return Unexpected(
+        f"Unexpected {type(error).__name__}: this is a fault in Oneslot. "
+        f"Run the command again with {DEBUG_VARIABLE}=1 in the environment, and report the traceback."
+    )
 
 
 def _before_lookup(stack: str | None) -> str:
@@ -71,9 +100,10 @@ def how_to_restore(command: Callable[[str], str]) -> str:
     )
 
 
-def with_notes(text: str, error: BaseException) -> str:
-    """Return `text` with the notes of an error or interrupt, which say what was done until then."""
-    return " ".join([text, *getattr(error, "__notes__", ())])
+def notes_of(error: BaseException) -> Sequence[str]:
+    """Return the notes of an error or interrupt, which say what was done until then."""
+    notes: Sequence[str] = getattr(error, "__notes__", ())
+    return notes
 
 
 def _explain_refusal(error: ClientError, command: Callable[[str], str]) -> str:

@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
 
 from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.reading import declared, find_declaration
-from oneslot.errors import BadInput, OneslotError
+from oneslot.errors import NoLocalStack, StackNotFound, WrongConsumer
 from oneslot.local.state import LocalState, read_state
 from oneslot.runtime.surroundings import Surroundings
 
@@ -53,7 +53,7 @@ class Outputs:
         tables = {name: table.output for name, table in declaration.schema.tables.items()}
         missing = [output for output in (*names.values(), *tables.values()) if output not in outputs]
         if missing:
-            raise OneslotError(
+            raise WrongConsumer(
                 f"The stack {stack_name} has no output {', '.join(missing)}, so its consumer is not {declaration.name}. "
                 f"Name a stack of it, e.g. {declaration.stack}, or another consumer with --consumer."
             )
@@ -181,7 +181,7 @@ def open_target(stack: str | None) -> Target:
     home = home_folder()
     state = read_state(home)
     if state is None:
-        raise OneslotError(
+        raise NoLocalStack(
             "No local stack is running. Start one with `oneslot up`, or name one on AWS with "
             f"`--stack {declared().stack}`."
         )
@@ -219,7 +219,7 @@ def _describe(stack: str) -> Any:
     except ClientError as error:
         if error.response["Error"]["Code"] == "ValidationError":
             region = cloudformation.meta.region_name
-            raise BadInput(
+            raise StackNotFound(
                 f"There is no stack {stack!r} in {region}. Check its name, and AWS_PROFILE and AWS_DEFAULT_REGION."
             ) from error
         raise

@@ -76,5 +76,5 @@ def _failures(part: Callable[[], None], stack: str | None) -> list[str]:
     try:
         part()
     except (OneslotError, BotoCoreError, ClientError) as error:
-        return [explain(error, stack)]
+        return [str(explain(error, stack))]
     return []

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from oneslot.declaration.loading import load_name
-from oneslot.errors import BadInput
+from oneslot.errors import InvalidDeclaration
 from oneslot.laws.evidence import Breach, Evidence, Law, check, lacks
 from oneslot.laws.ledger import EFFECT_ROWS, join_laws
 from oneslot.laws.schema import Effect, Outcome, Row, Schema, Table
@@ -180,7 +180,7 @@ class Declaration:
     def _function(self, dotted: str, field_name: str) -> Callable[..., Any]:
         found = self.load(dotted, field_name)
         if not callable(found):
-            raise BadInput(
+            raise InvalidDeclaration(
                 f"{self.path}: {field_name} is {dotted!r}, which is a {type(found).__name__}. Name a function."
             )
         function: Callable[..., Any] = found
@@ -232,7 +232,7 @@ class Declaration:
         if isinstance(found, Law):
             return found
         if not callable(found):
-            raise BadInput(
+            raise InvalidDeclaration(
                 f"{self.path}: laws names {dotted!r}, which is a {type(found).__name__}. "
                 "Name a function from the evidence to (subject, detail) for each breach."
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from oneslot.errors import BadInput, how_to_install, name_fault
+from oneslot.errors import NotImportable, how_to_install, name_fault
 
 
 def load_name(subject: str, module: str, name: str, remedy: str) -> Any:
@@ -14,19 +14,19 @@ def load_name(subject: str, module: str, name: str, remedy: str) -> Any:
     `remedy` is a sentence for a module or a name that does not exist.
     """
     if not module or module.startswith("."):
-        raise BadInput(f"{subject}: it names no module. {remedy}")
+        raise NotImportable(f"{subject}: it names no module. {remedy}")
     try:
         imported = import_module(module)
     except ImportError as error:
         missing = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
         if missing.partition(".")[0] not in ("", module.partition(".")[0]):
             remedy = how_to_install(error) or f"Install {missing}."
-        raise BadInput(f"{subject}: {error}. {remedy}") from error
+        raise NotImportable(f"{subject}: {error}. {remedy}") from error
     except (Exception, SystemExit) as error:
-        raise BadInput(
+        raise NotImportable(
             f"{subject}: importing it raised {name_fault(error)}. Correct the module, or its environment: the command "
             "has none of the function's variables."
         ) from error
     if not hasattr(imported, name):
-        raise BadInput(f"{subject}: {getattr(imported, '__file__', None) or module} has no {name}. {remedy}")
+        raise NotImportable(f"{subject}: {getattr(imported, '__file__', None) or module} has no {name}. {remedy}")
     return getattr(imported, name)

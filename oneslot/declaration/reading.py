@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from oneslot.declaration.declaration import Declaration, DeclaredTable, Private, Tools
-from oneslot.errors import BadInput
+from oneslot.errors import DeclarationNotFound, DeclarationUntrusted, FileUnreadable, InvalidDeclaration
 from oneslot.laws.schema import Outcome
 
 FILE_NAME = "oneslot.toml"
@@ -48,7 +48,7 @@ def declared() -> Declaration:
     """Return the declaration of the consumer that the tools work for. Raises `BadInput` if there is none."""
     declaration = find_declaration()
     if declaration is None:
-        raise BadInput(NONE.format(folder=Path.cwd()))
+        raise DeclarationNotFound(NONE.format(folder=Path.cwd()))
     return declaration
 
 
@@ -95,7 +95,9 @@ def _refuse_others_file(path: Path) -> None:
         problem = "can be written by every user"
     else:
         return
-    raise BadInput(f"{path} {problem}, and it names code to run. If you trust it, name it: --consumer {path}.")
+    raise DeclarationUntrusted(
+        f"{path} {problem}, and it names code to run. If you trust it, name it: --consumer {path}."
+    )
 
 
 def read_declaration(path: Path) -> Declaration:
@@ -104,7 +106,7 @@ def read_declaration(path: Path) -> Declaration:
     try:
         return _read(path, path.stat().st_mtime_ns)
     except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror}. Name a consumer's {FILE_NAME}.") from error
+        raise FileUnreadable(f"{path} cannot be read: {error.strerror}. Name a consumer's {FILE_NAME}.") from error
 
 
 @lru_cache(16)
@@ -112,7 +114,7 @@ def _read(path: Path, _written: int) -> Declaration:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise BadInput(f"{path} is not UTF-8 text. Save it as UTF-8.") from error
+        raise FileUnreadable(f"{path} is not UTF-8 text. Save it as UTF-8.") from error
     return parse_declaration(text, path)
 
 
@@ -122,7 +124,7 @@ def parse_declaration(text: str, path: Path | None) -> Declaration:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"{where} is not TOML: {error}. Correct that line.") from error
+        raise InvalidDeclaration(f"{where} is not TOML: {error}. Correct that line.") from error
     top = Part(where, "", document)
     reasons = top.part("reasons")
     declaration = Declaration(
@@ -152,7 +154,7 @@ def parse_declaration(text: str, path: Path | None) -> Declaration:
     )
     _refuse_contradictions(where, declaration)
     if path and not (path.parent / declaration.entry).is_dir():
-        raise BadInput(
+        raise InvalidDeclaration(
             f"{where}: entry is {declaration.entry!r}, which is not a folder. Name the folder of the handler."
         )
     top.refuse_unknown()
@@ -173,7 +175,7 @@ class Part:
         """Raise `BadInput` about one value."""
         value = self.content.get(name)
         is_what = "is missing" if value is None else f"is {value!r}"
-        raise BadInput(f"{self.where}: {self._full(name)} {is_what}. Write {remedy}.")
+        raise InvalidDeclaration(f"{self.where}: {self._full(name)} {is_what}. Write {remedy}.")
 
     def take(self, name: str, default: Any, fits: Callable[[Any], bool], remedy: str) -> Any:
         """Return a value, or `default` if it is missing and None is not."""
@@ -219,7 +221,7 @@ class Part:
         """Raise `BadInput` for a name that was not asked for."""
         if unknown := sorted(self.content.keys() - self._taken):
             known = ", ".join(sorted(self._taken)) or "nothing"
-            raise BadInput(f"{self.where}: {self._full(unknown[0])} is not a known name. Use {known}.")
+            raise InvalidDeclaration(f"{self.where}: {self._full(unknown[0])} is not a known name. Use {known}.")
         for inner in self._inner:
             inner.refuse_unknown()
 
@@ -229,7 +231,7 @@ class Part:
 
 def _table(name: str, part: Part) -> DeclaredTable:
     if not _TABLE_NAME.fullmatch(name) or name == "ledger":
-        raise BadInput(
+        raise InvalidDeclaration(
             f"{part.where}: tables.{name} is not a valid name of a table. "
             "Use small letters, digits and underscores, and not 'ledger'."
         )
@@ -251,7 +253,7 @@ def _table(name: str, part: Part) -> DeclaredTable:
     if declared.outcomes and declared.rows is None:
         part.refuse("rows", "the number of rows that a request with one of these outcomes has, e.g. 1")
     if declared.attributes and (left_out := sorted({*declared.needed} - {*declared.attributes})):
-        raise BadInput(
+        raise InvalidDeclaration(
             f"{part.where}: {part.name}.attributes leaves out {left_out[0]}, which the laws need. "
             "Add it, or remove attributes to read all."
         )
@@ -278,7 +280,7 @@ def _refuse_contradictions(where: str, declaration: Declaration) -> None:
     for name, table in declaration.declared_tables.items():
         for outcome in table.outcomes:
             if declaration.outcomes and outcome not in declaration.outcomes:
-                raise BadInput(
+                raise InvalidDeclaration(
                     f"{where}: tables.{name}.outcomes has {outcome!r}, which is not one of [outcomes]. "
                     f"Use {', '.join(declaration.outcomes)}, or add [outcomes.{outcome}]."
                 )

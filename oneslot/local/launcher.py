@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TextIO
 
 from oneslot.declaration.reading import VARIABLE, declared
-from oneslot.local.errors import AlreadyRunning, LocalRunError, StaleState
+from oneslot.errors import AlreadyRunning, LocalStackFailed, StaleState
 from oneslot.local.mapping.event_source_mapping import DEFAULT_PROCESSES
 from oneslot.local.processes import start_ticks
 from oneslot.local.stack import in_use
@@ -39,7 +39,7 @@ def up(
     """Start a detached supervisor with a local stack and its poller; return when it is ready.
 
     home: the state folder. progress: called with one sentence at each step. stage, processes, context, assembly:
-    as for `local_stack`. Raises `AlreadyRunning` if a stack runs in that folder, and `LocalRunError` if the start fails;
+    as for `local_stack`. Raises `AlreadyRunning` if a stack runs in that folder, and `LocalStackFailed` if the start fails;
     then nothing is left running.
     """
     consumer = declared().path
@@ -66,7 +66,7 @@ def up(
             )
     except subprocess.CalledProcessError as error:
         os.close(news)
-        raise LocalRunError(f"The supervisor did not start:\n{_tail(home)}") from error
+        raise LocalStackFailed(f"The supervisor did not start:\n{_tail(home)}") from error
     finally:
         os.close(their_news)
     starting = _Starting(home, progress)
@@ -125,18 +125,20 @@ class _Starting:
         self._started: int | None = None
 
     def follow(self, lines: TextIO) -> LocalState:
-        """Return its state when it is ready. Raises `LocalRunError` if it reports an error or exits."""
+        """Return its state when it is ready. Raises `LocalStackFailed` if it reports an error or exits."""
         for line in lines:
             match json.loads(line):
                 case {"pid": int(number)}:
                     self._pid, self._started = number, start_ticks(number)
                 case {"progress": str(sentence)}:
                     self._progress(sentence)
-                case {"error": str(sentence)}:
-                    raise LocalRunError(sentence)
+                case {"error": str(sentence), "code": str(code)}:
+                    failed = LocalStackFailed(sentence)
+                    failed.code = code
+                    raise failed
                 case {"ready": True} if state := read_state(self._home):
                     return state
-        raise LocalRunError(f"The supervisor exited during the start. The end of its log:\n{_tail(self._home)}")
+        raise LocalStackFailed(f"The supervisor exited during the start. The end of its log:\n{_tail(self._home)}")
 
     def cancel(self) -> None:
         """End it, if it still runs."""

@@ -14,11 +14,11 @@ from pathlib import Path
 from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.declaration.reading import declared
+from oneslot.errors import AlreadyRunning, HandlerFailed, LocalStackFailed
 from oneslot.local.aws.cloud_assembly import read_stack
 from oneslot.local.aws.deployment import Deployment, deploy
 from oneslot.local.aws.embedded_aws import EmbeddedAws
 from oneslot.local.aws.synthesis import app_command, synthesise
-from oneslot.local.errors import AlreadyRunning, HandlerFailed, LocalRunError
 from oneslot.local.mapping.event_source_mapping import DEFAULT_PROCESSES, EventSourceMapping
 from oneslot.local.state import STATE_FILE, STATISTICS_FILE, LocalState, prepare_home, write_atomically
 
@@ -100,7 +100,7 @@ def _mapping_of(deployment: Deployment, output: str) -> str:
     try:
         return deployment.outputs[output]
     except KeyError:
-        raise LocalRunError(
+        raise LocalStackFailed(
             f"The stack {deployment.stack_name} has no output {output}. "
             "Add it in the CDK app: ExactlyOnceConsumer.add_outputs()."
         ) from None

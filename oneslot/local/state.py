@@ -7,9 +7,9 @@ import os
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from oneslot.errors import LocalStackFailed, StaleState
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment
-from oneslot.local.errors import LocalRunError, StaleState
 from oneslot.local.mapping.statistics import Statistics
 from oneslot.local.processes import start_ticks
 
@@ -91,7 +91,7 @@ def read_state(home: Path) -> LocalState | None:
 def read_statistics(home: Path) -> Statistics | None:
     """Return the poller's numbers, at most a second old; None if the stack wrote none.
 
-    Raises `LocalRunError` if the file is not valid.
+    Raises `LocalStackFailed` if the file is not valid.
     """
     path = home / STATISTICS_FILE
     try:
@@ -99,7 +99,7 @@ def read_statistics(home: Path) -> Statistics | None:
     except FileNotFoundError:
         return None
     except (ValueError, AttributeError) as error:
-        raise LocalRunError(
+        raise LocalStackFailed(
             f"{path} is not a valid statistics file. Remove it; the local stack writes a new one."
         ) from error
 

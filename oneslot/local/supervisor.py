@@ -13,8 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from oneslot.errors import OneslotError
-from oneslot.local.aws.emulator import EmbeddedAwsFailed
+from oneslot.errors import EmbeddedAwsFailed, OneslotError, SystemRefused
 from oneslot.local.stack import local_stack
 
 
@@ -74,7 +73,7 @@ def _supervise(arguments: argparse.Namespace, news: _News) -> None:
     except (OneslotError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         with suppress(OSError):  # the pipe is closed once the stack is ready
-            news.say(error=str(error))
+            news.say(error=str(error), code=getattr(error, "code", SystemRefused.code))
         sys.exit(1)
 
 

@@ -95,7 +95,7 @@ def print_everywhere(person: Terminal) -> None:
     person.show(cells)
     with person.progress(HOSTILE, 1), person.working(HOSTILE):
         pass
-    report_error(HOSTILE.replace("\n", " "), as_json=False)
+    report_error(HOSTILE.replace("\n", " "), "code", as_json=False)
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
@@ -117,7 +117,7 @@ def test_usage_error_shows_controls_when_its_text_is_foreign(capsys: pytest.Capt
         raise click.UsageError("no such file \x1b[31m\u202e")
 
     assert run_command(refuse, as_json=False) == 2
-    assert capsys.readouterr().err == r"Error: no such file \x1b[31m\u202e" + "\n"
+    assert capsys.readouterr().err == r"Error: no such file \x1b[31m\u202e [invalid-arguments]" + "\n"
 
 
 def test_json_is_exact_when_text_is_foreign(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import click
 
 from lab.figures.tables import table
-from oneslot.cli import FAILURE, INTERRUPTED, main
-from oneslot.errors import BadInput
+from oneslot.cli import INTERRUPTED, main
+from oneslot.errors import BadInput, OneslotError
 from oneslot.explorer.handlers.verdict import STATUSES
 
 SHARED = ("stack", "consumer", "as_json", "yes")
@@ -46,7 +46,7 @@ def exit_statuses() -> str:
     """Return the table of exit statuses."""
     rows = [
         ["0", "done; for a verb that judges: everything holds"],
-        [str(FAILURE), "failed, or something does not hold; the sentence says what to do"],
+        [str(OneslotError.exit_code), "failed, or something does not hold; the sentence says what to do"],
         [str(BadInput.exit_code), "wrong arguments, or an unusable file; nothing was changed"],
         [str(STATUSES["not finished"]), "not finished: the budget of `explore --handler` ended first"],
         [str(INTERRUPTED), "interrupted by Ctrl-C"],

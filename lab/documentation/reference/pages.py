@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from lab.documentation.blocks import replace_blocks
-from lab.documentation.reference import command_line, logs, messages, python_api, settings
+from lab.documentation.reference import command_line, errors, logs, messages, python_api, settings
 
 LOOK_UP = Path(__file__).resolve().parents[3] / "docs" / "look-up"
 
@@ -16,6 +16,7 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "exit statuses": command_line.exit_statuses,
         "verbs": command_line.verbs,
     },
+    "errors.md": {"codes": errors.codes},
     "logs.md": {
         "delivery": logs.delivery,
         "outcomes": logs.outcomes,

@@ -10,15 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from oneslot.errors import OneslotError
+from oneslot.errors import SynthesisFailed
 
 _STACK = "aws:cloudformation:stack"
 _ASSETS = "cdk:asset-manifest"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time in a zip; a fixed one gives equal bytes for equal files
-
-
-class SynthesisFailed(OneslotError):
-    """The CDK app did not produce a cloud assembly."""
 
 
 @dataclass(frozen=True)

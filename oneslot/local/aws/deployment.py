@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from oneslot.errors import OneslotError
+from oneslot.errors import DeploymentFailed
 from oneslot.local.aws.cloud_assembly import FileAsset, SynthesisedStack
 from oneslot.local.aws.connection import Connection
 
@@ -24,10 +24,6 @@ STACK_SECONDS = 60.0  # measured: 0.05-0.3 s
 BOOTSTRAP_VERSION = "30"
 _POLL_SECONDS = 0.05
 _TABLE_TYPES = ("AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable")
-
-
-class DeploymentFailed(OneslotError):
-    """The embedded AWS did not accept the template or an asset."""
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from oneslot.errors import EmbeddedAwsFailed
 from oneslot.local.aws.connection import LOCAL_ACCOUNT, REGION, Connection
-from oneslot.local.aws.emulator import EmbeddedAwsFailed, emulator_python
+from oneslot.local.aws.emulator import emulator_python
 
 SERVER = Path(__file__).with_name("embedded_server.py")
 LIBRARY = Path(__file__).resolve().parents[2]

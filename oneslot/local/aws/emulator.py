@@ -16,14 +16,10 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from oneslot.errors import OneslotError
+from oneslot.errors import EmbeddedAwsFailed
 
 PINNED = Path(__file__).with_name("emulator.txt")
 """What `make lock` resolved and hashed from pyproject.toml."""
-
-
-class EmbeddedAwsFailed(OneslotError):
-    """The embedded AWS was not installed, did not start, or exited unexpectedly."""
 
 
 def emulator_python(progress: Callable[[str], None] = lambda _: None) -> Path:

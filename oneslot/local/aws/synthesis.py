@@ -12,8 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from oneslot.errors import require_module
-from oneslot.local.aws.cloud_assembly import SynthesisFailed
+from oneslot.errors import SynthesisFailed, require_module
 from oneslot.local.aws.connection import LOCAL_ACCOUNT, REGION
 
 REPOSITORY = Path(__file__).resolve().parents[3]

@@ -5,16 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from oneslot.errors import OneslotError
+from oneslot.errors import UnsupportedMapping
 from oneslot.runtime.sqs.batch_response import REPORT_FAILURES
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda.client import LambdaClient
     from mypy_boto3_sqs.client import SQSClient
-
-
-class UnsupportedMapping(OneslotError):
-    """The deployed event source mapping uses a feature that the local poller does not have."""
 
 
 @dataclass(frozen=True)

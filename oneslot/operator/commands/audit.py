@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.audit.errors import AuditRefused, explain_spark_error
 from oneslot.declaration.reading import declared
-from oneslot.errors import BadInput, OneslotError, require_module
+from oneslot.errors import BadInput, HistoryRefused, JavaNotStarted, NoLocalStack, OneslotError, require_module
 from oneslot.explanations import explain
 from oneslot.operator.commands.check import verdicts_table
 from oneslot.operator.commands.export import export_stack, new_folder
@@ -91,7 +91,9 @@ def _without_verdict(stack: str | None) -> Iterator[None]:
     except BadInput:
         raise
     except (OneslotError, BotoCoreError, ClientError, OSError) as error:
-        raise BadInput(explain(error, stack)) from error
+        explained = explain(error, stack)
+        explained.exit_code = BadInput.exit_code
+        raise explained from error
 
 
 def _target_to_audit(stack: str | None) -> Target:
@@ -101,7 +103,7 @@ def _target_to_audit(stack: str | None) -> Target:
         histories = whole_histories(home_folder() / "history")
         if stack is not None or not histories:
             raise
-        raise OneslotError(
+        raise NoLocalStack(
             "No local stack is running. Start one with `oneslot up`, name one on AWS with `--stack Oneslot-dev`, or audit "
             f"the last export: oneslot audit --history {shlex.quote(str(histories[-1]))}"
         ) from error
@@ -140,7 +142,7 @@ def audit_history(
         spark = open_spark(memory, settings.reads_bytes)
         return run_audit(spark, settings)
     except AuditRefused as refusal:
-        raise BadInput(str(refusal)) from refusal
+        raise HistoryRefused(str(refusal)) from refusal
 
 
 def open_spark(memory: str, reads_bytes: int | None) -> SparkSession:
@@ -153,9 +155,9 @@ def open_spark(memory: str, reads_bytes: int | None) -> SparkSession:
     try:
         return open_session(SessionSettings(memory=memory, reads_bytes=reads_bytes))
     except PySparkRuntimeError as error:
-        raise BadInput(
+        raise JavaNotStarted(
             f"Java did not start with --memory {memory}; its message is above. "
             "Give `oneslot audit` less memory, e.g. --memory 512m, or raise the limits of ulimit -a."
         ) from error
     except Py4JJavaError as error:
-        raise BadInput(explain_spark_error(error)) from error
+        raise HistoryRefused(explain_spark_error(error)) from error

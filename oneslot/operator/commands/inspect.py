@@ -8,7 +8,7 @@ from typing import Any
 import click
 from rich.table import Table
 
-from oneslot.errors import OneslotError
+from oneslot.errors import RequestUnknown
 from oneslot.laws.evidence import result_of
 from oneslot.operator.commands.message_id import message_id_argument
 from oneslot.operator.evidence.malformed import format_malformed
@@ -39,7 +39,7 @@ def inspect(message_id: str, stack: str | None, as_json: bool) -> int:
     if not found.known:
         nothing = f"Nothing is known of {message_id} in {target.stack_name}."
         again = ["If it was sent just now, try again in a moment."]
-        raise OneslotError(
+        raise RequestUnknown(
             " ".join([nothing, *(format_missing(found.missing, target.command) if found.missing else again)])
         )
     terminal.result(found.document())

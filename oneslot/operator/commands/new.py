@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from oneslot.errors import BadInput
+from oneslot.errors import FolderExists, InvalidName
 from oneslot.options import json_option
 from oneslot.terminal import Terminal
 
@@ -41,12 +41,12 @@ def write_starter(name: str, folder: Path) -> list[str]:
     Raises `BadInput` for a name that a table cannot have, and for a folder that is not empty.
     """
     if not NAME.fullmatch(name) or name == TAKEN:
-        raise BadInput(
+        raise InvalidName(
             f"{name!r} is not a valid name of a consumer. Use 1 to 40 small letters, digits and underscores, "
             f"with a letter first, and not {TAKEN!r}; e.g. {EXAMPLE}."
         )
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise BadInput(f"{folder} exists and is not an empty folder. Choose another name, or remove it.")
+        raise FolderExists(f"{folder} exists and is not an empty folder. Choose another name, or remove it.")
     spellings = {EXAMPLE: name, EXAMPLE.title(): name.title().replace("_", ""), EXAMPLE.upper(): name.upper()}
     pattern = re.compile("|".join(spellings))
     written = starter_files()

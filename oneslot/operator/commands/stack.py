@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from oneslot.declaration.reading import declared
-from oneslot.errors import OneslotError
+from oneslot.errors import LocalStackDiffers
 from oneslot.local.launcher import down as stop_stack
 from oneslot.local.launcher import up as start_stack
 from oneslot.local.state import LocalState, read_state
@@ -78,7 +78,7 @@ def _refuse_other_settings(state: LocalState, stage: str, context: Sequence[tupl
     if named and state.stack_name != declared().stack_of(stage):
         asked.insert(0, f"--stage {stage}")
     if asked:
-        raise OneslotError(
+        raise LocalStackDiffers(
             f"The local stack {state.stack_name} is already running, and not with {' '.join(asked)}. "
             "Use it as it is (oneslot status), or stop it first: oneslot down."
         )

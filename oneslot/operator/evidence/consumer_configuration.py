@@ -6,7 +6,7 @@ from datetime import datetime
 
 from botocore.exceptions import ClientError
 
-from oneslot.errors import OneslotError
+from oneslot.errors import InvalidRetention
 from oneslot.target import Target
 
 RETENTION_VARIABLE = "ONESLOT_LEDGER_RETENTION_SECONDS"
@@ -22,7 +22,7 @@ def ledger_retention_seconds(target: Target) -> int | None:
     if text == FOREVER:
         return None
     if not text.isdecimal():
-        raise OneslotError(
+        raise InvalidRetention(
             f"The function {target.outputs.consumer_function_name} has no {RETENTION_VARIABLE}. "
             "Name a stack whose consumer is Oneslot's."
         )
@@ -42,13 +42,13 @@ def ledger_forgotten_before(target: Target, now_ms: int) -> int:
     except ValueError:
         before = None
     if before is None or before.tzinfo is None:
-        raise OneslotError(
+        raise InvalidRetention(
             f"The consumer's {FORGOTTEN_VARIABLE} is {text}, which is not a time such as 2026-11-23T14:00:00Z. "
             "Deploy with a valid ledger_forgotten_before."
         )
     moment = round(before.timestamp() * 1000)
     if moment > now_ms:
-        raise OneslotError(
+        raise InvalidRetention(
             f"The consumer's {FORGOTTEN_VARIABLE} is {text}, which is in the future, so no missing row would be reported. "
             "Deploy with the time at which the longer retention began (ledger_forgotten_before)."
         )

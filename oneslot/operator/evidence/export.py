@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from oneslot.audit.layout import CONTEXT, Full, Part, item_line, write_export
-from oneslot.errors import BadInput
+from oneslot.errors import FolderExists
 from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.operator.evidence.consumer_configuration import FOREVER, ledger_forgotten_before, ledger_retention_seconds
 from oneslot.operator.evidence.dead_letters import count_hidden, format_hidden, list_dead_letters
@@ -48,7 +48,7 @@ def export_history(target: Target, folder: Path, note: Callable[[str], None] = l
 def place_for(folder: Path) -> TemporaryDirectory[str]:
     """Return a temporary folder beside the new `folder`. Raises `BadInput` if that exists."""
     if folder.exists():
-        raise BadInput(f"{folder} exists already. Name a new folder.")
+        raise FolderExists(f"{folder} exists already. Name a new folder.")
     folder.parent.mkdir(parents=True, exist_ok=True)
     return TemporaryDirectory(prefix=f"{UNFINISHED}{folder.name}-", dir=folder.parent)
 

@@ -20,7 +20,7 @@ from typing import Any
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from oneslot.errors import OneslotError
+from oneslot.errors import LogNotWritten
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.runtime.values import to_json
 from oneslot.target import Target
@@ -77,7 +77,7 @@ def append_line(path: Path, line: Mapping[str, Any], surroundings: Surroundings)
         data = to_json(line, other=as_json_value).encode() + b"\n"
         surroundings.append(path, b"\n" * _is_cut_off(path) + data)
     except OSError as error:
-        raise OneslotError(f"{path} cannot be written ({error.strerror}), so nothing more was changed.") from error
+        raise LogNotWritten(f"{path} cannot be written ({error.strerror}), so nothing more was changed.") from error
 
 
 def _is_cut_off(path: Path) -> bool:

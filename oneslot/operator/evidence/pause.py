@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from botocore.exceptions import ClientError
 
-from oneslot.errors import OneslotError
+from oneslot.errors import MappingNotFound
 from oneslot.local.mapping.event_source_mapping import PAUSED_AT
 from oneslot.runtime.stores.expressions import error_code
 from oneslot.target import Target
@@ -49,7 +49,7 @@ def find_mapping_state(target: Target) -> tuple[MappingState | None, list[str]]:
     """Return the mapping's state; None and a sentence if it cannot be read."""
     try:
         return read_mapping_state(target), []
-    except OneslotError as error:
+    except MappingNotFound as error:
         return None, [str(error)]
     except ClientError as error:
         return None, [f"It is not known whether the consumer is paused: {error_code(error)}."]
@@ -63,7 +63,7 @@ def read_mapping_state(target: Target) -> MappingState:
     except ClientError as error:
         if error.response["Error"]["Code"] != "ResourceNotFoundException":
             raise
-        raise OneslotError(
+        raise MappingNotFound(
             f"The event source mapping {mapping_id} of {target.stack_name} is not found, so nothing consumes its queue. "
             "See docs/do/runbooks.md#stalled."
         ) from error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from botocore.exceptions import ClientError
 
-from oneslot.errors import OneslotError
+from oneslot.errors import TableThrottled
 from oneslot.explanations import how_to_restore
 from oneslot.runtime.backoff import Backoff
 from oneslot.runtime.stores.expressions import error_code
@@ -89,7 +89,7 @@ def read_rows(
                 rows[row[key]] = row
             waiting = answer.get("UnprocessedKeys")
             if waiting and not backoff.pause():
-                raise OneslotError(
+                raise TableThrottled(
                     f"The table {table} is throttled, and nothing was changed. Run the command again later."
                 )
     return rows

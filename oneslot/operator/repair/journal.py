@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from oneslot.errors import OneslotError
+from oneslot.errors import RedriveRunning, RedriveUnfinished
 from oneslot.operator.evidence.operator_log import append_line, read_lines
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.target import Target
@@ -96,7 +96,7 @@ def lock_journal(target: Target) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise OneslotError(
+            raise RedriveRunning(
                 f"Another process of this machine is redriving {target.stack_name}. Wait until it ends."
             ) from error
         yield
@@ -106,7 +106,7 @@ def begin_journal(target: Target, planned: frozenset[str], rate: float, who: Map
     """Start a redrive. Raises `OneslotError` if one of this stack is unfinished."""
     path = target.home / JOURNAL_FILE
     if open_journal(target) is not None:
-        raise OneslotError(
+        raise RedriveUnfinished(
             f"A redrive of {target.stack_name} is unfinished. Resume it with `{target.command('dlq redrive --resume --yes')}`, "
             "or give it up with --abandon."
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from oneslot.errors import OneslotError
+from oneslot.errors import RowChanged, RowNotFound
 from oneslot.laws.evidence import COMPLETE, result_of
 from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.operator.evidence import tables
@@ -30,7 +30,7 @@ def read_row(target: Target, message_id: str) -> dict[str, Any]:
     ledger = target.outputs.ledger_table_name
     row = tables.read_row(target.dynamodb, ledger, {"message_id": message_id}, LEDGER_ATTRIBUTES)
     if row is None:
-        raise OneslotError(
+        raise RowNotFound(
             f"The ledger of {target.stack_name} has no row {message_id}: the request never came, was quarantined, or its row "
             f"expired. See `{target.command(f'inspect {message_id}')}`."
         )
@@ -73,7 +73,7 @@ def unlock(target: Target, row: Mapping[str, Any], log: OperatorLog) -> None:
     ended = ledger.release(claim)
     log.write(UNLOCK, {"message_id": row["message_id"]}, DONE if ended else NOT_DONE)
     if not ended:
-        raise OneslotError(
+        raise RowChanged(
             f"Nothing was changed: {row['message_id']} was finished or claimed again since you looked. "
             f"Look again with `{_show(target, row)}`."
         )
@@ -94,7 +94,7 @@ def forget(target: Target, row: Mapping[str, Any], log: OperatorLog) -> None:
         before=row,
     )
     if not deleted:
-        raise OneslotError(
+        raise RowChanged(
             f"Nothing was changed: {row['message_id']} has changed since you looked. Look again with `{_show(target, row)}`."
         )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
-from oneslot.errors import OneslotError
+from oneslot.errors import MoveTaskRefused
 from oneslot.runtime.sqs.errors import codes
 from oneslot.runtime.stores.expressions import error_code
 from oneslot.target import Target
@@ -48,7 +48,7 @@ def start_move(target: Target, rate: float) -> None:
         target.sqs.start_message_move_task(**request, MaxNumberOfMessagesPerSecond=max(1, min(FASTEST, int(rate))))
     except ClientError as error:
         if error_code(error) in codes("UnsupportedOperation"):
-            raise OneslotError(
+            raise MoveTaskRefused(
                 "SQS did not start a move task; a queue can have one at a time. "
                 f"Wait until `{target.command('dlq list')}` shows an empty queue, or move in batches with --batches."
             ) from error

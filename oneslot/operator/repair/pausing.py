@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from oneslot.errors import OneslotError
+from oneslot.errors import MessagesInFlight, NotPaused, NotYetPaused
 from oneslot.local.mapping.event_source_mapping import PAUSED_AT
 from oneslot.operator.evidence.operator_log import BEGUN, DONE, OperatorLog
 from oneslot.operator.evidence.pause import PAUSED_BECAUSE, PAUSED_BY, TAGS, MappingState, read_mapping_state
@@ -50,17 +50,17 @@ def require_standstill(target: Target) -> None:
     """Raise `OneslotError` unless the consumer is paused and has no message in work. A worker's messages count, too."""
     mapping = read_mapping_state(target)
     if not mapping.off:
-        raise OneslotError(
+        raise NotPaused(
             f"Nothing was changed: {target.stack_name} is not paused. Pause it: "
             f"`{target.command('pause --reason TEXT --yes')}`."
         )
     if not mapping.stopped:
-        raise OneslotError(
+        raise NotYetPaused(
             f"Nothing was changed: AWS still switches off the mapping of {target.stack_name}. Run this again in a minute."
         )
     in_flight = queue_depth(target.sqs, target.outputs.queue_url).in_flight
     if in_flight:
-        raise OneslotError(
+        raise MessagesInFlight(
             f"Nothing was changed: {counted(in_flight, 'message is', 'messages are')} in flight. Stop every worker, and wait "
             f"until `{target.command('status')}` shows none."
         )

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from oneslot.errors import OneslotError
+from oneslot.errors import QueueTimeout
 from oneslot.operator.evidence.dead_letters import count_in_flight, read_dead_letters
 from oneslot.operator.repair.journal import Journal
 from oneslot.operator.sending.pacing import Pacer
@@ -142,7 +142,7 @@ def _send(target: Target, waiting: list[HeldLetter], journal: Journal) -> None:
             journal.note_refused(each.message.letter.sqs_message_id, code)
         settled += len(answer.accepted) + len(answer.refused)
     if missing := len(waiting) - settled:
-        raise OneslotError(
+        raise QueueTimeout(
             f"The queue did not accept {numbered(missing, 'message')} within {WITHIN_SECONDS:g} seconds, and the dead-letter "
             f"queue keeps the rest. Resume later with `{target.command('dlq redrive --resume --yes')}`."
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oneslot.declaration.reading import find_declaration
-from oneslot.errors import BadInput
+from oneslot.errors import FileUnreadable, InvalidArguments, InvalidFile
 from oneslot.operator.repair.forecast import Forecast
 from oneslot.runtime.identity import is_message_id
 
@@ -62,7 +62,7 @@ def count_reordered_groups(taken: Sequence[Forecast], everything: Sequence[Forec
 def select(ids: Sequence[str], file: Path | None, reason: str | None, *, everything: bool) -> Selection:
     """Return the selection. Raises `BadInput` for options that exclude each other and for an invalid repair list."""
     if everything and (ids or file or reason):
-        raise BadInput("--all takes every message; leave out the ids, --file and --reason.")
+        raise InvalidArguments("--all takes every message; leave out the ids, --file and --reason.")
     listed = read_repair_list(file) if file is not None else []
     return Selection(tuple(dict.fromkeys([*ids, *listed])), reason, everything)
 
@@ -78,7 +78,7 @@ def read_repair_list(path: Path) -> list[str]:
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path} cannot be read as UTF-8 text.") from error
+        raise FileUnreadable(f"{path} cannot be read as UTF-8 text.") from error
     for number, text in enumerate(lines, 1):
         if not text.strip():
             continue
@@ -88,17 +88,17 @@ def read_repair_list(path: Path) -> list[str]:
             line = None
         message_id = line.get("message_id") if isinstance(line, dict) else None
         if not is_message_id(message_id):
-            raise BadInput(
+            raise InvalidFile(
                 f"{path}, line {number}: no valid message_id. "
                 'Write each line as in the audit\'s repair/redrive.jsonl: {"message_id": "...", "action": "redrive"}.'
             )
         if private and declaration and declaration.is_private(message_id):
-            raise BadInput(f"{path}, line {number}: message_id is {private.name}, which is never a message's id.")
+            raise InvalidFile(f"{path}, line {number}: message_id is {private.name}, which is never a message's id.")
         if isinstance(line, dict) and line.get("action", "redrive") != "redrive":
-            raise BadInput(
+            raise InvalidFile(
                 f"{path}, line {number}: the action is not 'redrive'. Remove the line; an operator must look at its message."
             )
         ids.append(message_id)
     if not ids:
-        raise BadInput(f"{path} names no message. Write one JSON object with a message_id on each line.")
+        raise InvalidFile(f"{path} names no message. Write one JSON object with a message_id on each line.")
     return ids

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from oneslot.errors import OneslotError
+from oneslot.errors import InvalidArchive
 from oneslot.operator.sending.messages import Archived, Message
 from oneslot.runtime.surroundings import Surroundings
 
@@ -84,7 +84,7 @@ def read_archive(path: Path, stack: str) -> Iterator[AcceptedRequest]:
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 if not line.endswith("\n") or line.endswith(_CUT_OFF):
                     continue
-                raise OneslotError(
+                raise InvalidArchive(
                     f"{path}, line {number}, is not a line of an archive of accepted requests. Restore or delete the line."
                 ) from error
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from oneslot.declaration.reading import declared
-from oneslot.errors import BadInput
+from oneslot.errors import FileUnreadable, InvalidFile
 from oneslot.operator.sending.messages import Archived, Message, group_of
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import Content, parse_body, payload_hash
@@ -30,7 +30,7 @@ def check_file(path: Path) -> int:
     """
     count = sum(1 for _ in read_requests(path))
     if count == 0:
-        raise BadInput(EMPTY.format(path=path))
+        raise InvalidFile(EMPTY.format(path=path))
     return count
 
 
@@ -45,7 +45,7 @@ def load_requests(path: Path, attributes: Mapping[str, str] | None = None) -> tu
         return check_file(path), read_requests(path, attributes)
     messages = list(read_requests(path, attributes))  # a pipe gives its content once
     if not messages:
-        raise BadInput(EMPTY.format(path=path))
+        raise InvalidFile(EMPTY.format(path=path))
     return len(messages), messages
 
 
@@ -58,9 +58,9 @@ def read_requests(path: Path, attributes: Mapping[str, str] | None = None) -> It
                 if text:
                     yield _message(f"{path}, line {line}", text, line, attributes or {})
     except UnicodeDecodeError as error:
-        raise BadInput(f"{path} is not UTF-8 text.") from error
+        raise FileUnreadable(f"{path} is not UTF-8 text.") from error
     except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror}.") from error
+        raise FileUnreadable(f"{path} cannot be read: {error.strerror}.") from error
 
 
 def read_request(text: str, attributes: Mapping[str, str] | None = None) -> Message:
@@ -74,11 +74,11 @@ def _open(path: Path) -> TextIO:
 
 def _message(where: str, text: str, number: int, attributes: Mapping[str, str]) -> Message:
     if len(text.encode()) > LARGEST_BODY_BYTES:
-        raise BadInput(f"{where}: more than {LARGEST_BODY_BYTES:,} bytes, SQS's limit for a message.")
+        raise InvalidFile(f"{where}: more than {LARGEST_BODY_BYTES:,} bytes, SQS's limit for a message.")
     try:
         body = parse_body(text)
     except Unprocessable as problem:
-        raise BadInput(f"{where}: {problem.detail}.") from problem
+        raise InvalidFile(f"{where}: {problem.detail}.") from problem
     group = group_of(body.get("practice"))
     return Message(text, _archived(body, text, attributes), number=number, group=group, attributes=attributes)
 

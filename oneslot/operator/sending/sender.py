@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from oneslot.errors import OneslotError
+from oneslot.errors import MessageRefused, QueueTimeout
 from oneslot.operator.sending.archive import Archive
 from oneslot.operator.sending.messages import Message
 from oneslot.operator.sending.pacing import Pacing, Timetable
@@ -66,7 +66,7 @@ class BatchSender:
             yield answer
             if answer.refused:
                 codes = ", ".join(sorted({code for _, code in answer.refused}))
-                raise OneslotError(
+                raise MessageRefused(
                     f"The queue refuses a message for good: {codes}. Correct the message, and send again."
                 )
             missing -= len(answer.accepted)
@@ -74,7 +74,7 @@ class BatchSender:
         if missing and error is not None:
             raise error
         if missing:
-            raise OneslotError(
+            raise QueueTimeout(
                 f"The queue did not accept {numbered(missing, 'message')} within {WITHIN_SECONDS:g} seconds. "
                 "Send all again: every operation is idempotent."
             )

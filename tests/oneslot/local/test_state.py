@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from oneslot.local.errors import AlreadyRunning, StaleState
+from oneslot.errors import AlreadyRunning, StaleState
 from oneslot.local.launcher import down
 from oneslot.local.mapping.statistics import Statistics, StatisticsCounter
 from oneslot.local.processes import start_ticks

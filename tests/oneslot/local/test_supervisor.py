@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from oneslot.declaration.reading import choosing
-from oneslot.local.errors import AlreadyRunning, LocalRunError, StaleState
+from oneslot.errors import AlreadyRunning, LocalStackFailed, StaleState
 from oneslot.local.launcher import down, up
 from oneslot.local.mapping.event_source_mapping import PAUSED_AT
 from oneslot.local.processes import start_ticks
@@ -92,7 +92,7 @@ def test_killed_supervisor_takes_its_children_along(tmp_path: Path, assembly: Pa
 
 @pytest.mark.slow
 def test_up_reports_a_failed_synthesis(tmp_path: Path) -> None:
-    with pytest.raises(LocalRunError, match="'lifo'"):
+    with pytest.raises(LocalStackFailed, match="'lifo'"):
         up(tmp_path, progress=lambda _: None, context={"queue": "lifo"})
     assert read_state(tmp_path) is None
     assert not in_use(tmp_path)
@@ -141,7 +141,7 @@ def test_up_reports_a_function_that_does_not_start(tmp_path: Path, assembly: Pat
     (handler,) = broken.glob("asset.*/handler.py")
     handler.write_text("import nothing_of_that_name\n")
     home = tmp_path / "home"
-    with pytest.raises(LocalRunError, match="does not start: ModuleNotFoundError") as failed:
+    with pytest.raises(LocalStackFailed, match="does not start: ModuleNotFoundError") as failed:
         up(home, progress=lambda _: None, processes=2, assembly=broken)
     log = home / "consumer.jsonl"
     assert str(log) in str(failed.value)
@@ -157,7 +157,7 @@ def test_up_asks_for_the_outputs_of_the_chosen_consumer(tmp_path: Path, assembly
     )
     with (
         choosing(tmp_path / "oneslot.toml"),
-        pytest.raises(LocalRunError, match="OrdersEventSourceMappingId"),
+        pytest.raises(LocalStackFailed, match="OrdersEventSourceMappingId"),
     ):
         up(tmp_path / "home", progress=lambda _: None, assembly=assembly)
 

@@ -7,7 +7,7 @@ import runpy
 from pathlib import Path
 from typing import Any
 
-from oneslot.errors import BadInput, name_fault
+from oneslot.errors import HandlerNotExplorable, InvalidScenario, name_fault
 from oneslot.explorer.handlers.exploration import explore
 from oneslot.explorer.handlers.templates import from_template
 from oneslot.explorer.handlers.verdict import STATUSES
@@ -30,7 +30,7 @@ def explore_handler(handler: str, scenario: Path, budget: float | None, terminal
         with terminal.progress("states", None) as advance:
             result = explore(handler.replace(":", "."), progress=lambda *_: advance(STATES_A_REPORT), **options)
     except NotExplorable as error:
-        raise BadInput(str(error)) from error
+        raise HandlerNotExplorable(str(error)) from error
     terminal.lines(str(result), style="" if result.holds else "red")
     terminal.result(result.document)
     return STATUSES[result.kind]
@@ -40,9 +40,13 @@ def _options(scenario: Path) -> dict[str, Any]:
     try:
         values = runpy.run_path(str(scenario))
     except (Exception, SystemExit) as error:
-        raise BadInput(f"{scenario}, which is run as Python, raised {name_fault(error)}. Correct the file.") from error
+        raise InvalidScenario(
+            f"{scenario}, which is run as Python, raised {name_fault(error)}. Correct the file."
+        ) from error
     if "messages" not in values and "event" not in values:
-        raise BadInput(f"{scenario}: messages is missing. Define a list of bodies, records or events, or one event.")
+        raise InvalidScenario(
+            f"{scenario}: messages is missing. Define a list of bodies, records or events, or one event."
+        )
     options = {name: value for name, value in values.items() if name in GIVEN}
     if "template" not in values:
         return options
@@ -54,5 +58,5 @@ def _options(scenario: Path) -> dict[str, Any]:
             parameters=values.get("stack"),
         )
     except NotExplorable as error:
-        raise BadInput(str(error)) from error
+        raise HandlerNotExplorable(str(error)) from error
     return {**{name: value for name, value in read.items() if name in GIVEN}, **options}

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from oneslot.errors import OneslotError
+from oneslot.errors import LeaseHeld, MalformedRow, NothingToUnlock
 from oneslot.laws.evidence import result_of
 from oneslot.operator.commands.inspect import row_table
 from oneslot.operator.commands.message_id import message_id_argument
@@ -65,12 +65,12 @@ def unlock(message_id: str, yes: bool, stack: str | None, as_json: bool) -> None
     now = target.surroundings.now_ms()
     _show(terminal, target, row, now)
     if standing(row, now) is Standing.MALFORMED:
-        raise OneslotError(
+        raise MalformedRow(
             f"{message_id} cannot be unlocked: {malformed_ledger_row(row)[0]}. {advice(target, row, now)}"
         )
     if standing(row, now) is not Standing.LEASED:
         what = "is complete" if standing(row, now) is Standing.COMPLETE else "has no lease"
-        raise OneslotError(f"There is nothing to unlock: {message_id} {what}.")
+        raise NothingToUnlock(f"There is nothing to unlock: {message_id} {what}.")
     document = _document(target, row, now)
     if not terminal.goes_ahead(yes=yes):
         terminal.result(document | {"changed": False})
@@ -100,7 +100,7 @@ def forget(message_id: str, yes: bool, stack: str | None, as_json: bool) -> None
     now = target.surroundings.now_ms()
     _show(terminal, target, row, now)
     if standing(row, now) is Standing.LEASED:
-        raise OneslotError(
+        raise LeaseHeld(
             f"A consumer holds {message_id}. Wait until its lease has ended, or end it: "
             f"{target.command(f'ledger unlock {message_id}')}."
         )

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from oneslot.errors import BadInput
+from oneslot.errors import InvalidArguments
 from oneslot.operator.evidence.operator_log import open_operator_log
 from oneslot.operator.evidence.pause import MappingState, read_mapping_state
 from oneslot.operator.repair import pausing
@@ -29,7 +29,7 @@ def pause(reason: str, yes: bool, stack: str | None, as_json: bool) -> None:
     until `resume`. The queue deletes messages after its retention, four days by default. A worker is not paused.
     """
     if not pausing.tag_text(reason):
-        raise BadInput("--reason has no word. Say why, for the colleague who finds the consumer paused.")
+        raise InvalidArguments("--reason has no word. Say why, for the colleague who finds the consumer paused.")
     terminal = Terminal(as_json)
     target = open_target(stack)
     mapping = read_mapping_state(target)

@@ -14,7 +14,7 @@ from botocore.config import Config
 
 from oneslot.declaration.loading import load_name
 from oneslot.declaration.reading import declared
-from oneslot.errors import BadInput
+from oneslot.errors import InvalidArguments, InvalidConfiguration, InvalidName, NotImportable
 from oneslot.target import open_target
 from oneslot.worker.acknowledgement import DELETERS
 from oneslot.worker.log import WorkerLog
@@ -32,14 +32,14 @@ def load_handler(handler: str) -> Handler:
     """Import `module:name` and return it. Raises `BadInput`, whatever the module raises."""
     module, _, name = handler.partition(":")
     if not module or not name or module.startswith("."):
-        raise BadInput(f"{handler!r} is not a valid --handler. Write it as module:name, e.g. mails:handle.")
+        raise InvalidName(f"{handler!r} is not a valid --handler. Write it as module:name, e.g. mails:handle.")
     sys.path.insert(0, str(Path.cwd()))
     # Lambda also takes slashes.
     found = load_name(
         f"--handler {handler}", module.replace("/", "."), name, "It is imported from the current directory."
     )
     if not callable(found):
-        raise BadInput(f"--handler {handler} is not callable.")
+        raise NotImportable(f"--handler {handler} is not callable.")
     return cast("Handler", found)
 
 
@@ -53,7 +53,7 @@ def open_consumer(
     declaration = declared()
     compose_consumer = declaration.tool("compose")
     if compose_consumer is None:
-        raise BadInput(
+        raise InvalidArguments(
             f"{declaration.name} declares no tools.compose. Give its handler with --handler and --queue-url."
         )
     dynamodb: Any = None
@@ -78,7 +78,7 @@ def open_consumer(
             lambda delivery: log.line("delivery", **asdict(delivery)),
         )
     except ValueError as error:
-        raise BadInput(f"The consumer's configuration is wrong: {error}.") from error
+        raise InvalidConfiguration(f"The consumer's configuration is wrong: {error}.") from error
     return connect, sqs, url, consumer
 
 

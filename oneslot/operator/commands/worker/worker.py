@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from oneslot.errors import BadInput
+from oneslot.errors import InvalidArguments, InvalidConfiguration
 from oneslot.operator.commands.worker.handler import (
     Connect,
     client_configuration,
@@ -105,7 +105,9 @@ def worker(
     Exit status 0 after an orderly stop. Start it again after 1: too many messages exceeded the limit, or a thread died.
     """
     if handler is None and not reports_failures:
-        raise BadInput("--no-reports-failures needs --handler, because Oneslot's own consumer reports its failures.")
+        raise InvalidArguments(
+            "--no-reports-failures needs --handler, because Oneslot's own consumer reports its failures."
+        )
     try:
         settings = WorkerSettings(
             reports_failures=reports_failures,
@@ -113,14 +115,14 @@ def worker(
             **numbers,
         )
     except InvalidSettings as error:
-        raise BadInput(str(error)) from error
+        raise InvalidConfiguration(str(error)) from error
     surroundings = Surroundings()
     log = WorkerLog(surroundings=surroundings)
     if handler is not None:
         loaded = load_handler(handler)
         url = queue_url or os.environ.get("ONESLOT_QUEUE_URL")
         if not url:
-            raise BadInput("--handler needs a queue. Give --queue-url, or set ONESLOT_QUEUE_URL.")
+            raise InvalidArguments("--handler needs a queue. Give --queue-url, or set ONESLOT_QUEUE_URL.")
         connect: Connect = connect_on_aws
         client = connect(client_configuration(settings.threads))
     else:
@@ -128,7 +130,7 @@ def worker(
     try:
         settings.require_queue(url)
     except InvalidSettings as error:
-        raise BadInput(str(error)) from error
+        raise InvalidConfiguration(str(error)) from error
     heartbeat_client = connect(worker_visibility.configuration(settings))
     about = client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn", "RedrivePolicy"])["Attributes"]
     if policy := about.get("RedrivePolicy"):

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from oneslot.errors import DeploymentFailed
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
-from oneslot.local.aws.deployment import Deployment, DeploymentFailed, deploy
+from oneslot.local.aws.deployment import Deployment, deploy
 
 pytestmark = pytest.mark.embedded_aws
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from oneslot.errors import EmbeddedAwsFailed
 from oneslot.local.aws import embedded_aws as module
 from oneslot.local.aws.embedded_aws import EmbeddedAws
-from oneslot.local.aws.emulator import EmbeddedAwsFailed
 from oneslot.local.processes import start_ticks
 from tests.kits.local_mapping import wait_for
 

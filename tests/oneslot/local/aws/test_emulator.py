@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from oneslot.errors import EmbeddedAwsFailed
 from oneslot.local.aws import emulator
-from oneslot.local.aws.emulator import EmbeddedAwsFailed, emulator_python
+from oneslot.local.aws.emulator import emulator_python
 
 
 @pytest.fixture

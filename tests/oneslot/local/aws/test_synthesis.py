@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from oneslot.errors import BadInput
-from oneslot.local.aws.cloud_assembly import FileAsset, SynthesisFailed, read_stack
+from oneslot.errors import BadInput, SynthesisFailed
+from oneslot.local.aws.cloud_assembly import FileAsset, read_stack
 from oneslot.local.aws.synthesis import find_node, synthesise
 
 

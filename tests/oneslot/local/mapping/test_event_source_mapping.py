@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from oneslot.errors import UnsupportedMapping
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.embedded_aws import EmbeddedAws
-from oneslot.local.mapping.configuration import UnsupportedMapping
 from oneslot.local.processes import start_ticks
 from tests.kits.local_mapping import Workshop, zipped
 

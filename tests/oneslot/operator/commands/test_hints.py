@@ -13,7 +13,6 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 
 from oneslot.cli import STACK_OPTION, find_option
 from oneslot.errors import OneslotError
-from oneslot.explanations import explain
 from oneslot.operator.commands import audit as audit_commands
 from oneslot.operator.repair.journal import begin_journal
 from oneslot.target import Target
@@ -68,7 +67,7 @@ def test_redrive_says_how_to_continue_when_interrupted(
     )
     assert (result.exit_code, told in result.stderr) == (130, True)
     if as_json:
-        assert json.loads(result.stdout) == {"error": told}
+        assert json.loads(result.stdout) == {"error": told, "code": "interrupted"}
 
 
 ON_PROD = ("--stack", "Oneslot-prod")
@@ -121,15 +120,6 @@ def test_error_names_the_stack(
         monkeypatch.setattr(place, fail)
     assert hint.format(named) in invoke("check", *given).stderr
     assert hint.format(named) in invoke("smoke", *given).stdout
-
-
-@pytest.mark.parametrize(("key", "hinted"), [("000000000000", True), ("an account's", False)])
-def test_explain_names_local_credentials_when_aws_rejects_them(
-    monkeypatch: pytest.MonkeyPatch, key: str, hinted: bool
-) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
-    told = explain(refusal("InvalidClientTokenId"), "Oneslot-prod")
-    assert ("`oneslot env`" in told) is hinted
 
 
 @pytest.mark.parametrize(

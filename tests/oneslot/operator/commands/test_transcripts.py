@@ -9,16 +9,28 @@ the difference:
 from __future__ import annotations
 
 import difflib
+import errno
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    NoRegionError,
+    TokenRetrievalError,
+    UnauthorizedSSOTokenError,
+)
 
+from oneslot.errors import AlreadyRunning
 from oneslot.operator.repair.journal import begin_journal
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.values import to_attributes
@@ -284,12 +296,12 @@ REMEDIES = {"status", "watch", "check", "inspect", "dlq-list", "dlq-redrive", "l
 """Verbs whose sentences name a command, which on AWS names the stack."""
 
 
-def transcript(stack: MotoStack, line: str) -> str:
+def transcript(stack: MotoStack, line: str, *, fault: bool = False) -> str:
     """Run one command line and return what it wrote, without what differs from run to run."""
     places = {"HOME": str(stack.home), "HERE": str(Path.cwd())}
     arguments = [re.sub("HOME|HERE", lambda found: places[found[0]], each) for each in line.split()]
     result = invoke(*arguments, COLUMNS="2000")  # a line for each sentence, however long the paths in it are
-    assert "Unexpected" not in result.output
+    assert fault or "Unexpected" not in result.output
     assert NHS_NUMBER not in result.output
     text = result.stdout
     if line.endswith("--json"):  # a line for each name
@@ -335,6 +347,46 @@ def compare(name: str, written: dict[str, str]) -> list[str]:
     return list(difflib.unified_diff(before, after, "expected", "written", lineterm="", n=1))
 
 
+def refusal(code: str, operation: str = "SendMessageBatch") -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": "the message."}}, operation)
+
+
+ERRORS: Sequence[Exception] = (
+    EndpointConnectionError(endpoint_url="http://127.0.0.1:4566/"),
+    NoCredentialsError(),
+    NoRegionError(),
+    UnauthorizedSSOTokenError(),
+    TokenRetrievalError(provider="sso", error_msg="the message"),
+    BotoCoreError(),
+    *map(refusal, ("AccessDenied", "QueueDoesNotExist", "KMS.AccessDeniedException", "ExpiredTokenException")),
+    refusal("ResourceNotFoundException", "Scan"),
+    AlreadyRunning("The sentence of an error of ours."),
+    OSError(errno.EMFILE, "Too many open files"),
+    IsADirectoryError(errno.EISDIR, "Is a directory", "a.json"),
+    *(
+        ModuleNotFoundError(name, name=name)
+        for name in ("greenlet", "time_machine.x", "yaml", "py4j.protocol", "jinja2", "aws_cdk", "own")
+    ),
+    ZeroDivisionError(NHS_NUMBER),
+)
+"""What a command may raise."""
+INVALID_CREDENTIALS = refusal("InvalidClientTokenId")
+
+
+def heading(error: Exception) -> str:
+    code = error.response["Error"]["Code"] if isinstance(error, ClientError) else getattr(error, "name", "") or ""
+    return f"=== {type(error).__name__} {code}".rstrip()
+
+
+def errors_told(monkeypatch: pytest.MonkeyPatch, stack: MotoStack, error: Exception) -> str:
+    """Return what `check` writes when this error ends it."""
+    monkeypatch.setattr("oneslot.operator.commands.check.gather", Mock(side_effect=error))
+    assert type(invoke("check", ONESLOT_DEBUG="1").exception) is type(error)
+    on_aws = error is not INVALID_CREDENTIALS and isinstance(error, BotoCoreError | ClientError)
+    lines = ["check --json", "check --stack Oneslot-prod"] if on_aws else ["check --json"]
+    return "".join(transcript(stack, line, fault=True) for line in lines)
+
+
 @pytest.fixture
 def stack(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> MotoStack:
     """The moto stack, which is also `--stack Oneslot-prod`."""
@@ -370,8 +422,26 @@ def test_verb_writes_its_transcript_when_it_changes_something(
     assert not found, "\n".join(found)
 
 
+@pytest.mark.parametrize("error", ERRORS, ids=heading)
+def test_verb_writes_the_transcript_of_an_error_when_it_ends_by_one(
+    stack: MotoStack, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    found = compare("errors", {heading(error): errors_told(monkeypatch, stack, error)})
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(("key", "whose"), [("000000000000", "local stack"), ("AKIDEXAMPLE", "account")])
+def test_error_names_the_local_credentials_when_the_shell_has_them(
+    stack: MotoStack, monkeypatch: pytest.MonkeyPatch, key: str, whose: str
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
+    told = errors_told(monkeypatch, stack, INVALID_CREDENTIALS)
+    found = compare("errors", {f"{heading(INVALID_CREDENTIALS)} with the key of the {whose}": told})
+    assert not found, "\n".join(found)
+
+
 def test_transcripts_have_a_section_for_each_row_and_no_other() -> None:
     for name, rows in ROWS.items():
         wanted = {f"=== oneslot {form} ({state})" for state, line in rows for form in forms_of(name, state, line)}
         assert wanted == sections(name).keys()
-    assert {path.stem for path in FOLDER.glob("*.txt")} == {*ROWS}
+    assert {path.stem for path in FOLDER.glob("*.txt")} == {*ROWS, "errors"}

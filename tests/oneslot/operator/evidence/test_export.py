@@ -97,4 +97,4 @@ def test_audit_exits_with_2_when_it_reaches_no_verdict(
         raise error
 
     monkeypatch.setattr("oneslot.operator.commands.export.export_history", fail)
-    assert document(invoke("audit", "--json"), 2)["error"] == explain(error)
+    assert document(invoke("audit", "--json"), 2)["error"] == str(explain(error))

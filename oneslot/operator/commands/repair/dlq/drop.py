@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from oneslot.errors import BadInput
+from oneslot.errors import InvalidArguments
 from oneslot.operator.commands.repair.dlq.display import document_of, say_not_found, show_some, unanswered
 from oneslot.operator.commands.repair.dlq.reading import (
     exit_status,
@@ -48,7 +48,7 @@ def drop(  # noqa: PLR0917 - click passes them by name
     """
     selection = select(ids, file, reason, everything=everything)
     if not selection.given:
-        raise BadInput("Select the messages to drop: give message ids, --file, --reason or --all.")
+        raise InvalidArguments("Select the messages to drop: give message ids, --file, --reason or --all.")
     terminal = Terminal(as_json)
     target = open_target(stack)
     forecasts, behind = read_letters_to_change(terminal, target)

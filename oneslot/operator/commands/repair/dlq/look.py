@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 import click
 from botocore.exceptions import ClientError
 
-from oneslot.errors import OneslotError
+from oneslot.errors import DeadLetterNotFound
 from oneslot.operator.commands.message_id import message_id_argument
 from oneslot.operator.commands.repair.dlq.display import age, document_of, name_of, row_text, show_some
 from oneslot.operator.commands.repair.dlq.reading import count_unseen, no_such_reason, read_letters
@@ -77,7 +77,7 @@ def show(message_id: str, stack: str | None, as_json: bool) -> int:
     found = with_failures(target, Selection(ids=(message_id,)).chosen(everything))
     if not found:
         absent = f"The dead-letter queue of {target.stack_name} has no message {message_id}."
-        raise OneslotError(" ".join([absent, *format_hidden(count_unseen(target, everything))]))
+        raise DeadLetterNotFound(" ".join([absent, *format_hidden(count_unseen(target, everything))]))
     terminal.result(document_of(target, found) | {"missing": [asdict(one) for one in missing]})
     terminal.warn(format_missing(missing, target.command))
     for each in found:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from oneslot.errors import OneslotError
+from oneslot.errors import TableMissing
 from oneslot.operator.commands.message_id import MessageId
 from oneslot.operator.evidence.dead_letters import count_hidden, format_hidden
 from oneslot.operator.evidence.tables import Missing, format_missing
@@ -55,7 +55,7 @@ def read_letters_to_change(terminal: Terminal, target: Target) -> tuple[list[For
     missing: list[Missing] = []
     forecasts = read_letters(terminal, target, missing)
     if missing:
-        raise OneslotError(" ".join(["Nothing was changed.", *format_missing(missing, target.command)]))
+        raise TableMissing(" ".join(["Nothing was changed.", *format_missing(missing, target.command)]))
     behind = count_unseen(target, forecasts)
     terminal.warn(format_hidden(behind))
     return forecasts, behind

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from oneslot.errors import BadInput, OneslotError
+from oneslot.errors import InvalidArguments, NoRedrive
 from oneslot.operator.commands.repair.dlq.display import document_of, say_not_found, show_some
 from oneslot.operator.commands.repair.dlq.moving import move_by_task, move_in_batches
 from oneslot.operator.commands.repair.dlq.reading import (
@@ -67,7 +67,7 @@ def redrive(  # noqa: PLR0917 - click passes them by name
     """
     selection = select(ids, file, reason, everything=everything)
     if (resume or abandon) and selection.given:
-        raise BadInput(
+        raise InvalidArguments(
             "--resume and --abandon keep the earlier selection. Leave out the ids, --file, --reason and --all."
         )
     terminal = Terminal(as_json)
@@ -118,7 +118,7 @@ def redrive(  # noqa: PLR0917 - click passes them by name
 def _resume(terminal: Terminal, target: Target, *, abandon: bool, yes: bool) -> int:
     journal = open_journal(target)
     if journal is None:
-        raise OneslotError(f"{target.stack_name} has no interrupted redrive.")
+        raise NoRedrive(f"{target.stack_name} has no interrupted redrive.")
     terminal.plain(
         f"Interrupted redrive: {len(journal.moved):,} of {len(journal.planned):,} messages moved, "
         f"{len(journal.sent - journal.deleted):,} sent but not deleted, "
