@@ -190,15 +190,3 @@ def yes_option(function: F) -> F:
         is_flag=True,
         help="Make the change. Without this, only show what would be changed.",
     )(function)
-
-
-def memory_option(function: F) -> F:
-    """`--memory`: passed on as `memory`, in Spark's notation."""
-    return click.option(
-        "--memory",
-        type=SparkMemory(),
-        metavar="SIZE",
-        default="3g",
-        show_default=True,
-        help="Give Spark this much memory, e.g. 512m.",
-    )(function)

@@ -10,13 +10,13 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from oneslot.cdk.numbers import FOREVER, ContradictorySettings, Thresholds
+from oneslot.cdk.numbers import FOREVER, ContradictorySettings
 from stacks.settings import STAGES, Settings
 
 KINDS = {field.name: field.type for field in fields(Settings)}
 """A setting → its type, as `Settings` writes it."""
 
-OF_THE_STAGE = {"stage", "retain_data", *(field.name for field in fields(Thresholds))}
+OF_THE_STAGE = {"stage", "retain_data"}
 """The settings that belong to a stage: change them in `stacks/settings.py`."""
 
 OVERRIDABLE = tuple(name for name in KINDS if name not in OF_THE_STAGE)

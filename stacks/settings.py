@@ -1,4 +1,4 @@
-"""Every number of a stage, once, and the relations between them. A contradiction is refused before any synthesis."""
+"""Every setting of a stage, once, its limits, and the relations between them. A contradiction is refused before synthesis."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ from oneslot.cdk.numbers import (
     refuse,
     refused_on_fifo,
 )
-from stacks.limits import MAIL, NUMBERS, TOPIC_ARN
+
+TOPIC_ARN = r"arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}"
+"""A standard SNS topic of any partition."""
+
+MAIL = r"[^@\s]+@[^@\s]+\.[^@\s]+"
+"""A mailbox, as far as a typing error shows."""
 
 MOMENT = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"
 """A moment in UTC, as text."""
@@ -25,10 +30,24 @@ MOMENT = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"
 QUEUE_KINDS = ("standard", "fifo")
 """The values of `queue`."""
 
+RANGES: Mapping[str, tuple[range, str]] = {
+    **LIMITS,
+    # More candidates are read, paid for and hashed without making conflicts rarer.
+    "candidate_slots": (range(1, 51), "one query's"),
+    "monthly_budget_dollars": (range(0, 1_000_001), "the product's"),
+    "backup_days": (range(1, 3_654), "the product's"),
+    # A Spark job has at least two workers, one of which drives.
+    "audit_workers": (range(2, 300), "Glue's"),
+}
+"""A setting → its range, and whose limit that is."""
+
+THRESHOLDS = Thresholds()
+"""The alarms' limits, of every stage."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(Numbers, Thresholds):
-    """One stage's numbers: its consumer's, its alarms', and those of the rest.
+class Settings(Numbers):
+    """One stage's settings: its consumer's numbers, and those of the rest.
 
     Raises:
         ContradictorySettings: two numbers contradict each other, or one is outside AWS's limits.
@@ -74,9 +93,9 @@ class Settings(Numbers, Thresholds):
 
     def __post_init__(self) -> None:
         refuse(
-            outside_limits(self, {**LIMITS, **NUMBERS}),
+            outside_limits(self, RANGES),
             _invalid_texts(self),
-            late_alarms(self, self),
+            late_alarms(THRESHOLDS, self),
             contradictions(self),
             refused_on_fifo(self) if self.fifo else iter(()),
         )
@@ -90,16 +109,6 @@ class Settings(Numbers, Thresholds):
     def numbers(self) -> Numbers:
         """The consumer's numbers alone."""
         return Numbers(**{field.name: getattr(self, field.name) for field in fields(Numbers)})
-
-    @property
-    def thresholds(self) -> Thresholds:
-        """The alarms' numbers alone."""
-        return Thresholds(**{field.name: getattr(self, field.name) for field in fields(Thresholds)})
-
-    @property
-    def batch_concurrency(self) -> int:
-        """The records of a batch that run at once: they wait for DynamoDB, they do not compute."""
-        return min(self.batch_size, 10)
 
 
 def _invalid_texts(s: Settings) -> Iterator[str]:

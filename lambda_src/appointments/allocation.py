@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from appointments.messages import BookRequest, CancelRequest
-from appointments.outcomes import Booked, Cancelled, Outcome, Refused, Waitlisted
+from appointments.outcomes import Booked, Cancelled, Outcome, Refusal, Waitlisted
 from appointments.statuses import BOOKED, BUSY, CANCELLED, FREE, WAITLIST
 from oneslot.runtime.effects import Effects, Once, Put, Update, conflict
 
@@ -141,7 +141,7 @@ def window_passed(request: BookRequest, existing: Mapping[str, Any] | None) -> E
     """
     if existing is not None:
         return Effects(answer_again(request, existing))
-    return Effects(_result(Refused(request.message_id, "window_passed")))
+    return Effects(_result(Refusal(request.message_id, "window_passed")))
 
 
 def cancel(request: CancelRequest, existing: Mapping[str, Any] | None, now: datetime) -> Effects:
@@ -193,7 +193,7 @@ def answer_of(appointment: Mapping[str, Any]) -> dict[str, Any]:
 
 def handled_before(message_id: str) -> dict[str, Any]:
     """Return the result of a request that another system handled before the migration."""
-    return _result(Refused(message_id, "handled_before_migration"))
+    return _result(Refusal(message_id, "handled_before_migration"))
 
 
 def epoch_ms(time: datetime) -> int:

@@ -36,7 +36,7 @@ class Cancelled:
 
 
 @dataclass(frozen=True)
-class Refused:
+class Refusal:
     """The request cannot be met; the refusal is recorded as its answer."""
 
     name: ClassVar[str] = "refused"
@@ -44,7 +44,7 @@ class Refused:
     reason: str
 
 
-Outcome = Booked | Waitlisted | Cancelled | Refused
+Outcome = Booked | Waitlisted | Cancelled | Refusal
 
 ANSWERED = frozenset(outcome.name for outcome in get_args(Outcome))
 """The outcomes' names, as the delivery log shows them for a delivery that completed its request."""

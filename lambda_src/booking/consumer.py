@@ -21,6 +21,9 @@ from oneslot.runtime.lambda_consumer import (
 )
 from oneslot.runtime.surroundings import Surroundings
 
+BATCH_CONCURRENCY = "10"
+"""Records of a batch at once, unless the environment says otherwise: they wait for DynamoDB, they do not compute."""
+
 
 def appointments_consumer(
     environment: Mapping[str, str],
@@ -41,7 +44,7 @@ def appointments_consumer(
     Raises:
         ValueError: naming the variable that is missing or malformed.
     """
-    threads = threads or number(environment, "BATCH_CONCURRENCY")
+    threads = threads or number({"BATCH_CONCURRENCY": BATCH_CONCURRENCY, **environment}, "BATCH_CONCURRENCY")
     ledger = ledger_from_environment(threads, environment, client=dynamodb, surroundings=surroundings)
     slots = SlotSearch(ledger, number(environment, "CANDIDATE_SLOTS"))
     return consumer_from_environment(

@@ -10,7 +10,7 @@ from constructs import Construct
 
 from oneslot.cdk import ExactlyOnceConsumer
 from oneslot.cdk.resources import name_in_this_stack
-from stacks.appointments.tables import Tables
+from stacks.appointments.tables import AppointmentTables
 from stacks.context import given_settings
 from stacks.settings import Settings
 from stacks.shared.deployed import QUEUE_OUTPUTS, output_name
@@ -39,7 +39,7 @@ class AppointmentsStack(Stack):
             termination_protection=settings.retain_data,
         )
         key = self._key(settings)
-        tables = Tables(self, "Tables", numbers=settings.numbers, retain_data=settings.retain_data, key=key)
+        tables = AppointmentTables(self, "Tables", numbers=settings.numbers, retain_data=settings.retain_data, key=key)
         consumer = ExactlyOnceConsumer(
             self,
             CONSUMER,
@@ -96,7 +96,6 @@ def _environment(settings: Settings) -> dict[str, str]:
     return {
         # For the audit and `oneslot check`, which look for missing rows; the function does not read it.
         **({"LEDGER_FORGOTTEN_BEFORE": before} if (before := settings.ledger_forgotten_before) else {}),
-        "BATCH_CONCURRENCY": str(settings.batch_concurrency),
         "CANDIDATE_SLOTS": str(settings.candidate_slots),
         "CONTENT_BASED_DEDUPLICATION": str(settings.content_based_deduplication).lower(),
         "GROUP_COMMIT": str(settings.group_commit).lower(),

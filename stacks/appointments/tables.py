@@ -12,7 +12,7 @@ from oneslot.cdk.tables import text
 FREE_SLOTS_INDEX = "free_slots"
 
 
-class Tables(Construct):
+class AppointmentTables(Construct):
     """Slots and appointments.
 
     Attributes:

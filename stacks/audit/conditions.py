@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from oneslot.cdk.monitoring.alarms import Condition, over_window
+from oneslot.cdk.monitoring.alarms import AlarmCondition, over_window
 from oneslot.cdk.monitoring.metrics import metric
 from stacks.audit.delivery_archive import BUFFER_SECONDS
 from stacks.audit.storage import UNDELIVERED
@@ -14,7 +14,7 @@ ARCHIVE_DELAY_SECONDS = 3 * BUFFER_SECONDS
 """After this time a line of the delivery log should be in the audit's bucket, and Firehose have tried more than once."""
 
 
-def audit_conditions(*, stream: str, bucket: str, stage: str) -> list[Condition]:
+def audit_conditions(*, stream: str, bucket: str, stage: str) -> list[AlarmCondition]:
     """Return the conditions that wake someone, on a stage with the audit, beside `MissingAudit`.
 
     Args:
@@ -22,7 +22,7 @@ def audit_conditions(*, stream: str, bucket: str, stage: str) -> list[Condition]
         bucket: the name of the audit's bucket.
     """
     return [
-        Condition(
+        AlarmCondition(
             name="invariant-violated",
             means="The nightly audit found requests that did not take effect exactly once, or are lost or stuck.",
             metric=audit_violations(stage),
@@ -30,7 +30,7 @@ def audit_conditions(*, stream: str, bucket: str, stage: str) -> list[Condition]
             # There is one value a night. Without this the alarm would return to OK a minute after it.
             silence=cloudwatch.TreatMissingData.IGNORE,
         ),
-        Condition(
+        AlarmCondition(
             name="unarchived-deliveries",
             # Firehose drops a line after a day. A night without lines counts as sound, with a note at most.
             means="The delivery log does not arrive in the audit's bucket, so nights are judged without it.",
@@ -38,7 +38,7 @@ def audit_conditions(*, stream: str, bucket: str, stage: str) -> list[Condition]
             above=ARCHIVE_DELAY_SECONDS,
             periods=3,
         ),
-        Condition(
+        AlarmCondition(
             name="undelivered-lines",
             # Firehose counts them as delivered, so the metric above stays low.
             means="Firehose set aside lines of the delivery log that it could not unpack. No audit reads them.",

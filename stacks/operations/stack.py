@@ -13,7 +13,7 @@ from oneslot.cdk.monitoring.conditions import conditions
 from stacks.operations.backup import TableBackup
 from stacks.operations.budget import StageBudget
 from stacks.operations.dashboard import Dashboard
-from stacks.settings import Settings
+from stacks.settings import THRESHOLDS, Settings
 from stacks.shared.deployed import Deployed
 from stacks.shared.measures import measures
 from stacks.shared.topics import named_topic
@@ -37,7 +37,7 @@ class OperationsStack(Stack):
         alarms = Alarms(
             self,
             "Alarms",
-            conditions=conditions(watched, settings.thresholds, settings.numbers),
+            conditions=conditions(watched, THRESHOLDS, settings.numbers),
             topic=named_topic(self, "Topic", settings.alarm_topic_arn),
         )
         Dashboard(
@@ -46,7 +46,7 @@ class OperationsStack(Stack):
             stage=settings.stage,
             measures=watched,
             alarms=alarms.alarms,
-            oldest_message_seconds=settings.alarm_oldest_message_seconds,
+            oldest_message_seconds=THRESHOLDS.alarm_oldest_message_seconds,
             audit=settings.audit,
         )
         if settings.monthly_budget_dollars:

@@ -16,6 +16,7 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "exit statuses": command_line.exit_statuses,
         "verbs": command_line.verbs,
     },
+    "construct.md": {"thresholds": settings.thresholds},
     "errors.md": {"codes": errors.codes},
     "logs.md": {
         "delivery": logs.delivery,
@@ -27,7 +28,6 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "python-api.md": {"names": python_api.names},
     "settings.md": {
         "numbers": settings.numbers,
-        "thresholds": settings.thresholds,
         "others": settings.others,
         "variables": settings.variables,
     },

@@ -8,14 +8,12 @@ from dataclasses import Field, fields
 from pathlib import Path
 
 from lab.figures.tables import table
-from oneslot.cdk.numbers import FOREVER, LIMITS, LOG_RETENTION_DAYS, Numbers, Thresholds
+from oneslot.cdk.numbers import FOREVER, LOG_RETENTION_DAYS, Numbers, Thresholds
 from oneslot.runtime.sqs.deferral import Deferral
-from stacks import limits
 from stacks.context import KINDS, OVERRIDABLE, default_of
-from stacks.settings import QUEUE_KINDS, Settings
+from stacks.settings import QUEUE_KINDS, RANGES, THRESHOLDS, Settings
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-RANGES = {**LIMITS, **limits.NUMBERS}
 
 MEANINGS = {
     "lambda_timeout_seconds": (
@@ -86,7 +84,6 @@ MEANINGS = {
     "backup_days": ("how long a backup is kept", "a rule on backups"),
     "audit": ("deploy the nightly audit", "who must show the result"),
     "audit_workers": ("Glue's workers of the Spark job", "more than ten million requests"),
-    "retain_data": ("tables and keys outlive a deleted stack", "production"),
 }
 """A setting → its meaning, and who sets it."""
 
@@ -102,12 +99,10 @@ VARIABLES = {
         f"{FUNCTION}, worker",
         "the settings of these names; else 10, 900 and 0",
     ),
-    "BATCH_CONCURRENCY CANDIDATE_SLOTS GROUP_COMMIT": (
-        "the appointments' function",
-        "records of a batch at once, and the settings of these names",
+    "CANDIDATE_SLOTS GROUP_COMMIT CONTENT_BASED_DEDUPLICATION LEDGER_FORGOTTEN_BEFORE": (
+        "the appointments' function; `oneslot dlq`, `check`, audit",
+        "the settings of these names",
     ),
-    "CONTENT_BASED_DEDUPLICATION": ("the appointments' function, `oneslot dlq`", "`true` or `false`"),
-    "LEDGER_FORGOTTEN_BEFORE": ("`oneslot check`, audit", "the setting of this name"),
     "POWERTOOLS_SERVICE_NAME POWERTOOLS_METRICS_NAMESPACE POWERTOOLS_LOG_LEVEL": (
         "Powertools in the function",
         "the dimension `service`, the metrics' namespace, the log level",
@@ -116,10 +111,9 @@ VARIABLES = {
     "ONESLOT_HOME": (CLI, "the state folder; else `.oneslot` beside the declaration"),
     "ONESLOT_DEBUG": (CLI, "any text: show an error's traceback in place of its sentence"),
     "JAVA_HOME": ("`oneslot audit`", "the Java of Spark; else the one from PyPI"),
-    "JSII_NODE": (APP, "the Node.js of the CDK library; else the one from PyPI"),
-    "JSII_RUNTIME_PACKAGE_CACHE_ROOT JSII_RUNTIME_PACKAGE_CACHE": (
+    "JSII_NODE JSII_RUNTIME_PACKAGE_CACHE_ROOT JSII_RUNTIME_PACKAGE_CACHE": (
         APP,
-        "the folder of its cache, else beside the environment; whether it has one",
+        "the CDK library's Node.js, else the one from PyPI; its cache's folder, else beside the environment; its cache",
     ),
 }
 """Variables of one kind → who reads them, and their values."""
@@ -161,19 +155,22 @@ def numbers() -> str:
 
 def thresholds() -> str:
     """Return the table of the alarms' thresholds."""
-    return _settings(fields(Thresholds))
+    return table(
+        ["argument", "default", "meaning", "for"],
+        ([f"`{row.name}`", f"`{getattr(THRESHOLDS, row.name)}`", *MEANINGS[row.name]] for row in fields(Thresholds)),
+    )
 
 
 def others() -> str:
     """Return the table of a stage's other settings."""
-    known = {field.name for of in (Numbers, Thresholds) for field in fields(of)}
-    return _settings(field for field in fields(Settings) if field.name not in known | {"stage"})
+    known = {field.name for field in fields(Numbers)}
+    return _settings(field for field in fields(Settings) if field.name in OVERRIDABLE and field.name not in known)
 
 
 def _settings(rows: Iterable[Field[object]]) -> str:
     return table(
         ["setting", "default", "meaning", "for"],
-        ([f"`{row.name}`", _default(row.name) + _range(row.name), *_meaning(row.name)] for row in rows),
+        ([f"`{row.name}`", _default(row.name) + _range(row.name), *MEANINGS[row.name]] for row in rows),
     )
 
 
@@ -192,8 +189,3 @@ def _range(name: str) -> str:
     if name == "queue":
         return f" ({', '.join(f'`{kind}`' for kind in QUEUE_KINDS)})"
     return f" (or `{FOREVER}`)" if str(KINDS[name]) == "int | None" else ""
-
-
-def _meaning(name: str) -> tuple[str, str]:
-    meaning, user = MEANINGS[name]
-    return meaning + ("" if name in OVERRIDABLE else " †"), user

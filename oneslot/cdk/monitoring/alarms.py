@@ -22,7 +22,7 @@ RUNBOOKS = "docs/do/runbooks.md"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Condition:
+class AlarmCondition:
     """A condition that wakes someone.
 
     Attributes:
@@ -49,7 +49,7 @@ class Alarms(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        conditions: list[Condition],
+        conditions: list[AlarmCondition],
         topic: sns.ITopic | None,
         silent: str = "whom to notify is the account's choice; without a topic the alarm is seen in CloudWatch",
     ) -> None:
@@ -60,7 +60,7 @@ class Alarms(Construct):
             _let_publish(topic, self)
         self.alarms = [self._alarm(condition, topic) for condition in conditions]
 
-    def _alarm(self, condition: Condition, topic: sns.ITopic | None) -> cloudwatch.Alarm:
+    def _alarm(self, condition: AlarmCondition, topic: sns.ITopic | None) -> cloudwatch.Alarm:
         alarm = cloudwatch.Alarm(
             self,
             "".join(word.capitalize() for word in condition.name.split("-")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from oneslot.cdk.monitoring.alarms import WINDOW_MINUTES, Condition, over_window
+from oneslot.cdk.monitoring.alarms import WINDOW_MINUTES, AlarmCondition, over_window
 from oneslot.cdk.monitoring.metrics import ConsumerMetrics
 from oneslot.cdk.numbers import (
     HOUR,
@@ -17,7 +17,7 @@ from oneslot.cdk.numbers import (
 )
 
 
-def conditions(measures: ConsumerMetrics, thresholds: Thresholds, numbers: Numbers) -> list[Condition]:
+def conditions(measures: ConsumerMetrics, thresholds: Thresholds, numbers: Numbers) -> list[AlarmCondition]:
     """Return the conditions that wake someone."""
     minutes, explained = stalled_minutes(numbers), explained_minutes(numbers)
     cause = (
@@ -26,7 +26,7 @@ def conditions(measures: ConsumerMetrics, thresholds: Thresholds, numbers: Numbe
         else f"CloudWatch's longest. One failing message or one long job can be the cause: they take up to {explained} minutes."
     )
     return [
-        Condition(
+        AlarmCondition(
             name="dead-letters",
             means="Messages are in the dead-letter queue: they ran out of receives or were quarantined, and wait for a person.",
             metric=measures.dead_letters(),
@@ -34,28 +34,28 @@ def conditions(measures: ConsumerMetrics, thresholds: Thresholds, numbers: Numbe
             # SQS may stop reporting a queue that was unused for six hours. Its messages are still there.
             silence=cloudwatch.TreatMissingData.IGNORE,
         ),
-        Condition(
+        AlarmCondition(
             name="dead-letter-age",
             means=f"A dead letter is {dead_letter_age_seconds(numbers) // HOUR} hours old: SQS soon deletes it unseen.",
             metric=measures.dead_letter_age(),
             above=dead_letter_age_seconds(numbers),
             # No value means no dead letter, or a queue that SQS stopped reporting until the next look at it.
         ),
-        Condition(
+        AlarmCondition(
             name="oldest-message",
             means=f"A request has waited for more than {thresholds.alarm_oldest_message_seconds} s: the consumer is behind.",
             metric=measures.queue("ApproximateAgeOfOldestMessage"),
             above=thresholds.alarm_oldest_message_seconds,
             periods=3,
         ),
-        Condition(
+        AlarmCondition(
             name="stalled",
             means=f"The queue holds messages and not one was finished for {minutes} minutes, {cause}",
             metric=stalled(measures),
             above=0,
             periods=minutes,
         ),
-        Condition(
+        AlarmCondition(
             name="paused",
             means="An operator has paused the consumer: `oneslot status` says who and why.",
             metric=measures.paused(),
@@ -67,20 +67,20 @@ def conditions(measures: ConsumerMetrics, thresholds: Thresholds, numbers: Numbe
     ]
 
 
-def canary_conditions(measures: ConsumerMetrics, version: str) -> list[Condition]:
+def canary_conditions(measures: ConsumerMetrics, version: str) -> list[AlarmCondition]:
     """Return the conditions that roll a version back: one failure of it, and none of the version before.
 
     They begin with a faulty version, and no other version's failures keep its deployment from starting. A tenth of a quiet
     queue's messages is few, so more than one failure would often not come.
     """
     return [
-        Condition(
+        AlarmCondition(
             name="function-errors",
             means="The new version crashes, times out or cannot start.",
             metric=over_window(measures.errors_of_version(version)),
             above=0,
         ),
-        Condition(
+        AlarmCondition(
             name="failed-deliveries",
             means="Deliveries fail inside the new version.",
             metric=over_window(measures.failed_in_version(version)),
@@ -89,42 +89,42 @@ def canary_conditions(measures: ConsumerMetrics, version: str) -> list[Condition
     ]
 
 
-def _counts(measures: ConsumerMetrics, thresholds: Thresholds) -> list[Condition]:
+def _counts(measures: ConsumerMetrics, thresholds: Thresholds) -> list[AlarmCondition]:
     """Return the conditions on counts over `WINDOW_MINUTES`."""
     throttles = [*measures.tables("ReadThrottleEvents").values(), *measures.tables("WriteThrottleEvents").values()]
     return [
-        Condition(
+        AlarmCondition(
             name="function-errors",
             means="The consumer crashes, times out or cannot start, again and again.",
             metric=over_window(measures.function("Errors")),
             above=3,  # the protocol handles single crashes; a fourth in five minutes is a pattern
         ),
-        Condition(
+        AlarmCondition(
             name="function-throttles",
             means="Lambda refuses to run the consumer: the account's concurrency is used up.",
             metric=over_window(measures.function("Throttles")),
             above=10,  # the mapping's own limit causes none, so ten are other functions' traffic
         ),
-        Condition(
+        AlarmCondition(
             name="failed-deliveries",
             means="Deliveries fail inside a consumer that runs: a right, a table or the code is broken.",
             metric=over_window(measures.deliveries("failed")),
             above=thresholds.alarm_failed_deliveries,
         ),
-        Condition(
+        AlarmCondition(
             # The alarm on dead letters cannot say so: it goes off with the first, and stays until a person has seen to it.
             name="quarantined-deliveries",
             means="Many messages at once cannot be processed and are set aside: a producer sends something wrong or new.",
             metric=over_window(measures.deliveries("quarantined")),
             above=thresholds.alarm_quarantined_deliveries,
         ),
-        Condition(
+        AlarmCondition(
             name="table-throttles",
             means="DynamoDB throttles a table: a hot partition, or traffic that grew faster than the table did.",
             metric=_sum("throttles", throttles),
             above=20,  # a table that splits a partition throttles a few requests, for seconds
         ),
-        Condition(
+        AlarmCondition(
             name="transaction-conflicts",
             means="Many transactions meet on the same rows: requests contend for them more than decisions avoid.",
             metric=_sum("conflicts", list(measures.tables("TransactionConflict").values())),

