@@ -52,23 +52,12 @@ def test_app_needs_no_node_docker_or_aws_on_path(stages: dict[str, Stage], tmp_p
     assert (out / "Oneslot-prod.template.json").read_text(encoding="utf-8") == stages["prod"].template_text
 
 
-@pytest.mark.parametrize(
-    ("context", "said"),
-    [
-        ({"stage": "staging"}, "stage 'staging' is unknown; use -c stage= with one of: dev, prod"),
-        ({"max_concurrency": "1"}, "max_concurrency is 1, outside the event source mapping's limits of 2 to 20000"),
-        ({"batchsize": "5"}, "-c batchsize is unknown; did you mean batch_size?"),
-    ],
-)
 def test_app_exits_with_2_when_the_input_is_invalid(
-    context: dict[str, object],
-    said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # jsii's process read its environment at its start, so this context is an argument.
-    monkeypatch.setattr(entry, "build", partial(build, context=context))
+    monkeypatch.setattr(entry, "build", partial(build, context={"stage": "staging"}))
     monkeypatch.setenv("CDK_OUTDIR", str(tmp_path))
     assert entry.main() == 2
-    assert capsys.readouterr().err.startswith(f"Oneslot: {said}")
+    said = "Oneslot: stage 'staging' is unknown; use -c stage= with one of: dev, prod"
+    assert capsys.readouterr().err.startswith(said)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,21 +39,21 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_stage_file_changes_the_stages_settings(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("stage", "context", "changed"),
+    [
+        ("prod", {}, {"audit": True, "max_concurrency": 200}),
+        ("prod", {"max_concurrency": "9"}, {"audit": True, "max_concurrency": 9}),
+        ("dev", {}, {}),
+    ],
+)
+def test_stage_file_changes_its_stages_settings_unless_the_context_does(
+    tmp_path: Path, stage: str, context: dict[str, str], changed: dict[str, Any]
+) -> None:
     (tmp_path / "prod.json").write_text('{"audit": true, "max_concurrency": 200}')
-    settings = settings_from_context({"stage": "prod"}, tmp_path)
-    assert (settings.audit, settings.max_concurrency) == (True, 200)
-    assert given_settings(settings) == "-c max_concurrency=200 -c audit=true"
-
-
-def test_context_wins_over_the_stage_file(tmp_path: Path) -> None:
-    (tmp_path / "prod.json").write_text('{"max_concurrency": 200}')
-    assert settings_from_context({"stage": "prod", "max_concurrency": "9"}, tmp_path).max_concurrency == 9
-
-
-def test_stage_file_of_another_stage_is_not_read(tmp_path: Path) -> None:
-    (tmp_path / "prod.json").write_text('{"audit": true}')
-    assert settings_from_context({"stage": "dev"}, tmp_path) == STAGES["dev"]
+    settings = settings_from_context({"stage": stage, **context}, tmp_path)
+    assert settings == replace(STAGES[stage], **changed)
+    assert ("-c audit=true" in given_settings(settings)) is ("audit" in changed)
 
 
 def test_app_reads_the_stage_file(tmp_path: Path) -> None:
@@ -92,12 +93,6 @@ def test_deployment_that_drops_a_setting_is_refused(files: Path, capsys: pytest.
     )
 
 
-@pytest.mark.parametrize("options", [["-c", "audit=true"], ["-c", "audit=false"]])
-def test_deployment_that_names_every_setting_goes_on(files: Path, options: list[str]) -> None:
-    (files / "prod.json").write_text(json.dumps({"customer_managed_keys": True}))
-    assert kept.main(["prod", *options], CloudFormation("-c customer_managed_keys=true -c audit=true")) == 0
-
-
 @pytest.mark.parametrize(
     ("name", "said"),
     [("audit", "The stack Oneslot-dev-audit stays, audits each night"), ("backup", "The backups of Oneslot-dev stay")],
@@ -123,18 +118,29 @@ def test_rollback_leaves_out_a_setting_that_the_older_version_refuses() -> None:
     assert done.stdout == "-c|audit=true|-c|max_concurrency=200|"
 
 
-@pytest.mark.parametrize("given", [None, ""])
-def test_first_deployment_goes_on(files: Path, given: str | None) -> None:
-    assert kept.main(["dev"], CloudFormation(given)) == 0
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        (None, []),  # the first deployment
+        ("", []),
+        ("-c customer_managed_keys=true -c audit=true", ["-c", "audit=true"]),
+        ("-c customer_managed_keys=true -c audit=true", ["-c", "audit=false"]),
+    ],
+)
+def test_deployment_that_names_every_setting_goes_on(files: Path, given: str | None, options: list[str]) -> None:
+    (files / "prod.json").write_text(json.dumps({"customer_managed_keys": True}))
+    assert kept.main(["prod", *options], CloudFormation(given)) == 0
 
 
-def test_invalid_setting_is_refused_before_the_account_is_asked(
-    files: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("options", "client", "said"),
+    [
+        (["-c", "zzz=1"], None, "-c zzz is unknown"),  # before the account is asked
+        ([], CloudFormation(None, "not authorized"), "The credentials need cloudformation:DescribeStacks"),
+    ],
+)
+def test_deployment_is_refused_when_it_cannot_be_compared(
+    files: Path, capsys: pytest.CaptureFixture[str], options: list[str], client: Any, said: str
 ) -> None:
-    assert kept.main(["dev", "-c", "zzz=1"], None) == 1
-    assert "-c zzz is unknown" in capsys.readouterr().err
-
-
-def test_deployment_without_the_right_to_look_is_refused(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert kept.main(["dev"], CloudFormation(None, "not authorized")) == 1
-    assert "The credentials need cloudformation:DescribeStacks" in capsys.readouterr().err
+    assert kept.main(["dev", *options], client) == 1
+    assert said in capsys.readouterr().err

@@ -42,23 +42,6 @@ def test_retained_resource_of_an_example_has_no_literal_name(build: Callable[...
     assert [literal_names(template) for _, template in templates(tmp_path)] == [[]]
 
 
-@pytest.mark.parametrize("policy", ["DeletionPolicy", "UpdateReplacePolicy"])
-def test_literal_name_of_a_retained_resource_is_found(policy: str) -> None:
-    vault = {"Type": "AWS::Backup::BackupVault", policy: "Retain", "Properties": {"BackupVaultName": "backups"}}
-    assert literal_names({"Resources": {"Vault": vault}}) == ["Vault.BackupVaultName"]
-
-
-@pytest.mark.parametrize("name", ["rush", "keys"])
-def test_stack_with_backups_can_be_deleted(name: str, variant: Callable[[str], Stage]) -> None:
-    """AWS Backup deletes no vault that has backups, and no one can read a backup without its key."""
-    stage = variant(name)
-    operations = Stage(stage.settings, stage.folder, "-operations")
-    kept = [
-        each for kind in ("Backup::BackupVault", "KMS::Key") for each in operations.resources(f"AWS::{kind}").values()
-    ]
-    assert [resource["DeletionPolicy"] for resource in kept] == ["Retain", "Retain"]
-
-
 def test_alarm_is_found_by_its_stacks_name(folder: Path) -> None:
     """CloudFormation begins a name that it makes with the stack's."""
     for file, template in templates(folder):

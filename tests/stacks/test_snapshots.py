@@ -13,7 +13,7 @@ import pytest
 from tests.kits.stacks import Stage, assert_snapshot
 
 FOLDER = Path(__file__).with_name("snapshots")
-STACKS = ("keys", "keys-operations", "keys-audit", "fifo", "fifo-audit", "rush", "rush-operations")
+STACKS = ("keys", "keys-operations", "keys-audit", "fifo", "fifo-operations", "fifo-audit", "rush", "rush-operations")
 """The stacks of `VARIANTS`: production with every setting for safety, a FIFO queue, development with all for speed."""
 
 

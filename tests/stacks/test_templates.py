@@ -65,11 +65,3 @@ def test_state_machine_follows_the_states_language(machine: dict[str, Any], tmp_
 def test_linter_finds_a_faulty_state_machine(machine: dict[str, Any], tmp_path: Path) -> None:
     del machine["States"]["Audit"]["Type"]
     assert "E3601" in lint(write_machine(tmp_path, machine))
-
-
-def test_linter_finds_a_faulty_template(tmp_path: Path) -> None:
-    path = tmp_path / "faulty.template.json"
-    path.write_text(
-        '{"Resources": {"Queue": {"Type": "AWS::SQS::Queue", "Properties": {"VisibilityTimeout": "soon"}}}}'
-    )
-    assert "E3012" in lint(path)

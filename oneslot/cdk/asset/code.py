@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
-import symtable
+import re
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -69,17 +68,9 @@ def _warn_of_missing_imports(scope: Construct, source: Path, asset: Mapping[Pure
 
 
 def _may_have(file: Path, name: str) -> bool:
-    """Return whether the module binds the name, or binds names in a way that only running it shows."""
-    text = file.read_text(encoding="utf-8-sig")
-    try:
-        nodes = list(ast.walk(ast.parse(text, filename=str(file))))
-        symbols = symtable.symtable(text, str(file), "exec").get_symbols()
-    except SyntaxError:  # of a newer Python, such as Lambda's
-        return True
-    bound = {symbol.get_name() for symbol in symbols if symbol.is_assigned() or symbol.is_imported()}
-    read = {node.id for node in nodes if isinstance(node, ast.Name)}
-    stars = any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in nodes)
-    return stars or not bound.isdisjoint({name, "__getattr__"}) or not read.isdisjoint({"globals", "setattr", "exec"})
+    """Return whether the module's text has the name, or binds names in a way that only running it shows."""
+    anything = r"import \*|\b(?:__getattr__|globals|setattr|exec)\b"
+    return bool(re.search(rf"\b{re.escape(name)}\b|{anything}", file.read_text(encoding="utf-8-sig")))
 
 
 def code_of(files: Mapping[PurePosixPath, bytes], source: Path) -> lambda_.Code:

@@ -15,11 +15,12 @@ from oneslot.runtime import lambda_consumer
 from oneslot.runtime.sqs.deferral import Deferral, deferral_of
 from oneslot.target import STACK_OUTPUTS, Outputs
 from stacks.shared.rules import add_rules
-from tests.kits.stacks import assert_snapshot, literal_names
+from tests.kits.stacks import assert_snapshot
 from tests.oneslot.cdk.kit import Defined, define, new_stack
 
 from aws_cdk import App, Duration, Stack  # isort: skip
 from aws_cdk.assertions import Template  # isort: skip
+from aws_cdk import aws_dynamodb as dynamodb  # isort: skip
 from aws_cdk import aws_ec2 as ec2  # isort: skip
 from aws_cdk import aws_iam as iam  # isort: skip
 from aws_cdk import aws_kms as kms  # isort: skip
@@ -27,7 +28,6 @@ from aws_cdk import aws_lambda as lambda_  # isort: skip
 from aws_cdk import aws_sns as sns  # isort: skip
 from aws_cdk import aws_sqs as sqs  # isort: skip
 
-DAY = 86_400
 AWS = {"AWS_DEFAULT_REGION": "eu-west-2", "AWS_ACCESS_KEY_ID": "1", "AWS_SECRET_ACCESS_KEY": "1"}
 
 
@@ -101,29 +101,6 @@ def test_runtime_reads_every_variable_of_the_construct(orders: Defined, monkeypa
     )
 
 
-def test_function_has_the_rights_of_its_calls_alone(orders: Defined) -> None:
-    consumer = orders.consumer
-    names = {
-        "ledger": orders.logical_id(consumer.ledger),
-        "shipments": orders.logical_id(consumer.tables["shipments"].table),
-        "queue": orders.logical_id(consumer.queue),
-        "dead": orders.logical_id(consumer.dead_letter_queue),
-        "log": orders.logical_id(consumer.log_group),
-    }
-    assert rights(orders) == {
-        f"<{names['ledger']}.Arn>": {"dynamodb:UpdateItem"},
-        f"<{names['shipments']}.Arn>": {"dynamodb:PutItem", "dynamodb:UpdateItem"},
-        f"<{names['queue']}.Arn>": {
-            "sqs:ReceiveMessage",
-            "sqs:DeleteMessage",
-            "sqs:GetQueueAttributes",
-            "sqs:ChangeMessageVisibility",
-        },
-        f"<{names['dead']}.Arn>": {"sqs:SendMessage"},
-        f"<{names['log']}.Arn>": {"logs:CreateLogStream", "logs:PutLogEvents"},
-    }
-
-
 def test_rights_on_a_table_are_those_named(tmp_path: Path) -> None:
     _, shop = stack = new_stack(tmp_path)
     seats, plan = new_table(shop, "Seats", "seat"), new_table(shop, "Plan", "hall")
@@ -145,16 +122,17 @@ def test_rights_stay_when_a_table_has_a_policys_name(tmp_path: Path, name: str) 
     assert f"<{defined.logical_id(table)}.Arn>" in rights(defined)
 
 
-def test_producer_may_send_and_nothing_else(tmp_path: Path) -> None:
-    defined = define(tmp_path)
-    role = iam.Role(defined.stack, "Shop", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+@pytest.mark.parametrize("keyed", [False, True])
+def test_producer_may_send_and_nothing_else(tmp_path: Path, keyed: bool) -> None:
+    _, shop = stack = new_stack(tmp_path)
+    key = kms.Key(shop, "Mine") if keyed else None
+    defined = define(tmp_path, stack, key=key)
+    role = iam.Role(shop, "Shop", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
     defined.consumer.grant_send(role)
-    policy = defined.only("AWS::IAM::Policy")
-    (statement,) = policy["PolicyDocument"]["Statement"]
-    assert (statement["Action"], statement["Resource"]) == (
-        "sqs:SendMessage",
-        f"<{defined.logical_id(defined.consumer.queue)}.Arn>",
-    )
+    (policy,) = (each for each in defined.resources("AWS::IAM::Policy") if "Shop" in str(each["Roles"]))
+    granted = {each["Resource"]: each["Action"] for each in policy["PolicyDocument"]["Statement"]}
+    queue, of_key = f"<{defined.logical_id(defined.consumer.queue)}.Arn>", ["kms:Decrypt", "kms:GenerateDataKey"]
+    assert granted == {queue: "sqs:SendMessage", **({f"<{defined.logical_id(key)}.Arn>": of_key} if keyed else {})}
 
 
 def test_function_may_use_the_key_of_each_table(tmp_path: Path) -> None:
@@ -172,31 +150,30 @@ def test_queue_name_fits_when_the_stacks_is_the_longest(tmp_path: Path) -> None:
     assert len(name.replace("<AWS::StackId>[2][4]", "0123456789ab")) <= 80
 
 
-def test_existing_queue_and_ledger_are_used(tmp_path: Path) -> None:
-    app, shop = stack = new_stack(tmp_path)
-    first = define(tmp_path, stack).consumer
+def test_existing_queue_and_ledger_are_used_when_they_are_imported(tmp_path: Path) -> None:
+    _, shop = stack = new_stack(tmp_path)
     queue = sqs.Queue.from_queue_arn(shop, "Theirs", "arn:aws:sqs:eu-west-2:111122223333:theirs")
     dead = sqs.Queue.from_queue_arn(shop, "TheirDead", "arn:aws:sqs:eu-west-2:111122223333:their-dead")
-    second = ExactlyOnceConsumer(
-        shop,
-        "Returns",
-        entry=tmp_path / "orders",
-        handler="app.handler",
-        tables={},
-        existing_queue=queue,
-        existing_dead_letter_queue=dead,
-        existing_ledger=first.ledger,
-    )
-    assert (second.queue, second.dead_letter_queue, second.ledger) == (queue, dead, first.ledger)
-    defined = Defined(app, shop, second)
-    assert len(defined.resources("AWS::SQS::Queue")) == 2
-    sources = {each["EventSourceArn"] for each in defined.resources("AWS::Lambda::EventSourceMapping")}
-    assert "arn:aws:sqs:eu-west-2:111122223333:theirs" in sources
+    ledger = dynamodb.Table.from_table_name(shop, "TheirLedger", "their-ledger")
+    existing = {"existing_queue": queue, "existing_dead_letter_queue": dead, "existing_ledger": ledger}
+    defined = define(tmp_path, stack, tables={}, **existing)
+    consumer = defined.consumer
+    assert (consumer.queue, consumer.dead_letter_queue, consumer.ledger) == (queue, dead, ledger)
+    assert defined.resources("AWS::SQS::Queue") == defined.resources("AWS::DynamoDB::GlobalTable") == []
+    assert defined.only("AWS::Lambda::EventSourceMapping")["EventSourceArn"] == queue.queue_arn
+    arn = "arn:<AWS::Partition>:dynamodb:<AWS::Region>:<AWS::AccountId>:table/their-ledger"
+    assert rights(defined)[arn] == {"dynamodb:UpdateItem"}
 
 
-def test_construct_breaks_no_rule(tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_network", [False, True])
+def test_construct_breaks_no_rule(tmp_path: Path, in_network: bool) -> None:
     """Held to cdk-nag's two packs, as the stacks are; synthesis fails with a finding."""
-    defined = define(tmp_path)
+    _, shop = stack = new_stack(tmp_path)
+    place: Any = {"vpc_id": "vpc-1", "availability_zones": ["a"], "private_subnet_ids": ["subnet-1"]}
+    vpc: Any = ec2.Vpc.from_vpc_attributes(shop, "Net", **place) if in_network else None
+    groups: Any = [ec2.SecurityGroup.from_security_group_id(shop, "Group", "sg-1")] if in_network else None
+    tracing = lambda_.Tracing.ACTIVE if in_network else None
+    defined = define(tmp_path, stack, vpc=vpc, security_groups=groups, tracing=tracing)
     defined.consumer.add_alarms()
     add_rules(defined.app)
     defined.app.synth()
@@ -231,36 +208,25 @@ def test_outputs_are_those_that_a_declaration_asks_for(tmp_path: Path) -> None:
     assert len(outputs) == len(STACK_OUTPUTS) + 1
 
 
-def test_outputs_of_a_second_consumer_begin_with_its_id(tmp_path: Path) -> None:
+def test_outputs_of_further_consumers_begin_with_their_ids_and_never_collide(tmp_path: Path) -> None:
     defined = define(tmp_path)
-    second = ExactlyOnceConsumer(
-        defined.stack, "gift-mails", entry=tmp_path / "orders", handler="app.handler", tables={}
-    )
-    for consumer in (defined.consumer, second):
-        consumer.add_outputs()
-
-    outputs = Template.from_stack(defined.stack).to_json()["Outputs"]
-
-    assert outputs["QueueUrl"]["Value"] == {"Ref": defined.logical_id(defined.consumer.queue)}
-    assert outputs["giftmailsQueueUrl"]["Value"] == {"Ref": defined.logical_id(second.queue)}
-    named = 'name = "mails"\nhandler = "app.handler"\nstack = "Shop"\noutputs = "giftmails"\n'
-    assert Outputs.of("Shop", dict.fromkeys(outputs, "x"), parse_declaration(named, None)).queue_url == "x"
-
-
-def test_outputs_never_collide_when_ids_have_the_same_letters(tmp_path: Path) -> None:
-    defined = define(tmp_path)
-    entry = tmp_path / "orders"
     others = [
-        ExactlyOnceConsumer(defined.stack, construct_id, entry=entry, handler="app.handler", tables={})
-        for construct_id in ("gift-mails", "giftmails", "gift_mails")
+        ExactlyOnceConsumer(defined.stack, name, entry=tmp_path / "orders", handler="app.handler", tables={})
+        for name in ("gift-mails", "giftmails", "gift_mails")
     ]
     for consumer in (defined.consumer, *others):
         consumer.add_outputs()
 
     outputs = Template.from_stack(defined.stack).to_json()["Outputs"]
 
-    queues = ["QueueUrl", "giftmailsQueueUrl", "giftmails2QueueUrl", "giftmails3QueueUrl"]
-    assert [name for name in outputs if re.fullmatch(r"(giftmails\d?)?QueueUrl", name)] == queues
+    queues = {
+        name: each["Value"]["Ref"] for name, each in outputs.items() if re.fullmatch(r"(giftmails\d?)?QueueUrl", name)
+    }
+    names = ["QueueUrl", "giftmailsQueueUrl", "giftmails2QueueUrl", "giftmails3QueueUrl"]
+    consumers = (defined.consumer, *others)
+    assert queues == {name: defined.logical_id(each.queue) for name, each in zip(names, consumers, strict=True)}
+    named = 'name = "mails"\nhandler = "app.handler"\nstack = "Shop"\noutputs = "giftmails"\n'
+    assert Outputs.of("Shop", dict.fromkeys(outputs, "x"), parse_declaration(named, None)).queue_url == "x"
     with pytest.raises(ContradictorySettings, match="has an output giftmailsQueueUrl; pass another prefix"):
         defined.consumer.add_outputs("giftmails")
 
@@ -291,20 +257,3 @@ def test_function_takes_a_network_layers_and_tracing(tmp_path: Path) -> None:
         *("ec2:CreateNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DeleteNetworkInterface"),
         *("xray:PutTraceSegments", "xray:PutTelemetryRecords"),
     }
-
-
-def test_construct_in_a_network_breaks_no_rule(tmp_path: Path) -> None:
-    app, shop = stack = new_stack(tmp_path)
-    vpc = ec2.Vpc.from_vpc_attributes(
-        shop, "Net", vpc_id="vpc-1", availability_zones=["a"], private_subnet_ids=["subnet-1"]
-    )
-    group = ec2.SecurityGroup.from_security_group_id(shop, "Group", "sg-1")
-    define(tmp_path, stack, vpc=vpc, security_groups=[group], tracing=lambda_.Tracing.ACTIVE)
-    add_rules(app)
-    app.synth()
-
-
-def test_retained_resource_has_no_literal_name(tmp_path: Path) -> None:
-    _, shop = stack = new_stack(tmp_path)
-    defined = define(tmp_path, stack, key=kms.Key(shop, "Mine"), gradual_deployment=True)
-    assert literal_names(Template.from_stack(defined.stack).to_json()) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import date, timedelta
+from typing import Any
 
 import pytest
 
@@ -112,8 +113,9 @@ def test_night_waits_for_every_export(world: World) -> None:
     assert world.way.index("Audit") > max(n for n, name in enumerate(world.way) if name == "Look")
 
 
-def test_bad_verdict_is_notified_and_measured(world: World) -> None:
-    world.verdict = BAD
+@pytest.mark.parametrize(("violations", "measured"), [(BAD["violations"], 3), ({"I1": 0}, 1)])
+def test_bad_verdict_is_notified_and_measured(world: World, violations: dict[str, int], measured: int) -> None:
+    world.verdict = {**BAD, "violations": violations}
     assert world.run(FULL).output == {"day": "2026-11-25", "sound": False}
     (notice,) = world.called("publish")
     assert notice["Subject"] == "Oneslot-prod: audit bad verdict"
@@ -121,13 +123,7 @@ def test_bad_verdict_is_notified_and_measured(world: World) -> None:
     assert BAD["sentence"] in notice["Message"]
     assert "docs/do/runbooks.md#invariant-violated" in notice["Message"]
     assert "/audits/2026-11-25/" in notice["Message"]
-    assert world.called("putMetricData")[0]["MetricData"][0]["Value"] == 3
-
-
-def test_metric_is_one_when_a_bad_verdict_counts_no_violation(world: World) -> None:
-    world.verdict = {**BAD, "violations": {"I1": 0}}
-    world.run(FULL)
-    assert world.called("putMetricData")[0]["MetricData"][0]["Value"] == 1
+    assert world.called("putMetricData")[0]["MetricData"][0]["Value"] == measured
 
 
 def test_verdict_counts_when_the_job_fails_after_it(world: World) -> None:
@@ -135,40 +131,41 @@ def test_verdict_counts_when_the_job_fails_after_it(world: World) -> None:
     assert world.run(FULL).output == {"day": "2026-11-25", "sound": False}
 
 
-def test_night_notifies_the_jobs_error_when_no_verdict_is_there(world: World) -> None:
-    world.job_fails = "The exports are not of the same time."
+THROTTLED = {"glue:startJobRun.sync": StateFailure("Glue.AWSGlueException", "Rate exceeded")}
+CONFLICT = {"aws-sdk:dynamodb:exportTableToPointInTime": StateFailure("DynamoDb.ExportConflictException", "busy")}
+
+
+@pytest.mark.parametrize(
+    ("trouble", "said", "starts"),
+    [
+        ({"job_fails": "The exports are not of the same time."}, "The exports are not of the same time.", 1),
+        ({}, "There is no verdict", 1),
+        ({"exports_fail": True}, "ledger: no such key", 0),
+        ({"export_minutes": 10**6}, "not exported within 6 hours", 0),
+        ({"job_hangs": True}, "did not end within 12 hours", 1),
+        ({"job_hangs": True, "export_minutes": 359}, "did not end within 12 hours", 1),
+        ({"broken": THROTTLED}, "Rate exceeded", 5),
+        ({"broken": CONFLICT}, "DynamoDb.ExportConflictException: busy", 0),
+        *(
+            ({"broken": {f"aws-sdk:{call}": NeverAnswered()}}, "States.Timeout", 0)
+            for call in ("dynamodb:describeExport", "dynamodb:exportTableToPointInTime", "s3:putObject")
+        ),
+    ],
+)
+def test_night_notifies_when_it_has_no_verdict(world: World, trouble: dict[str, Any], said: str, starts: int) -> None:
+    for name, value in trouble.items():
+        setattr(world, name, value)
     ended = world.run(FULL)
     assert ended.failure is not None
     assert ended.failure.error == "NotAudited"
     (notice,) = world.called("publish")
     assert notice["Subject"] == "Oneslot-prod: audit could not run"
-    assert "The exports are not of the same time." in notice["Message"]
+    assert said in notice["Message"]
     assert "docs/do/runbooks.md#audit-missing" in notice["Message"]
+    assert len(world.called("startJobRun.sync")) == starts
     assert world.called("putMetricData") == []
-
-
-def test_night_notifies_when_the_job_leaves_nothing(world: World) -> None:
-    ended = world.run(FULL)
-    assert ended.failure is not None
-    assert "There is no verdict" in world.called("publish")[0]["Message"]
-
-
-def test_night_notifies_when_an_export_fails(world: World) -> None:
-    world.exports_fail = True
-    ended = world.run(FULL)
-    assert ended.failure is not None
-    assert "ledger: no such key" in world.called("publish")[0]["Message"]
-    assert world.called("startJobRun.sync") == []
-
-
-def test_night_notifies_when_an_export_never_ends(world: World) -> None:
-    world.export_minutes = 10**6
-    ended = world.run(FULL)
-    assert ended.failure is not None
-    assert ended.failure.error == "NotAudited"
-    (notice,) = world.called("publish")
-    assert "not exported within 6 hours" in notice["Message"]
-    assert world.called("startJobRun.sync") == []
+    for name in world.broken:
+        assert len(world.called(name)) % 5 == 0, "asked again four times"
 
 
 def test_longest_export_fits_into_an_executions_history(world: World) -> None:
@@ -181,27 +178,6 @@ def test_longest_export_fits_into_an_executions_history(world: World) -> None:
     # The first timed-out export ends the others, so this machine polled one of three, each minute for six hours.
     assert 358 <= world.way.count("Look") <= 362
     assert 3 * events < 25_000
-
-
-@pytest.mark.parametrize("export_minutes", [3, 359])
-def test_night_notifies_when_the_job_hangs(world: World, export_minutes: int) -> None:
-    world.job_hangs, world.export_minutes = True, export_minutes
-    ended = world.run(FULL)
-    assert ended.failure is not None
-    assert ended.failure.error == "NotAudited"
-    (notice,) = world.called("publish")
-    assert notice["Subject"] == "Oneslot-prod: audit could not run"
-    assert "did not end within 12 hours" in notice["Message"]
-
-
-@pytest.mark.parametrize("call", ["dynamodb:describeExport", "dynamodb:exportTableToPointInTime", "s3:putObject"])
-def test_night_notifies_when_a_service_does_not_answer(world: World, call: str) -> None:
-    world.broken[f"aws-sdk:{call}"] = NeverAnswered()
-    assert world.run(FULL).failure is not None
-    assert "States.Timeout" in world.called("publish")[0]["Message"]
-    asked = len(world.called(call.partition(":")[2]))
-    assert asked >= 5, "asked again as one that refuses is"
-    assert asked % 5 == 0
 
 
 def test_task_retries_with_jitter_for_minutes(world: World) -> None:
@@ -228,19 +204,6 @@ def test_job_times_out_before_its_state(world: World, audit: Stage) -> None:
     job = audit.properties("AWS::Glue::Job")["Timeout"] * 60
     assert job == 12 * 3600, "as the sentence says"
     assert job < world.definition["States"]["Audit"]["TimeoutSeconds"] < world.definition["TimeoutSeconds"] < 24 * 3600
-
-
-def test_night_starts_the_job_again_when_glue_throttles(world: World) -> None:
-    world.broken["glue:startJobRun.sync"] = StateFailure("Glue.AWSGlueException", "Rate exceeded")
-    assert world.run(FULL).failure is not None
-    assert len(world.called("startJobRun.sync")) == 5
-
-
-def test_night_retries_and_notifies_when_an_export_is_refused(world: World) -> None:
-    world.broken["aws-sdk:dynamodb:exportTableToPointInTime"] = StateFailure("DynamoDb.ExportConflictException", "busy")
-    assert world.run(FULL).failure is not None
-    assert len(world.called("exportTableToPointInTime")) == 5
-    assert "DynamoDb.ExportConflictException: busy" in world.called("publish")[0]["Message"]
 
 
 def test_night_is_audited_once(world: World) -> None:

@@ -83,13 +83,6 @@ def test_runbook_says_what_it_means_what_to_look_at_what_to_do_and_when_it_is_ov
     assert len(end.split()) > 3
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_links_of_pages_work(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]*)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-        if target and not target.startswith("http"):
-            assert (page.parent / target).exists(), target
-
-
 @pytest.mark.parametrize(
     ("page", "words"), ALL, ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else value
 )

@@ -10,12 +10,26 @@ from typing import Any
 
 import pytest
 
+from oneslot.runtime.consumer.queues import SQS
 from tests.kits.consumer import Intercepted, bench, booking, cancellation, record
 from tests.kits.stacks import Stage, resolve
 
 Rights = dict[str, dict[str, set[str]]]
 
-# Role → resource → actions. A new right changes this table, which a review shows.
+# Role → resource → actions. A new right changes these tables, which a review shows.
+CONSUMER_RIGHTS = {
+    "lambda": {
+        "<TablesLedgerF9806C8B.Arn>": {"dynamodb:UpdateItem"},
+        "<TablesSlots5E065B42.Arn>": {"dynamodb:Query", "dynamodb:UpdateItem"},
+        "<TablesSlots5E065B42.Arn>/index/free_slots": {"dynamodb:Query"},
+        "<TablesAppointments81B9B062.Arn>": {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"},
+        "<RequestsQueue8243F882.Arn>": {
+            *("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility"),
+        },
+        "<RequestsDeadLetterQueueC49B2D5E.Arn>": {"sqs:SendMessage"},
+        "<ConsumerLogGroup43100DBC.Arn>": {"logs:CreateLogStream", "logs:PutLogEvents"},
+    }
+}
 AUDIT_RIGHTS = {
     "glue": {
         "<assets>": {"s3:GetObject"},
@@ -117,8 +131,17 @@ def rights(stage: Stage) -> Rights:
     return {service: dict(by_resource) for service, by_resource in found.items()}
 
 
-def test_audit_roles_have_exactly_these_rights(audit: Stage) -> None:
+def test_roles_have_exactly_these_rights(stages: dict[str, Stage], audit: Stage) -> None:
+    assert rights(stages["dev"]) == CONSUMER_RIGHTS
+    assert rights(stages["prod"])["lambda"] == CONSUMER_RIGHTS["lambda"]
     assert rights(audit) == AUDIT_RIGHTS
+
+
+def test_calls_on_queues_are_granted() -> None:
+    """The runtime declares the calls that it makes."""
+    declared = {name for name in vars(SQS) if re.fullmatch(r"[a-z][a-z_]+", name)}
+    granted = {action for actions in CONSUMER_RIGHTS["lambda"].values() for action in actions}
+    assert {f"sqs:{''.join(word.capitalize() for word in name.split('_'))}" for name in declared} <= granted
 
 
 def test_operations_stack_has_no_rights(stage: Stage) -> None:
