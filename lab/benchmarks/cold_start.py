@@ -9,16 +9,16 @@ and the least CPU time (user and system, of the child) of each counts, because o
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
-from lab.benchmarks.harness.command import print_figures, run_main, short_option
-from lab.benchmarks.harness.figures import table
+from lab.benchmarks.batches import ENVIRONMENT as TABLES_AND_QUEUES
+from lab.benchmarks.batches import table
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = os.pathsep.join((str(ROOT / "lambda_src"), str(ROOT)))
@@ -39,14 +39,7 @@ STARTS: Mapping[str, str] = {
     HANDLER: "import handler",
 }
 ENVIRONMENT = {
-    "ONESLOT_LEDGER_TABLE": "ledger",
-    "ONESLOT_TABLE_SLOTS": "slots",
-    "ONESLOT_TABLE_APPOINTMENTS": "appointments",
-    "ONESLOT_QUEUE_URL": "https://sqs.example/requests",
-    "ONESLOT_DEAD_LETTER_QUEUE_URL": "https://sqs.example/requests-dead-letters",
-    "ONESLOT_LEDGER_RETENTION_SECONDS": "2592000",
-    "BATCH_CONCURRENCY": "10",
-    "CANDIDATE_SLOTS": "16",
+    **TABLES_AND_QUEUES,
     "CONTENT_BASED_DEDUPLICATION": "false",
     "GROUP_COMMIT": "true",
     "POWERTOOLS_SERVICE_NAME": "appointments",
@@ -64,54 +57,41 @@ _CPU_OF = (
 )
 
 
-@dataclass(frozen=True)
-class Start:
-    """The least CPU and memory of one start."""
-
-    name: str
-    cpu_ms: float
-    memory_mb: float
-
-
-def environment() -> dict[str, str]:
-    """Return the function's environment at its start."""
-    return {"PATH": os.environ["PATH"], "PYTHONPATH": SOURCE, **ENVIRONMENT}
-
-
 def start(statement: str) -> tuple[float, float]:
     """Return CPU seconds and memory (MB) of a Python that runs a statement, without its exit, which Lambda never reaches."""
     command = [sys.executable, "-c", _CPU_OF, f"{statement}; import os; os._exit(0)"]
-    answer = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        command,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": SOURCE, **ENVIRONMENT},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     status, seconds, kilobytes = json.loads(answer.stdout)
     if status:
         raise RuntimeError(f"{statement!r} failed: {answer.stderr}")
     return seconds, kilobytes / 1024
 
 
-def measure(runs: int) -> Iterator[Start]:
-    """Yield the least CPU and memory of each start, after `runs` rounds."""
+def measure(runs: int) -> dict[str, tuple[float, float]]:
+    """Return the least CPU seconds and memory of each start, after `runs` rounds."""
     seen: dict[str, list[tuple[float, float]]] = {name: [] for name in STARTS}
     for statement in STARTS.values():
         start(statement)  # compiles the modules
     for _ in range(runs):
         for name, statement in STARTS.items():
             seen[name].append(start(statement))
-    for name, measured in seen.items():
-        cpu, memory = zip(*measured, strict=True)
-        yield Start(name, min(cpu) * 1000, min(memory))
+    return {name: (min(cpu for cpu, _ in one), min(memory for _, memory in one)) for name, one in seen.items()}
 
 
-def tables(starts: Sequence[Start]) -> str:
-    """Return the starts as a Markdown table."""
-    floor = next(one.cpu_ms for one in starts if one.name == FLOOR)
-    rows = [[one.name, one.cpu_ms, one.cpu_ms / floor, one.memory_mb] for one in starts]
-    return table(["start", "CPU ms", "x floor", "memory MB"], rows)
-
-
-def main() -> int:
-    """Print the table. Return the exit status: 130 after an interrupt."""
-    return print_figures(measure(3 if short_option(__doc__, "few starts") else 15), tables)
+def main() -> None:
+    """Print the starts as a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--short", action="store_true", help="few starts")
+    found = measure(3 if parser.parse_args().short else 15)
+    rows = [[name, cpu * 1000, cpu / found[FLOOR][0], memory] for name, (cpu, memory) in found.items()]
+    print(table(["start", "CPU ms", "x floor", "memory MB"], rows))
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main))
+    main()

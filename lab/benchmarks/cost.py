@@ -1,9 +1,9 @@
 """The cost of a million messages: units, requests and Lambda time, beside Powertools' idempotency and SQS FIFO.
 
-    python -m lab.benchmarks.cost [--measure] [--json]
+    python -m lab.benchmarks.cost [--measure]
 
 Units are measured: each handler has the same batches and a stand-in of its own that counts consumed capacity by
-DynamoDB's rules (`lab/benchmarks/standin`). Lambda's time is measured there too: calls take 5 ms, transactions 10 ms.
+DynamoDB's rules (`standin.py`). Lambda's time is measured there too: calls take 5 ms, transactions 10 ms.
 `--measure` writes the figures to `lab/results/cost.json` and the tables into `docs/understand/cost.md`; otherwise the tables
 are printed from that file.
 
@@ -16,18 +16,14 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from lab.benchmarks.billed_time import CONTENDERS, FINISHED, GROUPED, NEW, OURS, POWERTOOLS, handled, measure
-from lab.benchmarks.handlers import book
-from lab.benchmarks.harness.batches import BATCH, Handler
-from lab.benchmarks.harness.command import run_main
-from lab.benchmarks.harness.figures import table
+from lab.benchmarks.batches import BATCH, table
+from lab.benchmarks.billed_time import CONTENDERS, FINISHED, GROUPED, NEW, OURS, POWERTOOLS, Make, measure
+from lab.benchmarks.handlers import effect_alone
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES, PAGE = ROOT / "lab" / "results" / "cost.json", ROOT / "docs" / "understand" / "cost.md"
@@ -35,6 +31,10 @@ BEGIN, END = "<!-- tables of lab.benchmarks.cost -->", "<!-- end of the tables -
 MILLION = 1_000_000
 SERVICE_MS = 5.0
 FIFO = "SQS FIFO, the effect without a ledger"
+COMPARED: Mapping[str, Make] = {
+    **{name: CONTENDERS[name] for name in (OURS, GROUPED, POWERTOOLS)},
+    FIFO: lambda standin: effect_alone(standin.client()),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,23 +95,6 @@ def bill(one: Measured, prices: Prices, memory_mb: int = 512) -> Bill:
     return Bill(one.write_units, one.read_units, requests, invocations, gigabyte_seconds, dollars)
 
 
-def effect_alone(client: Any) -> Handler:
-    """Return a handler without a ledger, for a FIFO queue whose five-minute deduplication it trusts."""
-
-    def handler(event: Mapping[str, Any], _: Any) -> Mapping[str, Any]:
-        for record in event["Records"]:
-            book(client, json.loads(record["body"]))
-        return {"batchItemFailures": []}
-
-    return handler
-
-
-COMPARED = {
-    **{name: CONTENDERS[name] for name in (OURS, GROUPED, POWERTOOLS)},
-    FIFO: handled(lambda standin: effect_alone(standin.client())),
-}
-
-
 def measured(*, service_ms: float = SERVICE_MS, runs: int = 20) -> list[Measured]:
     """Measure all. The FIFO handler gets no finished duplicates: SQS drops them within its window."""
     figures = [
@@ -130,24 +113,22 @@ def tables(figures: Sequence[Measured], prices: Prices) -> str:
     parts = []
     for kind, title in ((NEW, "New requests"), (FINISHED, "Duplicates of finished requests")):
         rows = []
-        for one in figures:
-            if one.batch == kind:
-                sums = bill(one, prices)
-                numbers = (sums.write_units, sums.read_units, sums.sqs_requests, sums.invocations)
-                million = [f"{number:.2f} M" for number in numbers]
-                rows.append([one.handler, *million, f"{sums.gigabyte_seconds:,.0f}", f"{sums.dollars:.2f}"])
+        for one in (one for one in figures if one.batch == kind):
+            sums = bill(one, prices)
+            numbers = (sums.write_units, sums.read_units, sums.sqs_requests, sums.invocations)
+            million = [f"{number:.2f} M" for number in numbers]
+            rows.append([one.handler, *million, f"{sums.gigabyte_seconds:,.0f}", f"{sums.dollars:.2f}"])
         parts.append(f"{title}:\n\n{table(header, rows)}")
-    return "\n\n".join(parts)
+    return "\n".join(parts)
 
 
-def read() -> tuple[list[Measured], dict[str, Any]]:
-    """Return the kept figures, and the whole document with machine and date."""
-    document = json.loads(FIGURES.read_text(encoding="utf-8"))
-    return [Measured(**one) for one in document["figures"]], document
+def read() -> list[Measured]:
+    """Return the kept figures."""
+    return [Measured(**one) for one in json.loads(FIGURES.read_text(encoding="utf-8"))["figures"]]
 
 
 def write(figures: Sequence[Measured]) -> None:
-    """Write the file of figures and the page's tables."""
+    """Keep the figures."""
     document = {
         "command": "python -m lab.benchmarks.cost --measure",
         "when": datetime.now(UTC).date().isoformat(),
@@ -155,25 +136,23 @@ def write(figures: Sequence[Measured]) -> None:
         "figures": [asdict(one) for one in figures],
     }
     FIGURES.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(f"{before}{BEGIN}\n\n{tables(figures, Prices())}\n\n{END}{after}", encoding="utf-8")
+
+
+def filled(page: str) -> str:
+    """Return the page with the tables of the kept figures."""
+    before, _, rest = page.partition(BEGIN)
+    return f"{before}{BEGIN}\n\n{tables(read(), Prices())}\n{END}{rest.partition(END)[2]}"
 
 
 def main() -> None:
-    """Print the tables; with `--measure`, measure first."""
+    """Print the tables; with `--measure`, measure, keep the figures and fill the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--measure", action="store_true", help="measure, and write docs/understand/cost.md")
-    parser.add_argument("--json", action="store_true", help="figures and bills as JSON")
-    options = parser.parse_args()
-    if options.measure:
+    if parser.parse_args().measure:
         write(measured())
-    figures, _ = read()
-    if options.json:
-        print(json.dumps([{**asdict(one), "bill": asdict(bill(one, Prices()))} for one in figures]))
-    else:
-        print(tables(figures, Prices()))
+        PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    print(tables(read(), Prices()))
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main))
+    main()

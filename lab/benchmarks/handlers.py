@@ -1,15 +1,12 @@
-"""The handlers that are compared: ours as the stack composes it, and two peers as their documentation builds them.
+"""The handlers that are compared: ours as the stack composes it, and Powertools' as its documentation builds it.
 
-All do the same business: find a free slot, take it, book it.
-
-(a) Powertools for AWS Lambda: `BatchProcessor` around `@idempotent_function` with the stock
-`DynamoDBPersistenceLayer`. (b) A ledger by hand: GET the row, PUT it as in progress, work, UPDATE it as complete.
+All do the same business: find a free slot, take it, book it. Powertools' has `BatchProcessor` around
+`@idempotent_function` with the stock `DynamoDBPersistenceLayer`.
 """
 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -20,27 +17,26 @@ from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer
 from botocore.exceptions import ClientError
 
 from booking.consumer import appointments_consumer
-from lab.benchmarks.harness.batches import CONCURRENCY, ENVIRONMENT, Handler
-from lab.benchmarks.standin.client import StandIn
+from lab.benchmarks.batches import CONCURRENCY, ENVIRONMENT, Handler
 from oneslot.runtime.powertools import attempt
 from oneslot.runtime.stores.expressions import error_code
 
 
-def ours(standin: StandIn, *, group_commit: bool, threads: int = CONCURRENCY, client: Any = None) -> Handler:
-    """Return our consumer as the function composes it, without log and metrics, which the peers do not write either."""
+def ours(dynamodb: Any, sqs: Any, *, group_commit: bool) -> Handler:
+    """Return our consumer as the function composes it, without log and metrics, which Powertools' does not write either."""
     return appointments_consumer(
         {**ENVIRONMENT, "GROUP_COMMIT": str(group_commit).lower()},
         lambda delivery: None,
-        dynamodb=client or standin.client(),
-        sqs=standin.client("sqs"),
-        executor=ThreadPoolExecutor(threads) if threads > 1 else None,
+        dynamodb=dynamodb,
+        sqs=sqs,
+        executor=ThreadPoolExecutor(CONCURRENCY),
         attempt=attempt,
     )
 
 
-def powertools(client: Any, table: str = "idempotency") -> Handler:
-    """Return peer (a). `client` is boto3's for DynamoDB."""
-    layer = DynamoDBPersistenceLayer(table_name=table, boto3_client=client)
+def powertools(client: Any) -> Handler:
+    """Return the handler with Powertools' idempotency. `client` is boto3's for DynamoDB."""
+    layer = DynamoDBPersistenceLayer(table_name="idempotency", boto3_client=client)
     config = IdempotencyConfig(event_key_jmespath="message_id")
     processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
 
@@ -59,48 +55,13 @@ def powertools(client: Any, table: str = "idempotency") -> Handler:
     return handler
 
 
-class StillInProgress(Exception):
-    """Another consumer may be working on the message, so the record is retried."""
+def effect_alone(client: Any) -> Handler:
+    """Return a handler without a ledger, for a FIFO queue whose five-minute deduplication it trusts."""
 
-
-def ledger_by_hand(client: Any, table: str = "ledger", lease_ms: int = 30_000) -> Handler:
-    """Return peer (b). Another consumer takes a row in progress over after `lease_ms`."""
-
-    def handle(message: Mapping[str, Any]) -> None:
-        key = {"message_id": {"S": message["message_id"]}}
-        now = time.time_ns() // 1_000_000
-        row = client.get_item(TableName=table, Key=key, ConsistentRead=True).get("Item")
-        if row and row["status"]["S"] == "COMPLETE":
-            return
-        if row and int(row["updated"]["N"]) + lease_ms >= now:
-            raise StillInProgress
-        count = int(row["consumption_count"]["N"]) + 1 if row else 1
-        client.put_item(
-            TableName=table,
-            Item={
-                **key,
-                "status": {"S": "IN_PROGRESS"},
-                "consumption_count": {"N": str(count)},
-                "updated": {"N": str(now)},
-            },
-        )
-        book(client, message)
-        client.update_item(
-            TableName=table,
-            Key=key,
-            UpdateExpression="SET #status = :complete, updated = :now",
-            ExpressionAttributeNames={"#status": "status"},
-            ExpressionAttributeValues={":complete": {"S": "COMPLETE"}, ":now": {"N": str(time.time_ns() // 1_000_000)}},
-        )
-
-    def handler(event: Mapping[str, Any], context: Any) -> Mapping[str, Any]:
-        failed = []
+    def handler(event: Mapping[str, Any], _: Any) -> Mapping[str, Any]:
         for record in event["Records"]:
-            try:
-                handle(json.loads(record["body"]))
-            except Exception:
-                failed.append({"itemIdentifier": record["messageId"]})
-        return {"batchItemFailures": failed}
+            book(client, json.loads(record["body"]))
+        return {"batchItemFailures": []}
 
     return handler
 

@@ -26,7 +26,6 @@ from typing import Any
 
 from lab.benchmarks.audit.data import DAY_MS, Requests, write_day, write_full
 from lab.benchmarks.audit.scale import tree_cpu_seconds
-from lab.benchmarks.harness.command import run_main
 
 DAY_SHARE = 100  # a day's change is a hundredth of the history
 CORES = os.cpu_count() or 1
@@ -220,4 +219,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main))
+    sys.exit(main())

@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 from lab.benchmarks.audit.data import Requests, export_arn, write_full
-from lab.benchmarks.harness.command import run_main
 from oneslot.audit.layout import Full, Part, write_export
 from oneslot.audit.spark import sizing
 from oneslot.audit.spark.java import find_java, launcher_home
@@ -325,4 +324,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main))
+    sys.exit(main())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab.benchmarks.explored.__main__ import KINDS, measured, shortened
+from lab.benchmarks.explored import KINDS, measured, shortened
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from lab.benchmarks.standin.metered_dynamodb import MeteredDynamoDB
-from lab.benchmarks.standin.service import Connection, Service
+from lab.benchmarks.metered import MeteredDynamoDB
+from lab.benchmarks.standin import Connection, Service
 
 SERVICE_MS = 5
 
@@ -144,15 +141,3 @@ def test_transaction_takes_twice_as_long_and_holds_its_items(loop: StillLoop, wi
     second.send(transaction("c", "a"))
     run(loop, 30)
     assert second.answers[1:] == [(40, 200, {})]
-
-
-def test_child_survives_an_interrupt_and_ends_with_its_parent() -> None:
-    command = [sys.executable, "-m", "lab.benchmarks.standin", "--child"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
-        assert int(child.stdout.readline()) > 0
-        child.send_signal(signal.SIGINT)
-        with pytest.raises(subprocess.TimeoutExpired):
-            child.wait(0.3)
-        child.communicate()  # closes its standard input, as the end of its parent does
-        assert child.returncode == 0

@@ -12,8 +12,8 @@ import pytest
 
 from appointments.messages import Request
 from booking.consumer import appointments_consumer
-from lab.benchmarks.harness.batches import ENVIRONMENT, SLOTS_A_WEEK, LambdaContext, booking, event, week
-from lab.benchmarks.standin.metered_dynamodb import READS, WRITES, MeteredDynamoDB, item_bytes
+from lab.benchmarks.batches import ENVIRONMENT, SLOTS_A_WEEK, LambdaContext, booking, event, week
+from lab.benchmarks.metered import READS, WRITES, MeteredDynamoDB, item_bytes
 from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.values import to_attributes
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from lab.figures.tables import LEFT, RIGHT, table
 from oneslot.explorer.handlers.exploration import explore
 
-PAGE = Path(__file__).resolve().parents[3] / "lab" / "docs" / "explorer-cost.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "explorer-cost.md"
 BUDGET = 60
 """Seconds for one handler."""
 
@@ -25,7 +25,7 @@ KINDS = {
     "summed": "one item, answers added up",
     "listed": "one item, every answer kept",
 }
-"""The handlers in `subjects.py`, and what their calls are."""
+"""The handlers in `explored_subjects.py`, and what their calls are."""
 
 _BLOCK = re.compile(r"(<!-- generated: cost -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
@@ -34,7 +34,7 @@ def measured(kind: str, calls: int, budget: float = BUDGET) -> list[str]:
     """Explore a handler of a kind with this many calls; return its row."""
     started = time.process_time()
     result = explore(
-        f"subjects.{kind}",
+        f"explored_subjects.{kind}",
         messages=["m"],
         tables={"counters": "id"},
         law=lambda world: True,  # a law that always holds, so that no breach ends the search

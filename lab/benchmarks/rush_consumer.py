@@ -1,10 +1,9 @@
 """One consumer process of the rush: receive batches of ten, call a handler, and delete the messages that did not fail.
 
-    python -m lab.benchmarks.rush.consumer HANDLER LOG   (with the environment of the Lambda function, see `rush.py`)
+    python -m lab.benchmarks.rush_consumer HANDLER LOG   (with the environment of the Lambda function, see `rush.py`)
 
 HANDLER is one of `HANDLERS`. LOG gets a line for each deleted message: its id, the time it was sent, the time it was
-done. The process ends with the first empty receive after the file LOG + ".end" appears, or after its batch when LOG +
-".stop" appears.
+done. The process ends with the first empty receive after the file LOG + ".end" appears.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from typing import Any
 
 import boto3
 
-from lab.benchmarks.handlers import ledger_by_hand, powertools
-from lab.benchmarks.harness.batches import BATCH, Handler
-from lab.benchmarks.harness.command import run_main
+from lab.benchmarks.batches import BATCH, Handler
+from lab.benchmarks.handlers import powertools
 from oneslot.runtime.lambda_consumer import client_configuration
+from oneslot.runtime.sqs import lambda_event
 
 TIMEOUT_MS = 10_000
 
@@ -56,33 +55,14 @@ def _ours() -> Handler:
 HANDLERS: dict[str, Callable[[], Handler]] = {
     "ours": _ours,
     "powertools": lambda: powertools(_client("dynamodb")),
-    # As long as the others' leases, which end with the function's own time.
-    "by-hand": lambda: ledger_by_hand(_client("dynamodb"), lease_ms=TIMEOUT_MS),
 }
-
-
-def _record(message: dict[str, Any], queue_arn: str) -> dict[str, Any]:
-    return {
-        "messageId": message["MessageId"],
-        "receiptHandle": message["ReceiptHandle"],
-        "body": message["Body"],
-        "attributes": message["Attributes"],
-        "messageAttributes": {},
-        "eventSource": "aws:sqs",
-        "eventSourceARN": queue_arn,
-        "awsRegion": "eu-west-2",
-    }
 
 
 def consume(handle: Handler, log_file: Path) -> None:
     """Consume until the queue is empty and LOG + ".end" exists."""
-    sqs, queue_url, queue_arn = (
-        _client("sqs"),
-        os.environ["ONESLOT_QUEUE_URL"],
-        "arn:aws:sqs:eu-west-2:000000000000:requests",
-    )
+    sqs, queue_url = _client("sqs"), os.environ["ONESLOT_QUEUE_URL"]
     with log_file.open("a", buffering=1) as log:
-        while not log_file.with_suffix(".stop").exists():
+        while True:
             received = sqs.receive_message(
                 QueueUrl=queue_url,
                 MaxNumberOfMessages=BATCH,
@@ -93,25 +73,23 @@ def consume(handle: Handler, log_file: Path) -> None:
                 if log_file.with_suffix(".end").exists():
                     return
                 continue
-            records = [_record(message, queue_arn) for message in received]
-            answer = handle({"Records": records}, Context())
-            failed = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
-            done = [record for record in records if record["messageId"] not in failed]
+            event = lambda_event.event(
+                received, queue_arn="arn:aws:sqs:eu-west-2:000000000000:requests", region="eu-west-2"
+            )
+            failed = {failure["itemIdentifier"] for failure in handle(event, Context())["batchItemFailures"]}
+            done = [message for message in received if message["MessageId"] not in failed]
             now = time.time_ns() // 1_000_000
-            for record in done:
-                message_id = json.loads(record["body"])["message_id"]
-                log.write(f"{message_id} {record['attributes']['SentTimestamp']} {now}\n")
+            for message in done:
+                log.write(
+                    f"{json.loads(message['Body'])['message_id']} {message['Attributes']['SentTimestamp']} {now}\n"
+                )
             if done:
                 entries = [
-                    {"Id": str(number), "ReceiptHandle": record["receiptHandle"]} for number, record in enumerate(done)
+                    {"Id": str(number), "ReceiptHandle": message["ReceiptHandle"]}
+                    for number, message in enumerate(done)
                 ]
                 sqs.delete_message_batch(QueueUrl=queue_url, Entries=entries)
 
 
-def main() -> None:
-    """Consume with the handler that the arguments name."""
-    consume(HANDLERS[sys.argv[1]](), Path(sys.argv[2]))
-
-
 if __name__ == "__main__":
-    sys.exit(run_main(main))
+    consume(HANDLERS[sys.argv[1]](), Path(sys.argv[2]))

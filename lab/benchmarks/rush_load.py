@@ -12,8 +12,8 @@ from typing import Any
 from appointments.allocation import utc_text
 from appointments.messages import DELIVERY_CHANNELS
 from demo.practices import Demand, read_demand, synthetic_demand, synthetic_practices
-from lab.benchmarks.harness.batches import NHS_NUMBER, SERVICE, free_slot
-from lab.benchmarks.standin.metered_dynamodb import ALL_TABLES
+from lab.benchmarks.batches import NHS_NUMBER, SERVICE, free_slot
+from lab.benchmarks.metered import ALL_TABLES
 
 DUPLICATES = 0.3
 

@@ -1,15 +1,16 @@
-"""Slots, bookings and SQS events that all benchmarks use, and the environment of our consumer."""
+"""Slots, bookings, SQS events and tables that all benchmarks use, and the environment of our consumer."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from appointments.allocation import free_key, utc_text
+from lab.figures import tables
 
 CHANNEL, SERVICE, NHS_NUMBER = "Telephone", "General Consultation Routine", "9990000018"
 # In January of next year, so that every slot is in the future whenever this runs.
@@ -101,3 +102,14 @@ def event(bodies: Sequence[Mapping[str, Any]], receive_count: int = 1) -> dict[s
             for position, body in enumerate(bodies)
         ]
     }
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Return a Markdown table. A fraction has two decimals below 10, one below 100, else none."""
+    return tables.table(header, [[_text(cell) for cell in row] for row in rows])
+
+
+def _text(cell: Any) -> str:
+    if isinstance(cell, float):
+        return f"{cell:,.{2 if abs(cell) < 10 else 1 if abs(cell) < 100 else 0}f}"
+    return f"{cell:,}" if isinstance(cell, int) else str(cell)

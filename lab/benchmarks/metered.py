@@ -1,7 +1,6 @@
-"""An in-memory DynamoDB that bills: the explorer's port, with capacity units counted by DynamoDB's rules.
+"""An in-memory DynamoDB that counts capacity units by DynamoDB's rules.
 
-The port (`oneslot/dynamodb_in_memory`) performs the calls. Its contract test compares it with moto and
-with the embedded AWS.
+`oneslot/dynamodb_in_memory` performs the calls.
 
 Units: 1 write unit for each KB written, twice that in a transaction, cancelled or not. A refused conditional write
 costs as much as a performed one, and a change in an index is one more write. 1 read unit for each 4 KB read

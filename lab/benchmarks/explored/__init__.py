@@ -1,1 +1,0 @@
-"""The cost of exploring a handler, by the number and the kind of its calls."""

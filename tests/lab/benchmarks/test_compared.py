@@ -1,0 +1,134 @@
+"""What the measurements rest on: Powertools' handler does what its page says, and the load has what it counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from lab.benchmarks import rush
+from lab.benchmarks.batches import Handler, LambdaContext, booking, event, week
+from lab.benchmarks.cold_start import FLOOR, STARTS, measure, start
+from lab.benchmarks.handlers import powertools
+from lab.benchmarks.metered import MeteredDynamoDB
+from lab.benchmarks.rush_load import DUPLICATES, demands, requests, slots
+from oneslot.runtime.values import to_attributes
+
+PRACTICE = "A81001"
+
+
+class Dies(BaseException):
+    """The consumer's process dies."""
+
+
+class Client:
+    """The metered port as boto3's client. `before` runs before each call."""
+
+    def __init__(self, slots: int = 20) -> None:
+        self.port = MeteredDynamoDB()
+        self.before: Callable[[str, Mapping[str, Any]], None] = lambda name, request: None
+        self.port.seed("slots", map(to_attributes, week(PRACTICE, slots)))
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(**request: Any) -> Any:
+            self.before(name, request)
+            return getattr(self.port, name)(**request)
+
+        return call
+
+    def rows(self, table: str) -> list[Any]:
+        return list(self.port.contents.tables[table].values())
+
+    def held(self) -> list[str]:
+        """Return the holder of each busy slot."""
+        return sorted(row["appointment_id"]["S"] for row in self.rows("slots") if "appointment_id" in row)
+
+
+def deliver(handler: Handler, *ids: str) -> int:
+    """Deliver a batch; return the number of failed records."""
+    bodies = [booking(one, PRACTICE) for one in ids]
+    return len(handler(event(bodies), LambdaContext())["batchItemFailures"])
+
+
+def test_powertools_books_each_request_once_when_nothing_dies() -> None:
+    client = Client(slots=3)
+    handler = powertools(client)
+    assert [deliver(handler, "a", "b"), deliver(handler, "b", "c", "a", "d")] == [0, 0]
+    assert client.held() == ["a", "b", "c"]
+    assert Counter(row["status"]["S"] for row in client.rows("appointments")) == {"booked": 3, "waitlist": 1}
+
+
+def test_powertools_searches_again_when_the_slot_was_taken() -> None:
+    client = Client()
+    other = powertools(client)
+
+    def take(name: str, request: Mapping[str, Any]) -> None:
+        if name == "update_item" and request["TableName"] == "slots":
+            client.before = lambda name, request: None
+            deliver(other, "quicker")
+
+    client.before = take
+    assert deliver(powertools(client), "a") == 0
+    assert client.held() == ["a", "quicker"]
+
+
+def test_powertools_books_twice_when_killed_before_its_record() -> None:
+    client = Client()
+    handler = powertools(client)
+
+    def die(name: str, request: Mapping[str, Any]) -> None:
+        if name == "put_item" and request["TableName"] == "appointments":
+            raise Dies
+
+    client.before = die
+    with pytest.raises(Dies):
+        deliver(handler, "a")
+    client.before = lambda name, request: None
+    assert deliver(handler, "a") == 1, "its row is still in progress"
+    for row in client.rows("idempotency"):
+        row["in_progress_expiration"] = {"N": "0"}  # a day later
+    assert deliver(handler, "a") == 0
+    assert client.held() == ["a", "a"]
+
+
+def test_load_has_a_slot_for_each_request_and_thirty_percent_twice() -> None:
+    bodies = requests(demands(None, 20), 1_000)
+    copies = Counter(body["message_id"] for body in bodies)
+    different = {body["message_id"]: body for body in bodies}.values()
+    made = list(slots(bodies))
+    assert Counter(copies.values()) == {1: round(1_000 * (1 - DUPLICATES)), 2: round(1_000 * DUPLICATES)}
+    assert Counter((slot["practice"], slot["delivery_channel"]) for slot in made) == Counter(
+        (body["practice"], body["delivery_channel"]) for body in different
+    )
+    assert len({(slot["practice"], slot["slot_id"]) for slot in made}) == len(made)
+    assert all(bodies[0]["not_before"] <= slot["start"] < bodies[0]["not_after"] for slot in made)
+
+
+@pytest.mark.slow
+@pytest.mark.embedded_aws
+def test_rush_loses_nothing_when_consumers_die(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["rush", "--requests", "60", "--kill-every", "2", "--handlers", "group"])
+    rush.main()
+    heads, _, figures = (line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines())
+    found = dict(zip(heads, figures, strict=True))
+    assert found["handler"] == "ours, group commit"
+    assert int(found["killed"]) >= 1
+    assert int(found["done"]) >= int(found["messages"]) == 78
+    assert (found["lost"], found["double-booked"], found["dead letters"]) == ("0", "0", "0")
+
+
+@pytest.mark.slow
+def test_each_start_has_its_figures() -> None:
+    measured = measure(1)
+    assert list(measured) == list(STARTS)
+    assert all(cpu > 0 for cpu, _ in measured.values())
+    assert measured[FLOOR][1] > measured["Python alone"][1] > 0
+
+
+def test_start_raises_when_its_statement_fails() -> None:
+    with pytest.raises(RuntimeError, match=r"(?s)import nothing.* failed: .*ModuleNotFoundError"):
+        start("import nothing_of_this_name; import os")
