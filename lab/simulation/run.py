@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 
 from lab.simulation.scenarios import (
     deployments,
@@ -23,6 +24,9 @@ from lab.simulation.world.points import Instrumented, instrumented
 from lab.simulation.world.simulation import Breach, Event, Plan, Simulation, simulation
 
 Scenario = Callable[[Simulation], None]
+
+FOLDER = Path(__file__).with_name("regressions")
+"""Each run that broke a law before its fix."""
 
 SCENARIOS: Mapping[str, Scenario] = {
     "workers": workers.standard,
