@@ -11,6 +11,11 @@ Row = Mapping[str, Any]
 LEFT, RIGHT = "---", "---:"
 
 
+def listing(entries: Iterable[tuple[str, str]]) -> str:
+    """Return a Markdown list of names, each with its meaning."""
+    return "".join(f"- {name}: {meaning}\n" for name, meaning in entries)
+
+
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], alignment: Sequence[str] = ()) -> str:
     """Return a Markdown table, its columns aligned to the left if nothing else is said."""
     lines = [header, alignment or [LEFT] * len(header), *rows]

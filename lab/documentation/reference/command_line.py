@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from lab.figures.tables import table
+from lab.figures.tables import listing, table
 from oneslot.cli import INTERRUPTED, main
 from oneslot.errors import BadInput, OneslotError
 from oneslot.explorer.handlers.verdict import STATUSES
@@ -43,15 +43,16 @@ def shared_options() -> str:
 
 
 def exit_statuses() -> str:
-    """Return the table of exit statuses."""
-    rows = [
-        ["0", "done; for a verb that judges: everything holds"],
-        [str(OneslotError.exit_code), "failed, or something does not hold; the sentence says what to do"],
-        [str(BadInput.exit_code), "wrong arguments, or an unusable file; nothing was changed"],
-        [str(STATUSES["not finished"]), "not finished: the budget of `explore --handler` ended first"],
-        [str(INTERRUPTED), "interrupted by Ctrl-C"],
-    ]
-    return table(["exit status", "meaning"], rows)
+    """Return the list of exit statuses."""
+    return listing(
+        [
+            ("0", "done; for a verb that judges: everything holds"),
+            (str(OneslotError.exit_code), "failed, or something does not hold; the sentence says what to do"),
+            (str(BadInput.exit_code), "wrong arguments, or an unusable file; nothing was changed"),
+            (str(STATUSES["not finished"]), "not finished: the budget of `explore --handler` ended first"),
+            (str(INTERRUPTED), "interrupted by Ctrl-C"),
+        ]
+    )
 
 
 def _listed(having: list[str], every: list[str]) -> str:

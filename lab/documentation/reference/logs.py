@@ -6,7 +6,7 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from lab.figures.tables import table
+from lab.figures.tables import listing, table
 from oneslot.cdk.monitoring.metrics import deliveries_metric
 from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.worker.log import NAMESPACE
@@ -16,13 +16,13 @@ WORKER = Path(__file__).resolve().parents[3] / "oneslot" / "worker"
 
 FIELDS = {
     "sqs_message_id": "SQS's own id of the message",
-    "receive_count": "how often SQS has delivered it, this delivery included",
+    "receive_count": "how often SQS has delivered it, with this delivery",
     "sent": "when it was sent, in epoch ms",
     "function_request_id": "Lambda's id of the invocation, or the worker's",
     "message_id": "the message's own id; null if it has none that may be logged",
     "outcome": "one of the outcomes below",
     "reason": "why it was quarantined or failed: a code, or an error's class",
-    "consumption_count": "how often the request was claimed, this claim included",
+    "consumption_count": "how often the request was claimed, with this claim",
     "claimed_by": "the random value of the claim that answered",
     "answer": "a digest of the answer, by which duplicates' answers are compared",
     "finished": "when the attempt ended, in epoch ms",
@@ -33,10 +33,10 @@ FIELDS = {
 }
 
 MEANINGS = {
-    "booked": "got a slot, for the first time",
-    "waitlist": "no slot was free, for the first time",
-    "cancelled": "the appointment is cancelled, for the first time",
-    "refused": "cannot be met, for the first time",
+    "booked": "got a slot",
+    "waitlist": "no slot was free",
+    "cancelled": "the appointment is cancelled",
+    "refused": "cannot be met",
     "duplicate": "was answered before; gets the first answer",
     "busy": "another consumer works on it; comes back later",
     "quarantined": "can never succeed; is in the dead-letter queue with its reason",
@@ -65,25 +65,22 @@ EVENTS = {
 
 
 def delivery() -> str:
-    """Return the table of a delivery line's fields."""
-    return table(
-        ["field", "meaning"],
-        ([f"`{each.name}`", FIELDS[each.name]] for each in fields(Delivery)),
-    )
+    """Return the list of a delivery line's fields."""
+    return listing((f"`{each.name}`", FIELDS[each.name]) for each in fields(Delivery))
 
 
 def outcomes() -> str:
-    """Return the table of outcomes."""
-    return table(["outcome", "meaning"], ([f"`{each}`", MEANINGS[each]] for each in OUTCOMES))
+    """Return the list of outcomes."""
+    return listing((f"`{each}`", MEANINGS[each]) for each in OUTCOMES)
 
 
 def events() -> str:
-    """Return the table of the worker's events. Raises `LookupError` if it lacks one, or has one that no code writes."""
+    """Return the list of the worker's events. Raises `LookupError` if it lacks one, or has one that no code writes."""
     code = "".join(source.read_text(encoding="utf-8") for source in sorted(WORKER.glob("*.py")))
     found = set(re.findall(r'\.event\(\s*"(\w+)"', code)) | set(re.findall(r'"(\w+)" if [^\n]* else "\w+",\n', code))
     if wrong := found ^ EVENTS.keys():
         raise LookupError(f"not both in the code and in EVENTS: {', '.join(sorted(wrong))}")
-    return table(["event", "meaning"], ([f"`{name}`", meaning] for name, meaning in EVENTS.items()))
+    return listing((f"`{name}`", meaning) for name, meaning in EVENTS.items())
 
 
 def metrics() -> str:
