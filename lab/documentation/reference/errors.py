@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lab.figures.tables import table
+from lab.figures.tables import listing
 from oneslot import errors
 from oneslot.errors import OneslotError
 
 
 def codes() -> str:
-    """Return a row for each error: its code, the exit status of a command that ends with it, and what it says."""
-    rows = {each.code: [f"`{each.code}`", str(each.exit_code), each.__doc__ or ""] for each in _classes(OneslotError)}
-    return table(["code", "exit status", "what happened"], [rows[code] for code in sorted(rows)])
+    """Return each error: its code, the exit status of a command that ends with it, and what it says."""
+    sentences = {f"`{each.code}` ({each.exit_code})": each.__doc__ or "" for each in _classes(OneslotError)}
+    return listing(sorted(sentences.items()))
 
 
 def _classes(base: type[OneslotError]) -> Iterator[type[OneslotError]]:
