@@ -30,7 +30,6 @@ pytestmark = pytest.mark.embedded_aws
 
 GROUPS, EACH = 4, 6
 KILLS = 3
-ALWAYS = {"not_before": "2020-01-01T08:00:00Z", "not_after": "2100-12-31T18:00:00Z"}
 
 
 @pytest.fixture(scope="module")
@@ -81,45 +80,6 @@ def test_fifo_keeps_a_practices_order_under_kills(
         in_time = [row["appointment_id"] for row in sorted(ours, key=lambda row: row["created"])]
         assert in_time == [f"{practice}-{number}" for number in range(EACH)]
     assert {"booked", "duplicate"} <= {line["outcome"] for line in deliveries(terminal)}
-
-
-@pytest.mark.slow
-def test_commands_work_on_a_fifo_stack(
-    poller_and_terminal: tuple[EventSourceMapping, Terminal], tmp_path: Path
-) -> None:
-    _, terminal = poller_and_terminal
-    terminal.json("seed", "--slots", "120", "--practice-count", "2")
-    sent = terminal.json("send", "--count", "40", "--duplicates", "0.5", "--malformed", "0.1", "--seed", "5")
-    terminal.drain()
-    assert len({line["sqs_message_id"] for line in deliveries(terminal)}) == sent["messages_accepted"], "none dropped"
-    assert terminal.json("check")["holds"]
-    assert terminal.json("smoke")["passed"]
-    malformed = terminal.json("dlq", "list")["count"]
-    assert malformed == 4
-    path = tmp_path / "early.ndjson"
-    early = [booking(f"early-{number}", practice="Z00003", **ALWAYS) for number in range(12)]
-    path.write_text("".join(json.dumps(body) + "\n" for body in early))
-    terminal.json("send", "--file", str(path))
-    terminal.drain()
-    listed = terminal.json("dlq", "list")
-    shown = listed["reasons"]["unknown_practice"]
-    assert 0 < shown < len(early), "of one group a FIFO queue shows ten at a time at most"
-    assert shown + listed["waiting_behind"] == len(early)
-    unseen = terminal.json("check", exit_code=1)
-    assert (unseen["kind"], unseen["counts"]["lost"], unseen["breaches"]) == ("unfinished", None, [])
-    history = tmp_path / "history"
-    assert len(terminal.json("export", "--output", str(history))["notes"]) == 1
-    assert not (history / "waiting").exists()
-    terminal.json("seed", "--slots", "200", "--practice-count", "3")
-    moved = [terminal.json("dlq", "redrive", "--yes")["moved"] for _ in range(2)]
-    assert moved == [shown, len(early) - shown]
-    terminal.drain()
-    assert terminal.json("dlq", "list")["count"] == malformed
-    begun = {line["message_id"]: line["finished"] for line in deliveries(terminal) if line["outcome"] == "booked"}
-    in_time = sorted((name for name in begun if name.startswith("early-")), key=lambda name: begun[name])
-    assert in_time == [body["message_id"] for body in early]
-    checked = terminal.json("check")
-    assert (checked["holds"], checked["counts"]["lost"], checked["counts"]["double_booked"]) == (True, 0, 0)
 
 
 @contextmanager

@@ -15,8 +15,8 @@ MAPPING_CHANGES = (
     Change(
         "the mapping deletes the batch of a failed function",
         "oneslot/local/mapping/poller.py",
-        "last_error=error_type\n        )\n        return ()",
-        "last_error=error_type\n        )\n        return message_ids",
+        "last_error=failed)\n        return ()",
+        "last_error=failed)\n        return message_ids",
         MAPPING,
     ),
     Change(

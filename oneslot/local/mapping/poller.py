@@ -18,7 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.local.mapping.batching import Batch, collect, not_behind
 from oneslot.local.mapping.configuration import MappingConfiguration
-from oneslot.local.mapping.handler_process import Answered, Outcome, Throttled
+from oneslot.local.mapping.handler_process import Answered, FunctionError, Outcome, Throttled
 from oneslot.local.mapping.statistics import StatisticsCounter
 from oneslot.runtime.sqs.batch_response import Invalid, Split, judge
 from oneslot.runtime.sqs.deletion import Deletion, delete_messages
@@ -151,17 +151,13 @@ class Poller:
         if isinstance(outcome, Throttled):
             self._counter.add(throttles=1, last_error="Throttled")
             return ()
-        kind, error_type = None, Invalid.__name__
         if isinstance(outcome, Answered):
             verdict = judge(outcome.answer, message_ids, reports_failures=self.configuration.reports_failures)
             if isinstance(verdict, Split):
                 return verdict.succeeded
             LOG.warning("The function's answer is invalid: %s", verdict.reason)
-        else:
-            kind, error_type = outcome.kind, outcome.error_type
-        self._counter.add(
-            function_errors=1, timeouts=int(kind == "timeout"), crashes=int(kind == "crash"), last_error=error_type
-        )
+        failed = outcome.error_type if isinstance(outcome, FunctionError) else Invalid.__name__
+        self._counter.add(function_errors=1, last_error=failed)
         return ()
 
 

@@ -18,8 +18,6 @@ class Statistics:
     delete_refused: int = 0  # deletions that SQS refused or did not confirm; it may redeliver those
     failed: int = 0  # messages left to their visibility timeout
     function_errors: int = 0  # invocations that ended as a whole: exception, timeout, crash, invalid answer
-    timeouts: int = 0  # of these: killed at the deadline
-    crashes: int = 0  # of these: the process exited or was killed
     throttles: int = 0  # batches that no process took before their visibility timeout
     in_flight: int = 0  # messages in the function's hands now
     last_error: str = ""  # the class of the last error, never its text, which may hold personal data

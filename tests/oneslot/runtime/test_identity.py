@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oneslot.runtime.effects import Unprocessable
@@ -45,6 +45,7 @@ def test_an_unfit_id_is_refused_and_not_replaced_by_another(unfit: Any) -> None:
     st.dictionaries(st.text(), st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=5)),
     st.randoms(),
 )
+@settings(max_examples=50)
 def test_the_digest_depends_on_content_and_not_on_spelling(body: dict[str, Any], random: Any) -> None:
     names = list(body)
     random.shuffle(names)

@@ -1,4 +1,4 @@
-"""Workers on the embedded AWS: slow messages, SIGKILL and restart, SIGTERM, a handler that hangs."""
+"""Workers on the embedded AWS: SIGKILL and restart, SIGTERM, a handler that hangs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,18 +19,11 @@ import pytest
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment
 from oneslot.operator.commands.worker.worker import worker
-from oneslot.runtime.effects import Effects, Put
-from oneslot.runtime.identity import payload_hash
-from oneslot.runtime.protocol import Claim, Committed, Duplicate
 from oneslot.runtime.sqs.producer import Outgoing, Producer
 from oneslot.runtime.sqs.sending import SendsBatches
-from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from oneslot.runtime.stores.expressions import DynamoDB
-from oneslot.runtime.stores.renewing import RenewingLedger
 from oneslot.runtime.values import from_attributes, to_attributes
 from tests.kits.consumer import booking, slot_item
 from tests.kits.local_mapping import wait_for
-from tests.oneslot.worker.kit import working
 
 pytestmark = pytest.mark.embedded_aws
 slow = pytest.mark.slow
@@ -47,9 +38,6 @@ class Place:
         self.account = account
         self.sqs, self.dynamodb = account.sqs(), account.dynamodb()
         self.queue_url = self.sqs.create_queue(QueueName="work", Attributes={"VisibilityTimeout": "2"})["QueueUrl"]
-        self.queue_arn = self.sqs.get_queue_attributes(QueueUrl=self.queue_url, AttributeNames=["QueueArn"])[
-            "Attributes"
-        ]["QueueArn"]
         for name, key in (("ledger", "message_id"), ("done", "done_id")):
             self.dynamodb.create_table(
                 TableName=name,
@@ -67,11 +55,6 @@ class Place:
         producer = Producer(cast("SendsBatches", self.sqs), self.queue_url)
         producer.send([Outgoing(name, json.dumps({"message_id": name})) for name in names])
         return names
-
-    def ledger(self) -> DynamoDBLedger:
-        return DynamoDBLedger(
-            cast("DynamoDB", self.dynamodb), "ledger", retention_seconds=None, tables={"done": "done"}
-        )
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         pages = self.dynamodb.get_paginator("scan").paginate(TableName=table)
@@ -116,67 +99,6 @@ def use_account(monkeypatch: pytest.MonkeyPatch, account: Connection, endpoint_u
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", account.access_key_id)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", account.secret_access_key)
     monkeypatch.setenv("AWS_DEFAULT_REGION", account.region)
-
-
-class SlowWork:
-    """A handler that takes some time, then commits a row; it counts how often each message began.
-
-    The first messages wait for each other until `together` are at work at once.
-    """
-
-    def __init__(self, ledger: DynamoDBLedger | RenewingLedger, seconds: float, together: int = 1) -> None:
-        self._ledger = ledger
-        self._seconds = seconds
-        self._together = together
-        self._changed = threading.Condition()
-        self.begun: Counter[str] = Counter()
-        self.at_once = 0
-        self.most_at_once = 0
-
-    def __call__(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-        (record,) = event["Records"]
-        body = json.loads(record["body"])
-        name = body["message_id"]
-        until = self._ledger.surroundings.now_ms() + context.get_remaining_time_in_millis()
-        claim = self._ledger.claim(name, payload_hash(body), until)
-        if isinstance(claim, Duplicate):
-            return {"batchItemFailures": []}
-        if not isinstance(claim, Claim):
-            return {"batchItemFailures": [{"itemIdentifier": record["messageId"]}]}
-        with self._changed:
-            self.begun[name] += 1
-            self.at_once += 1
-            self.most_at_once = max(self.most_at_once, self.at_once)
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: self.most_at_once >= self._together, timeout=60)
-        time.sleep(self._seconds)
-        with self._changed:
-            self.at_once -= 1
-        outcome = self._ledger.commit(claim, Effects({}, (Put("done", "done_id", {"done_id": name}),)))
-        assert isinstance(outcome, Committed)
-        return {"batchItemFailures": []}
-
-
-@slow
-def test_worker_delivers_once_when_work_outlasts_the_visibility(place: Place) -> None:
-    names = place.send(100)
-    numbers: dict[str, Any] = {
-        "threads": 100,
-        "visibility_seconds": 0,
-        "buffer_seconds": 6,
-        "wait_seconds": 1,
-        "limit_seconds": 60,
-    }
-    with RenewingLedger(place.ledger(), lease_seconds=15) as ledger:
-        work = SlowWork(ledger, seconds=18.0)  # three times the visibility timeout of 0 + 6 s
-        with working(place.sqs, work, queue_url=place.queue_url, queue_arn=place.queue_arn, **numbers) as running:
-            wait_for(lambda: place.left() == 0, seconds=120)
-        counts = running.worker.log.counts
-    assert work.begun == Counter(names)
-    assert (counts["received"], counts["redelivered"], counts["finished"], counts["deleted"]) == (100, 0, 100, 100)
-    assert counts.get("leases_lost", 0) == counts.get("failed", 0) == 0
-    assert work.most_at_once == 100
-    place.all_done_once(names)
 
 
 PROGRAM = """

@@ -1,13 +1,11 @@
-"""The emulator answers as moto does, and its writes are atomic under a race, on which every local test relies.
+"""The emulator answers random writes as moto does, keeps a transaction's token, and counts attributes.
 
-Run on every bump of ministack's version. (moto's transactions are not isolated, and it ignores their token.)
+Run on every bump of ministack's version. That 32 consumers race for slots, `behaviours/test_contention.py` shows.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import closing
 from random import Random
 from typing import TYPE_CHECKING, Any, cast
@@ -24,9 +22,6 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
 
 pytestmark = pytest.mark.embedded_aws
-
-WRITERS = 16
-ROUNDS = 100  # each is one race of all writers; 3 x 100 x 16 requests take 6-8 s on two cores
 TABLE = "race"
 RACE: Any = {
     "TableName": TABLE,
@@ -42,18 +37,6 @@ def database(account: Connection) -> Iterator[DynamoDBClient]:
     client.create_table(**RACE)
     yield client
     client.close()
-
-
-def race(attempt: Callable[[int], bool]) -> list[int]:
-    """Let all writers attempt at the same instant; return the winners."""
-    start = threading.Barrier(WRITERS)
-
-    def run(writer: int) -> bool:
-        start.wait(timeout=30)
-        return attempt(writer)
-
-    with ThreadPoolExecutor(WRITERS) as threads:
-        return [writer for writer, won in enumerate(threads.map(run, range(WRITERS))) if won]
 
 
 CONDITIONS = (
@@ -111,86 +94,6 @@ def test_emulator_answers_random_writes_as_moto_does(database: DynamoDBClient, s
 def item(database: DynamoDBClient, key: str) -> dict[str, Any] | None:
     found = database.get_item(TableName=TABLE, Key={"pk": {"S": key}}, ConsistentRead=True).get("Item")
     return None if found is None else {name: next(iter(value.values())) for name, value in found.items()}
-
-
-@pytest.mark.slow
-def test_one_of_sixteen_racing_updates_wins(database: DynamoDBClient) -> None:
-    database.put_item(TableName=TABLE, Item={"pk": {"S": "row"}, "version": {"N": "0"}, "claims": {"N": "0"}})
-    for number in range(ROUNDS):
-
-        def update(_: int, number: int = number) -> bool:
-            try:
-                database.update_item(
-                    TableName=TABLE,
-                    Key={"pk": {"S": "row"}},
-                    UpdateExpression="SET version = :next ADD claims :one",
-                    ConditionExpression="version = :seen",
-                    ExpressionAttributeValues={
-                        ":seen": {"N": str(number)},
-                        ":next": {"N": str(number + 1)},
-                        ":one": {"N": "1"},
-                    },
-                )
-            except database.exceptions.ConditionalCheckFailedException:
-                return False
-            return True
-
-        assert len(race(update)) == 1
-    assert item(database, "row") == {"pk": "row", "version": str(ROUNDS), "claims": str(ROUNDS)}
-
-
-@pytest.mark.slow
-def test_one_of_sixteen_racing_transactions_wins(database: DynamoDBClient) -> None:
-    for number in range(ROUNDS):
-        slot = f"slot-{number}"
-        database.put_item(TableName=TABLE, Item={"pk": {"S": slot}, "status": {"S": "free"}})
-
-        def book(writer: int, number: int = number, slot: str = slot) -> bool:
-            mine = f"{number}-{writer}"
-            try:
-                database.transact_write_items(
-                    TransactItems=[
-                        {"Put": {"TableName": TABLE, "Item": {"pk": {"S": f"ledger-{mine}"}}}},
-                        {
-                            "Update": {
-                                "TableName": TABLE,
-                                "Key": {"pk": {"S": slot}},
-                                "UpdateExpression": "SET #s = :busy, held_by = :me",
-                                "ConditionExpression": "#s = :free",
-                                "ExpressionAttributeNames": {"#s": "status"},
-                                "ExpressionAttributeValues": {
-                                    ":busy": {"S": "busy"},
-                                    ":free": {"S": "free"},
-                                    ":me": {"S": mine},
-                                },
-                            }
-                        },
-                        {
-                            "Put": {
-                                "TableName": TABLE,
-                                "Item": {"pk": {"S": f"appointment-{mine}"}},
-                                "ConditionExpression": "attribute_not_exists(pk)",
-                            }
-                        },
-                    ]
-                )
-            except database.exceptions.TransactionCanceledException as cancelled:
-                codes = [reason.get("Code") for reason in cancelled.response["CancellationReasons"]]
-                assert codes[0] == codes[2] == "None"
-                assert codes[1] in ("ConditionalCheckFailed", "TransactionConflict")
-                return False
-            return True
-
-        winners = race(book)
-        assert len(winners) == 1
-        held = item(database, slot)
-        assert held is not None
-        assert held["held_by"] == f"{number}-{winners[0]}"
-    kept = [
-        row["pk"]["S"] for page in database.get_paginator("scan").paginate(TableName=TABLE) for row in page["Items"]
-    ]
-    for part in ("ledger", "appointment", "slot"):
-        assert len([key for key in kept if key.startswith(part)]) == ROUNDS, f"a loser left its {part} behind"
 
 
 def test_transaction_token_makes_a_replay_harmless(database: DynamoDBClient) -> None:

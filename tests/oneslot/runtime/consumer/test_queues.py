@@ -19,20 +19,6 @@ from tests.kits.consumer import as_record, record
 from tests.kits.sqs import ScriptedSqs
 
 
-@pytest.mark.parametrize(
-    ("lease_ms", "receive_count", "seconds"),
-    [(20_000, 1, 1), (20_000, 5, 20), (10**9, 5, 900)],
-    ids=["early receive", "late receive", "wrong clock"],
-)
-def test_busy_message_is_hidden_for_its_deferral(lease_ms: int, receive_count: int, seconds: int) -> None:
-    sqs = ScriptedSqs()
-    busy = as_record(record("{}", receive_count=receive_count))
-
-    assert Queues(sqs, "queue", "letters", lambda: 0.0).defer(busy, lease_ms) == seconds
-
-    assert sqs.requests[0]["VisibilityTimeout"] == seconds
-
-
 def test_failed_message_is_hidden_for_its_retry_delay() -> None:
     sqs = ScriptedSqs()
     queues = Queues(sqs, "queue", "letters", lambda: 0.5, Deferral(longest_retry_delay_seconds=10))

@@ -103,16 +103,21 @@ def test_trace_is_the_producers_in_a_known_form(traceparent: str | None, header:
     assert parsed(traced(traceparent, header)).trace == trace
 
 
-def test_trace_is_none_when_the_attribute_is_binary() -> None:
-    raw = record({})
-    raw["messageAttributes"]["traceparent"] = {"binaryValue": "AA==", "dataType": "Binary"}
-    assert parsed(raw).trace is None
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        None,
+        {"MessageDeduplicationId": None, "traceparent": None},
+        {"traceparent": {"binaryValue": "AA==", "dataType": "Binary"}},
+    ],
+)
+def test_record_is_parsed_without_a_trace_when_its_attributes_are_null_or_binary(attributes: Any) -> None:
+    raw = record({"message_id": "m-1"})
+    raw["messageAttributes"] = attributes
+    by_hand = {name: raw[name] for name in FIELDS}
 
-
-def test_trace_is_none_when_the_event_was_written_by_hand() -> None:
-    raw = record({})
-    del raw["messageAttributes"]
-    assert parsed(raw).trace is None
+    for made in (parsed(raw), parsed(by_hand)):
+        assert (made.message_id, made.problem, made.trace) == ("m-1", None, None)
 
 
 def test_json_message_has_its_bodys_digest_by_default() -> None:
@@ -147,16 +152,6 @@ def test_identity_is_at_fault_when_it_returns_no_text(returned: Any) -> None:
     assert isinstance(parsed.problem, InvalidIdentity)
     assert "return the id as text, or raise Unprocessable" in str(parsed.problem)
     assert (parsed.message_id, parsed.message) == (None, None)
-
-
-@pytest.mark.parametrize("attributes", [None, {"MessageDeduplicationId": None, "traceparent": None}])
-def test_record_is_parsed_when_its_message_attributes_are_null(attributes: Any) -> None:
-    raw = record({"message_id": "m-1"})
-    raw["messageAttributes"] = attributes
-
-    parsed = Record.parse(raw, JsonMessage)
-
-    assert (parsed.message_id, parsed.problem) == ("m-1", None)
 
 
 class ValidationError(ValueError):

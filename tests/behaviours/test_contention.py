@@ -1,14 +1,10 @@
-"""Contention and crashes with real handler processes against the embedded AWS: the real template, real HTTP, real kills."""
+"""Contention of real handler processes on the embedded AWS: the real template and real HTTP."""
 
 from __future__ import annotations
 
-import os
-import signal
-import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from threading import Barrier
 from typing import Any
@@ -31,37 +27,17 @@ from tests.kits.real_stack import Stack, deliveries, deployed_shortened
 
 pytestmark = pytest.mark.embedded_aws
 
-TIMEOUT_SECONDS = 8  # of the function, which is also the longest lease
-
 
 @pytest.fixture
 def stack(synthesised: SynthesisedStack, account: Connection) -> Iterator[Stack]:
-    """The real template with a short timeout, in an account of the test's own."""
-    with deployed_shortened(synthesised, account, TIMEOUT_SECONDS) as made:
-        yield made
-
-
-@pytest.fixture
-def patient_stack(synthesised: SynthesisedStack, account: Connection) -> Iterator[Stack]:
-    """The same with five minutes, for tests in which nothing waits for the end of a lease."""
+    """The real template in an account of the test's own. Nothing waits for the end of a lease, which is five minutes."""
     with deployed_shortened(synthesised, account, 300) as made:
         yield made
 
 
-def poller(stack: Stack, folder: Path, processes: int) -> EventSourceMapping:
-    return EventSourceMapping(
-        stack.connection, stack.outputs["EventSourceMappingId"], folder=folder, processes=processes
-    )
-
-
-def drained(stack: Stack, seconds: float = 300) -> None:
-    wait_for(lambda: stack.depth() == 0, seconds=seconds, what="the queue is empty")
-
-
 @pytest.mark.slow
-def test_m_32_consumers_book_each_slot_once(patient_stack: Stack, tmp_path: Path) -> None:
+def test_m_32_consumers_book_each_slot_once(stack: Stack, tmp_path: Path) -> None:
     consumers, slots, requests = 32, 50, 80
-    stack = patient_stack
     stack.seed(slots)
     bodies = [booking(f"r-{number}") for number in range(requests)]
     sent = stack.send([*bodies, *bodies])
@@ -88,8 +64,10 @@ def test_m_32_consumers_book_each_slot_once(patient_stack: Stack, tmp_path: Path
     with ThreadPoolExecutor(consumers) as threads:
         list(threads.map(consume, range(consumers)))
     pool.close()
-    with poller(stack, tmp_path, processes=1):  # alone, so that no copy is busy and hidden for minutes
-        drained(stack)
+    mapping = stack.outputs["EventSourceMappingId"]
+    with EventSourceMapping(stack.connection, mapping, folder=tmp_path, processes=1):
+        # One process, so that no copy is busy and hidden for minutes.
+        wait_for(lambda: stack.depth() == 0, seconds=300, what="the queue is empty")
     assert stack.statuses("slots") == Counter(busy=slots)
     assert stack.statuses("appointments") == Counter(booked=slots, waitlist=requests - slots)
     assert stack.statuses("ledger") == Counter(COMPLETE=requests)
@@ -132,51 +110,3 @@ def _warm(stack: Stack, folder: Path, processes: int) -> tuple[HandlerPool, Any]
     )
     assert pool.warm(processes) is None
     return pool, configuration.queue
-
-
-@pytest.mark.slow
-def test_a_drain_survives_killed_handlers(stack: Stack, tmp_path: Path) -> None:
-    requests, slots, kills = 800, 100, 5
-    stack.seed(slots)
-    sent = stack.send(booking(f"r-{number}") for number in range(requests))
-    log = tmp_path / "consumer.jsonl"
-
-    def most_claims() -> int:
-        return max(int(row["consumption_count"]) for row in stack.rows("ledger"))
-
-    with poller(stack, tmp_path, processes=2) as mapping:
-        for wanted in range(kills, 4 * kills):
-            while mapping.statistics.crashes < wanted:  # only a kill during an invocation counts
-                sent |= stack.send(
-                    booking(f"r-{len(sent) + number}") for number in range(20)
-                )  # so that none is the last
-                _wait_until_at_work(mapping)
-                crashes = mapping.statistics.crashes
-                for pid in mapping.handler_pids()[:1]:
-                    with suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-                _noticed(mapping, crashes)
-            drained(stack)
-            if most_claims() > 1:  # otherwise each kill met no claim
-                break
-    assert CONSUMER.check(stack.evidence(sent, [log])) == []
-    assert stack.statuses("ledger") == Counter(COMPLETE=len(sent))
-    assert stack.statuses("appointments") == Counter(booked=slots, waitlist=len(sent) - slots)
-    assert most_claims() > 1, "no kill met a claim"
-    assert stack.dead_letters() == []
-
-
-def _wait_until_at_work(mapping: EventSourceMapping) -> None:
-    before = mapping.statistics.deleted
-    wait_for(
-        lambda: mapping.statistics.deleted > before and mapping.statistics.in_flight > 0,
-        seconds=180,
-        what="the drain goes on, with messages in a handler's hands",
-    )
-
-
-def _noticed(mapping: EventSourceMapping, crashes: int) -> None:
-    """Wait a moment for the poller to count the crash. It counts none if the process had no invocation."""
-    deadline = time.monotonic() + 0.3
-    while mapping.statistics.crashes == crashes and time.monotonic() < deadline:
-        time.sleep(0.01)
