@@ -19,10 +19,7 @@ from oneslot.runtime.powertools import exactly_once
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from tests.kits.consumer import (
     NHS_NUMBER,
-    PRACTICE,
-    START,
     Bench,
-    Context,
     Intercepted,
     Killed,
     bench,
@@ -113,21 +110,6 @@ def test_b_frozen_delivery_is_fenced_while_the_other_works() -> None:
         assert (
             made.row("m-1")["claimed_by"] == made.deliveries[-1].claimed_by or made.row("m-1")["consumption_count"] == 2
         )
-
-
-def test_b2_error_after_a_freeze_leaves_the_winners_row() -> None:
-    with bench() as made:
-
-        def wake_and_fail(perform: Callable[[], Any]) -> None:
-            frozen(made, lambda: made.deliver(record(booking())))(perform)
-            raise service_error("ValidationException", "Query")
-
-        slow = made.another_consumer(dynamodb=Intercepted(made.dynamodb, before={"query": wake_and_fail}))
-        late = record(booking())
-        assert made.deliver(late, consumer=slow) == [late["messageId"]]
-        assert made.row("m-1")["status"] == "COMPLETE"
-        assert made.deliver(record(booking())) == []
-        assert held(made) == 1
 
 
 def test_b2_error_after_a_takeover_keeps_the_new_lease() -> None:
@@ -263,20 +245,6 @@ def test_f_busy_message_is_deferred_to_the_end_of_the_lease() -> None:
             }
         ]
         assert held(made) == 1
-
-
-def test_f_failed_deferral_leaves_the_message_in_the_queue() -> None:
-    with bench() as made:
-        sqs = Intercepted(made.sqs, before={"change_message_visibility": raising(service_error("AccessDenied"))})
-        other = made.another_consumer(sqs=sqs)
-        again = record(booking())
-
-        def meanwhile(_perform: Callable[[], Any]) -> None:
-            assert made.deliver(again, consumer=other) == [again["messageId"]]
-
-        working = before_commit(made, meanwhile)
-        made.deliver(record(booking()), consumer=working)
-        assert [(line.outcome, line.reason) for line in made.deliveries] == [("busy", "AccessDenied"), ("booked", None)]
 
 
 def test_f2_redriven_copy_is_a_duplicate() -> None:
@@ -434,17 +402,6 @@ def test_l_other_content_is_quarantined_as_a_conflict() -> None:
         assert held(made) == 1
 
 
-def test_l_other_content_cannot_take_over_a_request() -> None:
-    with bench() as made:
-        dying = Intercepted(made.dynamodb, before={"transact_write_items": raising(Killed())})
-        with pytest.raises(Killed):
-            made.deliver(record(booking()), consumer=made.another_consumer(dynamodb=dying))
-        made.clock.now += LEASE_MS + 1
-        made.deliver(record(booking(delivery_channel="Video")))
-        assert made.outcomes[-1] == "quarantined"
-        assert made.row("m-1")["consumption_count"] == 1
-
-
 def test_m_last_slot_books_one_and_waitlists_the_other() -> None:
     with bench(slots=1) as made:
         slower = before_commit(made, lambda _: made.deliver(record(booking("m-2"))))
@@ -547,19 +504,3 @@ def test_p_request_succeeds_after_its_practice_is_seeded() -> None:
         made.clock.now += 1
         assert made.deliver(record(booking(practice="B82001"))) == []
         assert made.outcomes == ["quarantined", "booked"]
-
-
-def test_p_wrong_event_is_refused() -> None:
-    with bench() as made:
-        assert made.deliver() == []
-        with pytest.raises(TypeError, match="Records"):
-            made.consumer({"detail": {}}, Context(made.clock))
-
-
-def test_request_is_refused_for_ever_when_its_window_has_passed() -> None:
-    with bench() as made:
-        made.clock.now = int(START.timestamp() * 1000) + 2 * 86_400_000
-        assert made.deliver(record(booking())) == made.deliver(record(booking())) == []
-        assert made.outcomes == ["refused", "duplicate"]
-        assert made.rows("appointments") == []
-        assert PRACTICE not in made.row("m-1")["result"]

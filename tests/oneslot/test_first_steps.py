@@ -110,9 +110,7 @@ def test_explorer_extra_passes_the_tests_of_a_new_project(
 @pytest.mark.parametrize(
     ("extra", "command"),
     [
-        ("cli", "oneslot new shop"),
         ("cdk", "CDK_OUTDIR=$PWD/out python stack.py && ls out/Orders.template.json"),
-        ("powertools", "python -c 'import oneslot.runtime.powertools'"),
         ("valkey", "python -c 'import oneslot.runtime.stores.valkey'"),
     ],
 )

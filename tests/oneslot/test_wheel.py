@@ -107,13 +107,6 @@ def test_wheel_runs_the_quickstart_in_another_folder(complete: Path, tmp_path: P
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_wheel_runs_a_consumer_in_another_folder(complete: Path, tmp_path: Path) -> None:
-    install(complete, *PINS, "moto[dynamodb,sqs]")
-    (tmp_path / "orders.py").write_text(fence('python title="orders.py"'), encoding="utf-8")
-    log = python(CONSUME, executable=complete, folder=tmp_path)
-    assert outcomes(log) == ["taken", "duplicate", "duplicate", "duplicate"]
-
-
 @pytest.fixture(scope="module")
 def lowest(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the Python of an environment with our wheel and the lowest versions that it allows."""

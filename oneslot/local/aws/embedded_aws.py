@@ -32,13 +32,12 @@ _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "VIRTUAL_ENV")
 class EmbeddedAws:
     """One ministack. `with EmbeddedAws(folder) as aws: aws.connection().dynamodb()`."""
 
-    def __init__(self, folder: Path, *, region: str = REGION, progress: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, folder: Path, *, progress: Callable[[str], None] = lambda _: None) -> None:
         """folder: for its log (`embedded-aws.log`) and temporary files. It is created if missing.
 
         progress: called with a sentence if the emulator has to be installed.
         """
         self._folder = folder
-        self._region = region
         self._progress = progress
         self._port = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -66,7 +65,7 @@ class EmbeddedAws:
 
     def connection(self, account: str = LOCAL_ACCOUNT) -> Connection:
         """Return a connection to one account (12 digits). Accounts are isolated from each other."""
-        return Connection(self.endpoint_url, access_key_id=account, region=self._region)
+        return Connection(self.endpoint_url, access_key_id=account)
 
     def start(self) -> None:
         """Start it and wait until it answers. Raises `EmbeddedAwsFailed` with the end of its log if it does not."""
@@ -125,8 +124,8 @@ class EmbeddedAws:
             "BIND_HOST": HOST,  # the default is every interface
             "MINISTACK_HOST": HOST,  # for the host in its URLs, so that no name is resolved
             "GATEWAY_PORT": str(self._port),
-            "MINISTACK_REGION": self._region,
-            "AWS_DEFAULT_REGION": self._region,
+            "MINISTACK_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
             "AWS_EC2_METADATA_DISABLED": "true",
             "AWS_CONFIG_FILE": nowhere,
             "AWS_SHARED_CREDENTIALS_FILE": nowhere,

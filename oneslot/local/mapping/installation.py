@@ -15,16 +15,17 @@ from pathlib import Path
 from oneslot.local.aws.connection import Connection
 from oneslot.local.mapping.configuration import FunctionConfiguration
 
+FETCH_SECONDS = 30
 # Loopback only: the user's proxy must not be asked for 127.0.0.1.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def install(code_url: str, folder: Path, *, timeout_seconds: float = 30) -> Path:
+def install(code_url: str, folder: Path) -> Path:
     """Fetch the zip and unpack it below `folder`, under the name of its digest; return the unpacked folder.
 
     The same code is unpacked once. Raises `OSError` if it cannot be fetched, `zipfile.BadZipFile` if it is not a zip.
     """
-    with _OPENER.open(code_url, timeout=timeout_seconds) as answer:
+    with _OPENER.open(code_url, timeout=FETCH_SECONDS) as answer:
         content: bytes = answer.read()
     target = folder / hashlib.sha256(content).hexdigest()[:16]
     if not target.exists():

@@ -140,7 +140,6 @@ class Poller:
         while self._surroundings.steady() < batch.since + queue.visibility_timeout_seconds:
             outcome = self._invoke(payload)
             if not isinstance(outcome, Throttled):
-                self._counter.add(batches=1)
                 return outcome
             if self._stopping.wait(_PAUSE_WHEN_THROTTLED):
                 break

@@ -12,7 +12,6 @@ from oneslot.runtime.surroundings import Surroundings
 class Statistics:
     """A snapshot. All are totals since the poller was created, but `in_flight`, which is current."""
 
-    batches: int = 0  # invocations that were answered, or failed
     records: int = 0  # messages received and handed to the function
     deleted: int = 0  # messages deleted after success
     delete_refused: int = 0  # deletions that SQS refused or did not confirm; it may redeliver those

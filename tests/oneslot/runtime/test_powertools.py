@@ -16,9 +16,9 @@ from aws_lambda_powertools.utilities.idempotency.exceptions import (
 from botocore.exceptions import ClientError
 
 from oneslot.runtime import powertools as idempotency
-from oneslot.runtime.effects import Effects, Unprocessable
+from oneslot.runtime.effects import Effects
 from oneslot.runtime.powertools import LedgerPersistence, NoClaim, exactly_once
-from oneslot.runtime.protocol import Answer, Busy, Claim, Conflict
+from oneslot.runtime.protocol import Answer, Busy, Conflict
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from tests.kits.consumer import Bench, Intercepted, bench, raising, service_error, surroundings
 
@@ -50,30 +50,6 @@ def test_busy_and_conflict_are_answers_not_exceptions(made: Bench) -> None:
     made.clock.now += 1_000
     assert decide(Message(), made.clock() + LEASE) == Busy(LEASE - 1_000)
     assert decide(Message(payload_hash="other"), made.clock() + LEASE) == Conflict()
-
-
-@pytest.mark.parametrize("end", [Unprocessable("reason", "detail"), SystemExit(), KeyboardInterrupt()])
-def test_any_exit_from_a_decision_releases_the_claim_once(
-    made: Bench, monkeypatch: pytest.MonkeyPatch, end: BaseException
-) -> None:
-    """Powertools does so after an `Exception` only. Who leaves by `sys.exit()` may be caught, and the process live on."""
-
-    def decide(_message: Message) -> Effects:
-        raise end
-
-    released: list[Claim] = []
-    release = DynamoDBLedger.release
-
-    def counted(self: DynamoDBLedger, claim: Claim) -> bool:
-        released.append(claim)
-        return release(self, claim)
-
-    monkeypatch.setattr(DynamoDBLedger, "release", counted)
-    with pytest.raises(type(end)) as raised:
-        exactly_once(ledger(made))(decide)(Message(), made.clock() + LEASE)
-    assert raised.value is end
-    assert [claim.message_id for claim in released] == ["m"]
-    assert made.row("m")["lease_until"] == 0
 
 
 @pytest.mark.parametrize("error", [SystemExit(), LookupError("the decision's own")])

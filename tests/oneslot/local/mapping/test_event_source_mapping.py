@@ -102,7 +102,7 @@ def test_stale_receipt_is_not_fatal(workshop: Workshop, tmp_path: Path) -> None:
     with source.poller(processes=2) as poller:
         source.until(poller, lambda now: now.deleted == 1)
         overtaken.touch()
-        source.until(poller, lambda now: now.batches >= 2 and now.in_flight == 0)
+        source.until(poller, lambda now: now.records >= 2 and now.in_flight == 0)
         source.send("{}")
         source.until(poller, lambda now: now.deleted == 2)
     assert source.left() == 0

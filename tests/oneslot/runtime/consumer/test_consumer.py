@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -359,18 +358,6 @@ def test_unprocessable_record_is_quarantined_in_the_last_moment() -> None:
     desk = Desk(options={"minimum_remaining_ms": 30_001})
     assert desk.deliver(record("not JSON")) == []
     assert [line.outcome for line in desk.log] == ["quarantined"]
-
-
-def test_consumer_needs_neither_log_nor_jitter(capsys: pytest.CaptureFixture[str]) -> None:
-    desk = Desk()
-    desk.keep_busy(30_000)
-    consumer = Consumer(desk.ledger, Queues(desk.sqs, "queue", "dead-letters"), desk.parse, desk.decide)
-
-    consumer({"Records": [record({"message_id": "m"})]}, Context(desk.clock))
-
-    assert json.loads(capsys.readouterr().out)["outcome"] == "busy"
-    (hidden,) = desk.sqs.requests
-    assert 1 <= hidden["VisibilityTimeout"] <= 2
 
 
 class RefusingSqs(ScriptedSqs):

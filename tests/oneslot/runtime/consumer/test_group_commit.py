@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
 from oneslot.runtime.consumer.consumer import Consumer
-from oneslot.runtime.consumer.group_commit import Decided, GroupCommit, finished
+from oneslot.runtime.consumer.group_commit import Decided, GroupCommit
 from oneslot.runtime.effects import Effects, Put
-from oneslot.runtime.identity import parse_body
-from oneslot.runtime.protocol import Answer, Duplicate
+from oneslot.runtime.protocol import Duplicate
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from tests.kits.consumer import (
     Bench,
@@ -96,18 +93,6 @@ def test_ten_duplicates_cost_one_call(made: Bench) -> None:
     assert made.outcomes[10:] == ["duplicate"] * 10
     assert [one.answer for one in made.deliveries[10:]] == [one.answer for one in made.deliveries[:10]]
     assert [one.claimed_by for one in made.deliveries[10:]] == [one.claimed_by for one in made.deliveries[:10]]
-
-
-def test_the_row_is_as_the_ordinary_way_leaves_it(made: Bench) -> None:
-    made.deliver(record(booking("alone")))
-    client = Counting(made.dynamodb)
-    made.deliver(*bookings(2), consumer=grouped(made, client))
-    assert client.calls == {"batch_get_item": 1, "query": 1, "transact_write_items": 1}
-    alone, together = made.row("alone"), made.row("m-0")
-    assert together.keys() == alone.keys()
-    same = {"status", "consumption_count", "updated", "expires_at"}
-    assert {name: together[name] for name in same} == {name: alone[name] for name in same}
-    assert json.loads(together["result"]).keys() == json.loads(alone["result"]).keys()
 
 
 def test_a_group_answers_as_every_duplicate_is_answered(made: Bench) -> None:
@@ -215,13 +200,6 @@ def test_cancellation_follows_its_booking_in_the_group(made: Bench) -> None:
     assert booked(made) == ["m-1"]
 
 
-def test_where_no_slot_is_free_all_wait_together(made: Bench) -> None:
-    client = Counting(made.dynamodb)
-    assert made.deliver(*bookings(4, delivery_channel="Video"), consumer=grouped(made, client)) == []
-    assert client.calls == {"batch_get_item": 1, "query": 2, "transact_write_items": 1}
-    assert made.outcomes == ["waitlist"] * 4
-
-
 def test_unprocessable_records_leave_the_group_to_the_others(made: Bench) -> None:
     records = [*bookings(2), record("not json"), record(booking("m-9", practice="B81002"))]
     client = Counting(made.dynamodb)
@@ -230,16 +208,6 @@ def test_unprocessable_records_leave_the_group_to_the_others(made: Bench) -> Non
     assert client.calls["transact_write_items"] == 1
     assert made.outcomes == ["booked", "booked", "quarantined", "quarantined"]
     assert len(made.dead_letters()) == 2
-
-
-@pytest.mark.parametrize("same", ["receiptHandle", "messageId"])
-def test_answer_goes_to_its_own_record_when_ids_repeat(made: Bench, same: str) -> None:
-    records = [*bookings(2), record(booking("m-9", practice="B81002"))]
-    for one in records:
-        one[same] = "the same in all"
-    made.deliver(*records, consumer=grouped(made))
-    assert sorted(made.outcomes) == ["booked", "booked", "quarantined"]
-    assert len(booked(made)) == 2
 
 
 @pytest.mark.parametrize("how", ["redelivered", "alone", "fifo"])
@@ -266,12 +234,6 @@ def test_group_commits_the_same_on_threads(made: Bench) -> None:
         assert made.deliver(*records, consumer=grouped(made, executor=executor)) == []
     assert len(booked(made)) == 10
     assert submit.call_count == 4  # the look, and the reads for three of the practices; no answer needs a thread
-
-
-def test_each_body_is_read_once(made: Bench) -> None:
-    with patch("oneslot.runtime.consumer.record.parse_body", side_effect=parse_body) as read:
-        assert made.deliver(*bookings(10), consumer=grouped(made)) == []
-    assert read.call_count == 10
 
 
 def test_decision_for_a_duplicate_is_dropped_on_threads(made: Bench) -> None:
@@ -374,13 +336,6 @@ def test_no_message_is_divided_between_two_transactions(made: Bench) -> None:
     assert "33-0" not in {row["appointment_id"] for row in made.rows("appointments")}
 
 
-def test_message_writing_an_earlier_ones_item_is_left_out(made: Bench) -> None:
-    first, same = decided(1, 1)[0], replace(decided(1, 1)[0], message_id="m-9")
-    client = Counting(made.dynamodb)
-    assert list(group(made, client).commit_first([first, same, decided(2, 1)[1]])) == ["m-0", "m-1"]
-    assert client.calls == {"transact_write_items": 1}
-
-
 def test_refused_message_has_no_answer_and_the_others_have(made: Bench) -> None:
     """What stands in the way need not look like a row of the ledger."""
     made.dynamodb.put_item(TableName="appointments", Item={"appointment_id": {"S": "0-0"}})
@@ -389,13 +344,6 @@ def test_refused_message_has_no_answer_and_the_others_have(made: Bench) -> None:
     assert list(group(made, client).commit_first(decided(3, 1))) == ["m-1", "m-2"]
     assert client.calls == {"transact_write_items": 2}
     assert len(set(tokens)) == 2, "DynamoDB refuses another transaction under a token that it has seen"
-
-
-def test_row_for_another_content_is_not_an_answer() -> None:
-    row = {"status": "COMPLETE", "payload_hash": "0" * 64, "result": "{}", "consumption_count": 1, "claimed_by": "x"}
-    unlike = replace(decided(1, 1)[0], payload_hash="0" * 63 + "1")
-    assert finished(row, replace(unlike, payload_hash="0" * 64)) == Answer({}, True, 1, "x")
-    assert finished(row, unlike) is None
 
 
 def test_invalid_effects_leave_the_group(made: Bench) -> None:

@@ -18,18 +18,6 @@ def fifo(body: Any, group: str) -> dict[str, Any]:
     return made
 
 
-def test_the_consumer_keeps_a_groups_order_through_a_failure() -> None:
-    with bench(slots=3) as made:
-        records = [fifo(booking(f"m-{number}"), group) for number, group in enumerate(("p", "p", "q"), 1)]
-        refusing = made.another_consumer(
-            dynamodb=Intercepted(made.dynamodb, before={"transact_write_items": raising(ConnectionResetError())})
-        )
-        assert made.deliver(*records, consumer=refusing) == [records[0]["messageId"], records[1]["messageId"]]
-        assert [(line.message_id, line.outcome) for line in made.deliveries] == [("m-1", "failed"), ("m-3", "booked")]
-        assert made.deliver(*records[:2]) == []
-        assert [line.message_id for line in made.deliveries] == ["m-1", "m-3", "m-1", "m-2"]
-
-
 def test_one_that_another_consumer_has_stops_its_group_too() -> None:
     """It is not done yet: whatever follows it in its group would be done before it."""
     with bench(slots=3) as made:

@@ -18,8 +18,6 @@ from typing import Any
 
 import pytest
 import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from oneslot.runtime.effects import Effects, Once, Put, Update
 from oneslot.runtime.protocol import Claim, Committed, Duplicate, Exists
@@ -271,80 +269,6 @@ def test_a_window_may_be_given_as_python_counts_seconds(valkey: redis.Redis) -> 
     ledger.commit(claim(ledger), DONE)
     assert isinstance(ledger.claim("m", "h", ledger.surroundings.now_ms() + LEASE), Duplicate)
     assert 0 < valkey.pttl(ledger.row_key("m")) <= window * 1000
-
-
-def _while_a_script_runs(server: redis.Redis) -> Callable[[], object]:
-    before: Any = server.config_get("lua-time-limit")
-    server.config_set("lua-time-limit", 10)
-    port = server.connection_pool.connection_kwargs["port"]
-    other = redis.Redis(port=port, retry=Retry(NoBackoff(), 0))
-    ends = threading.Thread(target=lambda: _expect_killed(other))
-    ends.start()
-    while not _is_busy(server):
-        threading.Event().wait(0.005)
-
-    def mend() -> None:
-        server.script_kill()
-        ends.join()
-        other.close()
-        server.config_set("lua-time-limit", before["lua-time-limit"])
-
-    return mend
-
-
-def _expect_killed(client: redis.Redis) -> None:
-    with pytest.raises(redis.ResponseError):
-        client.eval("while true do end", 0)
-
-
-def _is_busy(client: redis.Redis) -> bool:
-    try:
-        client.ping()
-    except redis.ResponseError:
-        return True
-    return False
-
-
-def _with(setting: str, value: object) -> Callable[[redis.Redis], Callable[[], object]]:
-    def trouble(server: redis.Redis) -> Callable[[], object]:
-        before: Any = server.config_get(setting)
-        server.config_set(setting, str(value))
-        return lambda: server.config_set(setting, before[setting])
-
-    return trouble
-
-
-REFUSES_FOR_NOW: dict[str, Callable[[redis.Redis], Callable[[], object]]] = {
-    "BUSY: a script runs": _while_a_script_runs,
-    "OOM: its memory is full": _with("maxmemory", 1),
-    "NOREPLICAS: too few are there": _with("min-replicas-to-write", 1),
-}
-
-
-@pytest.mark.parametrize("trouble", REFUSES_FOR_NOW)
-def test_transient_refusal_is_retried_in_place(valkey: redis.Redis, trouble: str) -> None:
-    """It refuses before it writes anything. A message that fails instead spends its receives in seconds."""
-    mend: list[Callable[[], object]] = []
-
-    def sleep(seconds: float) -> None:
-        mend.pop()()
-
-    ledger = ValkeyLedger(valkey, retention_seconds=None, surroundings=Surroundings(sleep=sleep))
-
-    def in_trouble() -> ValkeyLedger:
-        mend.append(REFUSES_FOR_NOW[trouble](valkey))
-        return ledger
-
-    try:
-        mine = claim(in_trouble())
-        assert in_trouble().extend(mine, mine.lease_until)
-        assert in_trouble().release(mine)
-        again = claim(in_trouble())
-        assert in_trouble().commit(again, DONE) == Committed({"done": True})
-        assert (mend, again.consumption_count) == ([], 2)
-    finally:
-        for each in mend:
-            each()
 
 
 def test_race_for_a_message_has_one_winner(valkey: redis.Redis) -> None:
