@@ -69,12 +69,10 @@ def demanded_slots(demands: Sequence[Demand], days: int) -> int:
 
 
 def share_out(total: int, demands: Sequence[Demand]) -> list[Opening]:
-    """Divide `total` slots in proportion to demand, at least one each (so `total` must reach the practices' number).
+    """Divide `total` slots, which reach the practices' number, in proportion to demand, at least one each.
 
     The largest remainders get the slots that rounding leaves, so the numbers add up to `total`.
     """
-    if not demands or total < len(demands):
-        raise ValueError(f"{total} slots cannot be shared out among {len(demands)} practices")
     spare = total - len(demands)
     weight = sum(demand.appointments for demand in demands)
     exact = [spare * demand.appointments / weight for demand in demands]

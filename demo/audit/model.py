@@ -10,30 +10,10 @@ from oneslot.audit.read.carry import LATEST_EPOCH_MS, ExportedTable, absent, res
 from oneslot.audit.vocabulary import Problem
 from oneslot.declaration.declaration import Declaration
 
-SLOT_TEXTS = (
-    "practice",
-    "slot_id",
-    "status",
-    "appointment_id",
-    "free_key",
-    "delivery_channel",
-    "service_type",
-    "start",
-    "end",
-)
-APPOINTMENT_TEXTS = (
-    "appointment_id",
-    "status",
-    "practice",
-    "slot_id",
-    "start",
-    "end",
-    "delivery_channel",
-    "cancelled_by",
-)
-APPOINTMENT_TIMES = ("created", "updated")
-NOT_READ = ("nhs_number", "service_type", "payload_hash", "not_before", "not_after")
-"""Attributes of an appointment that the audit does not read, the patient's number among them."""
+TIMES = ("created", "updated")
+"""An appointment's, in epoch milliseconds."""
+NOT_READ = ("service_type", "payload_hash", "not_before", "not_after")
+"""Attributes of an appointment that the audit does not read, beside the patient's number."""
 
 WORDS = Words(
     verdicts={
@@ -94,10 +74,11 @@ def model_of_appointments(declaration: Declaration) -> Model:
 
 
 def _slots(declaration: Declaration) -> ExportedTable:
+    table = declaration.declared_tables["slots"]
     return ExportedTable(
-        key=("practice", "slot_id"),
-        texts=SLOT_TEXTS,
-        subjects=subjects_of(declaration.declared_tables["slots"]),
+        key=table.key,
+        texts=table.attributes,
+        subjects=subjects_of(table),
         # The day of the start, far cheaper than a timestamp.
         derived=("try_cast(replace(substring(Item.start.S, 1, 10), '-', '') AS BIGINT) AS date",),
         problems={
@@ -105,16 +86,17 @@ def _slots(declaration: Declaration) -> ExportedTable:
             Problem.UNKNOWN_VALUE: f"status NOT IN ('free', 'busy') OR {reserved('appointment_id')}",
         },
         counted="slot_rows",
-        known=frozenset(SLOT_TEXTS),
+        known=frozenset(table.attributes),
     )
 
 
 def _appointments(declaration: Declaration) -> ExportedTable:
+    table = declaration.declared_tables["appointments"]
     return ExportedTable(
-        key=("appointment_id",),
-        texts=APPOINTMENT_TEXTS,
-        numbers=dict.fromkeys(APPOINTMENT_TIMES, LATEST_EPOCH_MS),
-        subjects=subjects_of(declaration.declared_tables["appointments"]),
+        key=table.key,
+        texts=tuple(name for name in table.attributes if name not in (*TIMES, *NOT_READ)),
+        numbers=dict.fromkeys(TIMES, LATEST_EPOCH_MS),
+        subjects=subjects_of(table),
         derived=("try_to_timestamp(Item.start.S) AS starts",),
         problems={
             Problem.MISSING_ATTRIBUTE: f"{absent('appointment_id', 'status', 'created')} "
@@ -124,5 +106,5 @@ def _appointments(declaration: Declaration) -> ExportedTable:
             f"OR {reserved('appointment_id')} OR {reserved('cancelled_by')}",
         },
         counted="appointment_rows",
-        known=frozenset((*APPOINTMENT_TEXTS, *APPOINTMENT_TIMES, *NOT_READ)),
+        known=frozenset((*table.attributes, "nhs_number")),
     )

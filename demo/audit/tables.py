@@ -86,15 +86,14 @@ def _slot(judged: Judged) -> Cell | None:
 def practices(tables: Mapping[str, DataFrame]) -> DataFrame:
     """Return for each practice the demand beside its slots."""
     asked = tables["demand"].groupBy("GP_CODE").agg(*(F.sum(name).alias(name) for name in COUNTED))
-    slots = ("COUNT_OF_SLOTS", "COUNT_OF_BUSY_SLOTS")
-    offered = tables["utilisation"].groupBy("GP_CODE").agg(*(F.sum(name).alias(name) for name in slots))
+    offered = tables["utilisation"].groupBy("GP_CODE").agg(*(F.sum(name).alias(name) for name in SLOT_COUNTS))
     both = asked.where(F.col("GP_CODE") != "").unionByName(offered, allowMissingColumns=True)
-    joined = both.groupBy("GP_CODE").agg(*(F.sum(name).alias(name) for name in (*COUNTED, *slots))).fillna(0)
+    joined = both.groupBy("GP_CODE").agg(*(F.sum(name).alias(name) for name in (*COUNTED, *SLOT_COUNTS))).fillna(0)
     rates = {
         "DUPLICATE_RATE": share("COUNT_OF_DUPLICATES", "COUNT_OF_DELIVERIES"),
         "UTILISATION": share("COUNT_OF_BUSY_SLOTS", "COUNT_OF_SLOTS"),
     }
-    return joined.withColumns(rates).select("GP_CODE", *COUNTED, *slots, *rates).orderBy("GP_CODE")
+    return joined.withColumns(rates).select("GP_CODE", *COUNTED, *SLOT_COUNTS, *rates).orderBy("GP_CODE")
 
 
 TOTALS = totals(("ledger_rows", "appointment_rows", "slot_rows"))
