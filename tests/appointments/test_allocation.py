@@ -120,48 +120,44 @@ CANCEL = CancelRequest("c-1", "hash", "m-1")
 CANCELLED = {"status": "cancelled", "updated": NOW_MS, "cancelled_by": "c-1"}
 
 
-def test_cancellation_is_kept_when_appointment_is_missing() -> None:
-    effects = allocation.cancel(CANCEL, None, NOW)
-    assert effects.all_writes == (
-        Put("appointments", "appointment_id", {"appointment_id": "m-1", "created": NOW_MS, **CANCELLED}),
-    )
+SLOT = slot_item(0)
 
 
-def test_cancellation_frees_slot() -> None:
-    slot = slot_item(0)
-    once = allocation.book(request(), slot["free_key"], NOW).once
+def made(key: str | None) -> Item:
+    """Return the appointment of a booking that took this slot, or none."""
+    once = allocation.book(request(), key, NOW).once
     assert once is not None
-    effects = allocation.cancel(CANCEL, once.write.item, NOW)
-    assert effects.all_writes == (
-        Update("appointments", {"appointment_id": "m-1"}, expect={"status": "booked"}, set=CANCELLED),
-        Update(
-            "slots",
-            {"practice": PRACTICE, "slot_id": slot["slot_id"]},
-            expect={"status": "busy", "appointment_id": "m-1"},
-            set={"status": "free", "free_key": slot["free_key"]},
-            remove=("appointment_id",),
+    return once.write.item
+
+
+@pytest.mark.parametrize(
+    ("existing", "writes"),
+    [
+        (None, [Put("appointments", "appointment_id", {"appointment_id": "m-1", "created": NOW_MS, **CANCELLED})]),
+        (
+            made(SLOT["free_key"]),
+            [
+                Update("appointments", {"appointment_id": "m-1"}, expect={"status": "booked"}, set=CANCELLED),
+                Update(
+                    "slots",
+                    {"practice": PRACTICE, "slot_id": SLOT["slot_id"]},
+                    expect={"status": "busy", "appointment_id": "m-1"},
+                    set={"status": "free", "free_key": SLOT["free_key"]},
+                    remove=("appointment_id",),
+                ),
+            ],
         ),
-    )
-
-
-def test_cancellation_touches_no_slot_when_waitlisted() -> None:
-    once = allocation.book(request(), None, NOW).once
-    assert once is not None
-    effects = allocation.cancel(CANCEL, once.write.item, NOW)
-    assert effects.all_writes == (
-        Update("appointments", {"appointment_id": "m-1"}, expect={"status": "waitlist"}, set=CANCELLED),
-    )
-
-
-def test_cancellation_writes_nothing_when_repeated() -> None:
-    effects = allocation.cancel(CANCEL, {"appointment_id": "m-1", **CANCELLED}, NOW)
-    assert effects.all_writes == ()
+        (
+            made(None),
+            [Update("appointments", {"appointment_id": "m-1"}, expect={"status": "waitlist"}, set=CANCELLED)],
+        ),
+        ({"appointment_id": "m-1", **CANCELLED}, []),
+        # After the ledger row expires, only the appointment shows which request cancelled it.
+        ({**made(SLOT["free_key"]), **CANCELLED, "cancelled_by": "c-0"}, []),
+    ],
+    ids=["missing", "booked", "waitlisted", "cancelled", "cancelled by another"],
+)
+def test_cancellation_frees_the_slot_and_keeps_the_first_canceller(existing: Item | None, writes: list[Any]) -> None:
+    effects = allocation.cancel(CANCEL, existing, NOW)
+    assert list(effects.all_writes) == writes
     assert effects.result == {"outcome": "cancelled", "appointment_id": "m-1"}
-
-
-def test_cancellation_keeps_first_canceller() -> None:
-    """After the ledger row expires, only the appointment shows which request cancelled it."""
-    once = allocation.book(request(), slot_item(0)["free_key"], NOW).once
-    assert once is not None
-    cancelled_by_another = {**once.write.item, **CANCELLED, "cancelled_by": "c-0"}
-    assert allocation.cancel(CANCEL, cancelled_by_another, NOW).all_writes == ()

@@ -91,38 +91,53 @@ def requirements(tmp_path: Path, version: str, sha256: str = "0" * 64) -> Path:
     return path
 
 
-def test_pins_are_read_in_order(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "pins"),
+    [
+        (
+            "--only-binary :all:\na==1.0 \\\n    --hash=sha256:00\n    # via b==2\n# c==3\n"
+            "d-e.f[extra]==2.1; python_version > '3' --hash=sha256:00  # via g==4\n",
+            (Pin("a", "1.0"), Pin("d-e.f", "2.1")),
+        ),
+        *(
+            (f"{line} --hash=sha256:00", (Pin("tiny", "1.0"),))
+            for line in (
+                *("tiny == 1.0", "tiny [extra,other]==1.0", "tiny[extra] == 1.0 ; python_version > '3'"),
+                *("tiny (== 1.0)", "tiny===1.0 \\\n ", "\ufefftiny==1.0"),
+            )
+        ),
+    ],
+)
+def test_pins_are_read_in_order_and_in_every_form_that_pip_takes(
+    tmp_path: Path, text: str, pins: tuple[Pin, ...]
+) -> None:
     path = tmp_path / "requirements.txt"
-    path.write_text(
-        "--only-binary :all:\na==1.0 \\\n    --hash=sha256:00\n    # via b==2\n# c==3\n"
-        "d-e.f[extra]==2.1; python_version > '3' --hash=sha256:00  # via g==4\n",
-        encoding="utf-8",
-    )
-    assert read_pins(path) == (Pin("a", "1.0"), Pin("d-e.f", "2.1"))
+    path.write_text(text, encoding="utf-8")
+    assert read_pins(path) == pins
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("content", "said"),
     [
-        "tiny == 1.0 --hash=sha256:00",
-        "tiny [extra,other]==1.0 --hash sha256:00",
-        "tiny[extra] == 1.0 ; python_version > '3' --hash=sha256:00",
-        "tiny (== 1.0) --hash=sha256:00",
-        "tiny===1.0 \\\n  --hash sha256:00",
-        "\ufefftiny==1.0 --hash=sha256:00",
+        (None, r"cannot read .*requirements\.txt: No such file"),
+        ("tiny==1.0 --hash=sha256:00".encode("utf-16"), "is not UTF-8 text; save it as UTF-8"),
+        *((text, "pins no package; write it by `uv pip compile --generate-hashes") for text in (b"", b"# a\n--pre\n")),
+        (
+            b"tiny==1.0\nother==2 \\\n  --hash=sha256:00\nthird==3\n",
+            r"has no hash for tiny==1\.0, third==3; .*--generate-hashes",
+        ),
+        *(
+            (f"a==1.0 --hash=sha256:00\n{line}\n".encode(), f"pins no version in the line '{re.escape(line)}'")
+            for line in ("tiny>=1.0", "-r other.txt", "-e .", "./tiny.whl", "tiny @ https://example.org/t.whl")
+        ),
     ],
 )
-def test_pin_is_read_in_every_form_that_pip_takes(tmp_path: Path, line: str) -> None:
+def test_pins_are_refused_when_they_are_none(tmp_path: Path, content: bytes | None, said: str) -> None:
     path = tmp_path / "requirements.txt"
-    path.write_text(line, encoding="utf-8")
-    assert read_pins(path) == (Pin("tiny", "1.0"),)
-
-
-def test_pins_are_refused_when_the_file_is_not_utf_8(tmp_path: Path) -> None:
-    path = tmp_path / "requirements.txt"
-    path.write_text("tiny==1.0 --hash=sha256:00", encoding="utf-16")
-    with pytest.raises(VendoringProblem, match="is not UTF-8 text; save it as UTF-8"):
-        read_pins(path)
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(VendoringProblem, match=said):
+        vendored_files(path)
 
 
 def test_vendoring_copies_the_wheels_files_when_it_is_installed(tmp_path: Path, site: Path) -> None:
@@ -151,26 +166,6 @@ def test_vendoring_fetches_the_wheel_when_it_is_compiled(
     assert vendored_files(requirements(tmp_path, "1.0"), [str(site)]) == {PurePosixPath("fetched"): b""}
 
 
-@pytest.mark.parametrize("installed", [True, False])
-def test_vendoring_names_the_pins_without_a_hash(tmp_path: Path, site: Path, wheels: Path, installed: bool) -> None:
-    publish(wheels, "1.0")
-    if installed:
-        install(site, "1.0")
-    (tmp_path / "requirements.txt").write_text("tiny==1.0\nother==2 \\\n  --hash=sha256:00\nthird==3\n")
-    with pytest.raises(VendoringProblem, match=r"has no hash for tiny==1\.0, third==3; .*--generate-hashes"):
-        vendored_files(tmp_path / "requirements.txt", [str(site)])
-
-
-@pytest.mark.parametrize(
-    "line", ["tiny>=1.0", "-r other.txt", "-e .", "./tiny.whl", "tiny @ https://example.org/t.whl"]
-)
-def test_vendoring_refuses_a_line_that_pins_nothing(tmp_path: Path, line: str) -> None:
-    path = tmp_path / "requirements.txt"
-    path.write_text(f"a==1.0 --hash=sha256:00\n{line}\n", encoding="utf-8")
-    with pytest.raises(VendoringProblem, match=f"pins no version in the line '{re.escape(line)}'"):
-        read_pins(path)
-
-
 def test_vendoring_says_why_pip_fetched_nothing(tmp_path: Path, site: Path, wheels: Path) -> None:
     pinned = requirements(tmp_path, "3.0")
     said = r"for Lambda's Python 3.14 on ARM \(No matching distribution found for tiny==3.0.*\); check the network, and"
@@ -197,15 +192,3 @@ def test_vendoring_takes_this_machines_binaries_for_a_local_asset(
     here = next(tag for tag in packaging.tags.sys_tags() if "manylinux" in tag.platform)
     sha256 = publish(wheels, "2.0", str(here))
     assert vendored_files(requirements(tmp_path, "2.0", sha256), [str(site)]) == expected("2.0")
-
-
-@pytest.mark.parametrize("text", ["", "# nothing\n", "--only-binary :all:\n"])
-def test_vendoring_refuses_a_file_without_pins(tmp_path: Path, text: str) -> None:
-    (tmp_path / "requirements.txt").write_text(text, encoding="utf-8")
-    with pytest.raises(VendoringProblem, match="pins no package; write it by `uv pip compile --generate-hashes"):
-        vendored_files(tmp_path / "requirements.txt")
-
-
-def test_vendoring_names_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(VendoringProblem, match=r"cannot read .*requirements\.txt: No such file"):
-        vendored_files(tmp_path / "requirements.txt")
