@@ -19,7 +19,7 @@ from demo.plan import Plan
 from demo.practices import synthetic_nhs_number
 from demo.slots import LOCAL_TIME, SERVICE_TYPES, SERVICE_WEIGHTS, opening_hours
 from oneslot.errors import BadInput, InvalidArguments
-from oneslot.operator.sending.messages import MALFORMED, Archived, Message
+from oneslot.operator.sending.messages import MALFORMED, Archived, RequestCopy
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE, parse_body, payload_hash
 from oneslot.wording import numbered
@@ -111,11 +111,11 @@ class RequestGenerator:
         self._sent_twice = Share(self._rng, mix.number_of_duplicates, mix.bookings + mix.number_of_cancellations)
         self._malformations = _shuffled(MALFORMATIONS, self._rng)
         self._recent: deque[dict[str, Any]] = deque(maxlen=HORIZON)
-        self._waiting: list[tuple[int, int, Message]] = []  # a heap: (due, order, message)
+        self._waiting: list[tuple[int, int, RequestCopy]] = []  # a heap: (due, order, message)
         self._made = 0  # number of requests
         self._pushed = 0  # number of messages
 
-    def messages(self) -> Iterator[Message]:
+    def messages(self) -> Iterator[RequestCopy]:
         """Yield every message in the order of sending."""
         for position in range(self._mix.bookings + self._mix.number_malformed):
             if self._malformed():
@@ -175,19 +175,19 @@ class RequestGenerator:
         by_attribute = {IDENTITY_ATTRIBUTE: identity}
         number, self._made = self._made, self._made + 1
         group = group or body["practice"]
-        original = Message(json.dumps(content), request, number, group, by_attribute if attribute_only else {})
+        original = RequestCopy(json.dumps(content), request, number, group, by_attribute if attribute_only else {})
         self._push(original, position)
         if not self._sent_twice():
             return
         # A copy is identical, or spelt otherwise, or has its id in the attribute as well.
         copies = (
             original,
-            Message(_respelt(content), request, number, group, original.attributes),
-            Message(original.body, request, number, group, by_attribute),
+            RequestCopy(_respelt(content), request, number, group, original.attributes),
+            RequestCopy(original.body, request, number, group, by_attribute),
         )
         self._push(rng.choice(copies), position + rng.randrange(HORIZON))
 
-    def _malformed_message(self) -> Message:
+    def _malformed_message(self) -> RequestCopy:
         malformation = next(self._malformations)
         while malformation is CONFLICT and not self._recent:
             malformation = next(self._malformations)
@@ -200,9 +200,9 @@ class RequestGenerator:
             payload_hash=_hash_of(text),
         )
         number, self._made = self._made, self._made + 1
-        return Message(text, request, number, group=body["practice"])
+        return RequestCopy(text, request, number, group=body["practice"])
 
-    def _push(self, message: Message, due: int) -> None:
+    def _push(self, message: RequestCopy, due: int) -> None:
         heapq.heappush(self._waiting, (due, self._pushed, message))
         self._pushed += 1
 

@@ -27,7 +27,7 @@ from oneslot.operator.commands.check import check_target, show
 from oneslot.operator.commands.send import send_messages
 from oneslot.operator.commands.watch import LOCAL_INTERVAL, follow
 from oneslot.operator.evidence.export import export_history
-from oneslot.operator.evidence.verdict import Verdict
+from oneslot.operator.evidence.verdict import CheckVerdict
 from oneslot.operator.sending.pacing import Pacing
 from oneslot.options import COUNT, json_option, local_stack_options
 from oneslot.target import Target, home_folder, local_target
@@ -148,7 +148,7 @@ def run(
     return 0 if sound else 1
 
 
-def differences(verdict: Verdict, audited: Mapping[str, Any]) -> Iterator[str]:
+def differences(verdict: CheckVerdict, audited: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence for each verdict of which check and audit count different numbers of requests."""
     checked, other = verdict.counts.verdicts, audited.get("verdicts")
     if checked is None or other is None:
@@ -158,7 +158,7 @@ def differences(verdict: Verdict, audited: Mapping[str, Any]) -> Iterator[str]:
             yield f"Check and audit differ: {verdict_text(name, declared().twice)} {checked.get(name, 0):,} and {count:,}."
 
 
-def last_line(verdict: Verdict, stages: Stages, *, sound: bool) -> str:
+def last_line(verdict: CheckVerdict, stages: Stages, *, sound: bool) -> str:
     """Return the result in one line: what was lost, what was booked twice, and what it took."""
     counts = verdict.counts
     said = [
@@ -216,7 +216,7 @@ def start_and_seed(stack: LocalStack, target: Target, plan: Plan, terminal: Term
         started.result()
 
 
-def report(terminal: Terminal, target: Target, verdict: Verdict, stages: Stages) -> None:
+def report(terminal: Terminal, target: Target, verdict: CheckVerdict, stages: Stages) -> None:
     """Show the seconds of each stage, and the verdict."""
     took = table("Time", "Stage", "Seconds", numbers=(1,))
     for _, what, seconds in stages.done:

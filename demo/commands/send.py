@@ -14,7 +14,7 @@ from demo.generator import Mix, RequestGenerator, utc_now
 from demo.plan import load
 from oneslot.errors import BadInput, OneslotError
 from oneslot.operator.commands.send import send_reported
-from oneslot.operator.sending.messages import Message
+from oneslot.operator.sending.messages import RequestCopy
 from oneslot.operator.sending.pacing import SHAPES, STEADY, Pacing
 from oneslot.operator.sending.request_file import load_requests
 from oneslot.options import COUNT, FILE_OR_PIPE, Number, json_option, stack_option
@@ -83,7 +83,7 @@ def send(
     send_reported(terminal, target, requests, messages, Pacing(rate, total, shape), seed=seed_number)
 
 
-def generated(target: Target, mix: Mix, seed: int) -> Iterable[Message]:
+def generated(target: Target, mix: Mix, seed: int) -> Iterable[RequestCopy]:
     """Return generated messages for the slots seeded last. Raises `OneslotError` if there are none, or they are over."""
     try:
         plan = load(target.plan, target.identity)

@@ -17,7 +17,7 @@ from demo.practices import synthetic_demand, synthetic_practices
 from demo.slots import next_monday, share_out, working_days
 from oneslot.errors import OneslotError
 from oneslot.operator.sending.archive import Archive
-from oneslot.operator.sending.messages import Message
+from oneslot.operator.sending.messages import RequestCopy
 from oneslot.operator.sending.sender import BatchSender
 from oneslot.runtime.sqs.queue_depth import queue_depth
 
@@ -84,7 +84,7 @@ class Load:
         except BaseException as error:
             self._error = error
 
-    def _send(self, archive: Archive, batches: Iterator[list[Message]], clock: Callable[[], float]) -> None:
+    def _send(self, archive: Archive, batches: Iterator[list[RequestCopy]], clock: Callable[[], float]) -> None:
         ends = clock() + self._size.seconds
         for number, batch in enumerate(batches):
             if clock() >= ends and self.sent >= self._size.messages and self.may_end.is_set():
@@ -105,6 +105,6 @@ class Load:
                 )
             time.sleep(_PAUSE_WHEN_FULL)
 
-    def _batches(self) -> Iterator[list[Message]]:
+    def _batches(self) -> Iterator[list[RequestCopy]]:
         while batch := list(islice(self._messages, _BATCH)):
             yield batch

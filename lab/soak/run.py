@@ -22,7 +22,7 @@ from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment, deploy
 from oneslot.local.state import LocalState
 from oneslot.operator.evidence.gathering import Gathered, gather
-from oneslot.operator.evidence.verdict import Verdict, judge
+from oneslot.operator.evidence.verdict import CheckVerdict, judge
 from oneslot.runtime.sqs.queue_depth import queue_depth
 from oneslot.target import ARCHIVE_FILE, format_command, local_target
 from oneslot.terminal import Terminal
@@ -69,7 +69,7 @@ class Report:
     faults: Mapping[str, int]
     deliveries: Mapping[str, int]  # by outcome
     redelivered: int  # requests that were claimed more than once
-    verdict: Verdict
+    verdict: CheckVerdict
 
     def document(self) -> dict[str, Any]:
         """Return the report as JSON."""

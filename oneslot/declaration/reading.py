@@ -125,7 +125,7 @@ def parse_declaration(text: str, path: Path | None) -> Declaration:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidDeclaration(f"{where} is not TOML: {error}. Correct that line.") from error
-    top = Part(where, "", document)
+    top = Section(where, "", document)
     reasons = top.part("reasons")
     declaration = Declaration(
         name=top.matching("name", _NAME, "small letters, digits, - and _"),
@@ -161,7 +161,7 @@ def parse_declaration(text: str, path: Path | None) -> Declaration:
     return declaration
 
 
-class Part:
+class Section:
     """A table of the file, whose values are checked as they are taken."""
 
     def __init__(self, where: str, name: str, content: Mapping[str, Any]) -> None:
@@ -169,7 +169,7 @@ class Part:
         self.name = name
         self.content = content
         self._taken: set[str] = set()
-        self._inner: list[Part] = []
+        self._inner: list[Section] = []
 
     def refuse(self, name: str, remedy: str) -> NoReturn:
         """Raise `BadInput` about one value."""
@@ -205,14 +205,14 @@ class Part:
         value = self.take(name, [], fits, 'a list of texts, e.g. ["order_id"]')
         return (value,) if isinstance(value, str) else tuple(value)
 
-    def part(self, name: str) -> Part:
+    def part(self, name: str) -> Section:
         """Return a table inside this one; empty if it is missing."""
         content = self.take(name, {}, lambda value: isinstance(value, dict), f"a table, [{self._full(name)}]")
-        inner = Part(self.where, self._full(name), content)
+        inner = Section(self.where, self._full(name), content)
         self._inner.append(inner)
         return inner
 
-    def parts(self, name: str) -> list[tuple[str, Part]]:
+    def parts(self, name: str) -> list[tuple[str, Section]]:
         """Return the tables inside a table, by name."""
         outer = self.part(name)
         return [(each, outer.part(each)) for each in outer.content]
@@ -229,7 +229,7 @@ class Part:
         return f"{self.name}.{name}" if self.name else name
 
 
-def _table(name: str, part: Part) -> DeclaredTable:
+def _table(name: str, part: Section) -> DeclaredTable:
     if not _TABLE_NAME.fullmatch(name) or name == "ledger":
         raise InvalidDeclaration(
             f"{part.where}: tables.{name} is not a valid name of a table. "
@@ -260,7 +260,7 @@ def _table(name: str, part: Part) -> DeclaredTable:
     return declared
 
 
-def _private(top: Part) -> Private | None:
+def _private(top: Section) -> Private | None:
     part = top.part("private")
     if not part.content:
         return None
@@ -272,7 +272,7 @@ def _private(top: Part) -> Private | None:
     return Private(**found)
 
 
-def _tools(part: Part) -> Tools:
+def _tools(part: Section) -> Tools:
     return Tools(**{each.name: part.text(each.name, None) for each in fields(Tools)})
 
 

@@ -18,7 +18,7 @@ from demo.generator import HORIZON, Mix, RequestGenerator
 from demo.malformed import MALFORMATIONS, UNKNOWN_PRACTICE
 from demo.plan import Plan, make_plan, read_candidates
 from oneslot.errors import BadInput
-from oneslot.operator.sending.messages import MALFORMED, Message
+from oneslot.operator.sending.messages import MALFORMED, RequestCopy
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import identify, parse_body, payload_hash
 
@@ -27,12 +27,12 @@ PLAN = make_plan(read_candidates(None, None, 1).demands, date(2026, 11, 23), 5, 
 REASON = {each.name: each.reason for each in MALFORMATIONS}
 
 
-def generate(mix: Mix, seed: int = 1, plan: Plan = PLAN, now: datetime = NOW) -> list[Message]:
+def generate(mix: Mix, seed: int = 1, plan: Plan = PLAN, now: datetime = NOW) -> list[RequestCopy]:
     """All messages of a run."""
     return list(RequestGenerator(plan, mix, seed, now).messages())
 
 
-def understood(message: Message) -> tuple[str, str, Request]:
+def understood(message: RequestCopy) -> tuple[str, str, Request]:
     """Return id, digest and request as the consumer parses them. Raises `Unprocessable` as the consumer does."""
     body = parse_body(message.body)
     attributes = {name: {"stringValue": value} for name, value in message.attributes.items()}
@@ -142,7 +142,7 @@ def test_cancellation_comes_before_or_after_its_booking() -> None:
 
 
 def test_copy_comes_as_a_producer_sends_it() -> None:
-    copies: dict[int, list[Message]] = defaultdict(list)
+    copies: dict[int, list[RequestCopy]] = defaultdict(list)
     for message in generate(Mix(1_000, duplicates=1, malformed=0)):
         copies[message.number].append(message)
     pairs = [pair for pair in copies.values() if len(pair) == 2]

@@ -17,7 +17,7 @@ from lab.simulation.world.network import Watched
 from lab.simulation.world.simulation import Simulation
 from oneslot.errors import OneslotError
 from oneslot.operator.sending.archive import Archive, read_archive
-from oneslot.operator.sending.messages import Archived, Message
+from oneslot.operator.sending.messages import Archived, RequestCopy
 from oneslot.operator.sending.pacing import SHAPES, Pacing
 from oneslot.operator.sending.sender import BatchSender, send_all
 from oneslot.runtime.sqs.fifo import is_fifo
@@ -81,14 +81,14 @@ class Sending:
         self.lease = settings.limit_seconds + settings.hidden_seconds
         self._numbers = itertools.count()
 
-    def messages(self, name: str, most: int) -> list[Message]:
+    def messages(self, name: str, most: int) -> list[RequestCopy]:
         """Return the messages of as many further requests."""
         numbers = [next(self._numbers) for _ in range(self.simulation.number(f"messages of {name}", 1, most))]
         return [self._message(number) for number in numbers if self.simulation.keeps(f"request {number}")]
 
-    def _message(self, number: int) -> Message:
+    def _message(self, number: int) -> RequestCopy:
         request = self.application.request(number, self.simulation.random_of(f"request {number}"))
-        return Message(request.body, Archived(request.message_id), number, request.group)
+        return RequestCopy(request.body, Archived(request.message_id), number, request.group)
 
     def archived(self) -> dict[str, str]:
         """Return the message ids in the archive, by SQS id."""
@@ -168,7 +168,7 @@ class Send:
             simulation.breach(NO_MORE, ", ".join(sorted(more)))
         check_order(self._world, mine)
 
-    def _stream(self) -> Iterator[Message]:
+    def _stream(self) -> Iterator[RequestCopy]:
         end = self._interrupts.pop() if self._interrupts else None
         for at, message in enumerate(self._messages):
             if at == end:
@@ -218,7 +218,7 @@ class Outbox:
         """Check that the queue accepted each message, in the order of its group."""
         check_order(self._world, [message.message_id for message in self._all])
 
-    def _outgoing(self, message: Message) -> Outgoing:
+    def _outgoing(self, message: RequestCopy) -> Outgoing:
         message_id = str(message.request.message_id)
         random = self._world.simulation.random_of(f"group and size of {message_id}")
         group = f"{self.name}-{random.randrange(2)}" if self._fifo else None

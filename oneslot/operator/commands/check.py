@@ -15,7 +15,7 @@ from oneslot.declaration.reading import declared
 from oneslot.operator.evidence.gathering import gather
 from oneslot.operator.evidence.malformed import format_malformed
 from oneslot.operator.evidence.tables import format_missing
-from oneslot.operator.evidence.verdict import Counts, Verdict, judge, seen_before, unsettled
+from oneslot.operator.evidence.verdict import CheckVerdict, Counts, judge, seen_before, unsettled
 from oneslot.options import json_option, stack_option
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal, table
@@ -50,7 +50,7 @@ def check(stack: str | None, as_json: bool) -> int:
     return 0 if verdict.holds and not unwritten else 1
 
 
-def check_target(target: Target, terminal: Terminal) -> tuple[Verdict, list[str]]:
+def check_target(target: Target, terminal: Terminal) -> tuple[CheckVerdict, list[str]]:
     """Gather and judge the evidence, and write the report beside it. No report of an earlier check stays.
 
     Returns the verdict, and a sentence if the report cannot be written.
@@ -68,7 +68,7 @@ def check_target(target: Target, terminal: Terminal) -> tuple[Verdict, list[str]
     return verdict, []
 
 
-def _judged(target: Target) -> Verdict:
+def _judged(target: Target) -> CheckVerdict:
     """Judge the evidence; on a breach, gather and judge again, because the tables are not read at one moment.
 
     A request that commits between the reads of two tables looks broken once. A real breach shows every time.
@@ -85,7 +85,7 @@ def _judged(target: Target) -> Verdict:
     return unsettled(verdict, target.command) if verdict.breaches else verdict
 
 
-def show(terminal: Terminal, target: Target, verdict: Verdict) -> None:
+def show(terminal: Terminal, target: Target, verdict: CheckVerdict) -> None:
     """Show the counts, the breaches, and the verdict in one sentence."""
     if verdict.counts.verdicts:
         terminal.show(verdicts_table(verdict.counts.verdicts))

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from oneslot.operator.sending.archive import Archive
-from oneslot.operator.sending.messages import Message
+from oneslot.operator.sending.messages import RequestCopy
 from oneslot.operator.sending.pacing import Pacing
 from oneslot.operator.sending.request_file import load_requests, read_request
 from oneslot.operator.sending.sender import BatchSender, Sent, send_all
@@ -72,7 +72,7 @@ def send_reported(
     terminal: Terminal,
     target: Target,
     requests: int,
-    messages: Iterable[Message],
+    messages: Iterable[RequestCopy],
     pacing: Pacing,
     *,
     seed: int | None = None,
@@ -112,7 +112,7 @@ def send_reported(
     )
 
 
-def send_messages(target: Target, messages: Iterable[Message], pacing: Pacing, progress: Advance) -> Sent:
+def send_messages(target: Target, messages: Iterable[RequestCopy], pacing: Pacing, progress: Advance) -> Sent:
     """Send the messages, and archive the requests that the queue accepted."""
     archive = Archive(target.archive, target.identity)
     return send_all(messages, BatchSender(target.sqs, target.outputs.queue_url), archive, pacing, progress=progress)

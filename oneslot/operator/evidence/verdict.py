@@ -61,7 +61,7 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CheckVerdict:
     """A verdict with its reasons. Only the kind `holds` is a success."""
 
     kind: Kind
@@ -98,7 +98,7 @@ class Verdict:
         }
 
 
-def judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[Breach] | None = None) -> Verdict:
+def judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[Breach] | None = None) -> CheckVerdict:
     """Count the evidence, check every invariant that a history can show, and return the verdict.
 
     A missing table or a malformed row makes the verdict `unreadable`, and the rest is only counted. Malformed lines of the
@@ -108,15 +108,15 @@ def judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[B
     return replace(_judge_all(gathered, command, lasting), laws=gathered.declaration.judged)
 
 
-def _judge_all(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[Breach] | None) -> Verdict:
+def _judge_all(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[Breach] | None) -> CheckVerdict:
     lines = gathered.malformed_lines
     rows = malformed_evidence(gathered.evidence)
     if missing := gathered.missing:
         names = " and ".join(map(str, missing))
         sentence = f"No verdict: {names}. Restore it, then check again."
-        return Verdict("unreadable", sentence, _count(gathered, None), malformed=[*rows, *lines], missing=missing)
+        return CheckVerdict("unreadable", sentence, _count(gathered, None), malformed=[*rows, *lines], missing=missing)
     if rows:
-        return Verdict("unreadable", _no_verdict(rows), _count(gathered, None), malformed=[*rows, *lines])
+        return CheckVerdict("unreadable", _no_verdict(rows), _count(gathered, None), malformed=[*rows, *lines])
     verdict = _judge(gathered, command, lasting)
     if not lines:
         return verdict
@@ -142,7 +142,7 @@ def seen_before(breaches: Sequence[Breach], earlier: Sequence[Breach]) -> list[B
     return [breach for breach in breaches if (breach.invariant, breach.subject) in known]
 
 
-def unsettled(verdict: Verdict, command: Callable[[str], str]) -> Verdict:
+def unsettled(verdict: CheckVerdict, command: Callable[[str], str]) -> CheckVerdict:
     """Return the verdict where each look found other breaches, because a request at work looks like one."""
     sentence = (
         f"Not finished: the consumer is at work, and each look found other breaches (the last: {len(verdict.breaches):,}). "
@@ -152,7 +152,7 @@ def unsettled(verdict: Verdict, command: Callable[[str], str]) -> Verdict:
     return replace(verdict, kind="unfinished", sentence=sentence, counts=counts, breaches=())
 
 
-def _judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[Breach] | None) -> Verdict:
+def _judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[Breach] | None) -> CheckVerdict:
     breaches = list(lasting or ())
     if lasting is None:
         named = replace(gathered, evidence=with_unidentified(gathered))
@@ -164,26 +164,26 @@ def _judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[
             f"Broken: {counted(len(breaches), 'breach', 'breaches')} of {names}. "
             f"The first: {breaches[0].subject}: {breaches[0].detail}."
         )
-        return Verdict("broken", sentence, counts, breaches)
+        return CheckVerdict("broken", sentence, counts, breaches)
     if not gathered.queue.empty:
         sentence = (
             f"Not finished: the queue still holds {numbered(gathered.queue.total, 'message')}. Every answer so far is sound. "
             f"Wait with `{command('watch --until-drained')}`, then check again."
         )
-        return Verdict("unfinished", sentence, counts)
+        return CheckVerdict("unfinished", sentence, counts)
     if gathered.hidden:
         hidden = counted(gathered.hidden, "dead letter is", "dead letters are")
         sentence = (
             f"Not finished: about {hidden} not shown, because another reader hides them or they wait behind others of "
             f"their group on a FIFO queue. See `{command('dlq list')}`, then check again."
         )
-        return Verdict("unfinished", sentence, counts)
+        return CheckVerdict("unfinished", sentence, counts)
     made = list(gathered.evidence.effects())
     kept = (gathered.evidence.ledger, made, gathered.accepted, gathered.dead_letters)
     if not any(kept) and not gathered.too_old:
         sentence = f"Nothing to check: no request has been sent. Send some, then run `{command('check')}` again."
-        return Verdict("nothing", sentence, counts)
-    return Verdict("holds", _success(counts, gathered.declaration), counts)
+        return CheckVerdict("nothing", sentence, counts)
+    return CheckVerdict("holds", _success(counts, gathered.declaration), counts)
 
 
 def _by_groups(gathered: Gathered) -> list[Breach]:

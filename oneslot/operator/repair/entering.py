@@ -37,7 +37,7 @@ PROBLEMS_NAMED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class EnteredLine:
     """One line of the file: an id and the digest of its content, or the `problem` because of which it is not entered."""
 
     number: int
@@ -64,13 +64,13 @@ REASONS = {
 
 
 @dataclass
-class Report:
+class EntryReport:
     """The number of lines by fate, and why the first ten thousand were left out."""
 
     fates: Counter[Fate] = field(default_factory=Counter)
     problems: list[dict[str, Any]] = field(default_factory=list)
 
-    def add_all(self, ended: Iterable[tuple[Line, Fate]], progress: Callable[[], None]) -> None:
+    def add_all(self, ended: Iterable[tuple[EnteredLine, Fate]], progress: Callable[[], None]) -> None:
         """Count lines as their fates become known."""
         for line, fate in ended:
             self.fates[fate] += 1
@@ -89,7 +89,7 @@ class Report:
         return {**{fate.value: self.fates[fate] for fate in Fate}, "problems": self.problems}
 
 
-def read_lines(target: Target, path: Path) -> Iterator[Line]:
+def read_lines(target: Target, path: Path) -> Iterator[EnteredLine]:
     """Yield each line of the file; skip empty ones."""
     content_based = is_content_based(target)
     with path.open("rb") as file:
@@ -99,10 +99,10 @@ def read_lines(target: Target, path: Path) -> Iterator[Line]:
                 if text:
                     yield _read_line(target, number, text, content_based=content_based)
             except UnicodeDecodeError:
-                yield Line(number, problem="it is not UTF-8 text")
+                yield EnteredLine(number, problem="it is not UTF-8 text")
 
 
-def _read_line(target: Target, number: int, text: str, *, content_based: bool) -> Line:
+def _read_line(target: Target, number: int, text: str, *, content_based: bool) -> EnteredLine:
     declaration = target.declaration
     if text.startswith("{"):
         facts = facts_of({"Body": text}, declaration, content_based=content_based)
@@ -115,10 +115,10 @@ def _read_line(target: Target, number: int, text: str, *, content_based: bool) -
         problem = problem or invalid.detail
     if declaration.private and declaration.is_private(message_id):
         problem = f"its id may be {declaration.private.name}"
-    return Line(number, problem=problem) if problem else Line(number, message_id, digest)
+    return EnteredLine(number, problem=problem) if problem else EnteredLine(number, message_id, digest)
 
 
-def enter_logged(target: Target, path: Path, lines: int, report: Report, progress: Callable[[], None]) -> None:
+def enter_logged(target: Target, path: Path, lines: int, report: EntryReport, progress: Callable[[], None]) -> None:
     """Enter a file, with its two lines in the operator log. Raises the client's errors."""
     log, subject = open_operator_log(target), {"file": str(path.absolute()), "lines": lines}
     log.write(ENTER, subject, BEGUN)
@@ -130,7 +130,7 @@ def enter_logged(target: Target, path: Path, lines: int, report: Report, progres
     log.write(ENTER, subject, DONE, **{fate.value: report.fates[fate] for fate in Fate})
 
 
-def enter(target: Target, lines: Iterable[Line]) -> Iterator[tuple[Line, Fate]]:
+def enter(target: Target, lines: Iterable[EnteredLine]) -> Iterator[tuple[EnteredLine, Fate]]:
     """Enter the lines; yield each with its fate as soon as it is known. Raises the client's errors."""
     write = partial(_enter, target, ledger_retention_seconds(target))
     remaining = iter(lines)
@@ -139,7 +139,7 @@ def enter(target: Target, lines: Iterable[Line]) -> Iterator[tuple[Line, Fate]]:
             yield from zip(batch, writers.map(write, batch), strict=True)
 
 
-def _enter(target: Target, retention_seconds: int | None, line: Line) -> Fate:
+def _enter(target: Target, retention_seconds: int | None, line: EnteredLine) -> Fate:
     if line.problem is not None:
         return Fate.INVALID
     item = to_attributes(_row(target, retention_seconds, line))
@@ -162,7 +162,7 @@ def _enter(target: Target, retention_seconds: int | None, line: Line) -> Fate:
     return Fate.ENTERED
 
 
-def _row(target: Target, retention_seconds: int | None, line: Line) -> dict[str, Any]:
+def _row(target: Target, retention_seconds: int | None, line: EnteredLine) -> dict[str, Any]:
     now = target.surroundings.now_ms()
     result_before = target.declaration.tool("handled_before")
     result = result_before(line.message_id) if result_before else {"outcome": HANDLED_BEFORE}

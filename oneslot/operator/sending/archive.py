@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from oneslot.errors import InvalidArchive
-from oneslot.operator.sending.messages import Archived, Message
+from oneslot.operator.sending.messages import Archived, RequestCopy
 from oneslot.runtime.surroundings import Surroundings
 
 _ARCHIVED = frozenset(each.name for each in fields(Archived))
@@ -54,7 +54,7 @@ class Archive:
         self._surroundings = surroundings or Surroundings()
         path.parent.mkdir(parents=True, exist_ok=True)
 
-    def accepted(self, messages: Iterable[tuple[Message, str]]) -> None:
+    def accepted(self, messages: Iterable[tuple[RequestCopy, str]]) -> None:
         """Write messages that the queue has just accepted, each with its SQS id, and wait until they are on disk."""
         now = self._surroundings.now_ms()
         lines = [json.dumps(self._line(message, sqs_message_id, now)) + "\n" for message, sqs_message_id in messages]
@@ -62,7 +62,7 @@ class Archive:
             begun = _CUT_OFF if _is_cut_off(self._path) else ""
             self._surroundings.append(self._path, "".join([begun, *lines]).encode())
 
-    def _line(self, message: Message, sqs_message_id: str, now: int) -> dict[str, Any]:
+    def _line(self, message: RequestCopy, sqs_message_id: str, now: int) -> dict[str, Any]:
         return {**asdict(message.request), "sent": now, "copies": 1, "sqs_message_ids": [sqs_message_id], **self._stack}
 
 

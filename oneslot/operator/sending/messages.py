@@ -29,7 +29,7 @@ class Archived:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class RequestCopy:
     """One copy of a request, for the queue. `group` is its practice, by which SQS shares the queue fairly."""
 
     body: str
@@ -39,7 +39,7 @@ class Message:
     attributes: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:  # the body names a patient
-        return f"Message(number={self.number}, request={self.request!r})"
+        return f"RequestCopy(number={self.number}, request={self.request!r})"
 
 
 def group_of(practice: object) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 from oneslot.declaration.reading import declared
 from oneslot.errors import FileUnreadable, InvalidFile
-from oneslot.operator.sending.messages import Archived, Message, group_of
+from oneslot.operator.sending.messages import Archived, RequestCopy, group_of
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import Content, parse_body, payload_hash
 from oneslot.runtime.sqs.dead_letters import identity_and_content, identity_of
@@ -34,7 +34,7 @@ def check_file(path: Path) -> int:
     return count
 
 
-def load_requests(path: Path, attributes: Mapping[str, str] | None = None) -> tuple[int, Iterable[Message]]:
+def load_requests(path: Path, attributes: Mapping[str, str] | None = None) -> tuple[int, Iterable[RequestCopy]]:
     """Return the number of requests and the requests. A file is read twice, in bounded memory, anything else once.
 
     Each message gets the `attributes`.
@@ -49,7 +49,7 @@ def load_requests(path: Path, attributes: Mapping[str, str] | None = None) -> tu
     return len(messages), messages
 
 
-def read_requests(path: Path, attributes: Mapping[str, str] | None = None) -> Iterator[Message]:
+def read_requests(path: Path, attributes: Mapping[str, str] | None = None) -> Iterator[RequestCopy]:
     """Yield the file's requests; skip empty lines. Raises `BadInput` for a line that is not one, or another kind of file."""
     try:
         with _open(path) as file:
@@ -63,7 +63,7 @@ def read_requests(path: Path, attributes: Mapping[str, str] | None = None) -> It
         raise FileUnreadable(f"{path} cannot be read: {error.strerror}.") from error
 
 
-def read_request(text: str, attributes: Mapping[str, str] | None = None) -> Message:
+def read_request(text: str, attributes: Mapping[str, str] | None = None) -> RequestCopy:
     """Return the message with this body. Raises `BadInput` for one that is not a request."""
     return _message("The message", text.strip(), 0, attributes or {})
 
@@ -72,7 +72,7 @@ def _open(path: Path) -> TextIO:
     return sys.stdin if path == STANDARD_INPUT else path.open(encoding="utf-8")
 
 
-def _message(where: str, text: str, number: int, attributes: Mapping[str, str]) -> Message:
+def _message(where: str, text: str, number: int, attributes: Mapping[str, str]) -> RequestCopy:
     if len(text.encode()) > LARGEST_BODY_BYTES:
         raise InvalidFile(f"{where}: more than {LARGEST_BODY_BYTES:,} bytes, SQS's limit for a message.")
     try:
@@ -80,7 +80,7 @@ def _message(where: str, text: str, number: int, attributes: Mapping[str, str]) 
     except Unprocessable as problem:
         raise InvalidFile(f"{where}: {problem.detail}.") from problem
     group = group_of(body.get("practice"))
-    return Message(text, _archived(body, text, attributes), number=number, group=group, attributes=attributes)
+    return RequestCopy(text, _archived(body, text, attributes), number=number, group=group, attributes=attributes)
 
 
 def _archived(body: Mapping[str, Any], text: str, attributes: Mapping[str, str]) -> Archived:

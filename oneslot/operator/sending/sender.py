@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from oneslot.errors import MessageRefused, QueueTimeout
 from oneslot.operator.sending.archive import Archive
-from oneslot.operator.sending.messages import Message
+from oneslot.operator.sending.messages import RequestCopy
 from oneslot.operator.sending.pacing import Pacing, Timetable
 from oneslot.runtime.sqs import sending
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
@@ -52,7 +52,7 @@ class BatchSender:
         """Return whether the queue keeps order."""
         return is_fifo(self._queue_url)
 
-    def send(self, messages: Sequence[Message]) -> Iterator[SendAnswer[Message]]:
+    def send(self, messages: Sequence[RequestCopy]) -> Iterator[SendAnswer[RequestCopy]]:
         """Send until every message is accepted; yield the answer to each call.
 
         Raises:
@@ -79,7 +79,7 @@ class BatchSender:
                 "Send all again: every operation is idempotent."
             )
 
-    def _entry(self, message: Message) -> Entry[Message]:
+    def _entry(self, message: RequestCopy) -> Entry[RequestCopy]:
         parameters: dict[str, Any] = {"MessageBody": message.body, **text_attributes(message.attributes)}
         if message.group is not None:
             parameters[GROUP_ATTRIBUTE] = message.group  # on a standard queue: fair queues
@@ -91,7 +91,7 @@ class BatchSender:
 
 
 def send_all(
-    messages: Iterable[Message],
+    messages: Iterable[RequestCopy],
     sender: BatchSender,
     archive: Archive,
     pacing: Pacing,
@@ -110,7 +110,7 @@ def send_all(
     threads = surroundings.threads
     sent, lock, ended = Sent(), threads.lock(), threads.event()
 
-    def send(batch: Sequence[Message]) -> None:
+    def send(batch: Sequence[RequestCopy]) -> None:
         nonlocal sent
         for answer in sender.send(batch):
             try:
@@ -139,9 +139,9 @@ def send_all(
     return sent
 
 
-def batches(messages: Iterable[Message], pacing: Pacing) -> Iterator[tuple[float, list[Message]]]:
+def batches(messages: Iterable[RequestCopy], pacing: Pacing) -> Iterator[tuple[float, list[RequestCopy]]]:
     """Yield `(second at which it is due, batch)`: the messages that fit one call and are due at about the same time."""
-    batch: list[Message] = []
+    batch: list[RequestCopy] = []
     size, first_due = 0, 0.0
     for number, message in enumerate(messages):
         due, length = pacing.due(number), _size(message)
@@ -167,5 +167,5 @@ def _unfinished(running: Iterable[Future[None]]) -> list[Future[None]]:
     return unfinished
 
 
-def _size(message: Message) -> int:
+def _size(message: RequestCopy) -> int:
     return Entry(message, {"MessageBody": message.body, **text_attributes(message.attributes)}).size

@@ -13,7 +13,7 @@ from demo.declared import CONSUMER
 from lab.benchmarks.audit import duckdb_audit as audit_duckdb
 from oneslot.laws.evidence import Evidence
 from oneslot.operator.evidence.gathering import Gathered
-from oneslot.operator.evidence.verdict import Verdict, judge
+from oneslot.operator.evidence.verdict import CheckVerdict, judge
 from oneslot.operator.sending.archive import AcceptedRequest
 from oneslot.operator.sending.messages import Archived
 from oneslot.runtime.sqs.dead_letters import DeadLetter
@@ -95,7 +95,7 @@ def duckdb_answers(folder: Path, now: int) -> tuple[dict[str, str], Found]:
         return audit_duckdb.verdicts(connection), audit_duckdb.violations(connection)
 
 
-def checked(world: World) -> Verdict:
+def checked(world: World) -> CheckVerdict:
     """Return the verdict of `oneslot check` on what the world left behind."""
     evidence = evidence_of(world)
     lines = [line for line in world.deliveries if line["finished"] < world.now]

@@ -14,7 +14,7 @@ from oneslot.operator.commands.inspect import row_table
 from oneslot.operator.commands.message_id import message_id_argument
 from oneslot.operator.evidence.malformed import Standing, malformed_ledger_row, standing
 from oneslot.operator.evidence.operator_log import open_operator_log
-from oneslot.operator.repair.entering import Fate, Report, enter_logged, read_lines
+from oneslot.operator.repair.entering import EntryReport, Fate, enter_logged, read_lines
 from oneslot.operator.repair.ledger_row import advice, consequences, read_row
 from oneslot.operator.repair.ledger_row import forget as forget_row
 from oneslot.operator.repair.ledger_row import unlock as unlock_row
@@ -130,7 +130,7 @@ def enter_file(file: Path, yes: bool, stack: str | None, as_json: bool) -> int:
     terminal = Terminal(as_json)
     target = open_target(stack)
     lines = sum(1 for _ in read_lines(target, file))
-    report = Report()
+    report = EntryReport()
     with terminal.progress("Entering" if yes else "Reading", lines) as progress:
         if yes:
             enter_logged(target, file, lines, report, progress)

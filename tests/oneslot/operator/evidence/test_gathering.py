@@ -18,7 +18,7 @@ from oneslot.operator.evidence.export import export_history
 from oneslot.operator.evidence.gathering import gather
 from oneslot.operator.evidence.verdict import judge
 from oneslot.operator.sending.archive import Archive
-from oneslot.operator.sending.messages import Archived, Message
+from oneslot.operator.sending.messages import Archived, RequestCopy
 from oneslot.runtime.sqs.dead_letters import DeadLetter
 from oneslot.runtime.sqs.queue_depth import QueueDepth, queue_depth
 from oneslot.runtime.surroundings import Surroundings
@@ -36,7 +36,7 @@ AT_ONCE = 10
 def accept(target: Target, name: str | None, sqs_message_id: str, stack: str | None = None) -> None:
     """Note in the archive that the queue took a request."""
     archive = Archive(target.archive, stack, Surroundings(now_ms=lambda: BEFORE))
-    archive.accepted([(Message("", Archived(name), 0), sqs_message_id)])
+    archive.accepted([(RequestCopy("", Archived(name), 0), sqs_message_id)])
 
 
 def exported(target: Target, folder: Path) -> tuple[dict[str, list[Any]], list[str]]:

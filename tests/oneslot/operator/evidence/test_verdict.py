@@ -12,7 +12,7 @@ import pytest
 from demo.declared import CONSUMER
 from oneslot.operator.evidence.gathering import Gathered
 from oneslot.operator.evidence.malformed import DELIVERY_LOG, Malformed
-from oneslot.operator.evidence.verdict import Verdict, judge
+from oneslot.operator.evidence.verdict import CheckVerdict, judge
 from oneslot.operator.sending.archive import AcceptedRequest
 from oneslot.operator.sending.messages import MALFORMED, Archived
 from oneslot.runtime.sqs.dead_letters import DeadLetter
@@ -77,7 +77,7 @@ def gathered(
     return Gathered(found, requests or None, letters, queue, 0, behind, malformed_lines)
 
 
-def verdict_of(found: Gathered) -> Verdict:
+def verdict_of(found: Gathered) -> CheckVerdict:
     return judge(found, "oneslot {}".format)
 
 

@@ -15,9 +15,9 @@ from demo.plan import make_plan, read_candidates
 from oneslot.errors import OneslotError
 from oneslot.local.aws.connection import Connection
 from oneslot.operator.evidence.gathering import gather
-from oneslot.operator.evidence.verdict import Verdict, judge
+from oneslot.operator.evidence.verdict import CheckVerdict, judge
 from oneslot.operator.sending.archive import Archive
-from oneslot.operator.sending.messages import MALFORMED, Archived, Message
+from oneslot.operator.sending.messages import MALFORMED, Archived, RequestCopy
 from oneslot.operator.sending.pacing import Pacing
 from oneslot.operator.sending.sender import BatchSender, send_all
 from oneslot.runtime.surroundings import Surroundings
@@ -29,7 +29,7 @@ RETENTION_MS = 1000 * int(ENVIRONMENT["ONESLOT_LEDGER_RETENTION_SECONDS"])
 NOW = datetime.fromtimestamp(BEFORE / 1000, UTC)
 
 
-def send(stack: MotoStack, mix: Mix, slots: int = 40) -> list[Message]:
+def send(stack: MotoStack, mix: Mix, slots: int = 40) -> list[RequestCopy]:
     """Seed, and send a mix of requests."""
     plan = make_plan(read_candidates(None, None, 1, count=2).demands, datetime(2026, 11, 23).date(), 2, slots, 1)
     for item in plan.items():
@@ -41,13 +41,13 @@ def send(stack: MotoStack, mix: Mix, slots: int = 40) -> list[Message]:
     return messages
 
 
-def accept(stack: MotoStack, message: Message, sqs_message_id: str) -> None:
+def accept(stack: MotoStack, message: RequestCopy, sqs_message_id: str) -> None:
     """Note in the archive that the queue took a message."""
     archive = Archive(stack.target.archive, surroundings=Surroundings(now_ms=lambda: BEFORE))
     archive.accepted([(message, sqs_message_id)])
 
 
-def verdict_of(stack: MotoStack, now: int = BEFORE) -> Verdict:
+def verdict_of(stack: MotoStack, now: int = BEFORE) -> CheckVerdict:
     """Gather and judge, as of `now` (epoch ms)."""
     return judge(gather(stack.target, lambda: now), stack.target.command)
 
@@ -83,7 +83,7 @@ def test_message_without_id_is_not_lost_when_a_worker_answered(moto_stack: MotoS
     row = moto_stack.bench.row("m-1") | {"message_id": "0" * 64, "result": '{"outcome": "cancelled"}'}
     moto_stack.bench.dynamodb.put_item(TableName="ledger", Item=to_attributes(row))
     for content in (row["payload_hash"], "another"):
-        accept(moto_stack, Message("", Archived(None, payload_hash=content), 0), f"of {content}")
+        accept(moto_stack, RequestCopy("", Archived(None, payload_hash=content), 0), f"of {content}")
     lost = [breach.subject for breach in verdict_of(moto_stack).breaches if breach.invariant == "I2"]
     assert lost == ["of another"]
 

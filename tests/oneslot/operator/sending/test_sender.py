@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 
 from oneslot.errors import OneslotError
 from oneslot.operator.sending.archive import Archive, read_archive
-from oneslot.operator.sending.messages import Archived, Message
+from oneslot.operator.sending.messages import Archived, RequestCopy
 from oneslot.operator.sending.pacing import MONDAY, Pacing
 from oneslot.operator.sending.sender import BatchSender, Sent, batches, send_all
 from oneslot.runtime.sqs.sending import BATCH_BYTES
@@ -24,16 +24,16 @@ REFUSED = ("InvalidMessageContents", True)
 LOST = ReadTimeoutError(endpoint_url="https://sqs")
 
 
-def messages(count: int, copies: int = 1) -> Iterator[Message]:
+def messages(count: int, copies: int = 1) -> Iterator[RequestCopy]:
     """Yield this many requests, each with all its copies."""
     for number in range(count):
         request = Archived(f"m-{number}", payload_hash="hash")
         for _ in range(copies):
-            yield Message(f'{{"n": {number}}}', request, number, group="Z00001", attributes={"Name": "value"})
+            yield RequestCopy(f'{{"n": {number}}}', request, number, group="Z00001", attributes={"Name": "value"})
 
 
-def message(body: str, group: str | None = None) -> Message:
-    return Message(body, Archived(body), 0, group=group)
+def message(body: str, group: str | None = None) -> RequestCopy:
+    return RequestCopy(body, Archived(body), 0, group=group)
 
 
 def sender_to(queue: ScriptedSqs) -> BatchSender:
@@ -43,7 +43,7 @@ def sender_to(queue: ScriptedSqs) -> BatchSender:
 def send_to(
     queue: ScriptedSqs,
     folder: Path,
-    stream: Iterator[Message],
+    stream: Iterator[RequestCopy],
     progress: Callable[[int], None] = lambda _: None,
     workers: int = 1,
 ) -> Sent:
@@ -136,7 +136,7 @@ def test_interrupted_sender_archives_answers_and_ends_retries(tmp_path: Path) ->
             assert ended.wait(20)
             return super().send_message_batch(**request)
 
-    def stream() -> Iterator[Message]:
+    def stream() -> Iterator[RequestCopy]:
         yield from messages(11)
         assert begun.wait(20)
         raise KeyboardInterrupt
@@ -186,9 +186,9 @@ def test_archive_is_written_before_progress_is_reported(tmp_path: Path) -> None:
 
 
 def test_sender_reads_no_further_while_the_queue_is_slow(tmp_path: Path) -> None:
-    read, exhausted = list[Message](), threading.Event()
+    read, exhausted = list[RequestCopy](), threading.Event()
 
-    def stream() -> Iterator[Message]:
+    def stream() -> Iterator[RequestCopy]:
         for each in messages(200):
             read.append(each)
             yield each
@@ -266,7 +266,7 @@ def test_archive_rejects_an_invalid_line_before_others(tmp_path: Path, line: str
     ids=["half a batch", "two bytes a letter", "attributes that fit", "attributes that do not", "above the limit"],
 )
 def test_batch_is_cut_at_the_limit_in_bytes(body: str, attributes: dict[str, str], expected: list[int]) -> None:
-    five = [Message(body, Archived("m"), 0, attributes=attributes)] * 5
+    five = [RequestCopy(body, Archived("m"), 0, attributes=attributes)] * 5
 
     assert [len(batch) for _, batch in batches(five, Pacing(None, 5))] == expected
 
@@ -287,7 +287,7 @@ def test_sender_holds_its_rate(tmp_path: Path, stall: float, expected: float) ->
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    def stream() -> Iterator[Message]:
+    def stream() -> Iterator[RequestCopy]:
         for number, each in enumerate(messages(50)):
             now[0] += stall * (number == 20)
             yield each
