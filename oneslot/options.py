@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -71,21 +70,6 @@ class SparkMemory(click.ParamType[str]):
         return str(value)
 
 
-class Day(click.ParamType[date]):
-    """A date as `YYYY-MM-DD`."""
-
-    name = "date"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
-        """Return the date. Raise a usage error for anything else."""
-        if isinstance(value, date):
-            return value
-        try:
-            return date.fromisoformat(str(value))
-        except ValueError:
-            self.fail(f"{value!r} is not a valid date. Write it as YYYY-MM-DD, e.g. 2026-11-23.", param, ctx)
-
-
 def json_option(function: F) -> F:
     """`--json`: passed on as `as_json`."""
     return click.option(
@@ -126,7 +110,7 @@ class Setting(click.ParamType[tuple[str, str]]):
 
 
 def local_stack_options(function: F) -> F:
-    """`--stage`, `--processes` and `-c`: passed on as `stage`, `processes` and `context`, pairs of name and value."""
+    """`--stage` and `-c`: passed on as `stage` and `context`, pairs of name and value."""
     for option in (
         click.option(
             "-c",
@@ -135,14 +119,6 @@ def local_stack_options(function: F) -> F:
             type=Setting(),
             multiple=True,
             help="Change a setting of the stack, as for `cdk deploy`, e.g. -c queue=fifo. May be repeated.",
-        ),
-        click.option(
-            "--processes",
-            type=COUNT,
-            metavar="N",
-            default=4,
-            show_default=True,
-            help="Run at most N handler processes at once.",
         ),
         click.option(
             "--stage", metavar="NAME", default="dev", show_default=True, help="Synthesise and deploy this stage."
@@ -185,7 +161,6 @@ def yes_option(function: F) -> F:
     """`--yes`: passed on as `yes`; without it the verb changes nothing."""
     return click.option(
         "--yes",
-        "--apply",
         "yes",
         is_flag=True,
         help="Make the change. Without this, only show what would be changed.",

@@ -72,7 +72,6 @@ def run(
     practice_count: int | None,
     seed_number: int,
     stage: str,
-    processes: int,
     context: Sequence[tuple[str, str]],
     audit: bool,
     as_json: bool,
@@ -93,9 +92,7 @@ def run(
     stages = Stages(terminal)
     with _sigterm_like_ctrl_c(), ExitStack() as running:
         with stages.stage("deploy", "Deploy the template into an embedded AWS"), terminal.working("Deploying"):
-            stack = running.enter_context(
-                local_stack(home, progress=terminal.say, processes=processes, stage=stage, context=dict(context))
-            )
+            stack = running.enter_context(local_stack(home, progress=terminal.say, stage=stage, context=dict(context)))
         target = local_target(stack.state, home)
         with stages.stage("seed", f"Seed {numbered(plan.slots, 'slot')} at {numbered(len(plan.openings), 'practice')}"):
             terminal.say(f"{candidates.note}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from datetime import date, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -13,10 +14,25 @@ from demo.plan import Plan, make_plan, read_candidates, save
 from demo.seeding import Seeded, SlotWriter
 from demo.seeding import seed as insert
 from demo.slots import LOCAL_TIME, demanded_slots, next_monday
-from oneslot.options import COUNT, Day, WholeNumber, json_option, stack_option
+from oneslot.options import COUNT, WholeNumber, json_option, stack_option
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal
 from oneslot.wording import numbered
+
+
+class Day(click.ParamType[date]):
+    """A date as `YYYY-MM-DD`."""
+
+    name = "date"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
+        """Return the date. Raise a usage error for anything else."""
+        if isinstance(value, date):
+            return value
+        try:
+            return date.fromisoformat(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is not a valid date. Write it as YYYY-MM-DD, e.g. 2026-11-23.", param, ctx)
 
 
 @click.command(short_help="Open slots at made-up practices, or by the NHS's files.")

@@ -42,7 +42,7 @@ class Terminal:
 
     def drain(self) -> str:
         """Wait until the queue is drained; return the output of `watch`."""
-        watched = self.run("watch", "--until-drained", "--timeout", "300", "--interval", "0.1")
+        watched = self.run("watch", "--until-drained", "--timeout", "300")
         assert watched.exit_code == 0, watched.output
         return watched.output
 

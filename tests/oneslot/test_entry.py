@@ -69,7 +69,6 @@ def test_verb_is_refused_when_no_consumer_is_declared(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["watch", "--interval"],
         ["watch", "--timeout"],
         ["send", "--rate"],
         ["send", "--duplicates"],

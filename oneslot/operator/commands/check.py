@@ -12,12 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 from oneslot.declaration.reading import declared
+from oneslot.operator.commands.frame import on_stack
 from oneslot.operator.evidence.gathering import gather
 from oneslot.operator.evidence.malformed import format_malformed
 from oneslot.operator.evidence.tables import format_missing
 from oneslot.operator.evidence.verdict import CheckVerdict, Counts, judge, seen_before, unsettled
-from oneslot.options import json_option, stack_option
-from oneslot.target import Target, open_target
+from oneslot.target import Target
 from oneslot.terminal import Terminal, table
 from oneslot.wording import count_text, counted, numbered, verdict_text
 
@@ -33,16 +33,13 @@ COLOURS = {
 
 
 @click.command(short_help="Count the evidence, and check every invariant.")
-@stack_option
-@json_option
-def check(stack: str | None, as_json: bool) -> int:
+@on_stack
+def check(terminal: Terminal, target: Target) -> int:
     """Count the evidence, check every invariant on it, and give a verdict.
 
     The evidence is the tables, the delivery log, the dead-letter queue and the archive of accepted requests.
     Exit status 0 only if every invariant holds, no request is unfinished, and the report is written.
     """
-    terminal = Terminal(as_json)
-    target = open_target(stack)
     verdict, unwritten = check_target(target, terminal)
     terminal.result({"stack_name": target.stack_name, **verdict.document(), "unwritten": unwritten})
     show(terminal, target, verdict)

@@ -6,23 +6,21 @@ import shlex
 
 import click
 
-from oneslot.options import json_option, stack_option
-from oneslot.target import Target, open_target
+from oneslot.operator.commands.frame import on_stack
+from oneslot.target import Target
 from oneslot.terminal import Terminal
 
 
 @click.command(short_help='Print shell variables for the AWS CLI: eval "$(oneslot env)".')
-@stack_option
-@json_option
-def env(stack: str | None, as_json: bool) -> None:
+@on_stack
+def env(terminal: Terminal, target: Target) -> None:
     """Print a stack's queues, tables and function as shell variables: eval "$(oneslot env)".
 
     Each variable is named like the stack's output, e.g. QUEUE_URL or LEDGER_TABLE_NAME.
     The local stack's AWS_ENDPOINT_URL and credentials are among them. `aws sqs` of version 1 ignores that variable; give
     it --endpoint-url "$ENDPOINT_URL".
     """
-    terminal = Terminal(as_json)
-    variables = shell_variables(open_target(stack))
+    variables = shell_variables(target)
     terminal.result(variables)
     for name, value in variables.items():
         terminal.plain(f"export {name}={shlex.quote(value)}")

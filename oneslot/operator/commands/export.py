@@ -8,22 +8,20 @@ from pathlib import Path
 
 import click
 
+from oneslot.operator.commands.frame import on_stack
 from oneslot.operator.evidence.export import export_history
-from oneslot.options import NEW_FOLDER, json_option, stack_option
+from oneslot.options import NEW_FOLDER
 from oneslot.runtime.sqs.queue_depth import queue_depth
-from oneslot.target import Target, home_folder, open_target
+from oneslot.target import Target, home_folder
 from oneslot.terminal import Terminal
 from oneslot.wording import numbered
 
 
 @click.command(short_help="Export a stack's evidence for the audit.")
 @click.option("--output", type=NEW_FOLDER, help="Write to this new folder. Default: one in the state folder.")
-@stack_option
-@json_option
-def export(output: Path | None, stack: str | None, as_json: bool) -> int:
+@on_stack
+def export(terminal: Terminal, target: Target, output: Path | None) -> int:
     """Export the tables, the delivery log, the archive of accepted requests and the dead letters."""
-    terminal = Terminal(as_json)
-    target = open_target(stack)
     folder = output or new_folder("history")
     notes: list[str] = []
     with terminal.working("Exporting"):

@@ -10,30 +10,27 @@ from rich.table import Table
 
 from oneslot.errors import RequestUnknown
 from oneslot.laws.evidence import result_of
+from oneslot.operator.commands.frame import on_stack
 from oneslot.operator.commands.message_id import message_id_argument
 from oneslot.operator.evidence.malformed import format_malformed
 from oneslot.operator.evidence.tables import format_missing
 from oneslot.operator.repair.forecast import WOULD
 from oneslot.operator.repair.inspection import Inspection
 from oneslot.operator.repair.inspection import inspect as look_up
-from oneslot.options import json_option, stack_option
-from oneslot.target import Target, open_target
+from oneslot.target import Target
 from oneslot.terminal import Terminal, table
 from oneslot.wording import time_text, with_time
 
 
 @click.command(short_help="Show what became of one request.")
 @message_id_argument
-@stack_option
-@json_option
-def inspect(message_id: str, stack: str | None, as_json: bool) -> int:
+@on_stack
+def inspect(terminal: Terminal, target: Target, message_id: str) -> int:
     """Show a request's ledger row, effects and deliveries. MESSAGE_ID may also be SQS's own id.
 
     Only the attributes that the consumer declares are shown. Exit status 1 if nothing is known of the request, or a table
     is missing.
     """
-    terminal = Terminal(as_json)
-    target = open_target(stack)
     with terminal.working("Looking the request up"):
         found = look_up(target, message_id)
     if not found.known:

@@ -21,7 +21,7 @@ from oneslot.terminal import Terminal
 @local_stack_options
 @consumer_option
 @json_option
-def up(stage: str, processes: int, context: Sequence[tuple[str, str]], as_json: bool) -> None:
+def up(stage: str, context: Sequence[tuple[str, str]], as_json: bool) -> None:
     """Start the local stack, leave it running, and print the next commands to paste.
 
     An embedded AWS starts on loopback, and the CDK app's template is deployed there. It needs no account and no Docker.
@@ -36,7 +36,7 @@ def up(stage: str, processes: int, context: Sequence[tuple[str, str]], as_json: 
         )
     else:
         with terminal.working("Starting the local stack"):
-            state = start_stack(home, progress=terminal.say, stage=stage, processes=processes, context=dict(context))
+            state = start_stack(home, progress=terminal.say, stage=stage, context=dict(context))
     lines = (declared().tool("next_steps") or next_steps)(local_target(state, home), state)
     terminal.result(
         {

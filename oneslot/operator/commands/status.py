@@ -10,26 +10,23 @@ import click
 
 from oneslot.laws.schema import Table
 from oneslot.local.state import read_statistics
+from oneslot.operator.commands.frame import on_stack
 from oneslot.operator.evidence.malformed import Tally, format_malformed, tally
 from oneslot.operator.evidence.observation import Observer, format_failing
 from oneslot.operator.evidence.pause import find_mapping_state
 from oneslot.operator.evidence.tables import Missing, format_missing, unless_missing
-from oneslot.options import json_option, stack_option
-from oneslot.target import Target, open_target
+from oneslot.target import Target
 from oneslot.terminal import Terminal, table
 from oneslot.wording import count_text
 
 
 @click.command(short_help="Count messages and the rows of each table.")
-@stack_option
-@json_option
-def status(stack: str | None, as_json: bool) -> int:
+@on_stack
+def status(terminal: Terminal, target: Target) -> int:
     """Count messages and the rows of each table. On AWS this costs a consistent scan of each table.
 
     Exit status 1 if a table is missing; the rest is shown even so.
     """
-    terminal = Terminal(as_json)
-    target = open_target(stack)
     with terminal.working("Counting"), ThreadPoolExecutor(3) as executor:
         observed = executor.submit(Observer(target).look)
         counting = {

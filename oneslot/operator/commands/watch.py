@@ -8,12 +8,13 @@ import click
 from rich.live import Live
 from rich.table import Table
 
+from oneslot.operator.commands.frame import on_stack
 from oneslot.operator.evidence.malformed import format_malformed
 from oneslot.operator.evidence.observation import Observer, Snapshot, format_failing, until_drained
 from oneslot.operator.evidence.pause import find_mapping_state
 from oneslot.operator.evidence.tables import format_missing
-from oneslot.options import Number, json_option, stack_option
-from oneslot.target import Target, open_target
+from oneslot.options import Number
+from oneslot.target import Target
 from oneslot.terminal import SECONDS_BETWEEN_PLAIN_LINES, Terminal, table
 from oneslot.wording import count_text, numbered
 
@@ -26,19 +27,10 @@ OLD_SECONDS = 2.0
 @click.command(short_help="Watch the queue drain.")
 @click.option("--until-drained", is_flag=True, help="Stop when the queue is empty.")
 @click.option("--timeout", type=Number(min=0, min_open=True), metavar="SECONDS", help="Stop after this time.")
-@click.option(
-    "--interval",
-    type=Number(min=0.1),
-    metavar="SECONDS",
-    help="Wait between snapshots. Default: 0.5, on AWS 5.",
-)
-@stack_option
-@json_option
-def watch(until_drained: bool, timeout: float | None, interval: float | None, stack: str | None, as_json: bool) -> int:
+@on_stack
+def watch(terminal: Terminal, target: Target, *, until_drained: bool, timeout: float | None) -> int:
     """Show queue, ledger, rate and time left, until the queue is drained or you press Ctrl-C."""
-    terminal = Terminal(as_json)
-    target = open_target(stack)
-    interval = interval or (LOCAL_INTERVAL if target.local else AWS_INTERVAL)
+    interval = LOCAL_INTERVAL if target.local else AWS_INTERVAL
     snapshot = follow(target, terminal, interval=interval, timeout=timeout, drain=until_drained)
     if snapshot is None:
         raise KeyboardInterrupt("Interrupted before the first snapshot.")

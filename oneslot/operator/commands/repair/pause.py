@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from oneslot.errors import InvalidArguments
+from oneslot.operator.commands.frame import on_stack
 from oneslot.operator.evidence.operator_log import open_operator_log
 from oneslot.operator.evidence.pause import MappingState, read_mapping_state
 from oneslot.operator.repair import pausing
@@ -53,12 +54,9 @@ def pause(reason: str, yes: bool, stack: str | None, as_json: bool) -> None:
 
 @click.command(short_help="Start the consumer that was paused.")
 @yes_option
-@stack_option
-@json_option
-def resume(yes: bool, stack: str | None, as_json: bool) -> None:
+@on_stack
+def resume(terminal: Terminal, target: Target, *, yes: bool) -> None:
     """Let the consumer take messages again, and end the alarm `paused`."""
-    terminal = Terminal(as_json)
-    target = open_target(stack)
     mapping = read_mapping_state(target)
     if not mapping.off and not mapping.tags:
         _end(terminal, target, mapping, changed=False)

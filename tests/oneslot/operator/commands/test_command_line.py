@@ -79,9 +79,9 @@ def test_verbs_lead_from_send_to_a_sound_check(moto_stack: MotoStack) -> None:
     assert waiting["queue"]["waiting"] == 24
     assert invoke("check").exit_code == 1
     moto_stack.consume()
-    watched = invoke("watch", "--until-drained", "--interval", "0.1", "--json")
+    watched = invoke("watch", "--until-drained", "--json")
     assert (watched.exit_code, document(watched)["drained"]) == (0, True)
-    told = invoke("watch", "--until-drained", "--interval", "0.1").stderr.splitlines()
+    told = invoke("watch", "--until-drained").stderr.splitlines()
     assert len(told) == 1, "an end that was told already is not told again"
     assert told[0].startswith("queue 0 waiting, 0 in flight; dead letters 2; ledger 18 complete")
     checked = invoke("check", "--json")

@@ -46,7 +46,7 @@ NAMES = {
 LOOKS = (
     ["env"],
     ["status"],
-    ["watch", "--timeout", "0.1", "--interval", "0.1"],
+    ["watch", "--timeout", "0.1"],
     ["inspect", "duplicate"],
     ["check"],
     ["export"],

@@ -183,7 +183,7 @@ STATES: dict[str, Callable[[MotoStack], None]] = {
     **{each.__name__: each for each in (archived, interrupted, paused, torn, malformed, broken)},
     **MISSING,
 }
-ONCE = "--timeout 0.1 --interval 0.1"
+ONCE = "--timeout 0.1"
 ROWS: dict[str, list[tuple[str, str]]] = {
     "status": [
         (state, "status") for state in ("fresh", "waiting", "booked", "failing", "paused", "malformed", *MISSING)
@@ -283,7 +283,7 @@ USAGE = (
     "seed --practice-count 5 --slots 3",
     *("send --count 0", "send --duplicates 20", "send --rate 0", "send --rate nan", "send --shape monday-8am"),
     *("send --shape friday", "send --cancellations 0.9", f"send --file {THIS} --count 5", f"send --file {THIS}"),
-    *("audit --memory lots", "audit --history nowhere", "watch --interval 0", "up --processes 0"),
+    *("audit --memory lots", "audit --history nowhere", "watch --timeout 0"),
     *("run --requests none", f"run --practices {THIS}", f"run --demand {THIS}"),
     *("dlq fly", "dlq redrive two words", f"dlq show {NHS_NUMBER}", "dlq redrive --all m-1", "dlq drop"),
     *(f"dlq redrive --all --file {THIS}", "dlq drop --all --reason conflict", "dlq redrive --resume m-1"),
@@ -395,6 +395,7 @@ def stack(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> MotoStack:
     target.__dict__.update(made, functions=Functions(ENVIRONMENT), logs=Logs())
     monkeypatch.setattr("oneslot.target.aws_target", lambda _: target)
     monkeypatch.setattr("oneslot.runtime.sqs.dead_letters.SETTLING_SECONDS", 0)
+    monkeypatch.setattr("oneslot.operator.commands.watch.AWS_INTERVAL", 0.1)
     monkeypatch.setattr(
         "oneslot.operator.evidence.operator_log._caller", lambda: "arn:aws:iam::123456789012:user/on-call"
     )

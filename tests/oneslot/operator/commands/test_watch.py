@@ -9,7 +9,7 @@ from tests.kits.consumer import booking
 from tests.kits.logs import write_failures
 from tests.kits.moto_stack import NOW, MotoStack, document, invoke
 
-ONCE = ("--timeout", "0.1", "--interval", "0.1")
+ONCE = ("--timeout", "0.1")
 
 
 def test_watch_and_status_say_that_deliveries_fail_again(moto_stack: MotoStack) -> None:

@@ -10,36 +10,33 @@ import click
 from botocore.exceptions import ClientError
 
 from oneslot.errors import DeadLetterNotFound
+from oneslot.operator.commands.frame import on_stack
 from oneslot.operator.commands.message_id import message_id_argument
+from oneslot.operator.commands.repair.dlq.chosen import no_such_reason, read_letters
 from oneslot.operator.commands.repair.dlq.display import age, document_of, name_of, row_text, show_some
-from oneslot.operator.commands.repair.dlq.reading import count_unseen, no_such_reason, read_letters
-from oneslot.operator.evidence.dead_letters import format_hidden
+from oneslot.operator.evidence.dead_letters import count_hidden, format_hidden
 from oneslot.operator.evidence.deliveries import read_failures
 from oneslot.operator.evidence.tables import Missing, format_missing
 from oneslot.operator.repair.forecast import WOULD, Forecast, grouped
 from oneslot.operator.repair.selection import Selection
-from oneslot.options import json_option, stack_option
 from oneslot.runtime.sqs.dead_letters import RECEIVES_EXHAUSTED
-from oneslot.target import Target, open_target
+from oneslot.target import Target
 from oneslot.terminal import Terminal, table
 
 
 @click.command("list", short_help="List dead letters, and what a redrive would do.")
 @click.option("--reason", metavar="CODE", help="List only the messages with this reason.")
-@stack_option
-@json_option
-def list_letters(reason: str | None, stack: str | None, as_json: bool) -> int:
+@on_stack
+def list_letters(terminal: Terminal, target: Target, reason: str | None) -> int:
     """List dead letters by reason. The ledger says what a redrive would do for each.
 
     Nothing is removed. Each look adds 1 to the messages' receive counts, which have no effect in a dead-letter queue.
     Exit status 1 if a table is missing; the messages are listed even so.
     """
-    terminal = Terminal(as_json)
-    target = open_target(stack)
     missing: list[Missing] = []
     everything = read_letters(terminal, target, missing)
     forecasts = with_failures(target, Selection(reason=reason).chosen(everything))
-    behind = count_unseen(target, everything)
+    behind = count_hidden(target, len(everything))
     terminal.result(
         document_of(target, forecasts) | {"waiting_behind": behind, "missing": [asdict(one) for one in missing]}
     )
@@ -63,21 +60,18 @@ def list_letters(reason: str | None, stack: str | None, as_json: bool) -> int:
 
 @click.command(short_help="Show one dead letter, without its body.")
 @message_id_argument
-@stack_option
-@json_option
-def show(message_id: str, stack: str | None, as_json: bool) -> int:
+@on_stack
+def show(terminal: Terminal, target: Target, message_id: str) -> int:
     """Show a dead letter without its body, which may be personal. MESSAGE_ID may also be SQS's own id.
 
     Exit status 1 if there is no such message, or a table is missing.
     """
-    terminal = Terminal(as_json)
-    target = open_target(stack)
     missing: list[Missing] = []
     everything = read_letters(terminal, target, missing)
     found = with_failures(target, Selection(ids=(message_id,)).chosen(everything))
     if not found:
         absent = f"The dead-letter queue of {target.stack_name} has no message {message_id}."
-        raise DeadLetterNotFound(" ".join([absent, *format_hidden(count_unseen(target, everything))]))
+        raise DeadLetterNotFound(" ".join([absent, *format_hidden(count_hidden(target, len(everything)))]))
     terminal.result(document_of(target, found) | {"missing": [asdict(one) for one in missing]})
     terminal.warn(format_missing(missing, target.command))
     for each in found:

@@ -8,16 +8,9 @@ from pathlib import Path
 import click
 
 from oneslot.errors import InvalidArguments, NoRedrive
-from oneslot.operator.commands.repair.dlq.display import document_of, say_not_found, show_some
+from oneslot.operator.commands.repair.dlq.chosen import choose, selection_options
 from oneslot.operator.commands.repair.dlq.moving import move_by_task, move_in_batches
-from oneslot.operator.commands.repair.dlq.reading import (
-    exit_status,
-    read_letters_to_change,
-    say_no_such_reason,
-    selection_options,
-)
 from oneslot.operator.evidence.operator_log import open_operator_log
-from oneslot.operator.repair.forecast import Forecast
 from oneslot.operator.repair.journal import begin_journal, lock_journal, open_journal
 from oneslot.operator.repair.move_task import FASTEST
 from oneslot.operator.repair.selection import count_reordered_groups, select
@@ -75,23 +68,19 @@ def redrive(  # noqa: PLR0917 - click passes them by name
     if resume or abandon:
         with lock_journal(target):
             return _resume(terminal, target, abandon=abandon, yes=yes)
-    forecasts, behind = read_letters_to_change(terminal, target)
-    missing = selection.missing(forecasts)
-    chosen = selection.chosen(forecasts)
-    taken = [each for each in chosen if each.helps or even_failing or everything]
+    chosen = choose(terminal, target, selection, lambda each: each.helps or even_failing or everything)
     by_task = everything and target.local is None and not batches
-    reordered = count_reordered_groups(taken, forecasts)
-    document = document_of(target, taken) | {
-        "selection": selection.document(),
-        "left_alone": [each.document() for each in chosen if each not in taken],
-        "not_found": missing,
-        "waiting_behind": behind,
-        "method": "move_task" if by_task else "batches",
-        "reordered_groups": reordered,
-    }
-    left = len(chosen) - len(taken)
-    status = exit_status(selection, missing=missing, taken=len(taken), left=left)
-    _show_plan(terminal, target, taken, left, missing)
+    reordered = count_reordered_groups(chosen.taken, chosen.everything)
+    method = "move_task" if by_task else "batches"
+    document = chosen.document(target, "left_alone", method=method, reordered_groups=reordered)
+    chosen.show(
+        terminal,
+        f"To send: {numbered(len(chosen.taken), 'message')}.",
+        why_left=(
+            f"that would fail again. See why: {target.command('dlq list')}. If their cause is gone, add --even-failing."
+        ),
+        nothing="Nothing was sent.",
+    )
     if reordered:
         terminal.warn(
             [
@@ -99,20 +88,19 @@ def redrive(  # noqa: PLR0917 - click passes them by name
                 f"To keep it, first repair or drop the older ones: {target.command('dlq list')}."
             ]
         )
-    say_no_such_reason(terminal, selection, chosen, forecasts)
-    if not taken or not terminal.goes_ahead(yes=yes):
+    if not chosen.taken or not terminal.goes_ahead(yes=yes):
         terminal.result(document | {"moved": 0, "dry_run": not yes})
-        return status
+        return chosen.exit_status
     if by_task:
-        outcome = move_by_task(terminal, target, rate, len(taken))
+        outcome = move_by_task(terminal, target, rate, len(chosen.taken))
     else:
         log = open_operator_log(target)
-        planned = frozenset(each.letter.sqs_message_id for each in taken)
+        planned = frozenset(each.letter.sqs_message_id for each in chosen.taken)
         with lock_journal(target):
             journal = begin_journal(target, planned, rate, log.who)
             outcome = move_in_batches(terminal, target, journal)
     terminal.result(document | outcome | {"dry_run": False})
-    return status if outcome["complete"] else 1
+    return chosen.exit_status if outcome["complete"] else 1
 
 
 def _resume(terminal: Terminal, target: Target, *, abandon: bool, yes: bool) -> int:
@@ -135,18 +123,3 @@ def _resume(terminal: Terminal, target: Target, *, abandon: bool, yes: bool) -> 
     outcome = move_in_batches(terminal, target, journal)
     terminal.result({"stack_name": target.stack_name, **outcome, "dry_run": False})
     return 0 if outcome["complete"] else 1
-
-
-def _show_plan(
-    terminal: Terminal, target: Target, taken: Sequence[Forecast], left_alone: int, missing: Sequence[str]
-) -> None:
-    terminal.plain(f"To send: {numbered(len(taken), 'message')}.")
-    if left_alone:
-        terminal.plain(
-            f"Left: {left_alone:,} that would fail again. See why: {target.command('dlq list')}. "
-            "If their cause is gone, add --even-failing."
-        )
-    if left_alone and not taken:
-        terminal.warn(["Nothing was sent."])
-    say_not_found(terminal, missing)
-    show_some(terminal, taken)

@@ -53,8 +53,8 @@ def on_aws(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> Target:
         clients=clients,
         outputs=replace(outputs, event_source_mapping_id=mapping["UUID"]),
     )
-    for verb in ("repair.pause", "status"):
-        monkeypatch.setattr(f"oneslot.operator.commands.{verb}.open_target", lambda _: target)
+    for module in ("repair.pause", "frame"):
+        monkeypatch.setattr(f"oneslot.operator.commands.{module}.open_target", lambda _: target)
     return target
 
 
