@@ -78,7 +78,7 @@ def test_runbook_says_what_it_means_what_to_look_at_what_to_do_and_when_it_is_ov
     assert len(meaning.split()) > 12
     assert looks.startswith("bash\n")
     steps, over, end = rest.partition("\n**Over** when ")
-    assert re.search(r"^(\|---|1\. )", steps, re.MULTILINE)
+    assert re.search(r"^(- |1\. )", steps, re.MULTILINE)
     assert over
     assert len(end.split()) > 3
 
