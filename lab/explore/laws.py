@@ -15,6 +15,7 @@ from appointments.statuses import COMPLETE, IN_PROGRESS
 from demo.declared import CONSUMER
 from lab.explore.practice import APPOINTMENTS, LEDGER, PATIENTS, SLOTS, dead_letters
 from oneslot.explorer.execution.process import HandlerEnd
+from oneslot.explorer.laws import Laws
 from oneslot.explorer.renaming import is_id_of
 from oneslot.explorer.world import ApiCall, SqsMessage, World
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE
@@ -22,7 +23,7 @@ from oneslot.runtime.identity import IDENTITY_ATTRIBUTE
 UNFINISHED = ("failed", "busy", "fenced")
 
 
-class OurLaws:
+class OurLaws(Laws):
     """The laws of our handler: those of stored state, and those of the explorer."""
 
     def in_state(self, world: World, waiting: Collection[str], requests: Collection[str], now: int) -> Iterator[str]:

@@ -9,8 +9,7 @@ from botocore.exceptions import ClientError
 
 from lab.explore.practice import LEDGER
 from lab.peers.effects import message_id_of, take_slot
-from oneslot.explorer.execution.clients import PortClient
-from oneslot.explorer.execution.process import LEASE_MS, InvocationContext, RunningInvocation
+from oneslot.explorer.execution.process import LEASE_MS, InvocationContext, PortClient, RunningInvocation
 from oneslot.runtime.stores.expressions import error_code
 
 

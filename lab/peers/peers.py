@@ -10,13 +10,14 @@ from lab.explore.ours import OURS
 from lab.explore.practice import LEDGER, SLOTS
 from lab.peers import ledgers, powertools
 from oneslot.explorer.execution.process import HandlerEnd
+from oneslot.explorer.laws import Laws
 from oneslot.explorer.scenario import ExploredSubject
 from oneslot.explorer.world import ApiCall, SqsMessage, World
 
 COMPLETED = ("COMPLETE", "COMPLETED")
 
 
-class PromisedLaws:
+class PromisedLaws(Laws):
     """I1, I2, I6 and I9, as any exactly-once handler promises them."""
 
     def in_state(self, world: World, waiting: Collection[str], requests: Collection[str], now: int) -> Iterator[str]:
@@ -36,10 +37,6 @@ class PromisedLaws:
         """See `oneslot.explorer.laws.Laws`."""
         if outcome.error == "endless":
             yield "I9: the invocation makes call after call and never ends"
-
-    def at_last(self, world: World, wanted: Sequence[str]) -> Iterator[str]:
-        """See `oneslot.explorer.laws.Laws`. Their final rows are not ours."""
-        yield from ()
 
     def of_duplicate(
         self, before: World, message: SqsMessage, calls: Sequence[ApiCall], outcome: HandlerEnd

@@ -24,8 +24,7 @@ from aws_lambda_powertools.utilities.idempotency.persistence import dynamodb as 
 
 from lab.explore.practice import LEDGER
 from lab.peers.effects import message_id_of, take_slot, take_slot_once
-from oneslot.explorer.execution.clients import PortClient
-from oneslot.explorer.execution.process import InvocationContext, RunningInvocation
+from oneslot.explorer.execution.process import InvocationContext, PortClient, RunningInvocation
 
 
 class _Datetime(real.datetime):

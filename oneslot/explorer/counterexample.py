@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TypeVar
 
 from oneslot.explorer.aftermath import Aftermath
 from oneslot.explorer.execution.process import HandlerEnd, capture_logs
@@ -17,36 +16,12 @@ from oneslot.explorer.system import Step, System
 from oneslot.explorer.wording import describe_call, describe_observation, describe_world, lettered
 from oneslot.explorer.world import ApiCall, Services
 
-T = TypeVar("T")
-
 
 class NotReplayable(ValueError):
     """The file is not a counterexample, or the code no longer takes its path; a sentence."""
 
 
 _INVALID = "not a counterexample that `--save` wrote"
-
-
-def _checked(value: object, kind: type[T], name: str) -> T:
-    if not isinstance(value, kind) or isinstance(value, bool):
-        words = {str: "text", int: "a whole number", list: "a list"}
-        raise NotReplayable(f"{_INVALID}: {name} must be {words[kind]}")
-    return value
-
-
-class _Fields:
-    """The fields of a JSON object, each checked when it is read."""
-
-    def __init__(self, value: object, within: str) -> None:
-        if not isinstance(value, dict):
-            raise NotReplayable(f"{_INVALID}: {within.rstrip('.') or 'it'} must be an object")
-        self._values, self._within = value, within
-
-    def one(self, name: str, kind: type[T]) -> T:
-        """Return the field of this name and type. Raises `NotReplayable` if it is missing or of another type."""
-        if name not in self._values:
-            raise NotReplayable(f"{_INVALID}: {self._within}{name} is missing")
-        return _checked(self._values[name], kind, f"{self._within}{name}")
 
 
 @dataclass(frozen=True)
@@ -78,28 +53,14 @@ class Counterexample:
 
     @classmethod
     def from_json(cls, text: str) -> Counterexample:
-        """Return the counterexample in a file's text. Raises `NotReplayable`, naming the invalid field."""
+        """Return the counterexample in a file's text. Raises `NotReplayable` for another file."""
         try:
-            value = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise NotReplayable(f"{_INVALID}: it is not JSON") from error
-        fields = _Fields(value, "")
-        return cls(
-            subject=fields.one("subject", str),
-            scenario=fields.one("scenario", str),
-            deliveries=tuple(
-                tuple(_checked(position, int, "deliveries") for position in _checked(messages, list, "deliveries"))
-                for messages in fields.one("deliveries", list)
-            ),
-            faults=fields.one("faults", int),
-            expiries=fields.one("expiries", int),
-            laws=tuple(_checked(law, str, "laws") for law in fields.one("laws", list)),
-            where=fields.one("where", str),
-            moves=tuple(
-                Move(move.one("delivery", int), move.one("strand", int), move.one("what", str), move.one("call", str))
-                for move in (_Fields(move, "moves.") for move in fields.one("moves", list))
-            ),
-        )
+            fields = json.loads(text)
+            deliveries = tuple(map(tuple, fields["deliveries"]))
+            moves = tuple(Move(**move) for move in fields["moves"])
+            return cls(**{**fields, "deliveries": deliveries, "laws": tuple(fields["laws"]), "moves": moves})
+        except (KeyError, RecursionError, TypeError, ValueError) as error:
+            raise NotReplayable(_INVALID) from error
 
 
 @capture_logs()
@@ -139,7 +100,7 @@ def replay(
     """Walk the path on the current code. Raises `NotReplayable` at a step that cannot be taken."""
     try:
         sized = replace(scenario, deliveries=kept.deliveries, faults=kept.faults, expiries=kept.expiries)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise NotReplayable(f"{_INVALID}: {error}") from error
     system = System(sized, subject, services)
     state = system.start

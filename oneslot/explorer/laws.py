@@ -5,7 +5,6 @@ from __future__ import annotations
 import traceback
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from oneslot.explorer.execution.process import HandlerEnd
 from oneslot.explorer.refusal import NotExplorable
@@ -15,25 +14,30 @@ UNREADABLE = "unreadable"
 """The law that is reported when a law or a service raises."""
 
 
-class Laws(Protocol):
-    """The laws of one subject. Each breach is a sentence that starts with the name of its law."""
+class Laws:
+    """The laws of one subject; a subclass has those that it needs. Each breach is a sentence that starts with its law."""
 
     def in_state(self, world: World, waiting: Collection[str], requests: Collection[str], now: int) -> Iterator[str]:
         """Yield the breaches in one state. `waiting` are the requests that still have a message in the queue."""
+        yield from ()
 
     def at_write(self, before: World, after: World, request: ApiCall, now: int, sender: str | None) -> Iterator[str]:
         """Yield the breaches by one write. `sender` names the delivery that sent it, None if it lands late."""
+        yield from ()
 
     def at_end(self, world: World, messages: Sequence[SqsMessage], outcome: HandlerEnd) -> Iterator[str]:
         """Yield the breaches by one invocation that ended with this outcome for this batch."""
+        yield from ()
 
     def at_last(self, world: World, wanted: Sequence[str]) -> Iterator[str]:
         """Yield the breaches in the final world. `wanted` is the scenario's `ends_with`."""
+        yield from ()
 
     def of_duplicate(
         self, before: World, message: SqsMessage, calls: Sequence[ApiCall], outcome: HandlerEnd
     ) -> Iterator[str]:
         """Yield the breaches by a duplicate that is delivered to the final world `before`."""
+        yield from ()
 
 
 def law_name(breach: str) -> str:

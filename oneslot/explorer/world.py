@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -15,9 +17,9 @@ from botocore.exceptions import ClientError
 
 from oneslot.dynamodb_in_memory import InMemoryDynamoDB
 from oneslot.dynamodb_in_memory.contents import Contents, TableSchema
-from oneslot.explorer.encoding import from_text, to_text
 from oneslot.explorer.renaming import OWN_NAME
-from oneslot.explorer.services.sqs.explored import ExploredSQS
+from oneslot.explorer.services.account import Account
+from oneslot.explorer.services.sqs.explored import OPERATIONS
 from oneslot.runtime.sqs.lambda_event import received, record
 from oneslot.runtime.values import from_attributes, to_attributes
 
@@ -35,6 +37,39 @@ STATE, EFFECT = "state", "effect"
 """The kinds of lines that hold what other services than DynamoDB and SQS keep, and what left the account."""
 
 
+def to_text(value: Any) -> str:
+    """Return JSON text of parameters or an answer."""
+    return json.dumps(value, sort_keys=True, default=_encoded)
+
+
+def from_text(text: str) -> Any:
+    """Return what `to_text` was given."""
+    return json.loads(text, object_hook=_decoded if '"$' in text else None)
+
+
+def _encoded(value: Any) -> Any:
+    if hasattr(value, "read"):
+        value = value.read()
+    match value:
+        case str():
+            return value
+        case bytes() | bytearray():
+            return {"$bytes": base64.b64encode(value).decode()}
+        case datetime():
+            return {"$time": value.isoformat()}
+        case Decimal():
+            return int(value) if value == int(value) else float(value)
+        case set() | frozenset() | tuple():
+            return sorted(value)
+    raise TypeError(f"{type(value).__name__} is not a parameter of an AWS call")
+
+
+def _decoded(value: dict[str, Any]) -> Any:
+    if value.keys() == {"$bytes"}:
+        return base64.b64decode(value["$bytes"])
+    return datetime.fromisoformat(value["$time"]) if value.keys() == {"$time"} else value
+
+
 @dataclass(frozen=True, slots=True)
 class ApiCall:
     """One API call: boto3's method name and its parameters, as JSON text, so that equal calls are equal."""
@@ -44,12 +79,12 @@ class ApiCall:
     @classmethod
     def of(cls, operation: str, parameters: Mapping[str, Any]) -> ApiCall:
         """Return the request of a call's name and parameters."""
-        return cls(json.dumps([operation, parameters], sort_keys=True))
+        return cls(to_text([operation, parameters]))
 
     @property
     def parts(self) -> tuple[str, dict[str, Any]]:
         """The call's name and parameters."""
-        operation, parameters = json.loads(self.text)
+        operation, parameters = from_text(self.text)
         return operation, parameters
 
 
@@ -80,11 +115,6 @@ class SqsMessage:
         return record(message, queue_arn=queue if self.fifo_number is None else f"{queue}.fifo", region="eu-west-2")
 
 
-def line_text(line: Line) -> str:
-    """Return the text of a line."""
-    return to_text(line)
-
-
 @dataclass(frozen=True)
 class World:
     """Items, tokens, queues and claim counts as sorted lines of JSON: comparable, hashable, and renamed as text.
@@ -110,7 +140,7 @@ class World:
         lines += [["message", queue, "", message] for queue, messages in queues.items() for message in messages]
         lines += [[CLAIMS, "", message_id, count] for message_id, count in claims.items()]
         lines += others
-        return cls("\n".join(sorted(line_text(line) for line in lines)))
+        return cls("\n".join(sorted(map(to_text, lines))))
 
     @classmethod
     def before(cls, rows: Mapping[str, Sequence[Mapping[str, Any]]], tables: Mapping[str, TableSchema]) -> World:
@@ -171,12 +201,12 @@ class World:
 
 def answer_text(answer: Mapping[str, Any]) -> str:
     """Return the observation of an answer."""
-    return json.dumps({"answer": answer}, sort_keys=True)
+    return to_text({"answer": answer})
 
 
 def error_text(error: Mapping[str, Any]) -> str:
     """Return the observation of an error in botocore's shape."""
-    return json.dumps({"error": error}, sort_keys=True)
+    return to_text({"error": error})
 
 
 UNANSWERED = json.dumps({"unanswered": True})
@@ -205,8 +235,10 @@ class InMemoryServices:
         try:
             if conflict is not None:
                 dynamodb.refuse_for_conflict(conflict, **parameters)
-            port: Any = dynamodb if hasattr(dynamodb, operation) else ExploredSQS(queues)
-            answer = getattr(port, operation)(**parameters)
+            if hasattr(dynamodb, operation):
+                answer = getattr(dynamodb, operation)(**parameters)
+            else:
+                answer = OPERATIONS[f"sqs.{operation}"](Account(now, self.tables, contents, queues), parameters)
         except ClientError as error:
             return world, error_text(error.response)
         if not answered_before:

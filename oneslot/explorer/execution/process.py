@@ -186,6 +186,21 @@ class RunningInvocation(Scheduler):
         RunningInvocation.running = None
 
 
+class PortClient:
+    """DynamoDB's and SQS's client in one: each method is an API call of the process.
+
+    It serves the consumers that the explorer makes itself. An unmodified handler has boto3's own clients: `handlers/aws.py`.
+    """
+
+    def __init__(self, process: RunningInvocation) -> None:
+        self._process = process
+
+    def __getattr__(self, operation: str) -> Callable[..., Any]:
+        if operation.startswith("_"):
+            raise AttributeError(operation)
+        return lambda **parameters: self._process.call(operation, parameters)
+
+
 class StrandExecutor(Executor):
     """Threads for a process: each task is a strand, and the explorer interleaves the strands' calls."""
 

@@ -16,9 +16,8 @@ from botocore.exceptions import ParamValidationError, ReadTimeoutError
 from botocore.response import StreamingBody
 from botocore.validate import ParamValidator
 
-from oneslot.explorer.encoding import from_text, to_text
 from oneslot.explorer.refusal import NotExplorable
-from oneslot.explorer.world import ApiCall
+from oneslot.explorer.world import ApiCall, from_text
 
 OWN = ("dynamodb", "sqs")
 """The services whose calls are named by the method alone, as the explorer's faults and words know them."""
@@ -158,7 +157,7 @@ def _perform(client: Any, process: Any, operation_name: str, parameters: Any) ->
         report = ParamValidator().validate(parameters, model.input_shape)
         if report.has_errors():
             raise ParamValidationError(report=report.generate_report())
-    observation = process.wait(ApiCall(to_text([call_name(service, xform_name(operation_name)), parameters])))
+    observation = process.wait(ApiCall.of(call_name(service, xform_name(operation_name)), parameters))
     seen = from_text(observation)
     if "unanswered" in seen:
         raise ReadTimeoutError(endpoint_url=client.meta.endpoint_url)

@@ -9,9 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from oneslot.explorer.encoding import from_text
 from oneslot.explorer.wording import effect_name
-from oneslot.explorer.world import EFFECT, World
+from oneslot.explorer.world import EFFECT, World, from_text
 
 GENERATED = "(generated)"
 _TARGET = ".target"

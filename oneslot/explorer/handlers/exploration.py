@@ -19,9 +19,8 @@ from oneslot.explorer.counterexample import counterexample, replay
 from oneslot.explorer.execution.process import capture_logs
 from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.handlers.aws import intercepted
-from oneslot.explorer.handlers.following import RECEIVES, RECORDS
 from oneslot.explorer.handlers.laws import HandlerLaws, Law, View, as_if_once
-from oneslot.explorer.handlers.modules import Code, found
+from oneslot.explorer.handlers.modules import RECEIVES, RECORDS, Code, found
 from oneslot.explorer.handlers.process import AT_IMPORT, DRAW, RunningHandler, running
 from oneslot.explorer.handlers.repeats import Repeats
 from oneslot.explorer.handlers.scenario import (
@@ -33,7 +32,7 @@ from oneslot.explorer.handlers.scenario import (
     messages_of,
 )
 from oneslot.explorer.handlers.services import AccountServices, handler_faults
-from oneslot.explorer.handlers.surroundings import taken_over
+from oneslot.explorer.handlers.surroundings.takeover import taken_over
 from oneslot.explorer.handlers.templates.tables import tables_of
 from oneslot.explorer.handlers.verdict import FIFO_LEVELS, LEVELS, Explored, Kind, Level, Result, over_budget
 from oneslot.explorer.refusal import NotExplorable

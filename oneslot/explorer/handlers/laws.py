@@ -9,11 +9,11 @@ from decimal import Decimal
 from typing import Any
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
-from oneslot.explorer.encoding import from_text
 from oneslot.explorer.execution.process import HandlerEnd
 from oneslot.explorer.handlers.effects import GENERATED, Answers, Left, effects_of
+from oneslot.explorer.laws import Laws
 from oneslot.explorer.services.objects import BUCKET
-from oneslot.explorer.world import STATE, ApiCall, SqsMessage, World
+from oneslot.explorer.world import STATE, SqsMessage, World, from_text
 from oneslot.runtime.values import to_json
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -89,7 +89,7 @@ def no_effect_twice(world: View) -> bool:
 
 
 @dataclass
-class HandlerLaws:
+class HandlerLaws(Laws):
     """The laws of one exploration.
 
     Attributes:
@@ -125,14 +125,6 @@ class HandlerLaws:
         self.left.settle()
         self.once = [masked(rows, self.masks | set(self.ignore)) for rows in self.once]
 
-    def in_state(self, world: World, waiting: Collection[str], requests: Collection[str], now: int) -> Iterator[str]:
-        """See `oneslot.explorer.laws.Laws`."""
-        yield from ()
-
-    def at_write(self, before: World, after: World, request: ApiCall, now: int, sender: str | None) -> Iterator[str]:
-        """See `oneslot.explorer.laws.Laws`."""
-        yield from ()
-
     def at_end(self, world: World, messages: Sequence[SqsMessage], outcome: HandlerEnd) -> Iterator[str]:
         """See `oneslot.explorer.laws.Laws`."""
         if self.acknowledges_only_finished and outcome.error is None and not outcome.failed and outcome.logged:
@@ -157,12 +149,6 @@ class HandlerLaws:
             yield f"as-if-once: {difference(rows, self.once[0], self.tables)}"
         for effect in missing:
             yield f"as-if-once: {effect} never happens, and single deliveries do it"
-
-    def of_duplicate(
-        self, before: World, message: SqsMessage, calls: Sequence[ApiCall], outcome: HandlerEnd
-    ) -> Iterator[str]:
-        """See `oneslot.explorer.laws.Laws`."""
-        yield from ()
 
 
 def law_text(law: Law) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.machinery
 import importlib.util
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,10 +13,10 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from oneslot.explorer.handlers.chance import HASH, hashed
-from oneslot.explorer.handlers.following import RECEIVES, RECORDS
+from oneslot.explorer.execution.process import RunningInvocation
 from oneslot.explorer.handlers.memory.imported import Shared
 from oneslot.explorer.handlers.memory.visible import LOOP, Loop, Visible
+from oneslot.explorer.handlers.surroundings.chance import HASH, hashed
 from oneslot.explorer.refusal import NotExplorable
 
 _SHARED = ("site-packages", "dist-packages", "lib/python")
@@ -23,6 +24,9 @@ _OURS = str(Path(__file__).parents[2])
 _COMPILABLE = (importlib.machinery.SourceFileLoader, importlib.machinery.SourcelessFileLoader)
 """The loaders of modules that can be made again for each environment. An extension module is left to Python, which
 loads it once in a process."""
+
+RECORDS, RECEIVES = "Records", "ApproximateReceiveCount"
+"""The names of the event that the code under test may look up. `followed` notes it."""
 
 
 class Code:
@@ -103,8 +107,6 @@ class Code:
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """Return the spec of an own module, whose code is compiled once; None for all others."""
-        from oneslot.explorer.execution.process import RunningInvocation
-
         process: Any = RunningInvocation.running
         if process is None:
             return None
@@ -152,3 +154,32 @@ def found(handler: str, roots: Sequence[Path]) -> Code:
         folders = ", ".join(map(str, code.roots))
         raise NotExplorable(f"{folders}: no module {first}. Name the folder that has it: path=...")
     return code
+
+
+class _Followed(str):
+    """A key of the event. A dict compares its keys with the name that code looks up, also in C, as for pydantic.
+
+    Its state is its text alone, so that an event can be copied.
+    """
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        equal = str.__eq__(self, other)
+        code = getattr(RunningInvocation.running, "code", None)
+        if equal is True and code is not None:
+            code.looked_up.add(str(self))
+        return equal
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+
+def followed(event: str) -> Any:
+    """Return an event, from its JSON, whose lookups of `RECORDS` and `RECEIVES` are noted in `Code.looked_up`."""
+    return json.loads(event, object_pairs_hook=_with_followed_names)
+
+
+def _with_followed_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {_Followed(name) if name in (RECORDS, RECEIVES) else name: value for name, value in pairs}

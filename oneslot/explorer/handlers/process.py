@@ -18,15 +18,13 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
-from oneslot.explorer.encoding import to_text
 from oneslot.explorer.execution.process import HandlerEnd, Program, RunningInvocation
-from oneslot.explorer.handlers.chance import Draws
-from oneslot.explorer.handlers.environment import LambdaEnvironment, LambdaEnvironments
-from oneslot.explorer.handlers.following import followed
 from oneslot.explorer.handlers.memory.contents import Opaque
 from oneslot.explorer.handlers.memory.imported import Imported
 from oneslot.explorer.handlers.memory.memory import Memory, waiting_frames
-from oneslot.explorer.handlers.modules import Code
+from oneslot.explorer.handlers.modules import Code, followed
+from oneslot.explorer.handlers.surroundings.chance import Draws
+from oneslot.explorer.handlers.surroundings.environment import LambdaEnvironment, LambdaEnvironments
 from oneslot.explorer.refusal import NotExplorable, Stop
 from oneslot.explorer.world import ApiCall
 from oneslot.runtime.sqs import marshalling
@@ -200,7 +198,7 @@ class RunningHandler(RunningInvocation):
         if self._draws > BOTH_WAYS:
             return FIXED + apart
         self.code.draws = max(self.code.draws, self._draws)
-        call = ApiCall(to_text([DRAW, {"identity": self._invocation.identity, "number": self._draws}]))
+        call = ApiCall.of(DRAW, {"identity": self._invocation.identity, "number": self._draws})
         high = json.loads(self.wait(call))["answer"]["high"]
         return 1 - apart if high else apart
 
@@ -241,7 +239,7 @@ class RunningHandler(RunningInvocation):
 
     def wait(self, request: ApiCall) -> str:
         """See `RunningInvocation.wait`."""
-        operation = json.loads(request.text)[0].rpartition(".")[2]
+        operation = request.parts[0].rpartition(".")[2]
         self._frames = waiting_frames(self.code.visible, sys._getframe(1), operation, Invocation.__call__.__qualname__)
         if self.code.is_watched:
             sys.settrace(None)  # an invocation that crashes here is never woken, and ends with the interpreter

@@ -10,17 +10,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from oneslot.explorer.aftermath import TRAVEL_MS
-from oneslot.explorer.encoding import to_text
 from oneslot.explorer.execution.process import Program
-from oneslot.explorer.handlers.following import RECEIVES
-from oneslot.explorer.handlers.modules import Code
+from oneslot.explorer.handlers.modules import RECEIVES, Code
 from oneslot.explorer.handlers.process import Invocation
 from oneslot.explorer.renaming import OWN_NAME
 from oneslot.explorer.scenario import ExploredSubject, Scenario
 from oneslot.explorer.services.objects import before as objects_before
 from oneslot.explorer.services.sqs.explored import DELETED
 from oneslot.explorer.state import GONE, NOT_STARTED
-from oneslot.explorer.world import STATE, SqsMessage, World, line_text
+from oneslot.explorer.world import STATE, SqsMessage, World, to_text
 
 EVENTS = {"Records", "detail-type", "httpMethod", "requestContext"}
 """Names that only whole events have: of queues, topics, buckets and streams, EventBridge, API Gateway, function URLs."""
@@ -51,7 +49,7 @@ class HandlerScenario(Scenario):
         """The world at the start, with its objects."""
         since = datetime.fromtimestamp(self.start / 1000, UTC)
         lines = [[STATE, bucket, key, to_text(held)] for bucket, key, held in objects_before(self.objects, since)]
-        return World("\n".join(sorted([*super().world.text.splitlines(), *map(line_text, lines)])))
+        return World("\n".join(sorted([*super().world.text.splitlines(), *map(to_text, lines)])))
 
     def deleted(self, world: World) -> int:
         """Return the messages that the handler has deleted, as bits."""

@@ -11,7 +11,6 @@ from botocore.exceptions import ClientError
 from oneslot.dynamodb_in_memory import InMemoryDynamoDB
 from oneslot.dynamodb_in_memory.answers import UnsupportedRequest
 from oneslot.dynamodb_in_memory.contents import TableSchema
-from oneslot.explorer.encoding import from_text, to_text
 from oneslot.explorer.faults import _LOST as LOST
 from oneslot.explorer.faults import (
     CRASHES,
@@ -27,7 +26,7 @@ from oneslot.explorer.services import web
 from oneslot.explorer.services.account import READING, Account
 from oneslot.explorer.services.batches import BATCHES
 from oneslot.explorer.services.stand_in import perform
-from oneslot.explorer.world import EFFECT, STATE, UNANSWERED, ApiCall, World
+from oneslot.explorer.world import EFFECT, STATE, UNANSWERED, ApiCall, World, from_text, to_text
 
 THROTTLES = {
     "dynamodb": "ProvisionedThroughputExceededException",
@@ -63,7 +62,7 @@ class AccountServices:
 
     def __call__(self, world: World, request: ApiCall, now: int, conflict: int | None = None) -> tuple[World, str]:
         """Perform a call. Raises `NotExplorable` for what the stand-ins do not model."""
-        name, parameters = from_text(request.text)
+        name, parameters = request.parts
         if name == DRAW:
             drawn = (parameters["identity"], parameters["number"])
             return world, to_text({"answer": {"high": drawn in self.high}})
@@ -107,7 +106,7 @@ def service_and_operation(name: str) -> tuple[str, str]:
 
 def handler_faults(request: ApiCall) -> tuple[Choice, ...]:
     """Return what may become of a call: one fault of each kind that a handler can tell apart."""
-    name, parameters = from_text(request.text)
+    name, parameters = request.parts
     service, operation = service_and_operation(name)
     throttled = error_choice(THROTTLES.get(service, "ThrottlingException"))
     if name == DRAW:

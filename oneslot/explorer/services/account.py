@@ -13,7 +13,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from oneslot.dynamodb_in_memory.contents import Contents, TableSchema
-from oneslot.explorer.services.sqs.explored import Sent
+
+DEDUPLICATION_MS = 5 * 60 * 1000
+"""How long SQS and SNS remember a MessageDeduplicationId (API references, SendMessage and Publish)."""
+
+DEDUPLICATION = "deduplication/"
+"""How the containers of deduplication ids begin, before their queue or topic."""
+
+Sent = dict[str, list[Mapping[str, Any]]]
+"""The parameters of sent messages, by queue URL."""
 
 READING = ("get_", "list_", "describe_", "query", "scan", "head_", "batch_get")
 """How the names of operations begin that change nothing."""
@@ -26,7 +34,7 @@ class Account:
     Attributes:
         now_ms: the time of the call (epoch ms).
         tables: DynamoDB's tables by name; `contents` holds their items and the tokens of transactions.
-        sent: the parameters of messages sent to SQS, by queue URL.
+        sent: the messages sent to SQS.
         state: the state of all other stand-ins: container ("s3/bucket", "states/arn") → key → value. Values are JSON, and
             `bytes` and `datetime` within them. Empty containers are forgotten.
         effects: what left the account for good, in any order: the explorer reports what may happen twice.
@@ -62,6 +70,18 @@ class Account:
         equal = sum(json.dumps(one, sort_keys=True, default=repr) == text for one in self.effects)
         self.effects.append(effect)
         return f"{hashlib.sha256(text.encode()).hexdigest()[:12]}-{equal + 1}"
+
+    def once(self, target: str, token: str, send: Callable[[], str]) -> str:
+        """Send to a FIFO queue or topic and return the id. A deduplication id of the last five minutes sends nothing.
+
+        The answer to such a copy is the first id, and it depends on the time.
+        """
+        held = self.state.setdefault(DEDUPLICATION + target, {})
+        if token in held:
+            self.depends_on_time()
+        if token not in held or held[token]["until"] <= self.now_ms:
+            held[token] = {"until": self.now_ms + DEDUPLICATION_MS, "id": send()}
+        return str(held[token]["id"])
 
 
 Operation = Callable[[Account, Mapping[str, Any]], Mapping[str, Any]]

@@ -10,7 +10,6 @@ from typing import Any
 
 from oneslot.dynamodb_in_memory.answers import UnsupportedRequest, refuse
 from oneslot.explorer.services.account import Account, Operation
-from oneslot.explorer.services.deduplication import once
 
 ID = object()
 """Stands for the id of an effect in an answer."""
@@ -213,8 +212,7 @@ def _one(name: str, effect: OutsideEffect, account: Account, parameters: Paramet
     record = partial(account.record, service, operation, target, parameters)
     if _is_fifo(parameters):
         token = parameters.get("MessageDeduplicationId") or f"content {parameters['Message']}"
-        effect_id = once(account.state, account.now_ms, target, token, record, depends_on_time=account.depends_on_time)
-        return {"MessageId": effect_id, "SequenceNumber": SEQUENCE_NUMBER}
+        return {"MessageId": account.once(target, token, record), "SequenceNumber": SEQUENCE_NUMBER}
     effect_id = record()
     return {key: effect_id if value is ID else value for key, value in effect.answer.items()}
 

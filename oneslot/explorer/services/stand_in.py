@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from oneslot.dynamodb_in_memory import InMemoryDynamoDB
@@ -10,15 +10,15 @@ from oneslot.dynamodb_in_memory.answers import UnsupportedRequest
 from oneslot.explorer.services import objects, outside, values, web, workflows
 from oneslot.explorer.services.account import READING, Account, Operation
 from oneslot.explorer.services.sqs import explored
-from oneslot.explorer.services.sqs.explored import ExploredSQS
 
 OPERATIONS: dict[str, Operation] = {
+    **explored.OPERATIONS,
     **outside.OPERATIONS,
     **objects.OPERATIONS,
     **workflows.OPERATIONS,
     **values.OPERATIONS,
 }
-"""The operations by "service.operation", with the names that boto3 gives them. DynamoDB and SQS have classes."""
+"""The operations by "service.operation", with the names that boto3 gives them. DynamoDB has a class."""
 
 _TARGETS = ("FunctionName", "TopicArn", "QueueUrl", "Bucket", "Name", "Id")
 
@@ -40,19 +40,9 @@ def perform(account: Account, service: str, operation: str, parameters: Mapping[
         return given(parameters) if callable(given) else given  # type: ignore[no-any-return]
     if service == "dynamodb":
         dynamodb = InMemoryDynamoDB(lambda: account.now_ms, account.tables, account.contents, account.depends_on_time)
-        return _method(dynamodb, name)(**parameters)
-    if service == "sqs":
-        port = ExploredSQS(
-            account.sent, now_ms=account.now_ms, state=account.state, depends_on_time=account.depends_on_time
-        )
-        return _method(port if operation in explored.OPERATIONS else None, name)(**parameters)
+        method = getattr(dynamodb, operation, None)
+        if method is not None:
+            return method(**parameters)  # type: ignore[no-any-return]
     if name not in OPERATIONS:
         raise UnsupportedRequest(f'it has no stand-in. Give its answer: answers={{"{name}": {{...}}}}')
     return OPERATIONS[name](account, parameters)
-
-
-def _method(port: Any, name: str) -> Callable[..., Mapping[str, Any]]:
-    method = getattr(port, name.partition(".")[2], None)
-    if method is None:
-        raise UnsupportedRequest(f'it is not modelled. Give its answer: answers={{"{name}": {{...}}}}')
-    return method  # type: ignore[no-any-return]

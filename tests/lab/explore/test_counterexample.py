@@ -47,49 +47,32 @@ def test_replay_refuses_a_path_that_the_code_does_not_take(kept: Counterexample)
         replay(kept, ONE_REQUEST, OURS)
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("", "it is not JSON"),
-        ("[" * 100_000, "it is not JSON"),
-        ("[]", "it must be an object"),
-        ("{}", "subject is missing"),
-        ('{"subject": 1}', "subject must be text"),
-    ],
-)
-def test_counterexample_is_refused_when_the_file_is_another(text: str, sentence: str) -> None:
-    with pytest.raises(NotReplayable, match=f"not a counterexample.*: {sentence}$"):
+@pytest.mark.parametrize("text", ["", "[" * 100_000, "[]", "{}", '{"deliveries": [], "moves": [1], "laws": []}'])
+def test_counterexample_is_refused_when_the_file_is_another(text: str) -> None:
+    with pytest.raises(NotReplayable, match=r"^not a counterexample that `--save` wrote$"):
         Counterexample.from_json(text)
 
 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"scenario": {}}, "scenario must be text"),
-        ({"deliveries": [0]}, "deliveries must be a list"),
-        ({"deliveries": [["0"]]}, "deliveries must be a whole number"),
-        ({"deliveries": [[5], [0]]}, "deliveries: positions must be 0 to 0, as in messages"),
-        ({"faults": True}, "faults must be a whole number"),
-        ({"faults": -1}, "faults: "),
-        ({"expiries": -3}, "expiries: must be 0 to 3"),
-        ({"laws": [1]}, "laws must be text"),
-        ({"where": None}, "where must be text"),
-        ({"moves": {}}, "moves must be a list"),
-        ({"moves": [1]}, "moves must be an object"),
-        ({"moves": [{"delivery": 0}]}, "moves.strand is missing"),
-        ({"moves": [{"delivery": 0, "strand": 0, "what": 1, "call": ""}]}, "moves.what must be text"),
+        ({"deliveries": [0]}, ""),
+        ({"deliveries": [["0"]]}, ": deliveries: positions must be 0 to 0, as in messages"),
+        ({"deliveries": [[5], [0]]}, ": deliveries: positions must be 0 to 0, as in messages"),
+        ({"faults": -1}, ": faults: "),
+        ({"expiries": -3}, ": expiries: must be 0 to 3"),
+        ({"moves": [{"delivery": 0}]}, ""),
     ],
     ids=str,
 )
-def test_replay_names_the_file_and_its_invalid_field(
+def test_replay_names_the_file_when_it_is_invalid(
     kept: Counterexample, tmp_path: Path, change: dict[str, Any], sentence: str
 ) -> None:
     path = tmp_path / "kept.json"
     path.write_text(json.dumps({**json.loads(kept.to_json()), **change}))
     ran = CliRunner().invoke(explore, ["--replay", str(path)], standalone_mode=False)
     assert isinstance(ran.exception, OneslotError)
-    assert "kept.json: not a counterexample" in str(ran.exception)
-    assert sentence in str(ran.exception)
+    assert f"kept.json: not a counterexample that `--save` wrote{sentence}" in str(ran.exception)
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,9 @@ import pytest
 
 from oneslot.explorer.handlers.memory.contents import Opaque
 from oneslot.explorer.handlers.memory.imported import Imported, Shared
-from oneslot.explorer.handlers.memory.liveness import read_later
 from oneslot.explorer.handlers.memory.memory import Memory
-from oneslot.explorer.handlers.memory.visible import Loop, Visible
-from oneslot.explorer.handlers.threads import StrandLock
+from oneslot.explorer.handlers.memory.visible import Loop, Visible, read_later
+from oneslot.explorer.handlers.surroundings.threads import StrandLock
 
 
 def remembered(**values: Any) -> str:

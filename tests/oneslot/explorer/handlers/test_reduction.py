@@ -18,7 +18,7 @@ from oneslot.explorer.handlers.modules import Code, found
 from oneslot.explorer.handlers.process import RunningHandler, running
 from oneslot.explorer.handlers.scenario import HandlerScenario, HandlerSubject, message_of
 from oneslot.explorer.handlers.services import AccountServices, handler_faults
-from oneslot.explorer.handlers.surroundings import taken_over
+from oneslot.explorer.handlers.surroundings.takeover import taken_over
 from oneslot.explorer.handlers.templates.tables import tables_of
 from oneslot.explorer.state import ExploredState
 from oneslot.explorer.system import System

@@ -6,7 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
-from oneslot.explorer.handlers.surroundings import taken_over
+from oneslot.explorer.handlers.surroundings.takeover import taken_over
 
 EXPLORED_MS = 1_000
 

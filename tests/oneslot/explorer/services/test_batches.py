@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
-from oneslot.explorer.encoding import from_text, to_text
 from oneslot.explorer.handlers.effects import effects_of
 from oneslot.explorer.handlers.services import AccountServices, handler_faults
-from oneslot.explorer.world import ApiCall, World
+from oneslot.explorer.world import ApiCall, World, from_text
 
 SERVICES = AccountServices({"orders": TableSchema("id")})
 QUEUE = "https://sqs.eu-west-2.amazonaws.com/000000000000/next"
@@ -26,8 +25,8 @@ def puts(*names: str) -> list[dict[str, Any]]:
 
 
 def test_items_stay_unprocessed() -> None:
-    written = ApiCall(to_text(["batch_write_item", {"RequestItems": {"orders": puts("a", "b")}}]))
-    read = ApiCall(to_text(["batch_get_item", {"RequestItems": {"orders": {"Keys": keys("a", "b")}}}]))
+    written = ApiCall.of("batch_write_item", {"RequestItems": {"orders": puts("a", "b")}})
+    read = ApiCall.of("batch_get_item", {"RequestItems": {"orders": {"Keys": keys("a", "b")}}})
 
     world, wrote = SERVICES(World(""), written, 0, 0)
     full, _ = SERVICES(World(""), written, 0)
@@ -41,7 +40,7 @@ def test_items_stay_unprocessed() -> None:
 
 @pytest.mark.parametrize("items", [puts("a"), puts("a", "b")], ids=len)
 def test_single_item_is_throttled_instead(items: Any) -> None:
-    faults = handler_faults(ApiCall(to_text(["batch_write_item", {"RequestItems": {"orders": items}}])))
+    faults = handler_faults(ApiCall.of("batch_write_item", {"RequestItems": {"orders": items}}))
 
     assert any("last entry" in fault.name for fault in faults) == (len(items) > 1)
 
@@ -68,8 +67,8 @@ def test_refused_entry_has_no_effect(call: str, parameters: dict[str, Any], fail
     other = {**parameters[entries][0], **({"Id": "2"} if "Id" in parameters[entries][0] else {})}
     both = {**parameters, entries: [*parameters[entries], other]}
 
-    alone, answer = SERVICES(World(""), ApiCall(to_text([call, parameters])), 0, 0)
-    one, _ = SERVICES(World(""), ApiCall(to_text([call, both])), 0, 0)
+    alone, answer = SERVICES(World(""), ApiCall.of(call, parameters), 0, 0)
+    one, _ = SERVICES(World(""), ApiCall.of(call, both), 0, 0)
 
     found = from_text(answer)["answer"]
     for step in failed:

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
 
-from oneslot.explorer.handlers.environment import LambdaEnvironments, open_file
-from oneslot.explorer.handlers.replaced import Replacement
+from oneslot.explorer.handlers.surroundings.environment import LambdaEnvironments, open_file
+from oneslot.explorer.handlers.surroundings.replaced import Replacement
 
 _OF_OS = (
     *(

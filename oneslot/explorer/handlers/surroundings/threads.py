@@ -8,13 +8,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future
-from contextlib import ExitStack, contextmanager
 from typing import Any
-from unittest import mock
 
 from oneslot.explorer.execution.process import StrandFuture
+from oneslot.explorer.handlers.surroundings.replaced import Replacement, Running, within
 
-Running = Callable[[], Any]
 WAITS = "waits for another thread", "Use a ThreadPoolExecutor and its futures, or the strands cannot be scheduled"
 
 
@@ -86,32 +84,23 @@ class StrandLock:
         self.release()
 
 
-@contextmanager
-def as_strands(running: Running) -> Iterator[None]:
-    """Run the thread pools of the process that `running` returns as strands."""
+def as_strands(running: Running) -> Iterator[Replacement]:
+    """Yield what runs the thread pools of the process that `running` returns as strands."""
     executor = concurrent.futures.ThreadPoolExecutor
-    lock = threading.Lock
-    own: dict[tuple[Any, str], Any] = {
-        (executor, "submit"): _submit,
-        (executor, "shutdown"): _shutdown,
-        (concurrent.futures, "wait"): _wait,
-        (concurrent.futures, "as_completed"): _as_completed,
-        (threading.Condition, "wait"): _refuse_waiting,
-        (asyncio.BaseEventLoop, "run_in_executor"): _run_in_executor,
-    }
-    with ExitStack() as stack:
-        for (owner, name), inside in own.items():
-            stack.enter_context(mock.patch.object(owner, name, _either(running, inside, getattr(owner, name))))
-        stack.enter_context(mock.patch.object(threading, "Lock", _either(running, lambda _: StrandLock(running), lock)))
-        yield
+    for owner, name, inside in (
+        (executor, "submit", _submit),
+        (executor, "shutdown", _shutdown),
+        (concurrent.futures, "wait", _wait),
+        (concurrent.futures, "as_completed", _as_completed),
+        (threading.Condition, "wait", _refuse_waiting),
+        (asyncio.BaseEventLoop, "run_in_executor", _run_in_executor),
+    ):
+        yield owner, name, within(running, inside, getattr(owner, name))
 
 
-def _either(running: Running, inside: Any, outside: Any) -> Any:
-    def function(*values: Any, **named: Any) -> Any:
-        process = running()
-        return outside(*values, **named) if process is None else inside(process, *values, **named)
-
-    return function
+def own_lock(running: Running) -> Any:
+    """Return `threading.Lock`, which gives the process that `running` returns a lock between its strands."""
+    return within(running, lambda process, original: StrandLock(running), threading.Lock)
 
 
 def _pool(process: Any, executor: Any) -> StrandPool:
@@ -124,11 +113,13 @@ def _pool(process: Any, executor: Any) -> StrandPool:
     return pools[id(executor)]
 
 
-def _submit(process: Any, executor: Any, task: Callable[..., Any], /, *values: Any, **named: Any) -> Future[Any]:
+def _submit(
+    process: Any, _: Any, executor: Any, task: Callable[..., Any], /, *values: Any, **named: Any
+) -> Future[Any]:
     return _pool(process, executor).submit(lambda: task(*values, **named))
 
 
-def _run_in_executor(process: Any, loop: Any, executor: Any, task: Callable[..., Any], *values: Any) -> Any:
+def _run_in_executor(process: Any, _: Any, loop: Any, executor: Any, task: Callable[..., Any], *values: Any) -> Any:
     if executor is None:
         executor = process.default_executor
     future = _pool(process, executor).submit(lambda: task(*values))
@@ -136,17 +127,17 @@ def _run_in_executor(process: Any, loop: Any, executor: Any, task: Callable[...,
     return asyncio.wrap_future(future, loop=loop)
 
 
-def _shutdown(process: Any, executor: Any, wait: bool = True, *, cancel_futures: bool = False) -> None:
+def _shutdown(process: Any, _: Any, executor: Any, wait: bool = True, *, cancel_futures: bool = False) -> None:
     futures = _pool(process, executor).futures
     if cancel_futures:
         for future in futures:
             future.cancel()
     if wait:
-        _wait(process, futures)
+        _wait(process, None, futures)
 
 
 def _wait(
-    process: Any, fs: Iterable[Future[Any]], timeout: float | None = None, return_when: str = ALL_COMPLETED
+    process: Any, _: Any, fs: Iterable[Future[Any]], timeout: float | None = None, return_when: str = ALL_COMPLETED
 ) -> Any:
     futures = set(fs)
     while True:
@@ -159,7 +150,9 @@ def _wait(
         process.wait_for_any(futures - done)
 
 
-def _as_completed(process: Any, fs: Iterable[Future[Any]], timeout: float | None = None) -> Iterator[Future[Any]]:
+def _as_completed(
+    process: Any, _: Any, fs: Iterable[Future[Any]], timeout: float | None = None
+) -> Iterator[Future[Any]]:
     left = list(dict.fromkeys(fs))
     while left:
         done = [one for one in left if one.done()]

@@ -1,17 +1,33 @@
-"""Functions of the standard library, replaced wherever a module holds them."""
+"""Functions of libraries, replaced inside the handler, wherever a module holds them."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+Running = Callable[[], Any]
+"""Returns the process whose code runs, or None."""
 
 Replacement = tuple[Any, str, Any]
 """A module or a class, the name of its function, and the function that stands in for it."""
 
 _NOT_WITHIN = ("oneslot.explorer", "oneslot.dynamodb_in_memory", "importlib", "zipimport")
 """The modules that keep the originals: the explorer's own, and those that import."""
+
+
+def within(running: Running, inside: Callable[..., Any], outside: Any) -> Any:
+    """Return a function that is `inside` for the process that `running` returns, and `outside` for all other code.
+
+    `inside` receives the process and `outside` before its own values.
+    """
+
+    def function(*values: Any, **named: Any) -> Any:
+        process = running()
+        return outside(*values, **named) if process is None else inside(process, outside, *values, **named)
+
+    return function
 
 
 @contextmanager

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import http.client
 import io
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
 import urllib3.connection
 
-from oneslot.explorer.encoding import from_text, to_text
-from oneslot.explorer.world import ApiCall
+from oneslot.explorer.handlers.surroundings.replaced import Replacement, Running, within
+from oneslot.explorer.world import ApiCall, from_text
 
 _CONNECTIONS = (
     (http.client.HTTPConnection, "http"),
@@ -42,7 +41,7 @@ class Wire:
         method, path, _ = first.split(" ", 2)
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         parameters = {"url": self._origin + path, "headers": headers, "body": body}
-        seen = from_text(self._process.wait(ApiCall(to_text([f"http.{method.lower()}", parameters]))))
+        seen = from_text(self._process.wait(ApiCall.of(f"http.{method.lower()}", parameters)))
         if "unanswered" in seen:
             raise TimeoutError("timed out")
         answer = seen["answer"]
@@ -57,23 +56,13 @@ class Wire:
     setsockopt = shutdown = close = settimeout
 
 
-@contextmanager
-def answered(running: Callable[[], Any]) -> Iterator[None]:
-    """Give the connections of the process that `running` returns a wire of the explorer."""
-    with ExitStack() as stack:
-        for kind, scheme in _CONNECTIONS:
-            stack.enter_context(mock.patch.object(kind, "connect", _connecting(running, kind.connect, scheme)))
-        yield
+def answered(running: Running) -> Iterator[Replacement]:
+    """Yield what gives the connections of the process that `running` returns a wire of the explorer."""
+    for kind, scheme in _CONNECTIONS:
+        yield kind, "connect", within(running, functools.partial(_connect, scheme), kind.connect)
 
 
-def _connecting(running: Callable[[], Any], original: Any, scheme: str) -> Any:
-    def connect(self: Any) -> None:
-        process = running()
-        if process is None:
-            original(self)
-            return
-        port = "" if self.port == _PORTS[scheme] else f":{self.port}"
-        self.sock = Wire(process, f"{scheme}://{self.host}{port}")
-        self.is_verified = True  # as urllib3 knows it after a handshake
-
-    return connect
+def _connect(scheme: str, process: Any, original: Any, connection: Any) -> None:
+    port = "" if connection.port == _PORTS[scheme] else f":{connection.port}"
+    connection.sock = Wire(process, f"{scheme}://{connection.host}{port}")
+    connection.is_verified = True  # as urllib3 knows it after a handshake

@@ -13,7 +13,7 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import get_ident
@@ -23,12 +23,12 @@ from unittest import mock
 
 import boto3.s3.transfer
 
-from oneslot.explorer.handlers.chance import own_chance
-from oneslot.explorer.handlers.environment import separate_environments
-from oneslot.explorer.handlers.files import own_files
-from oneslot.explorer.handlers.http import answered
-from oneslot.explorer.handlers.replaced import replaced
-from oneslot.explorer.handlers.threads import as_strands
+from oneslot.explorer.handlers.surroundings.chance import own_chance
+from oneslot.explorer.handlers.surroundings.environment import separate_environments
+from oneslot.explorer.handlers.surroundings.files import own_files
+from oneslot.explorer.handlers.surroundings.http import answered
+from oneslot.explorer.handlers.surroundings.replaced import Replacement, Running, replaced, within
+from oneslot.explorer.handlers.surroundings.threads import as_strands, own_lock
 from oneslot.explorer.refusal import NotExplorable
 
 try:
@@ -38,8 +38,6 @@ except ImportError as error:  # pragma: no cover
     raise NotExplorable(
         "The explorer moves the clock with time-machine. Run `pip install oneslot[explorer]`."
     ) from error
-
-Running = Callable[[], Any]
 
 _TRANSFER: Any = boto3.s3.transfer
 
@@ -105,19 +103,17 @@ def taken_over(running: Running, environment: dict[str, str], own: Sequence[Path
         patch(mock.patch.dict(os.environ, environment))
         patch(warnings.catch_warnings())
         warnings.simplefilter("ignore")
-        for owner, name, what, remedy in REFUSED:
-            if hasattr(owner, name):
-                patch(mock.patch.object(owner, name, _refusing(running, getattr(owner, name), what, remedy)))
         patch(separate_environments(running, own))
-        patch(replaced((*own_files(), *own_chance(running))))
+        patch(
+            replaced((*own_files(), *own_chance(running), *answered(running), *as_strands(running), *_refused(running)))
+        )
+        patch(mock.patch.object(threading, "Lock", own_lock(running)))
         patch(mock.patch.object(logging, "time", LogClock(running)))
         # A handler's dataclasses are made again for each environment, and the text of their methods is always the same.
         patch(mock.patch.object(dataclasses, "exec", _execute, create=True))
         # Hypothesis times each collection of garbage, and the handler would seem to read the clock.
         stack.callback(gc.callbacks.extend, gc.callbacks[:])
         gc.callbacks.clear()
-        patch(answered(running))
-        patch(as_strands(running))
         patch(mock.patch.object(_TRANSFER, "TransferManager", _in_one_thread(running)))
         if not time_machine.traveller_stack:
             _time_machine.patch()
@@ -152,10 +148,11 @@ def _in_this_thread(running: Running) -> Running:
     return lambda: running() if get_ident() == here else None
 
 
-def _refusing(running: Running, original: Any, what: str, remedy: str) -> Any:
-    def function(*values: Any, **named: Any) -> Any:
-        if running() is not None:
-            running().refuse(f"The handler uses {what}, which the explorer cannot schedule. {remedy}.")
-        return original(*values, **named)
+def _refused(running: Running) -> Iterator[Replacement]:
+    for owner, name, what, remedy in REFUSED:
+        if hasattr(owner, name):
+            yield owner, name, within(running, functools.partial(_refuse, what, remedy), getattr(owner, name))
 
-    return function
+
+def _refuse(what: str, remedy: str, process: Any, *_: Any, **__: Any) -> None:
+    process.refuse(f"The handler uses {what}, which the explorer cannot schedule. {remedy}.")

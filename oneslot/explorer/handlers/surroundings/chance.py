@@ -23,9 +23,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from oneslot.explorer.execution.process import RunningInvocation
-from oneslot.explorer.handlers.replaced import Replacement
-
-Running = Callable[[], Any]
+from oneslot.explorer.handlers.surroundings.replaced import Replacement, Running, within
 
 _CLOCKS = ("monotonic", "perf_counter", "process_time", "thread_time")
 _SELECTORS = ("EpollSelector", "KqueueSelector", "PollSelector", "SelectSelector")
@@ -87,9 +85,9 @@ def own_chance(running: Running) -> Iterator[Replacement]:
     """Yield what gives the processes that `running` returns their own random numbers, ids and clocks."""
     for owner, name, inside in (*_numbers(), *_clocks()):
         if hasattr(owner, name):
-            yield owner, name, _either(running, inside, getattr(owner, name), own=False)
+            yield owner, name, within(running, inside, getattr(owner, name))
     for owner, name, inside in _of_machine():
-        yield owner, name, _either(running, inside, getattr(owner, name), own=True)
+        yield owner, name, within(running, _in_own_modules(inside), getattr(owner, name))
 
 
 def _numbers() -> Iterator[Replacement]:
@@ -165,11 +163,11 @@ def _uname(process: Any, original: Any) -> Any:
     return os.uname_result((found.sysname, f"host-{process.number_of_environment()}", *tuple(found)[2:]))
 
 
-def _either(running: Running, inside: Callable[..., Any], outside: Any, own: bool) -> Any:
-    def function(*values: Any, **named: Any) -> Any:
-        process = running()
-        if process is None or (own and sys._getframe(1).f_globals.get("__name__") not in process.own_modules):
-            return outside(*values, **named)
-        return inside(process, outside, *values, **named)
+def _in_own_modules(inside: Callable[..., Any]) -> Callable[..., Any]:
+    def function(process: Any, original: Any, *values: Any, **named: Any) -> Any:
+        caller = sys._getframe(2).f_globals.get("__name__")
+        return (
+            inside(process, original, *values, **named) if caller in process.own_modules else original(*values, **named)
+        )
 
     return function
