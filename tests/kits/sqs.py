@@ -60,7 +60,7 @@ class ScriptedSqs:
     @property
     def batches(self) -> list[list[dict[str, Any]]]:
         """The entries of each batch."""
-        return [request["Entries"] for name, request in self.calls if name == "send_message_batch"]
+        return [request["Entries"] for name, request in self.calls if name.endswith("_batch")]
 
     def change_message_visibility(self, **request: Any) -> None:
         """Record the request."""
@@ -72,10 +72,17 @@ class ScriptedSqs:
 
     def send_message_batch(self, **request: Any) -> dict[str, Any]:
         """Record the request, and answer it."""
+        return self._batch("send_message_batch", request)
+
+    def delete_message_batch(self, **request: Any) -> dict[str, Any]:
+        """Record the request, and answer it."""
+        return self._batch("delete_message_batch", request)
+
+    def _batch(self, name: str, request: dict[str, Any]) -> dict[str, Any]:
         assert request["QueueUrl"] == self.url
         entries: list[dict[str, Any]] = request["Entries"]
         before = sum(map(len, self.batches))
-        self.calls.append(("send_message_batch", request))
+        self.calls.append((name, request))
         numbers = range(before + 1, before + len(entries) + 1)
         fates = self._script.pop(0)(entries) if self._script else list(map(self._fate, numbers))
         answer: dict[str, Any] = {}

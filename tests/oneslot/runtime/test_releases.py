@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -12,18 +11,14 @@ from oneslot.runtime import powertools
 from oneslot.runtime.attempt import attempt
 from oneslot.runtime.effects import Effects
 from oneslot.runtime.handlers import make_handler_idempotent
+from oneslot.runtime.protocol import JsonMessage
 from oneslot.runtime.releases import Releases, current, on_release
 from oneslot.runtime.stores.memory import MemoryLedger
 from oneslot.runtime.surroundings import Surroundings
 
 LATER = 1_000_000
+MESSAGE = JsonMessage("m-1", "digest")
 SURROUNDINGS = Surroundings(now_ms=lambda: 1_000)
-
-
-@dataclass
-class Message:
-    message_id: str = "m-1"
-    payload_hash: str = "digest"
 
 
 @pytest.fixture
@@ -43,13 +38,13 @@ def lease_of(ledger: MemoryLedger) -> int:
 def test_attempts_claim_is_released_with_its_message(releases: Releases, make_attempt: Any) -> None:
     ledger, leases = MemoryLedger(surroundings=SURROUNDINGS), list[int]()
 
-    def decide(_: Message) -> Effects:
+    def decide(_: JsonMessage) -> Effects:
         leases.append(lease_of(ledger))
         assert releases.call() == []
         leases.append(lease_of(ledger))
         return Effects({})
 
-    make_attempt(ledger, Message(), decide, LATER)
+    make_attempt(ledger, MESSAGE, decide, LATER)
 
     assert leases == [LATER, 0]
 
@@ -59,13 +54,13 @@ def test_handlers_lock_is_released_when_it_may_overlap(releases: Releases, optio
     ledger, leases = MemoryLedger(surroundings=SURROUNDINGS), list[int]()
     wrap: Any = make_handler_idempotent
 
-    def work(_: Message, __: str) -> None:
+    def work(_: JsonMessage, __: str) -> None:
         releases.call()
         leases.append(lease_of(ledger))
 
     handle = wrap(work, lambda message: message.message_id, ledger, 30, **options)
-    handle(Message())
-    handle(Message())  # a duplicate has no lock to release
+    handle(MESSAGE)
+    handle(MESSAGE)  # a duplicate has no lock to release
 
     assert leases == [lease]
 

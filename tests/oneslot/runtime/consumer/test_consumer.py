@@ -26,17 +26,11 @@ from oneslot.runtime.consumer.record import FIELDS
 from oneslot.runtime.effects import INVALID_MESSAGE_ID, Effects, Once, Put, Unprocessable, Update
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE, payload_hash
 from oneslot.runtime.powertools import exactly_once
-from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Taken
+from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, JsonMessage, Taken
 from oneslot.runtime.sqs.deferral import Deferral
 from oneslot.runtime.stores.memory import MemoryLedger
 from tests.kits.consumer import NHS_NUMBER, Clock, Context, record, service_error, surroundings
 from tests.kits.sqs import ScriptedSqs
-
-
-@dataclass(frozen=True)
-class Request:
-    message_id: str
-    payload_hash: str
 
 
 class FencedLedger(MemoryLedger):
@@ -56,10 +50,8 @@ class Desk:
 
     ways: ClassVar[Any] = powertools
 
-    decide: Callable[[Request], Effects] = lambda request: Effects({"outcome": "done"})
-    parse: Callable[[str, str, Mapping[str, Any]], Request] = lambda message_id, digest, body: Request(
-        message_id, digest
-    )
+    decide: Callable[[JsonMessage], Effects] = lambda request: Effects({"outcome": "done"})
+    parse: Callable[[str, str, Any], JsonMessage] = JsonMessage
     clock: Clock = field(default_factory=Clock)
     sqs: ScriptedSqs = field(default_factory=ScriptedSqs)
     log: list[Delivery] = field(default_factory=list)
@@ -71,7 +63,7 @@ class Desk:
     def __post_init__(self) -> None:
         self.ledger = self.ledger or MemoryLedger(surroundings=surroundings(self.clock))
 
-    def consumer(self) -> Consumer[Request]:
+    def consumer(self) -> Consumer[JsonMessage]:
         return Consumer(
             self.ledger,
             Queues(self.sqs, "queue", "dead-letters", lambda: 0.0, self.deferral),
@@ -163,7 +155,7 @@ def test_copies_in_one_batch_are_decided_once_on_threads() -> None:
 
     ledger = Watched(surroundings=surroundings(desk.clock))
 
-    def decide(request: Request) -> Effects:
+    def decide(request: JsonMessage) -> Effects:
         assert request.message_id != "m" or not claimed_again.wait(0.3)
         return Effects({"outcome": "done"})
 
@@ -206,7 +198,7 @@ def test_one_body_under_two_ids_is_two_requests() -> None:
     desk = Desk()
     decided: list[str] = []
 
-    def decide(request: Request) -> Effects:
+    def decide(request: JsonMessage) -> Effects:
         decided.append(request.message_id)
         return Effects({"outcome": "done", "of": request.message_id})
 
@@ -230,7 +222,7 @@ def test_every_lease_ends_with_the_invocation_that_claims_it(timeout_ms: int) ->
     desk = Desk()
     leases: list[int] = []
 
-    def decide(request: Request) -> Effects:
+    def decide(request: JsonMessage) -> Effects:
         leases.append(desk.ledger.rows[request.message_id]["lease_until"])
         desk.clock.now += 10_000
         return Effects({})
@@ -297,7 +289,7 @@ def test_deciding_again_stops_in_time_to_report_the_error() -> None:
     clock = Clock()
     decided: list[int] = []
 
-    def decide(request: Request) -> Effects:
+    def decide(request: JsonMessage) -> Effects:
         decided.append(clock.now)
         clock.now += 9_480
         return Effects({}, (Update("slots", {"id": "1"}, {"status": "free"}, {"status": "busy"}),))
@@ -305,7 +297,7 @@ def test_deciding_again_stops_in_time_to_report_the_error() -> None:
     deliver = exactly_once(MemoryLedger(surroundings=surroundings(clock)))(decide)
     start = clock.now
     with pytest.raises(TimeoutError):
-        deliver(Request("m", "h"), start + 30_000)
+        deliver(JsonMessage("m", "h"), start + 30_000)
     assert decided == [start, start + 9_492, start + 18_997]
     assert clock.now < start + 28_500
 
@@ -317,7 +309,7 @@ def test_an_error_of_powertools_without_a_cause_is_raised_itself(monkeypatch: py
     )
     deliver = exactly_once(MemoryLedger())(lambda request: Effects({}))
     with pytest.raises(IdempotencyPersistenceLayerError, match="no cause"):
-        deliver(Request("m", "h"), 1)
+        deliver(JsonMessage("m", "h"), 1)
 
 
 def test_delivery_names_the_producers_trace() -> None:
@@ -335,7 +327,7 @@ def test_record_is_begun_when_enough_time_is_left(minimum: int, passed: int, beg
     """Without it the record is not delayed either, and returns when its visibility ends."""
     desk = Desk(options={"minimum_remaining_ms": minimum}, deferral=Deferral(longest_retry_delay_seconds=60))
 
-    def decide(request: Request) -> Effects:
+    def decide(request: JsonMessage) -> Effects:
         desk.clock.now += passed  # of 30,000
         return Effects({"outcome": "done"})
 
@@ -445,12 +437,12 @@ def test_message_is_quarantined_at_once_when_its_value_exceeds_a_limit() -> None
 def test_delivery_says_where_and_why_when_the_message_fails() -> None:
     """And it is delivered again: the next version of parser or decision can still answer it."""
 
-    def parse(message_id: str, digest: str, body: Any) -> Request:
+    def parse(message_id: str, digest: str, body: Any) -> JsonMessage:
         if message_id == "p":
             raise KeyError
-        return Request(message_id, digest)
+        return JsonMessage(message_id, digest)
 
-    def decide(request: Request) -> Effects:
+    def decide(request: JsonMessage) -> Effects:
         if request.message_id == "m":
             raise KeyError(f"patient {NHS_NUMBER}")
         return Effects({}, (Put("orders", "id", {"id": "n", "price": 0.5}),))

@@ -81,16 +81,6 @@ def test_hidden_count_waits_for_a_lagging_depth() -> None:
     assert waiting_behind(client, "https://sqs.test/1/dead-letters", 3, surroundings) == 1
 
 
-def test_letter_keeps_its_id_when_the_policy_moved_it(moto_stack: MotoStack) -> None:
-    url = moto_stack.target.outputs.dead_letter_queue_url
-    sqs_message_id = moto_stack.bench.sqs.send_message(QueueUrl=url, MessageBody=json.dumps(booking("m-1")))[
-        "MessageId"
-    ]
-    (letter,) = peek(moto_stack.bench.sqs, url)
-    assert (letter.reason, letter.message_id) == (RECEIVES_EXHAUSTED, "m-1")
-    assert letter.original_sqs_message_id == sqs_message_id
-
-
 def test_letter_has_no_earlier_reason_when_policy_moved_it(moto_stack: MotoStack) -> None:
     """SQS's move task brings a message back with the attributes that the consumer gave it; then its receives ran out.
 

@@ -8,81 +8,47 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from oneslot.runtime.sqs.deletion import delete_messages
-from oneslot.runtime.surroundings import Surroundings
+from tests.kits.sqs import ACCEPTED, ScriptedSqs, Step, all_but, fail
 
-CODES = {"refuse": "ReceiptHandleIsInvalid", "fault": "InternalError", "throttle": "RequestThrottled"}
+UNREACHABLE = fail(EndpointConnectionError(endpoint_url="https://sqs"))
 
 
-class Queue:
-    """Answers DeleteMessageBatch from a script: "silence" or one of `CODES` for each receipt in order, then success."""
-
-    def __init__(self, script: dict[str, list[str]]) -> None:
-        self.script = script
-        self.calls: list[int] = []
-        self.unreachable = 0
-        self.now_ms = 0
-
-    def delete_message_batch(self, QueueUrl: str, Entries: list[dict[str, str]]) -> dict[str, Any]:  # noqa: N803
-        self.calls.append(len(Entries))
-        if self.unreachable:
-            self.unreachable -= 1
-            raise EndpointConnectionError(endpoint_url=QueueUrl)
-        answer: dict[str, list[dict[str, Any]]] = {"Successful": [], "Failed": []}
-        for entry in Entries:
-            script = self.script.get(entry["ReceiptHandle"])
-            result = script.pop(0) if script else "ok"
-            if result == "ok":
-                answer["Successful"].append({"Id": entry["Id"]})
-            elif result != "silence":
-                answer["Failed"].append({"Id": entry["Id"], "SenderFault": result != "fault", "Code": CODES[result]})
-        return answer
-
-    def sleep(self, seconds: float) -> None:
-        self.now_ms += round(seconds * 1000)
-
-    def delete(self, *receipts: str, on_error: Any = lambda _: None) -> int:
-        surroundings = Surroundings(now_ms=lambda: self.now_ms, sleep=self.sleep, jitter=lambda: 1.0)
-        deletion = delete_messages(cast("Any", self), "url", receipts, surroundings, within_ms=4_000, on_error=on_error)
-        places = [*deletion.deleted, *deletion.refused, *deletion.unconfirmed]
-        assert sorted(places) == list(range(len(receipts)))
-        return len(deletion.deleted)
+def delete(queue: ScriptedSqs, receipts: int, on_error: Any = lambda _: None) -> int:
+    """Delete this many messages; return how many SQS deleted."""
+    names = [f"receipt-{number}" for number in range(receipts)]
+    client = cast("Any", queue)
+    deletion = delete_messages(client, queue.url, names, queue.surroundings, within_ms=4_000, on_error=on_error)
+    assert sorted([*deletion.deleted, *deletion.refused, *deletion.unconfirmed]) == list(range(receipts))
+    return len(deletion.deleted)
 
 
 @pytest.mark.parametrize(
     ("script", "receipts", "deleted", "calls"),
     [
-        ({}, 0, 0, []),
-        ({}, 23, 23, [10, 10, 3]),
-        ({"1": ["refuse"]}, 3, 2, [3]),
-        ({"0": ["fault"], "1": ["silence", "silence"]}, 3, 3, [3, 2, 1]),
-        ({"0": ["throttle"]}, 1, 1, [1, 1]),
+        ([], 0, 0, []),
+        ([], 23, 23, [10, 10, 3]),
+        ([all_but(1, ("ReceiptHandleIsInvalid", True))], 3, 2, [3]),
+        ([lambda _: [("InternalError", False), None, ACCEPTED], all_but(1)], 3, 3, [3, 2, 1]),
+        ([all_but(0, ("RequestThrottled", True))], 1, 1, [1, 1]),
+        ([UNREACHABLE], 1, 1, [1, 1]),
     ],
-    ids=["none", "ten at a time", "stale receipt", "unconfirmed", "throttled"],
+    ids=["none", "ten at a time", "stale receipt", "unconfirmed", "throttled", "unreachable"],
 )
 def test_delete_repeats_what_may_still_be_deleted(
-    script: dict[str, list[str]], receipts: int, deleted: int, calls: list[int]
+    script: list[Step], receipts: int, deleted: int, calls: list[int]
 ) -> None:
-    queue = Queue(script)
-    assert queue.delete(*map(str, range(receipts))) == deleted
-    assert queue.calls == calls
+    queue = ScriptedSqs(*script)
+    assert delete(queue, receipts) == deleted
+    assert [len(entries) for entries in queue.batches] == calls
 
 
-def test_delete_gives_up_what_is_never_confirmed() -> None:
-    queue = Queue({"a": ["silence"] * 1000})
-    assert queue.delete("a", "b") == 1
-    assert 1_000 < queue.now_ms < 4_000
-
-
-def test_delete_retries_an_unreachable_queue() -> None:
-    queue = Queue({})
-    queue.unreachable = 1
-    assert queue.delete("a") == 1
-    queue.unreachable = 1000
-    assert queue.delete("a") == 0
+@pytest.mark.parametrize(("step", "deleted"), [(all_but(0), 1), (UNREACHABLE, 0)], ids=["silent", "unreachable"])
+def test_delete_gives_up_what_is_never_confirmed(step: Step, deleted: int) -> None:
+    queue = ScriptedSqs(*[step] * 1_000)
+    assert delete(queue, 2) == deleted
+    assert 1 < sum(queue.slept) < 4
 
 
 def test_delete_raises_without_a_taker_of_errors() -> None:
-    queue = Queue({})
-    queue.unreachable = 1
     with pytest.raises(EndpointConnectionError):
-        queue.delete("a", on_error=None)
+        delete(ScriptedSqs(UNREACHABLE), 1, on_error=None)
