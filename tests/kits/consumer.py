@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from booking.consumer import appointments_consumer
 from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.consumer.record import Record
+from oneslot.runtime.sqs import lambda_event
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.runtime.values import from_attributes, to_attributes
 
@@ -71,15 +71,20 @@ def surroundings(clock: Clock) -> Surroundings:
     return Surroundings(now_ms=clock, new_id=lambda: f"id-{next(_ids)}", sleep=clock.sleep, jitter=lambda: 0.5)
 
 
+def create_table(dynamodb: Any, name: str, key: str) -> None:
+    """Create a table whose only key is a text."""
+    dynamodb.create_table(
+        TableName=name,
+        BillingMode="PAY_PER_REQUEST",
+        KeySchema=[{"AttributeName": key, "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"}],
+    )
+
+
 def create_tables(dynamodb: Any) -> None:
     """Create the three tables as the stack defines them. tests/stacks compares its template with these."""
-    for name, keys in (("ledger", ("message_id",)), ("appointments", ("appointment_id",))):
-        dynamodb.create_table(
-            TableName=name,
-            BillingMode="PAY_PER_REQUEST",
-            KeySchema=[{"AttributeName": keys[0], "KeyType": "HASH"}],
-            AttributeDefinitions=[{"AttributeName": keys[0], "AttributeType": "S"}],
-        )
+    create_table(dynamodb, "ledger", "message_id")
+    create_table(dynamodb, "appointments", "appointment_id")
     dynamodb.create_table(
         TableName="slots",
         BillingMode="PAY_PER_REQUEST",
@@ -149,27 +154,18 @@ def record(
     body: Mapping[str, Any] | str, *, attributes: Mapping[str, str] | None = None, receive_count: int = 1
 ) -> dict[str, Any]:
     """Return one record of an SQS event, with every field that Lambda sends."""
-    text = body if isinstance(body, str) else json.dumps(body)
     number = next(_sqs_ids)
-    return {
-        "messageId": f"00000000-0000-4000-8000-{number:012d}",
-        "receiptHandle": f"receipt-{number}",
-        "body": text,
-        "attributes": {
-            "ApproximateReceiveCount": str(receive_count),
-            "SentTimestamp": str(BEFORE - 1_000),
-            "SenderId": "AIDAEXAMPLE",
-            "ApproximateFirstReceiveTimestamp": str(BEFORE),
-        },
-        "messageAttributes": {
-            name: {"stringValue": value, "stringListValues": [], "binaryListValues": [], "dataType": "String"}
-            for name, value in (attributes or {}).items()
-        },
-        "md5OfBody": hashlib.md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest(),
-        "eventSource": "aws:sqs",
-        "eventSourceARN": f"arn:aws:sqs:{REGION}:123456789012:requests",
-        "awsRegion": REGION,
+    message = lambda_event.received(
+        body if isinstance(body, str) else json.dumps(body),
+        f"00000000-0000-4000-8000-{number:012d}",
+        f"receipt-{number}",
+        receives=receive_count,
+        sent_ms=BEFORE - 1_000,
+    )
+    message["MessageAttributes"] = {
+        name: {"StringValue": value, "DataType": "String"} for name, value in (attributes or {}).items()
     }
+    return lambda_event.record(message, queue_arn=f"arn:aws:sqs:{REGION}:123456789012:requests", region=REGION)
 
 
 @dataclass

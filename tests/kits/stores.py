@@ -16,7 +16,7 @@ from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.memory import MemoryLedger, item_key
 from oneslot.runtime.stores.valkey import ValkeyLedger
 from oneslot.runtime.values import from_attributes, to_attributes
-from tests.kits.consumer import Clock, session, surroundings
+from tests.kits.consumer import Clock, create_table, session, surroundings
 
 TABLE = "things"
 KEY = "thing_id"
@@ -74,12 +74,7 @@ class InDynamoDB:
 
     def __post_init__(self) -> None:
         for name, key in (("ledger", "message_id"), (TABLE, KEY)):
-            self.client.create_table(
-                TableName=name,
-                BillingMode="PAY_PER_REQUEST",
-                KeySchema=[{"AttributeName": key, "KeyType": "HASH"}],
-                AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"}],
-            )
+            create_table(self.client, name, key)
 
     def ledger(self, *, for_ever: bool = False) -> Store:
         return DynamoDBLedger(

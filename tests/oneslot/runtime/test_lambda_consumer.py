@@ -27,6 +27,7 @@ from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.surroundings import Executor
 from oneslot.runtime.values import from_attributes
 from stacks.settings import STAGES
+from tests.kits.consumer import create_table
 
 
 def take(order: JsonMessage) -> Effects:
@@ -40,12 +41,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-2")
     with mock_aws():
         for table, key in ("ledger-1", "message_id"), ("orders-1", "order_id"):
-            boto3.client("dynamodb").create_table(
-                TableName=table,
-                KeySchema=[{"AttributeName": key, "KeyType": "HASH"}],
-                AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"}],
-                BillingMode="PAY_PER_REQUEST",
-            )
+            create_table(boto3.client("dynamodb"), table, key)
         for name in "QUEUE", "DEAD_LETTER_QUEUE":
             monkeypatch.setenv(f"ONESLOT_{name}_URL", boto3.client("sqs").create_queue(QueueName=name)["QueueUrl"])
         monkeypatch.setenv("ONESLOT_LEDGER_TABLE", "ledger-1")

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from botocore.exceptions import EndpointConnectionError
 
+from oneslot.runtime.sqs.lambda_event import received
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.worker.log import WorkerLog
 from oneslot.worker.pool import Handler
@@ -55,7 +56,7 @@ class FakeQueue:
                 each["visible_at"] = now + request["VisibilityTimeout"]
                 each["receives"] += 1
                 each["receipt"] = f"receipt-{next(self._numbers)}"
-            answer = [self._as_received(each) for each in ready]
+            answer = [received(each["body"], each["id"], each["receipt"], receives=each["receives"]) for each in ready]
         if not answer:
             time.sleep(POLL_SECONDS)
         return {"Messages": answer}
@@ -105,16 +106,6 @@ class FakeQueue:
             return False
         self.messages.remove(found)
         return True
-
-    @staticmethod
-    def _as_received(message: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            "MessageId": message["id"],
-            "ReceiptHandle": message["receipt"],
-            "Body": message["body"],
-            "MD5OfBody": "0",
-            "Attributes": {"ApproximateReceiveCount": str(message["receives"]), "SentTimestamp": "1"},
-        }
 
 
 def refused(

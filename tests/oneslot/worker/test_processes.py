@@ -22,7 +22,7 @@ from oneslot.operator.commands.worker.worker import worker
 from oneslot.runtime.sqs.producer import Outgoing, Producer
 from oneslot.runtime.sqs.sending import SendsBatches
 from oneslot.runtime.values import from_attributes, to_attributes
-from tests.kits.consumer import booking, slot_item
+from tests.kits.consumer import booking, create_table, slot_item
 from tests.kits.local_mapping import wait_for
 
 pytestmark = pytest.mark.embedded_aws
@@ -39,12 +39,7 @@ class Place:
         self.sqs, self.dynamodb = account.sqs(), account.dynamodb()
         self.queue_url = self.sqs.create_queue(QueueName="work", Attributes={"VisibilityTimeout": "2"})["QueueUrl"]
         for name, key in (("ledger", "message_id"), ("done", "done_id")):
-            self.dynamodb.create_table(
-                TableName=name,
-                BillingMode="PAY_PER_REQUEST",
-                KeySchema=[{"AttributeName": key, "KeyType": "HASH"}],
-                AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"}],
-            )
+            create_table(self.dynamodb, name, key)
 
     def close(self) -> None:
         self.sqs.close()

@@ -16,25 +16,19 @@ from moto import mock_aws
 
 from oneslot.local.aws.connection import Connection
 from oneslot.runtime.sqs.sending import text_attributes
-from tests.kits.consumer import session
+from tests.kits.consumer import create_table, session
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
 
 pytestmark = pytest.mark.embedded_aws
 TABLE = "race"
-RACE: Any = {
-    "TableName": TABLE,
-    "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
-    "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
-    "BillingMode": "PAY_PER_REQUEST",
-}
 
 
 @pytest.fixture
 def database(account: Connection) -> Iterator[DynamoDBClient]:
     client = account.dynamodb()
-    client.create_table(**RACE)
+    create_table(client, TABLE, "pk")
     yield client
     client.close()
 
@@ -83,7 +77,7 @@ def test_emulator_answers_random_writes_as_moto_does(database: DynamoDBClient, s
     random = Random(seed)
     with mock_aws():
         other = session().client("dynamodb")
-        other.create_table(**RACE)
+        create_table(other, TABLE, "pk")
         for _ in range(100):
             some = [random_write(random) for _ in range(random.choice((1, 1, 2, 3)))]
             keys = [(each.get("Key") or each["Item"])["pk"]["S"] for write in some for each in write.values()]
