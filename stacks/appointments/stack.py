@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from aws_cdk import CfnElement, CfnOutput, DefaultStackSynthesizer, Stack
-from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from oneslot.cdk import ExactlyOnceConsumer
@@ -13,9 +12,9 @@ from oneslot.cdk.resources import name_in_this_stack
 from stacks.appointments.tables import AppointmentTables
 from stacks.context import given_settings
 from stacks.settings import Settings
-from stacks.shared.deployed import QUEUE_OUTPUTS, output_name
-from stacks.shared.keys import customer_managed_key
+from stacks.shared.deployed import output_name
 from stacks.shared.measures import SERVICE, namespace
+from stacks.shared.resources import customer_managed_key
 
 SOURCE = Path(__file__).resolve().parents[2] / "lambda_src"
 LOG_LEVEL = "INFO"
@@ -38,7 +37,11 @@ class AppointmentsStack(Stack):
             synthesizer=DefaultStackSynthesizer(generate_bootstrap_version_rule=False),
             termination_protection=settings.retain_data,
         )
-        key = self._key(settings)
+        key = None
+        if settings.customer_managed_keys:
+            key = customer_managed_key(
+                self, "Key", description="Oneslot: requests and appointments", retain=settings.retain_data
+            )
         tables = AppointmentTables(self, "Tables", numbers=settings.numbers, retain_data=settings.retain_data, key=key)
         consumer = ExactlyOnceConsumer(
             self,
@@ -61,34 +64,20 @@ class AppointmentsStack(Stack):
             metrics_dimensions={"service": SERVICE},
         )
         _keep_logical_id(consumer.ledger.node.default_child, LEDGER)
-        outputs = {
-            "QueueUrl": consumer.queue.queue_url,
-            "QueueArn": consumer.queue.queue_arn,
-            "QueueName": consumer.queue.queue_name,
-            "DeadLetterQueueUrl": consumer.dead_letter_queue.queue_url,
-            "DeadLetterQueueArn": consumer.dead_letter_queue.queue_arn,
-            "DeadLetterQueueName": consumer.dead_letter_queue.queue_name,
-            "LedgerTableName": consumer.ledger.table_name,
-            "SlotsTableName": tables.slots.table_name,
-            "AppointmentsTableName": tables.appointments.table_name,
-            "ConsumerFunctionName": consumer.function.function_name,
-            "ConsumerLogGroupName": consumer.log_group.log_group_name,
-            "EventSourceMappingId": consumer.mapping.event_source_mapping_id,
-        }
-        outputs |= {output_name(name, fifo=settings.fifo): outputs[name] for name in QUEUE_OUTPUTS}
+        consumer.add_outputs()
+        outputs: dict[str, str] = {}
+        for name, queue in {"Queue": consumer.queue, "DeadLetterQueue": consumer.dead_letter_queue}.items():
+            said = {f"{name}Arn": queue.queue_arn, f"{name}Name": queue.queue_name}
+            outputs |= said
+            if settings.fifo:
+                said[f"{name}Url"] = queue.queue_url
+                outputs |= {output_name(output, fifo=True): value for output, value in said.items()}
         if key:
             outputs["KeyArn"] = key.key_arn  # producers and consumers need rights on it
         if given := given_settings(settings):
             outputs["GivenSettings"] = given  # the next deployment needs them again
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)
-
-    def _key(self, settings: Settings) -> kms.Key | None:
-        if not settings.customer_managed_keys:
-            return None
-        return customer_managed_key(
-            self, "Key", description="Oneslot: requests and appointments", retain=settings.retain_data
-        )
 
 
 def _environment(settings: Settings) -> dict[str, str]:

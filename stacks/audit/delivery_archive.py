@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kinesisfirehose as firehose
 from aws_cdk import aws_logs as logs
@@ -61,29 +63,23 @@ class DeliveryArchive(Construct):
             self,
             "Stream",
             delivery_stream_type="DirectPut",
-            delivery_stream_encryption_configuration_input=firehose.CfnDeliveryStream.DeliveryStreamEncryptionConfigurationInputProperty(
-                key_type="AWS_OWNED_CMK"
-            ),
-            extended_s3_destination_configuration=firehose.CfnDeliveryStream.ExtendedS3DestinationConfigurationProperty(
-                bucket_arn=storage.bucket.bucket_arn,
-                role_arn=role.role_arn,
-                prefix="history/!{timestamp:yyyy-MM-dd}/deliveries/",
-                error_output_prefix=f"{UNDELIVERED}/!{{timestamp:yyyy-MM-dd}}/!{{firehose:error-output-type}}/",
-                buffering_hints=firehose.CfnDeliveryStream.BufferingHintsProperty(
-                    interval_in_seconds=BUFFER_SECONDS, size_in_m_bs=BUFFER_MB
-                ),
-                compression_format="GZIP",
-                file_extension=".json.gz",
-                encryption_configuration=firehose.CfnDeliveryStream.EncryptionConfigurationProperty(
-                    kms_encryption_config=firehose.CfnDeliveryStream.KMSEncryptionConfigProperty(
-                        awskms_key_arn=storage.key.key_arn
-                    )
-                ),
-                processing_configuration=_lines_of_log_events(),
-                cloud_watch_logging_options=firehose.CfnDeliveryStream.CloudWatchLoggingOptionsProperty(
-                    enabled=True, log_group_name=errors.log_group_name, log_stream_name=error_stream.log_stream_name
-                ),
-            ),
+            delivery_stream_encryption_configuration_input={"keyType": "AWS_OWNED_CMK"},
+            extended_s3_destination_configuration={
+                "bucketArn": storage.bucket.bucket_arn,
+                "roleArn": role.role_arn,
+                "prefix": "history/!{timestamp:yyyy-MM-dd}/deliveries/",
+                "errorOutputPrefix": f"{UNDELIVERED}/!{{timestamp:yyyy-MM-dd}}/!{{firehose:error-output-type}}/",
+                "bufferingHints": {"intervalInSeconds": BUFFER_SECONDS, "sizeInMBs": BUFFER_MB},
+                "compressionFormat": "GZIP",
+                "fileExtension": ".json.gz",
+                "encryptionConfiguration": {"kmsEncryptionConfig": {"awskmsKeyArn": storage.key.key_arn}},
+                "processingConfiguration": {"enabled": True, "processors": _lines_of_log_events()},
+                "cloudWatchLoggingOptions": {
+                    "enabled": True,
+                    "logGroupName": errors.log_group_name,
+                    "logStreamName": error_stream.log_stream_name,
+                },
+            },
         )
         stream.node.add_dependency(role)
         self.stream = stream.ref
@@ -112,27 +108,17 @@ def _may_write(storage: AuditStorage) -> iam.PolicyDocument:
     )
 
 
-def _lines_of_log_events() -> firehose.CfnDeliveryStream.ProcessingConfigurationProperty:
+def _lines_of_log_events() -> list[dict[str, Any]]:
     """Unpack the gzipped envelopes of CloudWatch Logs into one event a line, as the handler wrote it.
 
     Without a delimiter Firehose puts nothing between records; its default one is a newline. The audit skips the empty line
     that follows an event which ended with one.
     """
-    kinds: tuple[tuple[str, dict[str, str]], ...] = (
-        ("Decompression", {"CompressionFormat": "GZIP"}),
-        ("CloudWatchLogProcessing", {"DataMessageExtraction": "true"}),
-        ("AppendDelimiterToRecord", {}),
-    )
-    return firehose.CfnDeliveryStream.ProcessingConfigurationProperty(
-        enabled=True,
-        processors=[
-            firehose.CfnDeliveryStream.ProcessorProperty(
-                type=kind,
-                parameters=[
-                    firehose.CfnDeliveryStream.ProcessorParameterProperty(parameter_name=name, parameter_value=value)
-                    for name, value in parameters.items()
-                ],
-            )
-            for kind, parameters in kinds
-        ],
-    )
+    return [
+        {"type": "Decompression", "parameters": [{"parameterName": "CompressionFormat", "parameterValue": "GZIP"}]},
+        {
+            "type": "CloudWatchLogProcessing",
+            "parameters": [{"parameterName": "DataMessageExtraction", "parameterValue": "true"}],
+        },
+        {"type": "AppendDelimiterToRecord", "parameters": []},
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from aws_cdk import CfnOutput, DefaultStackSynthesizer, Duration, Stack
+from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from oneslot.cdk.monitoring.alarms import Alarms
@@ -14,7 +15,7 @@ from stacks.audit.storage import AuditStorage
 from stacks.audit.workflow import AuditWorkflow
 from stacks.settings import Settings
 from stacks.shared.deployed import Deployed
-from stacks.shared.topics import named_topic, new_topic
+from stacks.shared.resources import named_topic
 
 
 class AuditStack(Stack):
@@ -33,8 +34,8 @@ class AuditStack(Stack):
         )
         deployed = Deployed(self, appointments, settings.fifo)
         storage = AuditStorage(self, "Storage", retain_data=settings.retain_data)
-        topic = named_topic(self, "Topic", settings.alarm_topic_arn) or new_topic(
-            self, "Topic", stage=settings.stage, key=storage.key
+        topic = named_topic(self, "Topic", settings.alarm_topic_arn) or sns.Topic(
+            self, "Topic", display_name=f"Oneslot {settings.stage}", master_key=storage.key, enforce_ssl=True
         )
         archive = DeliveryArchive(
             self,

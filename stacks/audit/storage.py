@@ -9,7 +9,7 @@ from constructs import Construct
 
 from oneslot.cdk.resources import removal_policy
 from oneslot.cdk.rules import accept
-from stacks.shared.keys import customer_managed_key
+from stacks.shared.resources import customer_managed_key
 
 ACCESS_LOG_DAYS = 90
 UNFINISHED_UPLOAD_DAYS = 3

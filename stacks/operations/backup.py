@@ -11,7 +11,7 @@ from constructs import Construct
 
 from oneslot.cdk.resources import name_in_this_stack, removal_policy
 from oneslot.cdk.rules import accept
-from stacks.shared.keys import customer_managed_key
+from stacks.shared.resources import customer_managed_key
 
 TABLES = ("ledger", "appointments")
 """The slots can be opened again: the appointments say which are taken."""

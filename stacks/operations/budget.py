@@ -20,27 +20,25 @@ class StageBudget(Construct):
         self, scope: Construct, construct_id: str, *, dollars: int, mail: str, topic_arn: str, stacks: Sequence[str]
     ) -> None:
         super().__init__(scope, construct_id)
-        address = ("EMAIL", mail) if mail else ("SNS", topic_arn)
-        subscriber = budgets.CfnBudget.SubscriberProperty(subscription_type=address[0], address=address[1])
+        subscriber = {
+            "subscriptionType": "EMAIL" if mail else "SNS",
+            "address": mail or topic_arn,
+        }
+        threshold = {"comparisonOperator": "GREATER_THAN", "thresholdType": "PERCENTAGE"}
         budgets.CfnBudget(
             self,
             "Budget",
-            budget=budgets.CfnBudget.BudgetDataProperty(
-                budget_type="COST",
-                time_unit="MONTHLY",
-                budget_limit=budgets.CfnBudget.SpendProperty(amount=dollars, unit="USD"),
-                cost_filters={"TagKeyValue": [f"{STACK_TAG}${stack}" for stack in stacks]},
-            ),
+            budget={
+                "budgetType": "COST",
+                "timeUnit": "MONTHLY",
+                "budgetLimit": {"amount": dollars, "unit": "USD"},
+                "costFilters": {"TagKeyValue": [f"{STACK_TAG}${stack}" for stack in stacks]},
+            },
             notifications_with_subscribers=[
-                budgets.CfnBudget.NotificationWithSubscribersProperty(
-                    notification=budgets.CfnBudget.NotificationProperty(
-                        notification_type=kind,
-                        comparison_operator="GREATER_THAN",
-                        threshold=percent,
-                        threshold_type="PERCENTAGE",
-                    ),
-                    subscribers=[subscriber],
-                )
+                {
+                    "notification": {**threshold, "notificationType": kind, "threshold": percent},
+                    "subscribers": [subscriber],
+                }
                 for kind, percent in NOTICES
             ],
         )

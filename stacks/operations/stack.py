@@ -16,7 +16,7 @@ from stacks.operations.dashboard import Dashboard
 from stacks.settings import THRESHOLDS, Settings
 from stacks.shared.deployed import Deployed
 from stacks.shared.measures import measures
-from stacks.shared.topics import named_topic
+from stacks.shared.resources import named_topic
 
 
 class OperationsStack(Stack):

@@ -10,9 +10,6 @@ from aws_cdk import Fn, Stack
 TABLE_OUTPUTS = {"ledger": "LedgerTableName", "slots": "SlotsTableName", "appointments": "AppointmentsTableName"}
 """The outputs with the tables' names, by what the tables hold."""
 
-QUEUE_OUTPUTS = tuple(f"{queue}{what}" for queue in ("Queue", "DeadLetterQueue") for what in ("Url", "Arn", "Name"))
-"""The outputs that name a queue."""
-
 
 def output_name(output: str, *, fifo: bool) -> str:
     """Return the name under which other stacks read an output; a FIFO queue has a second one, e.g. `FifoQueueArn`.
@@ -20,7 +17,7 @@ def output_name(output: str, *, fifo: bool) -> str:
     A queue of another kind is another queue, and other stacks read its name only when they are deployed. CDK's command
     line skips a stack whose template did not change, so the template must name the kind.
     """
-    return f"Fifo{output}" if fifo and output in QUEUE_OUTPUTS else output
+    return f"Fifo{output}" if fifo and "Queue" in output else output
 
 
 @dataclass(frozen=True)
