@@ -41,18 +41,18 @@ def soak(*, seconds: float, messages: int, seed: int, write: Path | None) -> int
     with EmbeddedAws(HOME) as aws:
         terminal.say("Synthesising the CDK app...")
         stack = read_stack(synthesise(HOME / "cdk.out", context={"stage": "dev"}), "Oneslot-dev")
-        report = run(settings, stack, aws.connection(), HOME.resolve(), terminal)
+        figures, verdict = run(settings, stack, aws.connection(), HOME.resolve(), terminal)
     terminal.plain(
-        f"{report.messages:,} messages in {report.seconds:,.0f} s; {report.redelivered:,} requests claimed more than once;"
-        f" faults: {', '.join(f'{kind} {number:,}' for kind, number in sorted(report.faults.items()))}."
+        f"{figures['messages']:,} messages in {figures['seconds']:,} s; {figures['faults_by_kind']};"
+        f" {figures['claimed_more_than_once']:,} requests claimed more than once."
     )
-    terminal.plain(report.verdict.sentence, style="bold green" if report.verdict.holds else "bold red")
+    terminal.plain(verdict.sentence, style="bold green" if verdict.holds else "bold red")
     if write is not None:
         command = ["/usr/bin/env", "git", "rev-parse", "--short", "HEAD"]
         commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-        figures = {"commit": commit, "cores": os.cpu_count(), **report.document()}
-        (write / "soak.json").write_text(json.dumps(figures, indent=2) + "\n")
-    return 0 if report.verdict.holds else 1
+        document = {"commit": commit, "cores": os.cpu_count(), **figures}
+        (write / "soak.json").write_text(json.dumps(document, indent=2) + "\n")
+    return 0 if verdict.holds else 1
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from typing import Self
 
 from oneslot.errors import OneslotError
 from oneslot.local.aws.connection import Connection
-from oneslot.local.processes import start_ticks
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 HEAD_START_SECONDS = 0.3
@@ -41,7 +40,6 @@ class Host:
     def __init__(self, settings: HostSettings) -> None:
         self._settings = settings
         settings.folder.mkdir(parents=True, exist_ok=True)
-        self._stalled: dict[int, int | None] = {}  # PID -> start time; together they identify a process
         self._process = self._start()
 
     @property
@@ -61,14 +59,10 @@ class Host:
 
     def kill_handler(self, chosen: float) -> bool:
         """SIGKILL one handler, picked by a number from 0 to 1; False if there is none."""
-        return self._signal_one(chosen, signal.SIGKILL) is not None
-
-    def stall_handler(self, chosen: float) -> bool:
-        """SIGSTOP one handler: only its invocation's deadline ends it. False if there is none."""
-        pid = self._signal_one(chosen, signal.SIGSTOP)
-        if pid is not None:
-            self._stalled[pid] = start_ticks(pid)
-        return pid is not None
+        handlers = self.handlers()
+        if handlers:
+            _signal([handlers[int(chosen * len(handlers))]], signal.SIGKILL)
+        return bool(handlers)
 
     def freeze(self, seconds: float) -> None:
         """Stop poller and handlers together, like a suspended host, and continue them later."""
@@ -82,7 +76,7 @@ class Host:
             _signal([self._process.pid], signal.SIGCONT)
 
     def lose(self) -> None:
-        """SIGKILL the poller and start a new one. Its handlers end with it, stalled ones too."""
+        """SIGKILL the poller and start a new one. Its handlers end with it."""
         self._process.kill()
         self._collect()
         self._process = self._start()
@@ -127,23 +121,11 @@ class Host:
         return process
 
     def _collect(self) -> None:
-        """Collect the process, and continue its stalled handlers: a stopped one never sees that its input has ended."""
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 with suppress(BrokenPipeError):
                     pipe.close()
-        _signal([pid for pid, started in self._stalled.items() if start_ticks(pid) == started], signal.SIGCONT)
-        self._stalled.clear()
-
-    def _signal_one(self, chosen: float, number: signal.Signals) -> int | None:
-        """Signal one handler, and return its process id; None if there is none."""
-        handlers = self.handlers()
-        if not handlers:
-            return None
-        pid = handlers[int(chosen * len(handlers))]
-        _signal([pid], number)
-        return pid
 
 
 def _signal(pids: list[int], number: signal.Signals) -> None:

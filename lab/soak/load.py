@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from itertools import islice
@@ -17,7 +15,6 @@ from demo.practices import synthetic_demand, synthetic_practices
 from demo.slots import next_monday, share_out, working_days
 from oneslot.errors import OneslotError
 from oneslot.operator.sending.archive import Archive
-from oneslot.operator.sending.messages import RequestCopy
 from oneslot.operator.sending.sender import BatchSender
 from oneslot.runtime.sqs.queue_depth import queue_depth
 
@@ -52,59 +49,33 @@ def schedule_for(expected_messages: int, seed: int, today: date) -> Plan:
 
 
 class Load:
-    """Sends in a thread of its own until the size is reached and `may_end` is set."""
+    """Sends until the size is reached. `sent` counts the messages."""
 
-    def __init__(
-        self, client: SQSClient, queue_url: str, *, schedule: Plan, size: Size, seed: int, archive: Path
-    ) -> None:
+    def __init__(self, client: SQSClient, queue_url: str, schedule: Plan, size: Size, archive: Path) -> None:
         self._client, self._queue_url, self._size, self._archive = client, queue_url, size, archive
-        self._sender = BatchSender(client, queue_url)
         # The time ends the stream, not this number: no machine can send as many.
         most = max(10 * size.messages, int(size.seconds * 5_000), 1_000)
-        self._messages = RequestGenerator(schedule, Mix(most), seed, utc_now()).messages()
-        self._thread = threading.Thread(target=self._run, name="load", daemon=True)
-        self._error: BaseException | None = None
+        self._messages = RequestGenerator(schedule, Mix(most), schedule.seed, utc_now()).messages()
         self.sent = 0
-        self.may_end = threading.Event()
 
-    def start(self) -> None:
-        """Start."""
-        self._thread.start()
-
-    @property
-    def finished(self) -> bool:
-        """Whether everything is sent. Raises the error of the sending thread."""
-        if self._error is not None:
-            raise self._error
-        return not self._thread.is_alive()
-
-    def _run(self) -> None:
-        try:
-            self._send(Archive(self._archive), self._batches(), time.monotonic)
-        except BaseException as error:
-            self._error = error
-
-    def _send(self, archive: Archive, batches: Iterator[list[RequestCopy]], clock: Callable[[], float]) -> None:
-        ends = clock() + self._size.seconds
-        for number, batch in enumerate(batches):
-            if clock() >= ends and self.sent >= self._size.messages and self.may_end.is_set():
-                return
-            if number % _BATCHES_BETWEEN_LOOKS == 0:
-                self._wait_for_room(clock)
-            for answer in self._sender.send(batch):
+    def run(self) -> None:
+        """Send. Raises `OneslotError` if no host consumes."""
+        sender, archive = BatchSender(self._client, self._queue_url), Archive(self._archive)
+        ends, batches = time.monotonic() + self._size.seconds, 0
+        while time.monotonic() < ends or self.sent < self._size.messages:
+            if batches % _BATCHES_BETWEEN_LOOKS == 0:
+                self._wait_for_room()
+            batches += 1
+            for answer in sender.send(list(islice(self._messages, _BATCH))):
                 archive.accepted((entry.message, sqs_message_id) for entry, sqs_message_id in answer.accepted)
                 self.sent += len(answer.accepted)
 
-    def _wait_for_room(self, clock: Callable[[], float]) -> None:
-        deadline = clock() + _LONGEST_PAUSE
+    def _wait_for_room(self) -> None:
+        deadline = time.monotonic() + _LONGEST_PAUSE
         while queue_depth(self._client, self._queue_url).total >= BACKLOG:
-            if clock() >= deadline:
+            if time.monotonic() >= deadline:
                 raise OneslotError(
                     f"The queue has held {BACKLOG} messages or more for {_LONGEST_PAUSE:.0f} s, so no host consumes it. "
-                    "Run again with --folder, and read the hosts' logs there."
+                    "See the hosts' logs in the run's folder."
                 )
             time.sleep(_PAUSE_WHEN_FULL)
-
-    def _batches(self) -> Iterator[list[RequestCopy]]:
-        while batch := list(islice(self._messages, _BATCH)):
-            yield batch

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
 
 DRAIN_SECONDS = 600.0
-WANTED_SECONDS = 300.0
 _LOOK_SECONDS = 0.5
 
 
@@ -46,7 +46,6 @@ class Settings:
         lease_seconds: the function's timeout, which is the longest lease.
         hosts, handlers: pollers, and handler processes of each.
         gap_seconds: the mean time between two faults.
-        wanted: kinds of faults; the load continues until each has happened, or for `WANTED_SECONDS`.
     """
 
     size: Size
@@ -56,96 +55,67 @@ class Settings:
     hosts: int = 2
     handlers: int = 2
     gap_seconds: float = 4.0
-    wanted: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True)
-class Report:
-    """The result of one run. `seconds`: from the first message sent to the last one consumed."""
-
-    seed: int
-    messages: int
-    seconds: float
-    faults: Mapping[str, int]
-    deliveries: Mapping[str, int]  # by outcome
-    redelivered: int  # requests that were claimed more than once
-    verdict: CheckVerdict
-
-    def document(self) -> dict[str, Any]:
-        """Return the report as JSON."""
-        return {
-            "seed": self.seed,
-            "messages": self.messages,
-            "seconds": round(self.seconds, 1),
-            "faults": sum(self.faults.values()),
-            "faults_by_kind": dict(self.faults),
-            "deliveries": dict(self.deliveries),
-            "claimed_more_than_once": self.redelivered,
-            "violations": len(self.verdict.breaches),
-            **self.verdict.document(),
-        }
 
 
 def run(
     settings: Settings, stack: SynthesisedStack, connection: Connection, folder: Path, terminal: Terminal
-) -> Report:
-    """Deploy the stack into the account of `connection`, run the soak, and return its report.
+) -> tuple[dict[str, Any], CheckVerdict]:
+    """Deploy the stack into the account of `connection`, run the soak, and return its figures and the verdict.
 
     folder: an empty one for logs and the archive. Raises `OneslotError` if the queue is not empty `DRAIN_SECONDS` after
     the last fault.
     """
     with ExitStack() as things:
         deployment = deploy(shortened(stack, settings.lease_seconds), connection)
+        outputs = deployment.outputs
         sqs = things.enter_context(closing(connection.sqs()))
         dynamodb = things.enter_context(closing(connection.dynamodb()))
         schedule = schedule_for(settings.expected_messages, settings.seed, utc_now().date())
         with terminal.progress("slots seeded", schedule.slots) as advance:
-            seed(schedule.items(), SlotWriter(dynamodb, deployment.outputs["SlotsTableName"]), progress=advance)
-        mapping_id = deployment.outputs["EventSourceMappingId"]
-        hosts = [
-            things.enter_context(
-                Host(HostSettings(connection, mapping_id, folder / f"host-{number}", settings.handlers))
-            )
+            seed(schedule.items(), SlotWriter(dynamodb, outputs["SlotsTableName"]), progress=advance)
+        of_each = [
+            HostSettings(connection, outputs["EventSourceMappingId"], folder / f"host-{number}", settings.handlers)
             for number in range(settings.hosts)
         ]
-        load = Load(
-            sqs,
-            deployment.outputs["QueueUrl"],
-            schedule=schedule,
-            size=settings.size,
-            seed=settings.seed,
-            archive=folder / ARCHIVE_FILE,
-        )
-        faults = Faults(
-            hosts, seed=settings.seed, gap_seconds=settings.gap_seconds, lease_seconds=settings.lease_seconds
-        )
+        hosts = [things.enter_context(Host(each)) for each in of_each]
+        load = Load(sqs, outputs["QueueUrl"], schedule, settings.size, folder / ARCHIVE_FILE)
+        faults = Faults(hosts, settings.seed, settings.gap_seconds, settings.lease_seconds)
         began = time.monotonic()
-        load.start()
-        faults.start()
-        try:
-            _watch(load, faults, terminal, settings)
-        finally:
-            faults.stop()
+        with ThreadPoolExecutor(2) as executor:
+            sending, injecting = executor.submit(load.run), executor.submit(faults.run)
+            try:
+                _watch(load, (sending, injecting), terminal, settings)
+            finally:
+                faults.stopping.set()
         terminal.say(f"{load.sent:,} messages sent; {faults.done.total():,} faults. Draining.")
         _drain(sqs, deployment, terminal)
         seconds = time.monotonic() - began
         gathered = _evidence_of(deployment, folder, hosts)
         verdict = judge(gathered, lambda verb: format_command(verb, None))
-        deliveries = Counter(line["outcome"] for line in gathered.evidence.deliveries)
-        redelivered = sum(row["consumption_count"] > 1 for row in gathered.evidence.ledger.values())
-        return Report(settings.seed, load.sent, seconds, dict(faults.done), deliveries, redelivered, verdict)
+        figures = {
+            "seed": settings.seed,
+            "messages": load.sent,
+            "seconds": round(seconds, 1),
+            "faults": faults.done.total(),
+            "faults_by_kind": dict(faults.done),
+            "deliveries": dict(Counter(line["outcome"] for line in gathered.evidence.deliveries)),
+            "claimed_more_than_once": sum(row["consumption_count"] > 1 for row in gathered.evidence.ledger.values()),
+            "violations": len(verdict.breaches),
+        }
+        return {**figures, **verdict.document()}, verdict
 
 
-def _watch(load: Load, faults: Faults, terminal: Terminal, settings: Settings) -> None:
-    shown, began = 0, time.monotonic()
+def _watch(load: Load, running: Sequence[Future[None]], terminal: Terminal, settings: Settings) -> None:
+    """Show what is sent until all is. Raises the error of either thread."""
+    shown = 0
     with terminal.progress("messages sent", settings.size.messages or None) as advance:
-        while not load.finished:
-            if settings.wanted <= {*faults.done} or time.monotonic() - began >= WANTED_SECONDS:
-                load.may_end.set()
+        while not any(each.done() for each in running):
             time.sleep(_LOOK_SECONDS)
-            faults.check()
             advance(load.sent - shown)
             shown = load.sent
+    for each in running:
+        if each.done():
+            each.result()
 
 
 def _drain(sqs: SQSClient, deployment: Deployment, terminal: Terminal) -> None:

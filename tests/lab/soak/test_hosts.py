@@ -1,4 +1,4 @@
-"""A host that is lost or killed leaves no handler behind, even a stalled one."""
+"""A host that is lost or killed leaves no handler behind."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ def test_host_leaves_no_handler_behind(
     with Host(HostSettings(account, source.mapping_id, tmp_path / "host", processes=2)) as host:
         wait_for(lambda: len(host.handlers()) == 2)
         before = {pid: start_ticks(pid) for pid in host.handlers()}
-        assert host.stall_handler(0.0)
 
         def left() -> list[int]:
             return [pid for pid, started in before.items() if start_ticks(pid) == started]

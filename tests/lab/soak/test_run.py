@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from lab.soak.faults import FROZEN, KILLED
+from lab.soak.faults import KILLED
 from lab.soak.load import Size
 from lab.soak.run import Settings, run
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
@@ -18,7 +17,6 @@ from oneslot.terminal import Terminal
 from tests.behaviours.privacy import of_the_range
 
 SEED = 16
-WANTED = frozenset({KILLED, FROZEN})
 
 
 @pytest.mark.slow
@@ -26,14 +24,13 @@ WANTED = frozenset({KILLED, FROZEN})
 @pytest.mark.timeout(1200)
 def test_short_soak_breaks_no_invariant(synthesised: SynthesisedStack, account: Connection, tmp_path: Path) -> None:
     size = Size(seconds=10, messages=400)
-    settings = Settings(size, 800, SEED, lease_seconds=4, handlers=1, gap_seconds=1.5, wanted=WANTED)
-    report = run(settings, synthesised, account, tmp_path, Terminal(as_json=True))
-    document = json.loads(json.dumps(report.document()))
+    settings = Settings(size, 800, SEED, lease_seconds=4, handlers=1, gap_seconds=1.5)
+    document, _ = run(settings, synthesised, account, tmp_path, Terminal(as_json=True))
     assert document["violations"] == 0, document["breaches"][:5]
     assert document["holds"], document["verdict"]
     assert document["counts"]["lost"] == document["counts"]["double_booked"] == 0
     assert document["messages"] >= 400
-    assert set(document["faults_by_kind"]) >= WANTED
+    assert document["faults_by_kind"][KILLED] > 0
     assert document["claimed_more_than_once"] > 0, "no fault met a claim, so the run proved nothing"
     assert document["deliveries"]["duplicate"] > 0
     for log in [*tmp_path.glob("*/*.jsonl"), *tmp_path.rglob("*.log")]:
@@ -63,7 +60,7 @@ def test_soak_detects_a_handler_without_guards(
     synthesised: SynthesisedStack, account: Connection, tmp_path: Path
 ) -> None:
     settings = Settings(Size(seconds=2, messages=150), 300, SEED, lease_seconds=4, handlers=1, gap_seconds=1_000)
-    report = run(settings, without_guards(synthesised, tmp_path), account, tmp_path, Terminal(as_json=True))
-    assert not report.verdict.holds
-    assert {"I1", "I4"} <= {breach.invariant for breach in report.verdict.breaches}
-    assert report.verdict.counts.double_booked not in (0, None)
+    _, verdict = run(settings, without_guards(synthesised, tmp_path), account, tmp_path, Terminal(as_json=True))
+    assert not verdict.holds
+    assert {"I1", "I4"} <= {breach.invariant for breach in verdict.breaches}
+    assert verdict.counts.double_booked not in (0, None)
