@@ -1,1 +1,1 @@
-"""The documentation's generated pages, its pictures, and the site of `make docs`."""
+"""The documentation's generated pages, and the site of `make docs`."""

@@ -1,28 +1,24 @@
-"""The pictures of the README are what their scripts make of the current code and the kept recording."""
+"""The README's counterexample still books twice. Its picture, docs/images/booked-twice.svg, was drawn from it."""
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
+from pathlib import Path
 
-from lab.documentation import counterexample, recording
+from lab.explore.scenarios import ONE_REQUEST
+from lab.peers.peers import PEERS
+from oneslot.explorer.counterexample import Counterexample, replay
 
-
-def test_counterexample_is_the_current_codes() -> None:
-    usual, ours = counterexample.replays()
-    assert counterexample.PICTURE.read_text(encoding="utf-8") == counterexample.picture(usual, ours)
-    assert counterexample.KEPT.read_text(encoding="utf-8") == counterexample.usual_path().to_json()
-
-
-def test_usual_handler_books_twice_and_ours_once() -> None:
-    usual, ours = counterexample.replays()
-    assert [line for line in usual.broken if line.startswith("I1 ")]
-    assert ours.broken == ()
-    for told in (usual, ours):
-        assert sum(counterexample.FAULT in line for line in told.lines) == 1
-        assert not any("crash" in line for line in told.lines)
+ROOT = Path(__file__).parents[3]
+KEPT = ROOT / "lab" / "results" / "booked-twice.json"
 
 
-def test_recording_is_drawn_from_the_kept_lines() -> None:
-    lines = [(at, text) for at, text in json.loads(recording.KEPT.read_text(encoding="utf-8"))]
-    assert recording.PICTURE.read_text(encoding="utf-8") == recording.picture(lines)
-    assert [text for _, text in lines if text.startswith("$ ")] == ["$ python quickstart.py", "$ make run"]
+def test_usual_handler_books_twice_when_one_response_is_lost() -> None:
+    usual = next(peer.subject for peer in PEERS if peer.subject.name == "get, then put, with conditions")
+    kept = Counterexample.from_json(KEPT.read_text(encoding="utf-8"))
+
+    replayed = replay(kept, replace(ONE_REQUEST, deliveries=((0,), (0,)), faults=1, expiries=0), usual)
+
+    assert [line for line in replayed.broken if line.startswith("I1 ")]
+    assert sum("response lost; the SDK sends it again" in line for line in replayed.lines) == 1
+    assert not any("crash" in line for line in replayed.lines)
