@@ -165,6 +165,7 @@ def all_verbs() -> Mapping[str, Sequence[click.Command]]:
     from oneslot.operator.commands.check import check
     from oneslot.operator.commands.env import env
     from oneslot.operator.commands.explore.explore import explore
+    from oneslot.operator.commands.explore.scan import scan
     from oneslot.operator.commands.export import export
     from oneslot.operator.commands.inspect import inspect
     from oneslot.operator.commands.new import new
@@ -182,7 +183,7 @@ def all_verbs() -> Mapping[str, Sequence[click.Command]]:
         "Send and consume": (send, worker),
         "Watch and judge": (watch, status, inspect, check, export, audit),
         "Repair": (dlq, ledger, pause, resume),
-        "Explore": (explore,),
+        "Explore": (explore, scan),
     }
 
 

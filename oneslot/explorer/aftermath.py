@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from oneslot.explorer.execution.process import HandlerEnd
 from oneslot.explorer.laws import collect
 from oneslot.explorer.renaming import swap
+from oneslot.explorer.scenario import SQS
 from oneslot.explorer.state import ExploredState
 from oneslot.explorer.system import System
 from oneslot.explorer.world import ApiCall
 
-REMAINS = "is still in the queue"
+REMAINS = {True: "is still in the queue", False: "still fails"}
+"""What is true of a message that is never acknowledged, by whether SQS delivers it."""
 TRAVEL_MS = 1
 """The least time until a visible message is delivered; without it the clock would stand still."""
 
@@ -88,8 +90,9 @@ class Aftermath:
                 break
             now += hidden + TRAVEL_MS
         if acknowledged != everything:
+            remains = REMAINS[scenario.deliverer == SQS]
             breaches.append(
-                f"{scenario.unfinished} {scenario.redeliveries} deliveries without a fault, a message {REMAINS}"
+                f"{scenario.unfinished} {scenario.redeliveries} deliveries without a fault, a message {remains}"
             )
         for position in range(len(scenario.messages)) if scenario.once_more else ():
             delivered = self.deliver(world, position, now, name)

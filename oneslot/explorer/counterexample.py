@@ -9,8 +9,9 @@ from dataclasses import asdict, dataclass, replace
 from oneslot.explorer.aftermath import Aftermath
 from oneslot.explorer.execution.process import HandlerEnd, capture_logs
 from oneslot.explorer.explorer import BrokenLaws
+from oneslot.explorer.faults import PERFORMED
 from oneslot.explorer.renaming import rename, swap
-from oneslot.explorer.scenario import ExploredSubject, Scenario
+from oneslot.explorer.scenario import SQS, ExploredSubject, Scenario
 from oneslot.explorer.state import ExploredState
 from oneslot.explorer.system import Step, System
 from oneslot.explorer.wording import describe_call, describe_observation, describe_world, lettered
@@ -169,14 +170,14 @@ def _what_came_after(system: System, state: ExploredState, made_before: set[int]
     yield (
         "What came after, without a fault:"
         if made
-        else "What came after: nothing, because SQS has deleted the message."
+        else f"What came after: nothing, because {scenario.deliverer} {_forgets(scenario)} the message."
     )
     for number, one in enumerate(made):
         letter, later = _letter(name + number), (one.at - now) / 1000
         message = f"message {one.position + 1}" if len(scenario.messages) > 1 else "the message"
         when = f"{later:,.0f} s later " if later >= 1 else ""
         again = " again" if one.position in delivered else ""
-        yield f"     {letter}  {when}SQS delivers {message}{again}"
+        yield f"     {letter}  {when}{scenario.deliverer} delivers {message}{again}"
         delivered.add(one.position)
         for request, observation, world in one.delivered.steps:
             call = describe_call(ApiCall(system.requests.texts[request]), scenario.tables)
@@ -184,6 +185,17 @@ def _what_came_after(system: System, state: ExploredState, made_before: set[int]
             yield from _changes(before, after := _rows(system, world))
             before = after
         yield f"     {letter}  ends, {_ending(one.delivered.outcome, 0, plain=True)}"
+
+
+_OF_OTHERS = {
+    "message deleted": "the answer arrives",
+    "crash before the message is deleted": "crash before the answer arrives",
+}
+"""The names of steps where no queue holds the message."""
+
+
+def _forgets(scenario: Scenario) -> str:
+    return "has deleted" if scenario.deliverer == SQS else "does not repeat"
 
 
 def _move(system: System, step: Step) -> Move:
@@ -201,8 +213,9 @@ def _describe_step(system: System, step: Step) -> str:
         passed = "its time is nearly over" if running else "the message is visible again"
         return f"{who}  time passes, and {passed if plain else 'every lease ends'}"
     text = f"{who}  {call}"
-    if step.name != "performed":
-        text += f"{': ' if call else ''}{step.name}"
+    if step.name != PERFORMED.name:
+        name = step.name if system.scenario.deliverer == SQS else _OF_OTHERS.get(step.name, step.name)
+        text += f"{': ' if call else ''}{name}"
     if step.node < 0:
         return text
     node = system.behaviour_of(step.delivery).nodes[step.node]

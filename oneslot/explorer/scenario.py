@@ -20,6 +20,9 @@ EXPIRIES = (LEASE_MS + 1_000, 11 * 60_000, LEASE_MS + 1_000)
 MOST_REDELIVERIES = 3
 """The deliveries without a fault that must bring every request to its end (I9)."""
 
+SQS = "SQS"
+"""Who delivers unless a scenario says otherwise."""
+
 Run = Callable[[RunningInvocation, InvocationContext, Sequence[dict[str, Any]], bool], Mapping[str, Any]]
 """Runs one invocation with these records, on threads of their own if the last argument is true."""
 
@@ -64,6 +67,7 @@ class Scenario:
         redeliveries: the deliveries without a fault that must be enough afterwards (I9).
         once_more: whether every message is delivered once more, after it was acknowledged.
         plain: whether a counterexample shows whole rows and what came after, for a reader who does not know the explorer.
+        deliverer: who delivers, in sentences.
         unfinished: how the breach starts that a message is never acknowledged.
         ends_by_itself: whether each delivery must acknowledge without another one (E1).
         visibility_ms: the queue's visibility timeout.
@@ -90,6 +94,7 @@ class Scenario:
     once_more: bool = True
     plain: bool = False
     unfinished: str = "I9: after"
+    deliverer: str = SQS
     visibility_ms: int = LEASE_MS
 
     def __post_init__(self) -> None:

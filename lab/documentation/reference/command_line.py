@@ -49,7 +49,7 @@ def exit_statuses() -> str:
             ("0", "done; for a verb that judges: everything holds"),
             (str(OneslotError.exit_code), "failed, or something does not hold; the sentence says what to do"),
             (str(BadInput.exit_code), "wrong arguments, or an unusable file; nothing was changed"),
-            (str(STATUSES["not finished"]), "not finished: the budget of `explore --handler` ended first"),
+            (str(STATUSES["not finished"]), "not finished: the budget of `explore` or `scan` ended first"),
             (str(INTERRUPTED), "interrupted by Ctrl-C"),
         ]
     )

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from oneslot.explorer.aftermath import Aftermath, Delivered
-from oneslot.explorer.counterexample import counterexample, replay
+from oneslot.explorer.counterexample import Move, counterexample, replay
 from oneslot.explorer.execution.process import capture_logs
 from oneslot.explorer.explorer import Explorer
+from oneslot.explorer.faults import PERFORMED
 from oneslot.explorer.handlers.aws import intercepted
 from oneslot.explorer.handlers.laws import HandlerLaws, Law, View, as_if_once
 from oneslot.explorer.handlers.modules import RECEIVES, RECORDS, Code, found
-from oneslot.explorer.handlers.process import AT_IMPORT, DRAW, RunningHandler, running
+from oneslot.explorer.handlers.process import AT_IMPORT, DRAW, RunningHandler, ServerError, running
 from oneslot.explorer.handlers.repeats import Repeats
 from oneslot.explorer.handlers.scenario import (
     Direct,
@@ -29,6 +30,7 @@ from oneslot.explorer.handlers.scenario import (
     HandlerSubject,
     Numbered,
     batches_of,
+    deliverer_of,
     messages_of,
 )
 from oneslot.explorer.handlers.services import AccountServices, handler_faults
@@ -52,6 +54,7 @@ LAMBDA = {
 IMPORT_REMEDY = "Install what it imports here, name its folders in path, and give its variables in env."
 UNREAD = "It read no Records. If its event is not of SQS, give it whole with event=..."
 UNSEEN_REMEDY = "every invocation leaves another environment. Make it within the handler"
+IDLE = "but it called nothing and wrote nothing"
 MOST_DRAWN = 400
 """The most single deliveries with different random numbers that are tried for "as if once"."""
 MOST_ORDERS = 4
@@ -123,7 +126,7 @@ def explore(
         laws=HandlerLaws(tables_of(tables), _laws(law), ignore, acknowledges_only_finished, answers_equal),
         scenario=HandlerScenario(
             name=handler,
-            sentence="its messages, delivered by SQS",
+            sentence="its messages, as their source delivers them",
             messages=records,
             deliveries=tuple(one for one in batches_of(records, batch) for _ in range(1 if fifo else copies)),
             tables=tables_of(tables),
@@ -136,6 +139,7 @@ def explore(
             ends_with=(),
             once_more=False,
             plain=True,
+            deliverer=deliverer_of(records),
             unfinished="at-least-once: after",
             timeout_ms=timeout * 1000,
             visibility_ms=visibility * 1000,
@@ -316,6 +320,8 @@ class _Exploration:
         raised, logged = self.code.last_words
         if error is None:
             error = f"it reports the message as failed{f', after {raised}' if raised else ''}"
+        if error.startswith(ServerError.__name__) and raised:
+            error = f"{error}, after {raised}"
         if error.startswith(AT_IMPORT):
             raise NotExplorable(f"{self.code.name} fails {error}. {IMPORT_REMEDY}")
         message = self.scenario.messages[position]
@@ -353,7 +359,7 @@ class _Exploration:
         if not idle:
             return ""
         which = "" if not self.at_work else f" for message {' and '.join(idle)}"
-        return f", but it called nothing and wrote nothing{which}"
+        return f", {IDLE}{which}"
 
     def _level(self, level: Level, seconds: float) -> Result:
         started = time.perf_counter()
@@ -389,8 +395,22 @@ class _Exploration:
         kept = counterexample(explorer.system, breach)
         self.code.is_watched = True
         shown = replay(kept, scenario, self.subject, self.services)
-        verdict = f'breaks at level "{level.name}" ({level.likely}): {"; ".join(dict.fromkeys(breach.laws))}'
-        return Result(self.code.name, "breaks", verdict, "\n".join(shown.lines), len(kept.moves), level.name)
+        likely = level.likely.format(by=scenario.deliverer)
+        verdict = f'breaks at level "{level.name}" ({likely}): {"; ".join(dict.fromkeys(breach.laws))}'
+        return Result(
+            self.code.name,
+            "breaks",
+            verdict,
+            "\n".join(shown.lines),
+            len(kept.moves),
+            level.name,
+            line=self._line(kept.moves),
+        )
+
+    def _line(self, moves: Sequence[Move]) -> str:
+        calls = [move for move in moves if move.call]
+        met = [move for move in calls if move.what != PERFORMED.name]
+        return self.code.line_of((met or calls)[-1].call) if calls else ""
 
     def _knows(self) -> tuple[bool, bool, bool]:
         return self.code.reads_identity, self.code.reads_clock, self.code.reads_receives

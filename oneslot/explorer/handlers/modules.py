@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from oneslot.explorer.execution.process import RunningInvocation
@@ -47,6 +47,7 @@ class Code:
         self.shared = Shared()
         self.unseen = ""
         """What an environment holds whose state cannot be seen."""
+        self._lines: dict[str, str] = {}
         self._compiled: dict[str, tuple[CodeType, Any]] = {}
 
     def forget_reads(self) -> None:
@@ -63,6 +64,19 @@ class Code:
     def note_clock(self) -> None:
         """Note that time makes a difference to the code."""
         self.reads_clock = True
+
+    def note_line(self, call: str, frame: FrameType | None) -> None:
+        """Note the line that makes a call."""
+        if call in self._lines:
+            return
+        while frame is not None and not self.is_own(frame.f_code.co_filename):
+            frame = frame.f_back
+        if frame is not None:
+            self._lines[call] = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+    def line_of(self, call: str) -> str:
+        """Return the file and line that makes a call, which one of the invocations has made; empty if it is not known."""
+        return self._lines.get(call, "")
 
     def load(self) -> Any:
         """Return the function of the running environment, imported where it is not yet; None if there is none."""

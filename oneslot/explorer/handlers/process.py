@@ -59,8 +59,14 @@ ANSWER_REMEDY = (
     "ReportBatchItemFailures."
 )
 
+SERVER_ERROR = 500
+
 AT_IMPORT = "at import"
 """How the error of an invocation starts whose module raised."""
+
+
+class ServerError(Exception):
+    """An HTTP answer with a status of 500 or more: the client sends its request again."""
 
 
 class InvalidAnswer(Exception):
@@ -71,7 +77,9 @@ class InvalidAnswer(Exception):
 class Invocation:
     """The program of a process: the event, and what Lambda says beside it.
 
-    `batch`: the message of each identifier that an answer may report as failed; None if Lambda reads no answer.
+    Attributes:
+        batch: the message of each identifier that an answer may report as failed; None if Lambda reads no answer.
+        reads_status: whether a client reads the answer's HTTP status.
     """
 
     code: Code
@@ -80,6 +88,7 @@ class Invocation:
     timeout_ms: int
     batch: Mapping[str, str] | None
     keeps_answer: bool = False
+    reads_status: bool = False
 
     def __call__(self, process: RunningInvocation, context: Any) -> Mapping[str, Any]:
         """Run the handler once. Raises what it raises."""
@@ -89,6 +98,8 @@ class Invocation:
         text = marshalling.encoded(answer)
         if self.keeps_answer:
             process.returned = _sorted(text)  # type: ignore[attr-defined]
+        if self.reads_status and isinstance(answer, dict) and int(answer.get("statusCode", 200)) >= SERVER_ERROR:
+            raise ServerError(f"it answers {answer['statusCode']}")
         batch = self.batch or {}
         verdict = judge(text, tuple(batch), reports_failures=self.batch is not None)
         if isinstance(verdict, Invalid):
@@ -239,6 +250,7 @@ class RunningHandler(RunningInvocation):
 
     def wait(self, request: ApiCall) -> str:
         """See `RunningInvocation.wait`."""
+        self.code.note_line(request.text, sys._getframe(1))
         operation = request.parts[0].rpartition(".")[2]
         self._frames = waiting_frames(self.code.visible, sys._getframe(1), operation, Invocation.__call__.__qualname__)
         if self.code.is_watched:

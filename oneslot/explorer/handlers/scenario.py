@@ -14,7 +14,7 @@ from oneslot.explorer.execution.process import Program
 from oneslot.explorer.handlers.modules import RECEIVES, Code
 from oneslot.explorer.handlers.process import Invocation
 from oneslot.explorer.renaming import OWN_NAME
-from oneslot.explorer.scenario import ExploredSubject, Scenario
+from oneslot.explorer.scenario import SQS, ExploredSubject, Scenario
 from oneslot.explorer.services.objects import before as objects_before
 from oneslot.explorer.services.sqs.explored import DELETED
 from oneslot.explorer.state import GONE, NOT_STARTED
@@ -98,13 +98,17 @@ class HandlerSubject(ExploredSubject):
         if self.code is None:
             raise ValueError("code: a handler's subject needs it")
         event: Any = {"Records": [message.record(position) for position, message in enumerate(messages)]}
+        reads_status = False
         batch: dict[str, str] | None = {message.sqs_id: message.sqs_id for message in messages}
         if isinstance(messages[0], Direct):
             event = json.loads(messages[0].body)
             batch = dict.fromkeys(_sequence_numbers(event), messages[0].sqs_id) or None
+            reads_status = is_http(event)
         if not self.reports_failures:
             batch = None
-        return Invocation(self.code, json.dumps(event), delivery, self.timeout_ms, batch, self.keeps_answer)
+        return Invocation(
+            self.code, json.dumps(event), delivery, self.timeout_ms, batch, self.keeps_answer, reads_status
+        )
 
 
 def _sequence_numbers(event: Any) -> list[str]:
@@ -151,6 +155,21 @@ class Numbered(SqsMessage):
             "messageAttributes": {name: {**LISTS, **value} for name, value in more.items()},
         }
         return {**usual, **given, **own}
+
+
+def deliverer_of(messages: Sequence[SqsMessage]) -> str:
+    """Return who delivers, in words: an event of another source than SQS shows which one that is."""
+    if not isinstance(messages[0], Direct):
+        return SQS
+    event = json.loads(messages[0].body)
+    if is_http(event):
+        return "the client"
+    return "Lambda" if isinstance(event, dict) and EVENTS & event.keys() else "the caller"
+
+
+def is_http(event: Any) -> bool:
+    """Return whether an event is of an HTTP API or a function URL: its client reads the answer's status."""
+    return isinstance(event, dict) and not {"httpMethod", "requestContext"}.isdisjoint(event)
 
 
 def batches_of(messages: Sequence[SqsMessage], most: int) -> list[tuple[int, ...]]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Level:
-    """One step from mild to wild. `apart`: no two invocations overlap."""
+    """One step from mild to wild. `apart`: no two invocations overlap. `{by}` in `likely` stands for who delivers."""
 
     name: str
     likely: str
@@ -18,8 +18,8 @@ class Level:
 
 
 LEVELS = (
-    Level("twice", "SQS delivers some messages twice, without any fault", True, False),
-    Level("one fault, then again", "a crash, a timeout or a lost answer, and SQS delivers again", True, True),
+    Level("twice", "{by} delivers some messages twice, without any fault", True, False),
+    Level("one fault, then again", "a crash, a timeout or a lost answer, and {by} delivers again", True, True),
     Level("at the same time", "two deliveries overlap, without any fault", False, False),
     Level("all of it", "a fault while two deliveries overlap", False, True),
 )
@@ -54,6 +54,7 @@ class Result:
         counterexample: what to read about a breach: the shortest path, or how the handler fails without a fault.
         length: the steps of that path.
         levels: the figures of each level.
+        line: the file and line of the handler whose call the fault met, or whose call was the path's last.
         outside: outside effects that may happen more often than in a run without a fault.
     """
 
@@ -67,6 +68,7 @@ class Result:
     outside: tuple[str, ...] = ()
     seconds: float = 0.0
     masked: tuple[str, ...] = ()
+    line: str = ""
 
     @property
     def holds(self) -> bool:

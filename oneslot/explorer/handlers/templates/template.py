@@ -19,7 +19,7 @@ LAYERS = ("AWS::Serverless::LayerVersion", "AWS::Lambda::LayerVersion")
 ASSET = "aws:asset:path"
 
 _TYPES = {"String": "S", "Number": "N", "Binary": "B"}
-_SECONDS = {"timeout": 3, "visibility": 30}
+DEFAULT_SECONDS = {"timeout": 3, "visibility": 30}
 """The defaults of Lambda and of SQS."""
 
 
@@ -40,20 +40,22 @@ def from_template(
 
     Raises `NotExplorable`, naming the remedy, for what the template does not give.
     """
-    file = _file(Path(path))
-    document = _read(file)
+    file = template_file(Path(path))
+    document = read_template(file)
     resolver = Resolver(document, parameters or {})
     name = _function(resolver, function)
     resource = resolver.resources[name]
-    properties = {**document.get("Globals", {}).get("Function", {}), **resource.get("Properties", {})}
+    properties = function_properties(document, name)
     queue, mapping = _event_source(resolver, name, properties)
     options = {
         "handler": _resolved(resolver, properties.get("Handler", "app.handler"), f"{name}.Handler"),
         "path": [file.parent / one for one in _folders(resolver, resource, properties)],
         "tables": _tables(resolver),
         "env": _environment(resolver, document, name, env or {}),
-        "timeout": int(_resolved(resolver, properties.get("Timeout", _SECONDS["timeout"]), f"{name}.Timeout")),
-        "visibility": int(_resolved(resolver, queue.get("VisibilityTimeout", _SECONDS["visibility"]), "the queue")),
+        "timeout": int(_resolved(resolver, properties.get("Timeout", DEFAULT_SECONDS["timeout"]), f"{name}.Timeout")),
+        "visibility": int(
+            _resolved(resolver, queue.get("VisibilityTimeout", DEFAULT_SECONDS["visibility"]), "the queue")
+        ),
         "reports_failures": "ReportBatchItemFailures" in mapping.get("FunctionResponseTypes", ()),
     }
     policy = _resolved(resolver, queue.get("RedrivePolicy", {}), "the queue's RedrivePolicy")
@@ -64,7 +66,13 @@ def from_template(
     return options
 
 
-def _file(path: Path) -> Path:
+def function_properties(document: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a function's properties, over those of SAM's Globals."""
+    return {**document.get("Globals", {}).get("Function", {}), **document["Resources"][name].get("Properties", {})}
+
+
+def template_file(path: Path) -> Path:
+    """Return the template in the folder `cdk.out`, or the path itself if it is a file."""
     if not path.is_dir():
         return path
     found = sorted(path.glob("*.template.json"))
@@ -74,7 +82,8 @@ def _file(path: Path) -> Path:
     return found[0]
 
 
-def _read(file: Path) -> dict[str, Any]:
+def read_template(file: Path) -> dict[str, Any]:
+    """Return a template's document. Raises `NotExplorable` if it cannot be read or has no Resources."""
     try:
         text = file.read_text()
     except OSError as error:

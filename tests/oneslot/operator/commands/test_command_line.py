@@ -16,7 +16,7 @@ from oneslot.operator.commands.worker.worker import worker
 from tests.kits.consumer import booking, record
 from tests.kits.moto_stack import PLAN, MotoStack, document, invoke
 
-WITHOUT_STACK = {"new", "up", "down", "run", "explore", "worker"}
+WITHOUT_STACK = {"new", "up", "down", "run", "explore", "scan", "worker"}
 
 
 def test_status_asks_for_down_when_the_process_is_gone(moto_stack: MotoStack) -> None:

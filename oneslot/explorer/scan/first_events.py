@@ -1,0 +1,292 @@
+"""A first event for each kind of source, and how it comes again.
+
+A template does not say what a body holds. So the payload begins empty and grows by what the handler asks for: see `grow`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from oneslot.dynamodb_in_memory.contents import TableSchema
+from oneslot.explorer.scan.sources import (
+    ASYNCHRONOUS,
+    BUS,
+    DYNAMODB,
+    FIFO,
+    HTTP_1,
+    HTTP_2,
+    KINESIS,
+    QUEUES,
+    S3,
+    SCHEDULE,
+    SNS,
+    STREAMS,
+    TASK,
+    URL,
+    Source,
+)
+
+KNOWN = (*QUEUES, *STREAMS, *ASYNCHRONOUS, HTTP_1, HTTP_2, URL, TASK)
+RETRIES_S = 60
+"""The seconds before Lambda's first retry of an asynchronous invocation."""
+ASYNCHRONOUS_ATTEMPTS = 3
+"""An asynchronous invocation and its two retries: Lambda, "Understanding retry behavior"."""
+
+_TIME = "2026-01-05T09:00:00Z"
+_AT = ("eu-west-2", "111122223333")
+_MISSING = re.compile(r"KeyError: ['\"]([^'\"]+)['\"]")
+_TAKES_PARTS = re.compile(r"string indices must be integers|'str' object has no attribute '(?:get|items|keys|values)'")
+_TAKES_NUMBERS = re.compile(
+    r"invalid literal for int|could not convert string to float|unsupported operand type|ConversionSyntax"
+    r"|not supported between instances of '(?:str|int)' and '(?:str|int)'|Float types are not supported"
+)
+
+
+@dataclass
+class Payload:
+    """What a producer would write. `last` is where the newest name was added: the object, and the name."""
+
+    value: dict[str, Any] = field(default_factory=dict)
+    last: tuple[dict[str, Any], str] | None = None
+
+    def grow(self, failure: str) -> bool:
+        """Add what this failure says is missing. Return whether it said so."""
+        if missing := _MISSING.search(failure):
+            return self._add(missing[1])
+        if self.last is None:
+            return False
+        within, name = self.last
+        if _TAKES_PARTS.search(failure) and isinstance(within[name], str):
+            within[name] = {}
+            return True
+        if _TAKES_NUMBERS.search(failure) and isinstance(within[name], str):
+            within[name] = 1
+            return True
+        return False
+
+    def _add(self, name: str) -> bool:
+        """Add a name beside the last one, and if it is still missed there, at the top."""
+        within = self.value
+        if self.last is not None:
+            beside, last = self.last
+            within = beside[last] if isinstance(beside[last], dict) else beside
+            if within is not self.value and name in within:
+                del within[name]
+                within = self.value
+        if name in within:
+            return False
+        within[name] = f"{name.lower().replace(' ', '-')}-1"
+        self.last = (within, name)
+        return True
+
+
+def options_for(source: Source, payload: Mapping[str, Any], tables: Mapping[str, TableSchema]) -> dict[str, Any]:
+    """Return what `explore` needs to know of a source: its first event, and the rules by which it comes again."""
+    text = json.dumps(payload)
+    if source.kind in QUEUES:
+        return {"messages": [text], "fifo": source.kind == FIFO}
+    return {"event": event_of(source, payload, tables), **rules_of(source)}
+
+
+def rules_of(source: Source) -> dict[str, Any]:
+    """Return how a source delivers again.
+
+    An asynchronous invocation is tried three times. A shard, and a state machine, invoke nothing twice at a time: an
+    event comes again only after a failure. An API's client, and an EventBridge rule, may send twice.
+    """
+    if source.kind in (*STREAMS, TASK):
+        return {"fifo": True}
+    if source.kind in ASYNCHRONOUS:
+        return {"receives": ASYNCHRONOUS_ATTEMPTS, "visibility": RETRIES_S}
+    return {}
+
+
+def event_of(source: Source, payload: Mapping[str, Any], tables: Mapping[str, TableSchema]) -> Any:
+    """Return one event as its source sends it, with the payload where a producer's own words stand."""
+    if source.kind == DYNAMODB:
+        return {"Records": [_row_inserted(source, payload, tables)]}
+    made = _EVENTS.get(source.kind)
+    return made(source, payload) if made else dict(payload)
+
+
+def _arn(service: str, name: str) -> str:
+    return f"arn:aws:{service}:{':'.join(_AT)}:{name}"
+
+
+def _notification(source: Source, payload: Mapping[str, Any]) -> dict[str, Any]:
+    notification: dict[str, Any] = {
+        "Type": "Notification",
+        "MessageId": "11111111-0000-4000-8000-000000000001",
+        "TopicArn": _arn("sns", source.physical),
+        "Subject": None,
+        "Message": json.dumps(payload),
+        "Timestamp": _TIME,
+        "MessageAttributes": {},
+    }
+    return {"Records": [{"EventSource": "aws:sns", "EventVersion": "1.0", "Sns": notification}]}
+
+
+def _object_created(source: Source, payload: Mapping[str, Any]) -> dict[str, Any]:
+    record = {
+        "eventVersion": "2.1",
+        "eventSource": "aws:s3",
+        "awsRegion": _AT[0],
+        "eventTime": _TIME,
+        "eventName": "ObjectCreated:Put",
+        "s3": {
+            "bucket": {"name": source.physical, "arn": f"arn:aws:s3:::{source.physical}"},
+            "object": {"key": "first.json", "size": 2, "eTag": "99914b932bd37a50b983c5e7c90ae93b", "sequencer": "01"},
+        },
+    }
+    return {"Records": [record]}
+
+
+def _scheduled(source: Source, payload: Mapping[str, Any]) -> dict[str, Any]:
+    return {**_envelope("aws.events", "Scheduled Event"), "detail": dict(payload)}
+
+
+def _envelope(source: str, detail_type: str) -> dict[str, Any]:
+    return {
+        "version": "0",
+        "id": "22222222-0000-4000-8000-000000000002",
+        "source": source,
+        "detail-type": detail_type,
+        "account": _AT[1],
+        "time": _TIME,
+        "region": _AT[0],
+        "resources": [],
+    }
+
+
+def _bus(source: Source, payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an event that the rule's pattern matches, as far as the pattern lists plain values."""
+    pattern = source.settings.get("Pattern", source.settings.get("EventPattern", {}))
+    pattern = pattern if isinstance(pattern, Mapping) else {}
+    event = _envelope(_first(pattern.get("source"), "app"), _first(pattern.get("detail-type"), "Event"))
+    detail = _matching(pattern.get("detail", {}))
+    return {**event, "detail": {**(detail if isinstance(detail, dict) else {}), **payload}}
+
+
+def _first(listed: Any, otherwise: str) -> str:
+    first = listed[0] if isinstance(listed, list) and listed else otherwise
+    return first if isinstance(first, str) else otherwise
+
+
+def _matching(pattern: Any) -> Any:
+    if isinstance(pattern, Mapping):
+        return {name: _matching(one) for name, one in pattern.items() if not name.startswith("$")}
+    first = pattern[0] if isinstance(pattern, list) and pattern else ""
+    return "" if isinstance(first, Mapping) else first
+
+
+def _http_1(source: Source, payload: Mapping[str, Any]) -> dict[str, Any]:
+    path, method = (
+        source.settings.get("Path", "/"),
+        _method(source.settings.get("Method", source.settings.get("HttpMethod"))),
+    )
+    identity = {"sourceIp": "192.0.2.1", "userAgent": "client"}
+    return {
+        "resource": path,
+        "path": _concrete(path),
+        "httpMethod": method,
+        "headers": {"content-type": "application/json"},
+        "multiValueHeaders": {"content-type": ["application/json"]},
+        "queryStringParameters": None,
+        "pathParameters": _path_parameters(path),
+        "stageVariables": None,
+        "requestContext": {
+            "accountId": _AT[1],
+            "requestId": "33333333-0000-4000-8000-000000000003",
+            "httpMethod": method,
+            "resourcePath": path,
+            "stage": "explored",
+            "identity": identity,
+        },
+        "body": json.dumps(payload),
+        "isBase64Encoded": False,
+    }
+
+
+def _http_2(source: Source, payload: Mapping[str, Any]) -> dict[str, Any]:
+    path, method = source.settings.get("Path", "/"), _method(source.settings.get("Method"))
+    return {
+        "version": "2.0",
+        "routeKey": f"{method} {path}",
+        "rawPath": _concrete(path),
+        "rawQueryString": "",
+        "headers": {"content-type": "application/json"},
+        "pathParameters": _path_parameters(path) or {},
+        "requestContext": {
+            "accountId": _AT[1],
+            "requestId": "33333333-0000-4000-8000-000000000003",
+            "http": {"method": method, "path": _concrete(path), "protocol": "HTTP/1.1", "sourceIp": "192.0.2.1"},
+            "stage": "$default",
+            "time": "05/Jan/2026:09:00:00 +0000",
+            "timeEpoch": 1_767_603_600_000,
+        },
+        "body": json.dumps(payload),
+        "isBase64Encoded": False,
+    }
+
+
+def _method(given: Any) -> str:
+    method = str(given or "POST").upper()
+    return "POST" if method in ("ANY", "*") else method
+
+
+def _path_parameters(path: str) -> dict[str, str] | None:
+    return {name.rstrip("+"): f"{name.rstrip('+')}-1" for name in re.findall(r"\{([^}]+)\}", path)} or None
+
+
+def _concrete(path: str) -> str:
+    return re.sub(r"\{([^}]+)\}", lambda found: f"{found[1].rstrip('+')}-1", path)
+
+
+def _row_inserted(source: Source, payload: Mapping[str, Any], tables: Mapping[str, TableSchema]) -> dict[str, Any]:
+    schema = tables.get(source.physical)
+    kinds = {name: schema.types.get(name, "S") for name in schema.keys} if schema else {}
+    keys = {name: {kind: "1" if kind == "N" else f"{name}-1"} for name, kind in kinds.items()}
+    plain = {name: {"N": str(one)} if isinstance(one, int) else {"S": str(one)} for name, one in payload.items()}
+    return {
+        "eventID": "44444444000040008000000000000004",
+        "eventName": "INSERT",
+        "eventSource": "aws:dynamodb",
+        "eventSourceARN": _arn("dynamodb", f"table/{source.physical}/stream/2026-01-01T00:00:00.000"),
+        "awsRegion": _AT[0],
+        "dynamodb": {
+            "Keys": keys,
+            "NewImage": {**plain, **keys},
+            "SequenceNumber": "100000000000000000001",
+            "SizeBytes": 100,
+            "StreamViewType": "NEW_AND_OLD_IMAGES",
+        },
+    }
+
+
+def _kinesis(source: Source, payload: Mapping[str, Any]) -> dict[str, Any]:
+    number = "49590338271490256608559692538361571095921575989136588898"
+    record = {
+        "eventID": f"shardId-000000000000:{number}",
+        "eventName": "aws:kinesis:record",
+        "eventSource": "aws:kinesis",
+        "eventSourceARN": _arn("kinesis", f"stream/{source.physical}"),
+        "awsRegion": _AT[0],
+        "kinesis": {
+            "partitionKey": "1",
+            "sequenceNumber": number,
+            "data": base64.b64encode(json.dumps(payload).encode()).decode(),
+            "approximateArrivalTimestamp": 1_767_603_600.0,
+        },
+    }
+    return {"Records": [record]}
+
+
+_EVENTS: Mapping[str, Callable[[Source, Mapping[str, Any]], dict[str, Any]]] = {
+    **{SNS: _notification, S3: _object_created, BUS: _bus, SCHEDULE: _scheduled, KINESIS: _kinesis},
+    **{HTTP_1: _http_1, HTTP_2: _http_2, URL: _http_2},
+}

@@ -1,0 +1,192 @@
+"""The rules of an event source mapping, which need no exploration: each with AWS's page that states it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
+from oneslot.explorer.handlers.templates.template import DEFAULT_SECONDS
+from oneslot.explorer.scan.sources import ASYNCHRONOUS, FIFO, QUEUES, STREAMS, Source
+
+LAMBDA = "https://docs.aws.amazon.com/lambda/latest/dg"
+QUEUE_PAGE = f"{LAMBDA}/services-sqs-configure.html"
+FAILURES_PAGE = f"{LAMBDA}/services-sqs-errorhandling.html"
+STREAM_PAGE = f"{LAMBDA}/services-ddb-create-mapping.html"
+ASYNCHRONOUS_PAGE = f"{LAMBDA}/invocation-async-retain-records.html"
+FIFO_PAGE = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html"
+
+DEFAULT_BATCH = {True: 10, False: 100}
+"""Lambda's batch size where the mapping names none: for queues, and for streams."""
+LEAST_RECEIVES = 5
+TIMEOUTS = 6
+LEAST_SECONDS = 0.5
+"""The seconds that a message should have. Lambda's defaults, ten messages in 3 s, leave 0.3."""
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A rule that a mapping breaks. An "error" is refused by AWS, or repeats or loses messages in daily use."""
+
+    rule: str
+    severity: Severity
+    function: str
+    source: str
+    sentence: str
+    page: str
+
+
+@dataclass(frozen=True)
+class _Mapping:
+    """A mapping with its values resolved; None is a value that the template does not give."""
+
+    resolver: Resolver
+    source: Source
+    function: Mapping[str, Any]
+
+    def of_source(self, name: str, otherwise: Any = None) -> Any:
+        return self._value(self.source.resource.get(name, otherwise))
+
+    def of_mapping(self, name: str, otherwise: Any = None) -> Any:
+        return self._value(self.source.settings.get(name, otherwise))
+
+    @property
+    def timeout(self) -> float | None:
+        return _number(self._value(self.function.get("Timeout", DEFAULT_SECONDS["timeout"])))
+
+    @property
+    def visibility(self) -> float | None:
+        if not self.source.resource:
+            return None  # a queue of another template
+        return _number(self.of_source("VisibilityTimeout", DEFAULT_SECONDS["visibility"]))
+
+    @property
+    def batch(self) -> float | None:
+        return _number(self.of_mapping("BatchSize", DEFAULT_BATCH[self.source.kind in QUEUES]))
+
+    @property
+    def window(self) -> float:
+        return _number(self.of_mapping("MaximumBatchingWindowInSeconds", 0)) or 0
+
+    @property
+    def reports_failures(self) -> bool:
+        return "ReportBatchItemFailures" in (self.of_mapping("FunctionResponseTypes") or ())
+
+    def _value(self, node: Any) -> Any:
+        try:
+            return self.resolver.value(node)
+        except Unresolved:
+            return None
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+Found = tuple[str, Severity, str, str]
+
+
+def _visibility(one: _Mapping) -> Iterator[Found]:
+    timeout, visibility = one.timeout, one.visibility
+    if timeout is None or visibility is None:
+        return
+    wanted = TIMEOUTS * timeout + one.window
+    if visibility < timeout:
+        text = f"The visibility timeout, {visibility:g} s, is below the function's timeout, {timeout:g} s. Lambda refuses it."
+        yield "visibility-below-timeout", "error", f"{text} Set it to {wanted:g} s.", QUEUE_PAGE
+    elif visibility < wanted:
+        text = (
+            f"The visibility timeout, {visibility:g} s, is below six times the function's timeout"
+            f"{' and the batching window' if one.window else ''}. A throttled batch comes back before its retries end. "
+            f"Set it to {wanted:g} s."
+        )
+        yield "visibility-below-six-timeouts", "warning", text, QUEUE_PAGE
+
+
+def _dead_letters(one: _Mapping) -> Iterator[Found]:
+    if not one.source.resource:
+        return
+    policy = one.of_source("RedrivePolicy")
+    if "RedrivePolicy" not in one.source.resource:
+        text = (
+            "The queue has no dead-letter queue: a message that always fails is retried until it expires, and is lost."
+        )
+        yield "no-dead-letter-queue", "error", f"{text} Add a RedrivePolicy.", QUEUE_PAGE
+        return
+    receives = _number(policy.get("maxReceiveCount")) if isinstance(policy, Mapping) else None
+    if receives is not None and receives < LEAST_RECEIVES:
+        text = f"maxReceiveCount is {receives:g}: throttles alone can send a good message to the dead-letter queue."
+        yield "too-few-receives", "warning", f"{text} Set it to {LEAST_RECEIVES} or more.", QUEUE_PAGE
+
+
+def _failures(one: _Mapping) -> Iterator[Found]:
+    if (one.batch or 0) > 1 and not one.reports_failures:
+        text = f"One failed message returns the whole batch of {one.batch:g}, so the others are processed again."
+        remedy = "Add FunctionResponseTypes: [ReportBatchItemFailures], and return the failed messages."
+        yield "failures-not-reported", "error", f"{text} {remedy}", FAILURES_PAGE
+
+
+def _batch(one: _Mapping) -> Iterator[Found]:
+    timeout, batch = one.timeout, one.batch
+    if timeout and batch and timeout / batch < LEAST_SECONDS:
+        text = f"{batch:g} messages share {timeout:g} s, {1000 * timeout / batch:.0f} ms each. A timeout returns all of them."
+        yield "batch-too-large-for-timeout", "warning", f"{text} Lower BatchSize or raise Timeout.", QUEUE_PAGE
+
+
+def _order(one: _Mapping) -> Iterator[Found]:
+    if one.source.kind == FIFO and "RedrivePolicy" in one.source.resource:
+        text = (
+            "A dead-letter queue takes a failed message out of its group's order; the next one is processed without it."
+        )
+        yield "order-broken-by-dead-letters", "warning", f"{text} Keep it only if order may break there.", FIFO_PAGE
+
+
+def _stream(one: _Mapping) -> Iterator[Found]:
+    if (
+        _number(one.of_mapping("MaximumRetryAttempts", -1)) == -1
+        and one.of_mapping("MaximumRecordAgeInSeconds", -1) == -1
+    ):
+        text = "A record that always fails blocks its shard until it expires."
+        remedy = "Set MaximumRetryAttempts, BisectBatchOnFunctionError and an on-failure destination."
+        yield "shard-blocked-by-a-record", "error", f"{text} {remedy}", STREAM_PAGE
+    elif not one.of_mapping("DestinationConfig"):
+        text = "A record that fails too often is dropped, and nothing keeps it. Add an on-failure destination."
+        yield "no-failure-destination", "warning", text, STREAM_PAGE
+
+
+def _asynchronous(one: _Mapping) -> Iterator[Found]:
+    keeps = ("DeadLetterConfig", "DeadLetterQueue", "EventInvokeConfig")
+    own = ("RedrivePolicy", "DeadLetterConfig", "DeadLetterQueue")
+    if not any(name in one.function for name in keeps) and not any(name in one.source.settings for name in own):
+        text = "After two retries Lambda drops the event, and nothing keeps it. Add an on-failure destination."
+        yield "no-failure-destination", "warning", text, ASYNCHRONOUS_PAGE
+
+
+_RULES: Mapping[str, tuple[Callable[[_Mapping], Iterator[Found]], ...]] = {
+    **dict.fromkeys(QUEUES, (_visibility, _dead_letters, _failures, _batch, _order)),
+    **dict.fromkeys(STREAMS, (_stream, _failures)),
+    **dict.fromkeys(ASYNCHRONOUS, (_asynchronous,)),
+}
+
+
+def findings(resolver: Resolver, name: str, function: Mapping[str, Any], source: Source) -> list[Finding]:
+    """Return the rules that a source of a function breaks.
+
+    Args:
+        resolver: the values of the template.
+        name: the function's logical id.
+        function: the function's properties, over the template's Globals.
+        source: what invokes it.
+    """
+    one = _Mapping(resolver, source, function)
+    return [
+        Finding(rule, severity, name, source.title, sentence, page)
+        for check in _RULES.get(source.kind, ())
+        for rule, severity, sentence, page in check(one)
+    ]

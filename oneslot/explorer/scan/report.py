@@ -1,0 +1,142 @@
+"""What a scan leaves for people and machines: a table, Markdown, SARIF, and a baseline of known breaches."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from oneslot.explorer.handlers.templates.template import template_file
+from oneslot.explorer.refusal import NotExplorable
+from oneslot.explorer.scan.mapping_rules import Finding
+from oneslot.explorer.scan.scan import Row, Scan
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+BREACH_RULE = "effects-more-than-once"
+ABOUT_BREACHES = "A delivery, fault or repeat exists after which the handler's effects are not as if once."
+_HEADINGS = ("function", "source", "verdict", "steps", "why")
+
+
+def key_of(one: Row | Finding) -> str:
+    """Return the name of a breach or a finding in a baseline: it stays the same while its cause does."""
+    if isinstance(one, Finding):
+        return f"{one.rule} {one.function} {one.source}"
+    return f"{BREACH_RULE} {one.function} {one.source}"
+
+
+def failures(scan: Scan, known: Collection[str] = ()) -> list[Row | Finding]:
+    """Return the breaches and the findings of severity "error" that the baseline does not name."""
+    found: list[Row | Finding] = [row for row in scan.rows if row.verdict == "breaks"]
+    found += [finding for finding in scan.findings if finding.severity == "error"]
+    return [one for one in found if key_of(one) not in known]
+
+
+def baseline_text(scan: Scan) -> str:
+    """Return the baseline that accepts what this scan found."""
+    return json.dumps({"known": sorted(map(key_of, failures(scan)))}, indent=2) + "\n"
+
+
+def read_baseline(file: Path) -> set[str]:
+    """Return the names in a baseline. Raises `NotExplorable` if the file is not one."""
+    try:
+        known = json.loads(file.read_text())["known"]
+        return {str(one) for one in known}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise NotExplorable(f"{file} is not a baseline. Write one with --write-baseline {file}.") from error
+
+
+def document(scan: Scan, known: Collection[str] = ()) -> dict[str, Any]:
+    """Return the scan as JSON."""
+    new = {key_of(one) for one in failures(scan, known)}
+    return {
+        "template": scan.template,
+        "functions": [{**asdict(row), "new": key_of(row) in new} for row in scan.rows],
+        "mappings": [{**asdict(one), "new": key_of(one) in new} for one in scan.findings],
+    }
+
+
+def markdown(scan: Scan, known: Collection[str] = ()) -> str:
+    """Return a job's summary: the table, the mappings, and the shortest path of each breach that is not known."""
+    lines = [
+        f"## Which handlers of {scan.template} survive?",
+        "",
+        f"| {' | '.join(_HEADINGS)} |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [f"| {' | '.join(map(_cell, cells_of(row, known)))} |" for row in scan.rows]
+    if scan.findings:
+        lines += ["", "| mapping | rule | why |", "|---|---|---|"]
+        for one in scan.findings:
+            severity = _known(one, known) or one.severity
+            rule = f"[{one.rule}]({one.page}) ({severity})"
+            lines.append(f"| {_cell(f'{one.function}: {one.source}')} | {rule} | {_cell(one.sentence)} |")
+    for row in scan.rows:
+        if row.path and key_of(row) not in known:
+            lines += ["", f"### {row.function}: {row.source}", "", row.why, "", "```text", row.path, "```"]
+    return "\n".join(lines) + "\n"
+
+
+def cells_of(row: Row, known: Collection[str] = ()) -> tuple[str, str, str, str, str]:
+    """Return a row of the table: function, source, verdict, steps of the path, why."""
+    why = row.why if row.verdict != "holds" else ""
+    twice = "; ".join(row.outside)
+    why += f"{' ' if why else ''}May go out twice: {twice}." if twice else ""
+    verdict = f"{row.verdict}{_known(row, known, ' (', ')')}" if row.verdict == "breaks" else row.verdict
+    return row.function, row.source, verdict, str(row.steps or ""), why
+
+
+def _known(one: Row | Finding, known: Collection[str], before: str = "", after: str = "") -> str:
+    return f"{before}known{after}" if key_of(one) in known else ""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def sarif(scan: Scan, known: Collection[str] = ()) -> dict[str, Any]:
+    """Return the scan in SARIF 2.1.0: breaches at the handler's line, findings at the function's line in the template."""
+    rules = {BREACH_RULE: {"id": BREACH_RULE, "shortDescription": {"text": ABOUT_BREACHES}}}
+    for one in scan.findings:
+        rules[one.rule] = {
+            "id": one.rule,
+            "shortDescription": {"text": one.rule.replace("-", " ")},
+            "helpUri": one.page,
+        }
+    results = [*_breaches(scan, known), *_findings(scan, known)]
+    driver = {"name": "Oneslot", "version": version("oneslot"), "rules": list(rules.values())}
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
+
+
+def _breaches(scan: Scan, known: Collection[str]) -> Iterator[dict[str, Any]]:
+    for row in scan.rows:
+        if row.verdict == "breaks":
+            file, _, line = row.line.rpartition(":")
+            at = _location(file, int(line)) if file else _in_template(scan, row.function)
+            text = f"{row.function}, {row.source}: {row.why}\n{row.path}"
+            yield _result(BREACH_RULE, "error", text, at, is_known=key_of(row) in known)
+
+
+def _findings(scan: Scan, known: Collection[str]) -> Iterator[dict[str, Any]]:
+    for one in scan.findings:
+        text, at = f"{one.function}, {one.source}: {one.sentence}", _in_template(scan, one.function)
+        yield _result(one.rule, one.severity, text, at, is_known=key_of(one) in known)
+
+
+def _result(rule: str, level: str, text: str, at: dict[str, Any], *, is_known: bool) -> dict[str, Any]:
+    state = "unchanged" if is_known else "new"
+    return {"ruleId": rule, "level": level, "message": {"text": text}, "locations": [at], "baselineState": state}
+
+
+def _in_template(scan: Scan, function: str) -> dict[str, Any]:
+    file = template_file(Path(scan.template))
+    own_line = re.compile(rf'\s*"?{re.escape(function)}"?\s*:')
+    lines = file.read_text().splitlines()
+    return _location(str(file), next((number for number, text in enumerate(lines, 1) if own_line.match(text)), 1))
+
+
+def _location(file: str, line: int) -> dict[str, Any]:
+    return {"physicalLocation": {"artifactLocation": {"uri": Path(file).as_posix()}, "region": {"startLine": line}}}

@@ -1,0 +1,348 @@
+"""Explore every function of a template, each in a process of its own, and judge the event source mappings."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, Literal
+
+from oneslot.explorer.handlers.exploration import IDLE, explore
+from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
+from oneslot.explorer.handlers.templates.template import (
+    from_template,
+    function_properties,
+    read_template,
+    template_file,
+)
+from oneslot.explorer.handlers.verdict import Kind
+from oneslot.explorer.refusal import NotExplorable
+from oneslot.explorer.scan.first_events import KNOWN, Payload, options_for
+from oneslot.explorer.scan.mapping_rules import Finding, findings
+from oneslot.explorer.scan.sources import QUEUES, TASK, Source, functions, references, sources_of
+
+Verdict = Literal[Kind, "refused", "needs an event"]
+
+GRACE_S = 30
+"""The seconds that a process has beyond its budget: for imports, and for a step that takes long."""
+MOST_GUESSES = 12
+"""How often a first event grows."""
+CODE = ("CodeUri", "Code", "InlineCode")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One function with one of its sources.
+
+    Attributes:
+        function: its logical id in the template.
+        source: what invokes it, for people.
+        verdict: as `explore` gives it; "refused" if the explorer cannot run it; "needs an event" if the handler fails on
+            the first event that the scan made for it, without any fault.
+        why: one sentence.
+        steps: the length of the shortest path that breaks the law.
+        outside: effects outside AWS's tables that may happen twice.
+        path: the shortest path, to read.
+        line: the handler's "file:line" of the call that the fault met.
+        first: the payload of the first event, as the scan made it; empty if the event was recorded.
+        assumed: the template's values that the scan had to assume.
+        seconds: how long the exploration took.
+    """
+
+    function: str
+    source: str
+    verdict: Verdict
+    why: str
+    steps: int = 0
+    outside: tuple[str, ...] = ()
+    path: str = ""
+    line: str = ""
+    first: str = ""
+    assumed: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The rows and the findings of a template."""
+
+    template: str
+    rows: tuple[Row, ...]
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One function to explore with one source. `budget` is in seconds."""
+
+    template: Path
+    function: str
+    source: Source
+    parameters: Mapping[str, Any]
+    env: Mapping[str, str]
+    event: Any
+    budget: float
+    assumed: tuple[str, ...]
+
+
+def scan(
+    template: Path,
+    *,
+    budget: float = 300,
+    workers: int = 0,
+    events: Path | None = None,
+    parameters: Mapping[str, str] | None = None,
+    env: Mapping[str, str] | None = None,
+    only: Sequence[str] = (),
+    on_row: Callable[[Row], None] = lambda row: None,
+) -> Scan:
+    """Scan a template.
+
+    Args:
+        template: a template of SAM or CloudFormation, or the folder `cdk.out`.
+        budget: seconds for all functions together; each has an equal share.
+        workers: processes at a time; as many as the machine has cores unless given.
+        events: a folder with recorded events: FUNCTION.json, one whole event of its source.
+        parameters: those of the stack, over their defaults.
+        env: environment variables of every function, over the template's.
+        only: the logical ids to scan; all unless given.
+        on_row: called with each row as soon as it is known.
+
+    Raises `NotExplorable` if the template cannot be read, or does not have a function of `only`.
+    """
+    file = template_file(template)
+    document = read_template(file)
+    resolver, assumed = _resolver(document, parameters or {})
+    names = _chosen(functions(resolver), only, file)
+    pairs = [(name, source) for name in names for source in _sources(resolver, name)]
+    workers = workers or os.cpu_count() or 1
+    share = budget * min(workers, len(pairs) or 1) / (len(pairs) or 1)
+    found: list[Finding] = []
+    jobs: list[Job | Row] = []
+    for name, source in pairs:
+        properties = {**function_properties(document, name), **_invoke_config(resolver, name)}
+        why = _refused(properties, source)
+        if source is None or why:
+            jobs.append(Row(name, source.title if source else "none", "refused", why))
+        else:
+            environment, unknown = _environment(resolver, properties, env or {})
+            event = _recorded(events, name)
+            known = tuple(f"{one}={value}" for one, value in assumed.items())
+            jobs.append(
+                Job(
+                    file, name, source, {**assumed, **(parameters or {})}, environment, event, share, (*known, *unknown)
+                )
+            )
+        if source is not None:
+            found += findings(resolver, name, properties, source)
+    rows = dict(_run(jobs, workers, on_row))
+    return Scan(str(template), tuple(rows[position] for position in range(len(jobs))), tuple(found))
+
+
+def _resolver(document: Mapping[str, Any], given: Mapping[str, str]) -> tuple[Resolver, dict[str, Any]]:
+    """Return the values of the template, and those of its parameters that had to be assumed: each its own name."""
+    declared = document.get("Parameters", {})
+    assumed = {
+        name: 1 if one.get("Type") == "Number" else (one.get("AllowedValues") or [name.lower()])[0]
+        for name, one in declared.items()
+        if "Default" not in one and name not in given
+    }
+    return Resolver(document, {**assumed, **given}), assumed
+
+
+def _chosen(names: Sequence[str], only: Sequence[str], file: Path) -> list[str]:
+    if not names:
+        raise NotExplorable(f"{file} has no function. Name the template of the stack that has it.")
+    for one in only:
+        if one not in names:
+            raise NotExplorable(f"{file} has no function {one}. Name one of {', '.join(names)}.")
+    return [name for name in names if not only or name in only]
+
+
+def _sources(resolver: Resolver, function: str) -> Sequence[Source | None]:
+    return sources_of(resolver, function) or [None]
+
+
+def _invoke_config(resolver: Resolver, function: str) -> dict[str, Any]:
+    """Return the function's settings of asynchronous invocations, if they are a resource of their own."""
+    for resource in resolver.resources.values():
+        own = resource.get("Properties", {})
+        if resource["Type"] == "AWS::Lambda::EventInvokeConfig" and function in references(own.get("FunctionName")):
+            return {"EventInvokeConfig": own}
+    return {}
+
+
+def _refused(properties: Mapping[str, Any], source: Source | None) -> str:
+    """Return why a function cannot be explored, and the remedy; empty if it may be."""
+    if source is None:
+        return "The template gives it no event source. Explore it alone with `oneslot explore`, and its event."
+    if source.kind not in KNOWN:
+        return f"{source.kind} is not a source that the explorer knows. Use `oneslot explore` with a recorded event."
+    if source.kind == TASK and not _retries(source):
+        return (
+            "Its state machine has no Retry, so nothing runs it again. Add one, or explore it with `oneslot explore`."
+        )
+    runtime = str(properties.get("Runtime", "python"))
+    if properties.get("PackageType") == "Image" or "ImageUri" in properties:
+        return "It is a container image. Explore its handler with `oneslot explore`."
+    if not runtime.startswith("python"):
+        return f"It runs on {runtime}. The explorer runs handlers in Python."
+    return ""
+
+
+def _retries(source: Source) -> bool:
+    """Return whether a state machine retries, as far as the template shows its definition."""
+    held = [source.settings[name] for name in ("Definition", "DefinitionString") if name in source.settings]
+    return not held or "Retry" in json.dumps(held)
+
+
+def _environment(
+    resolver: Resolver, properties: Mapping[str, Any], given: Mapping[str, str]
+) -> tuple[dict[str, str], list[str]]:
+    """Return the variables that the template does not give, with assumed values: each its own name."""
+    variables = properties.get("Environment", {}).get("Variables", {})
+    found = dict(given)
+    unknown = []
+    for name, node in variables.items():
+        try:
+            resolver.value(node)
+        except Unresolved:
+            if name not in given:
+                found[name] = name.lower()
+                unknown.append(f"{name}={name.lower()}")
+    return found, unknown
+
+
+def _recorded(events: Path | None, function: str) -> Any:
+    """Return the recorded event of a function; None if there is none."""
+    file = events / f"{function}.json" if events else None
+    if file is None or not file.exists():
+        return None
+    try:
+        return json.loads(file.read_text())
+    except ValueError as error:
+        raise NotExplorable(f"{file} is not JSON: {error}. Record one whole event.") from error
+
+
+def _run(jobs: Sequence[Job | Row], workers: int, on_row: Callable[[Row], None]) -> Iterator[tuple[int, Row]]:
+    """Yield the row of each job with its position, as soon as it is known."""
+    waiting = list(enumerate(jobs))
+    running: dict[Connection, tuple[int, Job, BaseProcess, float]] = {}
+    # Forked from this process, a child finds boto3 and the explorer imported, and no other handler's traces.
+    context = multiprocessing.get_context("fork")
+    while waiting or running:
+        while waiting and len(running) < workers:
+            position, job = waiting.pop(0)
+            if isinstance(job, Row):
+                on_row(job)
+                yield position, job
+                continue
+            reader, writer = context.Pipe(duplex=False)
+            process: BaseProcess = context.Process(target=_explore_into, args=(writer, job), daemon=True)
+            process.start()
+            writer.close()
+            running[reader] = (position, job, process, time.monotonic() + job.budget + GRACE_S)
+        ready = wait(list(running), timeout=1)
+        for reader, (position, own_job, process, ends) in list(running.items()):
+            if reader in ready or time.monotonic() > ends:
+                del running[reader]
+                row = _received(reader, own_job, is_late=reader not in ready)
+                process.kill()
+                process.join()
+                on_row(row)
+                yield position, row
+
+
+def _received(reader: Connection, job: Job, *, is_late: bool) -> Row:
+    why = "Its exploration did not stop at its budget. Explore it alone with `oneslot explore`."
+    if not is_late:
+        try:
+            row: Row = reader.recv()
+        except EOFError:
+            why = "Its process ended without a verdict. Explore it alone with `oneslot explore`."
+        else:
+            return row
+    return Row(job.function, job.source.title, "refused", why, assumed=job.assumed)
+
+
+def _explore_into(writer: Connection, job: Job) -> None:
+    """Explore in this process, which ends with it, and send the row."""
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    os.dup2(quiet, 2)
+    started = time.perf_counter()
+    try:
+        row = explored(job)
+    except NotExplorable as error:
+        row = Row(job.function, job.source.title, "refused", str(error))
+    except Exception as error:
+        why = f"The handler and the explorer do not work together: {type(error).__name__}. Use `oneslot explore`."
+        row = Row(job.function, job.source.title, "refused", why)
+    writer.send(replace(row, assumed=job.assumed, seconds=time.perf_counter() - started))
+    writer.close()
+
+
+def explored(job: Job) -> Row:
+    """Explore one function with one source in this process. Raises `NotExplorable`."""
+    options = from_template(job.template, function=job.function, parameters=job.parameters, env=job.env)
+    if job.source.kind not in QUEUES:
+        options = {name: value for name, value in options.items() if name not in ("receives", "visibility")}
+    with tempfile.TemporaryDirectory() as folder:
+        _write_inline_code(job, options, Path(folder))
+        for one in options["path"]:
+            if not one.is_dir():
+                raise NotExplorable(f"{one} is not there. Build the application first: `sam build`, or `cdk synth`.")
+        return _tried(job, options)
+
+
+def _write_inline_code(job: Job, options: dict[str, Any], folder: Path) -> None:
+    """Write code that the template holds itself into a folder: Lambda calls the file index.py."""
+    properties = function_properties(read_template(job.template), job.function)
+    code = properties.get("InlineCode", properties.get("Code"))
+    text = code.get("ZipFile") if isinstance(code, Mapping) else code if "InlineCode" in properties else None
+    if isinstance(text, str):
+        (folder / "index.py").write_text(text)
+        options["path"] = [folder, *options["path"][1:]]
+
+
+def _tried(job: Job, options: Mapping[str, Any]) -> Row:
+    """Explore with the recorded event, or with a first event that grows by what the handler says it misses."""
+    payload = Payload()
+    ends = time.monotonic() + job.budget
+    for guess in range(MOST_GUESSES):
+        given = options_for(job.source, payload.value, options["tables"])
+        if job.event is not None:
+            given = {**{name: value for name, value in given.items() if name != "messages"}, "event": job.event}
+        result = explore(**{**options, **given}, budget=max(1.0, ends - time.monotonic()))
+        failed = result.level == "once"
+        words = f"{result.verdict}\n{result.counterexample}"
+        if not failed or job.event is not None or guess == MOST_GUESSES - 1 or not payload.grow(words):
+            break
+    first = "" if job.event is not None else json.dumps(payload.value)
+    verdict: Verdict = result.kind
+    why = result.verdict
+    if job.event is None and (failed or IDLE in why):
+        verdict = "needs an event"
+        why = f"On a made event it {result.verdict}. Record one: --events FOLDER, with {job.function}.json."
+    line = result.line
+    with suppress(ValueError):
+        line = str(Path(line).relative_to(Path.cwd()))
+    return Row(
+        job.function,
+        job.source.title,
+        verdict,
+        why,
+        result.length,
+        result.outside,
+        result.counterexample,
+        line,
+        first,
+    )

@@ -1,0 +1,160 @@
+"""The event sources of a template's functions, as SAM, CloudFormation or `cdk synth` writes them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
+from oneslot.explorer.handlers.templates.template import FUNCTIONS
+
+SQS, FIFO, SNS, S3, BUS, SCHEDULE = "SQS", "SQS FIFO", "SNS", "S3", "EventBridge", "schedule"
+HTTP_1, HTTP_2, URL, TASK, DYNAMODB, KINESIS = (
+    *("HTTP API v1", "HTTP API v2", "function URL"),
+    *("Step Functions", "DynamoDB stream", "Kinesis"),
+)
+QUEUES = (SQS, FIFO)
+STREAMS = (DYNAMODB, KINESIS)
+ASYNCHRONOUS = (SNS, S3, BUS, SCHEDULE)
+"""The sources that invoke a function asynchronously: Lambda retries twice, then gives the event up."""
+
+_OF_SAM = {
+    **{"SQS": SQS, "SNS": SNS, "S3": S3, "DynamoDB": DYNAMODB, "Kinesis": KINESIS},
+    **{"EventBridgeRule": BUS, "CloudWatchEvent": BUS, "Schedule": SCHEDULE, "ScheduleV2": SCHEDULE},
+    **{"Api": HTTP_1, "HttpApi": HTTP_2},
+}
+_STATE_MACHINES = ("AWS::StepFunctions::StateMachine", "AWS::Serverless::StateMachine")
+_VARIABLE = re.compile(r"\$\{([^!}.]+)[^}]*\}")
+_MAPPING = "AWS::Lambda::EventSourceMapping"
+
+
+@dataclass(frozen=True)
+class Source:
+    """What invokes a function.
+
+    Attributes:
+        kind: one of this module's names, or the template's own word for a source that the explorer does not know.
+        name: the logical id of its queue, topic, table and so on; empty where the template has none.
+        physical: the name that the resource gets.
+        settings: the properties of the mapping, rule or event.
+        resource: the properties of the queue, topic, table and so on.
+    """
+
+    kind: str
+    name: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    resource: Mapping[str, Any] = field(default_factory=dict)
+    physical: str = ""
+
+    @property
+    def title(self) -> str:
+        """The kind and the name, for people."""
+        return f"{self.kind} {self.name}".rstrip()
+
+
+def functions(resolver: Resolver) -> list[str]:
+    """Return the logical ids of the functions, in the template's order."""
+    return [name for name, resource in resolver.resources.items() if resource["Type"] in FUNCTIONS]
+
+
+def sources_of(resolver: Resolver, function: str) -> list[Source]:
+    """Return what invokes a function."""
+    found = [*_events(resolver, function), *_resources(resolver, function)]
+    return list({(source.kind, source.name): source for source in found}.values())
+
+
+def references(node: Any) -> set[str]:
+    """Return the logical ids that a part of a template refers to."""
+    if isinstance(node, str):
+        return set()
+    if isinstance(node, list):
+        return {name for one in node for name in references(one)}
+    if not isinstance(node, Mapping):
+        return set()
+    found: set[str] = set()
+    for key, value in node.items():
+        match key:
+            case "Ref":
+                found.add(str(value))
+            case "Fn::GetAtt":
+                found.add(value.partition(".")[0] if isinstance(value, str) else str(value[0]))
+            case "Fn::Sub":
+                text = value if isinstance(value, str) else value[0]
+                found |= set(_VARIABLE.findall(text)) | references(value)
+            case _:
+                found |= references(value)
+    return found
+
+
+def _events(resolver: Resolver, function: str) -> Iterator[Source]:
+    """Yield the events that SAM writes within the function."""
+    properties = resolver.resources[function].get("Properties", {})
+    for event in properties.get("Events", {}).values():
+        own = event.get("Properties", {})
+        kind = _OF_SAM.get(event["Type"], event["Type"])
+        yield _source(resolver, kind, own, own.get("Queue", own.get("Topic", own.get("Stream", own.get("Bucket")))))
+    if "FunctionUrlConfig" in properties:
+        yield Source(URL)
+
+
+def _resources(resolver: Resolver, function: str) -> Iterator[Source]:
+    """Yield the sources that are resources of their own and refer to the function, or to a version of it."""
+    targets = {function} | {
+        name
+        for name, resource in resolver.resources.items()
+        if resource["Type"] in ("AWS::Lambda::Alias", "AWS::Lambda::Version")
+        and function in references(resource.get("Properties", {}).get("FunctionName"))
+    }
+    for name, resource in resolver.resources.items():
+        own = resource.get("Properties", {})
+        match resource["Type"]:
+            case "AWS::Lambda::EventSourceMapping" if targets & references(own.get("FunctionName")):
+                yield _source(resolver, _polled(resolver, own), own, own.get("EventSourceArn"))
+            case "AWS::SNS::Subscription" if targets & references(own.get("Endpoint")):
+                yield _source(resolver, SNS, own, own.get("TopicArn"))
+            case "AWS::Events::Rule" if targets & references(own.get("Targets")):
+                yield Source(SCHEDULE if "ScheduleExpression" in own else BUS, name, own, own)
+            case "AWS::Scheduler::Schedule" if targets & references(own.get("Target")):
+                yield Source(SCHEDULE, name, own, own)
+            case "AWS::S3::Bucket" if targets & references(own.get("NotificationConfiguration")):
+                yield Source(S3, name, own, own, resolver.physical_name(name))
+            case "Custom::S3BucketNotifications" if targets & references(own.get("NotificationConfiguration")):
+                yield _source(resolver, S3, own, own.get("BucketName"))
+            case "AWS::Lambda::Url" if targets & references(own.get("TargetFunctionArn")):
+                yield Source(URL, "", own)
+            case "AWS::ApiGateway::Method" if targets & references(own.get("Integration")):
+                yield Source(HTTP_1, "", own)
+            case "AWS::ApiGatewayV2::Integration" if targets & references(own.get("IntegrationUri")):
+                yield Source(HTTP_2, "", own)
+            case kind if kind in _STATE_MACHINES and targets & references(own):
+                yield Source(TASK, name, own, own)
+
+
+def _source(resolver: Resolver, kind: str, settings: Mapping[str, Any], of: Any) -> Source:
+    names = sorted(references(of) & resolver.resources.keys())
+    resource = resolver.resources[names[0]].get("Properties", {}) if names else {}
+    if kind == SQS and _is_true(resolver, resource.get("FifoQueue")):
+        kind = FIFO
+    name = names[0] if names else ""
+    return Source(kind, name, settings, resource, resolver.physical_name(name) if name else "")
+
+
+def _is_true(resolver: Resolver, node: Any) -> bool:
+    try:
+        return str(resolver.value(node)).lower() == "true"
+    except Unresolved:
+        return False
+
+
+def _polled(resolver: Resolver, settings: Mapping[str, Any]) -> str:
+    """Return the kind of source that Lambda polls, by the resource or by the words of its ARN."""
+    arn = settings.get("EventSourceArn")
+    types = {resolver.resources[name]["Type"] for name in references(arn) & resolver.resources.keys()}
+    text = json.dumps(arn)
+    for kind, service in ((SQS, "SQS"), (DYNAMODB, "DynamoDB"), (KINESIS, "Kinesis")):
+        if any(one.startswith(f"AWS::{service}::") for one in types) or f":{service.lower()}:" in text:
+            return kind
+    return next(iter(types), _MAPPING)

@@ -1,0 +1,121 @@
+"""`scan`: every function of a template through the explorer, and its mappings through the rules."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from oneslot.errors import HandlerNotExplorable, InvalidArguments
+from oneslot.options import Number, json_option
+from oneslot.terminal import Terminal, table
+
+NEW_BREACH, NOT_FINISHED = 1, 3
+STYLES = {"holds": "green", "breaks": "red", "not finished": "yellow"}
+
+
+@click.command(short_help="Explore every function of a template, and check its event source mappings.")
+@click.argument("template", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--budget",
+    type=Number(min=1),
+    default=300,
+    show_default=True,
+    metavar="SECONDS",
+    help="For all functions together.",
+)
+@click.option("--function", "only", multiple=True, metavar="ID", help="Scan this logical id alone. Repeatable.")
+@click.option(
+    "--events",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A folder of recorded events: ID.json, one whole event of the function's source.",
+)
+@click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable of every function. Repeatable.")
+@click.option("--parameter", multiple=True, metavar="NAME=VALUE", help="A parameter of the stack. Repeatable.")
+@click.option("--sarif", type=click.Path(path_type=Path), help="Write the results as SARIF 2.1.0 to this file.")
+@click.option("--summary", type=click.Path(path_type=Path), help="Append a summary in Markdown to this file.")
+@click.option("--baseline", type=click.Path(exists=True, path_type=Path), help="Known breaches, which do not fail.")
+@click.option("--write-baseline", type=click.Path(path_type=Path), help="Write what is found as known to this file.")
+@json_option
+def scan(
+    *,
+    template: Path,
+    budget: float,
+    only: tuple[str, ...],
+    events: Path | None,
+    env: tuple[str, ...],
+    parameter: tuple[str, ...],
+    sarif: Path | None,
+    summary: Path | None,
+    baseline: Path | None,
+    write_baseline: Path | None,
+    as_json: bool,
+) -> int:
+    """Explore every function of a SAM or CloudFormation template, or of cdk.out, by the events of its sources.
+
+    Exit status 0 if nothing new breaks, 1 for a new breach or a mapping that breaks a rule, and 3 if a budget ends first.
+    """
+    # Not imported before it is used: it needs `oneslot[explorer]`.
+    from oneslot.explorer.refusal import NotExplorable
+    from oneslot.explorer.scan import report
+    from oneslot.explorer.scan.scan import Row
+    from oneslot.explorer.scan.scan import scan as scan_template
+
+    terminal = Terminal(as_json)
+
+    def say(row: Row) -> None:
+        terminal.say(f"{row.function}, {row.source}: {row.verdict}, {row.seconds:.1f} s", STYLES.get(row.verdict, ""))
+
+    try:
+        known = report.read_baseline(baseline) if baseline else set()
+        found = scan_template(
+            template,
+            budget=budget,
+            events=events,
+            parameters=_pairs(parameter, "--parameter"),
+            env=_pairs(env, "--env"),
+            only=only,
+            on_row=say,
+        )
+    except NotExplorable as error:
+        raise HandlerNotExplorable(str(error)) from error
+    shown = table(f"Functions of {template}", "function", "source", "verdict", "steps", "why", numbers=(3,))
+    for row in found.rows:
+        shown.add_row(*report.cells_of(row, known), style=STYLES.get(row.verdict, ""))
+    terminal.show(shown)
+    if found.findings:
+        rules = table("Mappings", "function", "source", "rule", "why")
+        for one in found.findings:
+            is_known = " (known)" if report.key_of(one) in known else ""
+            style = "red" if one.severity == "error" and not is_known else ""
+            rules.add_row(one.function, one.source, f"{one.severity}{is_known}: {one.rule}", one.sentence, style=style)
+        terminal.show(rules)
+    new = report.failures(found, known)
+    for row in found.rows:
+        if row in new:
+            terminal.lines(f"\n{row.function}, {row.source}: {row.why}\n{row.path}")
+        if row.assumed:
+            terminal.say(f"{row.function}: assumed {', '.join(row.assumed)}. Give values with --parameter and --env.")
+    if sarif:
+        sarif.write_text(json.dumps(report.sarif(found, known), indent=2) + "\n")
+    if summary:
+        with summary.open("a") as file:
+            file.write(report.markdown(found, known))
+    if write_baseline:
+        write_baseline.write_text(report.baseline_text(found))
+        return 0
+    terminal.result(report.document(found, known))
+    if new:
+        return NEW_BREACH
+    return NOT_FINISHED if any(row.verdict == "not finished" for row in found.rows) else 0
+
+
+def _pairs(given: tuple[str, ...], option: str) -> dict[str, str]:
+    pairs = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals or not name:
+            raise InvalidArguments(f"{option}: {one!r} is not NAME=VALUE.")
+        pairs[name] = value
+    return pairs

@@ -1,0 +1,109 @@
+"""Handlers of a shop, one for each source, as a user would write them; and the template that deploys them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+HANDLERS = """
+import json
+import os
+
+import boto3
+
+table = boto3.resource("dynamodb").Table(os.environ["TABLE"])
+
+
+def orders(event, context):
+    for record in event["Records"]:
+        body = json.loads(record["body"])
+        table.put_item(Item={"id": body["order"], "count": int(body["count"])})
+
+
+def counter(event, context):
+    for record in event["Records"]:
+        customer = json.loads(record["Sns"]["Message"])["customer"]
+        table.update_item(
+            Key={"id": customer["id"]},
+            UpdateExpression="ADD n :one",
+            ExpressionAttributeValues={":one": 1},
+        )
+
+
+def api(event, context):
+    body = json.loads(event["body"])
+    try:
+        table.put_item(Item={"id": body["id"]})
+    except Exception:
+        return {"statusCode": 503}
+    return {"statusCode": 200}
+
+
+def picky(event, context):
+    raise ValueError("not a document")
+"""
+
+TEMPLATE = """
+Transform: AWS::Serverless-2016-10-31
+Parameters: {Stage: {Type: String}}
+Globals:
+  Function:
+    Runtime: python3.12
+    CodeUri: src/
+    Environment: {Variables: {TABLE: !Ref Table, BANK: !ImportValue bank}}
+Resources:
+  Table: {Type: AWS::Serverless::SimpleTable}
+  Topic: {Type: AWS::SNS::Topic}
+  Dead: {Type: AWS::SQS::Queue}
+  Queue:
+    Type: AWS::SQS::Queue
+    Properties: {VisibilityTimeout: 180, RedrivePolicy: {deadLetterTargetArn: !GetAtt Dead.Arn, maxReceiveCount: 5}}
+  Orders:
+    Type: AWS::Serverless::Function
+    Properties:
+      Handler: app.orders
+      Timeout: 30
+      Events:
+        Queue:
+          Type: SQS
+          Properties: {Queue: !GetAtt Queue.Arn, FunctionResponseTypes: [ReportBatchItemFailures]}
+  Counter:
+    Type: AWS::Serverless::Function
+    Properties: {Handler: app.counter, Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic}}}}
+  Api:
+    Type: AWS::Serverless::Function
+    Properties: {Handler: app.api, Events: {Post: {Type: HttpApi, Properties: {Path: /orders, Method: post}}}}
+  Picky:
+    Type: AWS::Serverless::Function
+    Properties: {Handler: app.picky, Events: {Any: {Type: EventBridgeRule, Properties: {Pattern: {source: [shop]}}}}}
+  Node:
+    Type: AWS::Serverless::Function
+    Properties: {Handler: app.orders, Runtime: nodejs22.x, Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic}}}}
+  Missing:
+    Type: AWS::Serverless::Function
+    Properties: {Handler: app.orders, CodeUri: gone/, Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic}}}}
+  Pool:
+    Type: AWS::Serverless::Function
+    Properties: {Handler: app.orders, Events: {User: {Type: Cognito, Properties: {UserPool: !Ref Users}}}}
+  Once:
+    Type: AWS::Serverless::Function
+    Properties: {Handler: app.orders}
+  Machine:
+    Type: AWS::Serverless::StateMachine
+    Properties: {Definition: {States: {A: {Type: Task, Resource: !GetAtt Once.Arn}}}}
+  Inline:
+    Type: AWS::Lambda::Function
+    Properties:
+      Handler: index.handler
+      Runtime: python3.12
+      Code: {ZipFile: "def handler(event, context): return {'statusCode': 400}"}
+  Url: {Type: AWS::Lambda::Url, Properties: {TargetFunctionArn: !GetAtt Inline.Arn}}
+"""
+
+
+def written(folder: Path) -> Path:
+    """Write the shop into a folder and return its template."""
+    (folder / "src").mkdir()
+    (folder / "src" / "app.py").write_text(HANDLERS)
+    template = folder / "template.yaml"
+    template.write_text(TEMPLATE)
+    return template

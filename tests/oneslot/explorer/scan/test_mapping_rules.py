@@ -1,0 +1,51 @@
+"""The rules of an event source mapping, each at the value that breaks it and at the one that does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oneslot.explorer.handlers.templates.intrinsics import Resolver
+from oneslot.explorer.scan.mapping_rules import findings
+from oneslot.explorer.scan.sources import BUS, DYNAMODB, FIFO, SQS, Source
+
+POLICY = {"RedrivePolicy": {"maxReceiveCount": 5}}
+SOUND = {"VisibilityTimeout": 180, **POLICY}
+REPORTS = {"FunctionResponseTypes": ["ReportBatchItemFailures"]}
+BOUNDED = {"MaximumRetryAttempts": 10, "DestinationConfig": {"OnFailure": {}}, **REPORTS}
+
+
+def _rules(kind: str, function: dict[str, Any], queue: dict[str, Any], mapping: dict[str, Any]) -> list[str]:
+    return [one.rule for one in findings(Resolver({}, {}), "F", function, Source(kind, "Q", mapping, queue))]
+
+
+@pytest.mark.parametrize(
+    ("kind", "function", "queue", "mapping", "rules"),
+    [
+        (SQS, {"Timeout": 30}, SOUND, REPORTS, []),
+        (SQS, {"Timeout": 30}, {"VisibilityTimeout": 29, **POLICY}, REPORTS, ["visibility-below-timeout"]),
+        (SQS, {"Timeout": 30}, {"VisibilityTimeout": 179, **POLICY}, REPORTS, ["visibility-below-six-timeouts"]),
+        (
+            *(SQS, {"Timeout": 30}, SOUND, {"MaximumBatchingWindowInSeconds": 1, **REPORTS}),
+            ["visibility-below-six-timeouts"],
+        ),
+        (SQS, {"Timeout": 30}, {"VisibilityTimeout": 180}, REPORTS, ["no-dead-letter-queue"]),
+        (SQS, {"Timeout": 30}, {**SOUND, "RedrivePolicy": {"maxReceiveCount": 4}}, REPORTS, ["too-few-receives"]),
+        (SQS, {"Timeout": 30}, SOUND, {}, ["failures-not-reported"]),
+        (SQS, {"Timeout": 30}, SOUND, {"BatchSize": 1}, []),
+        (SQS, {}, SOUND, REPORTS, ["batch-too-large-for-timeout"]),
+        (SQS, {"Timeout": {"Ref": "Unknown"}}, {**SOUND, "VisibilityTimeout": {"Ref": "Unknown"}}, REPORTS, []),
+        (SQS, {"Timeout": 30}, {}, REPORTS, []),
+        (FIFO, {"Timeout": 30}, SOUND, REPORTS, ["order-broken-by-dead-letters"]),
+        (DYNAMODB, {}, {}, REPORTS, ["shard-blocked-by-a-record"]),
+        (DYNAMODB, {}, {}, {"MaximumRecordAgeInSeconds": 60, **REPORTS}, ["no-failure-destination"]),
+        (DYNAMODB, {}, {}, BOUNDED, []),
+        (BUS, {}, {}, {}, ["no-failure-destination"]),
+        (BUS, {"DeadLetterQueue": {}}, {}, {}, []),
+    ],
+)
+def test_mapping_breaks_these_rules(
+    kind: str, function: dict[str, Any], queue: dict[str, Any], mapping: dict[str, Any], rules: list[str]
+) -> None:
+    assert _rules(kind, function, queue, mapping) == rules

@@ -1,0 +1,132 @@
+"""The scan of a template: each function's verdict, and what comes out for people, CI and pull requests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from oneslot.explorer.refusal import NotExplorable
+from oneslot.explorer.scan import report
+from oneslot.explorer.scan.scan import Row, Scan, scan
+from oneslot.operator.commands.explore.scan import scan as command
+from tests.oneslot.explorer.scan.shop import written
+
+
+@pytest.fixture(scope="module")
+def scanned(tmp_path_factory: pytest.TempPathFactory) -> Scan:
+    return scan(written(tmp_path_factory.mktemp("shop")), budget=120)
+
+
+def _row(scanned: Scan, function: str) -> Row:
+    return next(row for row in scanned.rows if row.function == function)
+
+
+@pytest.mark.parametrize(
+    ("function", "verdict", "word"),
+    [
+        ("Orders", "holds", "every level"),
+        ("Counter", "breaks", "Lambda delivers some messages twice"),
+        ("Api", "holds", "every level"),
+        ("Picky", "needs an event", "--events"),
+        ("Node", "refused", "nodejs22.x"),
+        ("Missing", "refused", "sam build"),
+        ("Pool", "refused", "Cognito"),
+        ("Once", "refused", "no Retry"),
+        ("Inline", "needs an event", "called nothing"),
+    ],
+)
+def test_each_function_has_a_verdict_and_others_go_on(scanned: Scan, function: str, verdict: str, word: str) -> None:
+    row = _row(scanned, function)
+
+    assert row.verdict == verdict
+    assert word in row.why
+
+
+def test_first_events_grow_and_assumed_values_are_named(scanned: Scan) -> None:
+    orders = _row(scanned, "Orders")
+
+    assert json.loads(orders.first) == {"order": "order-1", "count": 1}
+    assert orders.assumed == ("Stage=stage", "BANK=bank")
+
+
+def test_a_breach_has_its_path_and_the_line_of_its_call(scanned: Scan) -> None:
+    counter = _row(scanned, "Counter")
+    file, _, line = counter.line.rpartition(":")
+
+    assert counter.steps
+    assert "update Table id-1" in counter.path
+    assert Path(file).read_text().splitlines()[int(line) - 1].strip().startswith("table.update_item(")
+
+
+def test_an_event_of_a_folder_replaces_the_made_one(tmp_path: Path) -> None:
+    event = {"Records": [{"Sns": {"Message": json.dumps({"customer": {"id": "c-7"}})}}]}
+    (tmp_path / "Counter.json").write_text(json.dumps(event))
+
+    (row,) = scan(written(tmp_path), only=["Counter"], events=tmp_path).rows
+
+    assert "update Table c-7" in row.path
+    assert row.first == ""
+
+
+@pytest.mark.parametrize(
+    ("only", "text", "word"),
+    [
+        (["Absent"], None, "Absent"),
+        ([], "Resources: {A: {Type: AWS::SQS::Queue}}", "no function"),
+        ([], "{}", "Resources"),
+    ],
+)
+def test_a_scan_is_refused_when_there_is_nothing_to_scan(
+    tmp_path: Path, only: list[str], text: str | None, word: str
+) -> None:
+    template = written(tmp_path)
+    if text is not None:
+        template.write_text(text)
+
+    with pytest.raises(NotExplorable, match=word):
+        scan(template, only=only)
+
+
+def test_sarif_places_breaches_in_the_handler_and_rules_in_the_template(scanned: Scan) -> None:
+    results = report.sarif(scanned)["runs"][0]["results"]
+    at = {one["ruleId"]: one["locations"][0]["physicalLocation"] for one in results}
+
+    assert at[report.BREACH_RULE]["artifactLocation"]["uri"].endswith("src/app.py")
+    line = at["no-failure-destination"]["region"]["startLine"]
+    assert Path(scanned.template).read_text().splitlines()[line - 1].strip() in (
+        "Counter:",
+        "Picky:",
+        "Node:",
+        "Missing:",
+    )
+
+
+def test_a_known_breach_is_marked_and_does_not_fail(scanned: Scan, tmp_path: Path) -> None:
+    baseline = tmp_path / "baseline.json"
+    baseline.write_text(report.baseline_text(scanned))
+    known = report.read_baseline(baseline)
+
+    assert [report.key_of(one) for one in report.failures(scanned)] == [f"{report.BREACH_RULE} Counter SNS Topic"]
+    assert report.failures(scanned, known) == []
+    assert "breaks (known)" in report.markdown(scanned, known)
+    assert not any(one["new"] for one in report.document(scanned, known)["functions"])
+
+
+def test_command_fails_for_a_new_breach_and_writes_what_ci_reads(tmp_path: Path) -> None:
+    template, sarif, summary, baseline = (
+        written(tmp_path),
+        *(tmp_path / name for name in ("s.sarif", "s.md", "known.json")),
+    )
+    scanning = [str(template), "--function", "Counter"]
+    run = CliRunner().invoke
+
+    first = run(command, [*scanning, "--sarif", str(sarif), "--summary", str(summary)], standalone_mode=False)
+    run(command, [*scanning, "--write-baseline", str(baseline)], standalone_mode=False)
+    second = run(command, [*scanning, "--baseline", str(baseline)], standalone_mode=False)
+
+    assert (first.return_value, second.return_value) == (1, 0)
+    assert json.loads(sarif.read_text())["version"] == "2.1.0"
+    assert "| Counter | SNS Topic | breaks |" in summary.read_text()

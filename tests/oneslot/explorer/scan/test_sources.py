@@ -1,0 +1,142 @@
+"""The sources of a template's functions, and the first event of each."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from oneslot.dynamodb_in_memory.contents import TableSchema
+from oneslot.explorer.handlers.templates.intrinsics import Resolver
+from oneslot.explorer.scan.first_events import Payload, event_of, options_for
+from oneslot.explorer.scan.sources import (
+    BUS,
+    DYNAMODB,
+    FIFO,
+    HTTP_1,
+    HTTP_2,
+    KINESIS,
+    S3,
+    SCHEDULE,
+    SNS,
+    SQS,
+    TASK,
+    URL,
+    Source,
+    sources_of,
+)
+
+FUNCTION = {"Type": "AWS::Lambda::Function"}
+ARN = {"Fn::GetAtt": ["F", "Arn"]}
+
+
+def _resource(kind: str, **properties: Any) -> dict[str, Any]:
+    return {"Type": kind, "Properties": properties}
+
+
+def _found(**resources: Any) -> list[tuple[str, str]]:
+    return [(one.kind, one.name) for one in sources_of(Resolver({"Resources": resources}, {}), "F")]
+
+
+@pytest.mark.parametrize(
+    ("event", "kind"),
+    [
+        ({"Type": "SQS", "Properties": {"Queue": {"Fn::GetAtt": ["R", "Arn"]}}}, SQS),
+        ({"Type": "SNS", "Properties": {"Topic": {"Ref": "R"}}}, SNS),
+        ({"Type": "S3", "Properties": {"Bucket": {"Ref": "R"}}}, S3),
+        ({"Type": "DynamoDB", "Properties": {"Stream": {"Fn::GetAtt": "R.StreamArn"}}}, DYNAMODB),
+        ({"Type": "Kinesis", "Properties": {"Stream": {"Fn::GetAtt": "R.Arn"}}}, KINESIS),
+        ({"Type": "EventBridgeRule", "Properties": {}}, BUS),
+        ({"Type": "Schedule", "Properties": {}}, SCHEDULE),
+        ({"Type": "Api", "Properties": {"Path": "/", "Method": "post"}}, HTTP_1),
+        ({"Type": "HttpApi"}, HTTP_2),
+        ({"Type": "Cognito", "Properties": {"UserPool": {"Ref": "R"}}}, "Cognito"),
+    ],
+)
+def test_sources_are_found_when_sam_writes_them_in_the_function(event: dict[str, Any], kind: str) -> None:
+    found = _found(F=_resource("AWS::Serverless::Function", Events={"One": event}), R=_resource("AWS::X::Y"))
+
+    assert [one for one, _ in found] == [kind]
+
+
+@pytest.mark.parametrize(
+    ("resource", "kind"),
+    [
+        (_resource("AWS::SNS::Subscription", Endpoint=ARN, TopicArn={"Ref": "T"}), SNS),
+        (_resource("AWS::Events::Rule", Targets=[{"Arn": ARN}], EventPattern={}), BUS),
+        (_resource("AWS::Events::Rule", Targets=[{"Arn": ARN}], ScheduleExpression="rate(1 day)"), SCHEDULE),
+        (_resource("AWS::Scheduler::Schedule", Target={"Arn": ARN}), SCHEDULE),
+        (_resource("AWS::S3::Bucket", NotificationConfiguration={"LambdaConfigurations": [{"Function": ARN}]}), S3),
+        (_resource("Custom::S3BucketNotifications", NotificationConfiguration={"X": [ARN]}), S3),
+        (_resource("AWS::Lambda::Url", TargetFunctionArn=ARN), URL),
+        (_resource("AWS::ApiGateway::Method", Integration={"Uri": {"Fn::Sub": "arn:x/${F.Arn}/invocations"}}), HTTP_1),
+        (_resource("AWS::ApiGatewayV2::Integration", IntegrationUri=ARN), HTTP_2),
+        (_resource("AWS::StepFunctions::StateMachine", DefinitionString={"Fn::Join": ["", ["x", ARN]]}), TASK),
+        (
+            _resource("AWS::Lambda::EventSourceMapping", FunctionName={"Ref": "F"}, EventSourceArn="arn:aws:sqs:x:1:q"),
+            SQS,
+        ),
+    ],
+)
+def test_sources_are_found_when_they_are_resources(resource: dict[str, Any], kind: str) -> None:
+    assert [one for one, _ in _found(F=FUNCTION, R=resource, T=_resource("AWS::SNS::Topic"))] == [kind]
+
+
+def test_a_mapping_of_an_alias_is_the_functions() -> None:
+    mapping = _resource(
+        "AWS::Lambda::EventSourceMapping", FunctionName={"Ref": "A"}, EventSourceArn={"Fn::GetAtt": ["Q", "Arn"]}
+    )
+    alias = _resource("AWS::Lambda::Alias", FunctionName={"Ref": "F"})
+
+    assert _found(F=FUNCTION, A=alias, M=mapping, Q=_resource("AWS::SQS::Queue", FifoQueue=True)) == [(FIFO, "Q")]
+
+
+def test_each_event_has_the_payload_where_a_producer_writes() -> None:
+    payload = {"id": "1"}
+    tables = {"orders": TableSchema("pk", "n", types={"pk": "S", "n": "N"})}
+
+    def event(kind: str, **settings: Any) -> Any:
+        return event_of(Source(kind, "Orders", settings, {}, "orders"), payload, tables)
+
+    row = event(DYNAMODB)["Records"][0]["dynamodb"]
+    assert row["Keys"] == {"pk": {"S": "pk-1"}, "n": {"N": "1"}}
+    assert row["NewImage"] == {"id": {"S": "1"}, **row["Keys"]}
+    assert json.loads(event(SNS)["Records"][0]["Sns"]["Message"]) == payload
+    assert json.loads(base64.b64decode(event(KINESIS)["Records"][0]["kinesis"]["data"])) == payload
+    assert json.loads(event(URL)["body"]) == json.loads(event(HTTP_1)["body"]) == payload
+    assert event(HTTP_2, Path="/orders/{id}", Method="put")["rawPath"] == "/orders/id-1"
+    assert event(S3)["Records"][0]["s3"]["bucket"]["name"] == "orders"
+    bus = event(BUS, Pattern={"source": ["shop"], "detail-type": ["Paid"], "detail": {"kind": ["card"]}})
+    assert (bus["source"], bus["detail-type"], bus["detail"]) == ("shop", "Paid", {"kind": "card", "id": "1"})
+    assert event(TASK) == payload
+
+
+@pytest.mark.parametrize(
+    ("kind", "rules"),
+    [
+        (FIFO, {"messages": ["{}"], "fifo": True}),
+        (SQS, {"messages": ["{}"], "fifo": False}),
+        (TASK, {"event": {}, "fifo": True}),
+    ],
+)
+def test_a_source_has_its_own_rules_of_delivery(kind: str, rules: dict[str, Any]) -> None:
+    assert options_for(Source(kind), {}, {}) == rules
+
+
+def test_payload_grows_by_what_the_handler_misses() -> None:
+    payload = Payload()
+    failures = [
+        "KeyError: 'customer'",
+        "TypeError: string indices must be integers, not 'str'",
+        "KeyError: 'id'",
+        "KeyError: 'name'",
+        "KeyError: 'pence'",
+        "KeyError: 'pence'",
+        "ValueError: invalid literal for int() with base 10: 'pence-1'",
+    ]
+
+    assert all(payload.grow(failure) for failure in failures)
+    assert payload.value == {"customer": {"id": "id-1", "name": "name-1"}, "pence": 1}
+    assert not payload.grow("RuntimeError: closed")
