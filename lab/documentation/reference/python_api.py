@@ -10,10 +10,32 @@ from typing import Any
 
 import oneslot
 
+GROUPS = {
+    "Write a consumer": (
+        "consumer_from_environment ledger_from_environment Consumer Queues JsonMessage Message Identity envelopes "
+        "Effects Put Update Once from_attributes Unprocessable InvalidEffects conflict Delivery"
+    ),
+    "Make a handler idempotent": (
+        "make_handler_idempotent performing again set_aside ask Done NOT_DONE UNKNOWN Locked LockLost "
+        "acquire mark_processed release on_release"
+    ),
+    "Send messages": "Producer Outgoing Accepted NotAccepted",
+    "Attempt one message": "attempt Outcome Answer Busy Conflict Fenced",
+    "Store": ("DynamoDBLedger MemoryLedger RenewingLedger Store Claim Duplicate Committed Exists Taken Surroundings"),
+}
+"""Each task, and the names for it, the most needed first."""
+
 
 def names() -> str:
-    """Return a line for each public name, by the alphabet, and one below it for each of its methods."""
-    return "\n".join(line for name in oneslot.__all__ for line in _lines(name, getattr(oneslot, name))) + "\n"
+    """Return a line for each public name, by task, and one below it for each of its methods. Raises `LookupError`."""
+    grouped = [name for group in GROUPS.values() for name in group.split()]
+    if wrong := set(grouped) ^ set(oneslot.__all__):
+        raise LookupError(f"not both in GROUPS and public: {', '.join(sorted(wrong))}")
+    return "\n".join(f"## {task}\n\n{_list(group.split())}" for task, group in GROUPS.items())
+
+
+def _list(group: list[str]) -> str:
+    return "".join(f"{line}\n" for name in group for line in _lines(name, getattr(oneslot, name)))
 
 
 def _lines(name: str, found: Any) -> Iterator[str]:
