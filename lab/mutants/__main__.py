@@ -21,10 +21,10 @@ SECONDS = 300
 """The longest search. The unchanged code takes a tenth of it."""
 
 
-def run(copy: Path, searches: Sequence[str]) -> str:
+def run(copy: Path, law: str, searches: Sequence[str]) -> str:
     """Return the laws that these searches find broken in a copy of the code; or that they end with an error, or not."""
     environment = {**os.environ, "PYTHONPATH": f"{copy}:{copy / 'lambda_src'}", "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "lab.mutants.search", *searches]
+    command = [sys.executable, "-m", "lab.mutants.search", law, *searches]
     try:
         done = subprocess.run(
             command, cwd=copy, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
@@ -41,13 +41,13 @@ def judge(edits: Sequence[Edit]) -> list[str]:
         for part in map(ROOT.joinpath, PARTS):
             ignored = shutil.ignore_patterns("__pycache__", "results")
             shutil.copytree(part, copy / part.name, ignore=ignored) if part.is_dir() else shutil.copy(part, copy)
-        found = run(copy, list(dict.fromkeys(edit.search for edit in edits)))
+        found = run(copy, "", list(dict.fromkeys(edit.search for edit in edits)))
         wrong = [f"without a defect: {found}"] if found else []
         for edit in edits:
             path = copy / edit.file
             original = path.read_text()
             path.write_text(edit.apply(original))
-            found = run(copy, [edit.search])
+            found = run(copy, edit.law, [edit.search])
             path.write_text(original)
             sys.stdout.write(f"{edit.defect}: {found or 'nothing'} ({edit.search})\n")
             sys.stdout.flush()
