@@ -134,11 +134,11 @@ def test_only_the_class_of_an_error_is_logged(
     one = record(booking(not_before="2100-01-04T08:00:00Z", not_after="2100-01-05T08:00:00Z"))
     answer = handler.lambda_handler({"Records": [one]}, Context(made.clock))
     assert answer == {"batchItemFailures": [{"itemIdentifier": one["messageId"]}]}
-    told = capsys.readouterr()
-    (line,) = [line for line in lines(told.out) if line.get("message") == "delivery"]
+    written = capsys.readouterr()
+    (line,) = [line for line in lines(written.out) if line.get("message") == "delivery"]
     assert (line["outcome"], line["reason"]) == ("failed", "LookupError")
-    assert NHS_NUMBER not in told.out + told.err
-    assert "nothing for" not in told.out + told.err
+    assert NHS_NUMBER not in written.out + written.err
+    assert "nothing for" not in written.out + written.err
 
 
 def test_each_invocation_counts_its_own(made: Bench, handler: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,7 +29,7 @@ def put_one_of_each(stack: MotoStack) -> None:
         stack.put_dead_letter(booking(name, **NOW, service_type="Clinical Triage"))
     stack.put_dead_letter(booking("refused", not_before="2020-01-01T08:00:00Z", not_after="2020-01-02T08:00:00Z"))
     stack.put_dead_letter(booking("unknown", **NOW, practice="ZZZ999"))
-    stack.put_dead_letter(cancellation("nobody", "cancelled"))
+    stack.put_dead_letter(cancellation("no-appointment", "cancelled"))
     stack.bench.deliver(record(booking("invalid", nhs_number="9990000019")), record("no JSON"))
 
 

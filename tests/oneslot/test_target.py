@@ -92,10 +92,10 @@ def test_status_asks_for_a_region_when_it_is_empty(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
     for name, value in (("ACCESS_KEY_ID", "1"), ("SECRET_ACCESS_KEY", "2"), ("DEFAULT_REGION", "")):
         monkeypatch.setenv(f"AWS_{name}", value)
-    told = invoke("status", "--stack", "Oneslot-prod")
+    done = invoke("status", "--stack", "Oneslot-prod")
     sentence = "The stack 'Oneslot-prod' on AWS was not looked up. There is no AWS region. Set AWS_DEFAULT_REGION"
-    assert (told.exit_code, sentence in told.stderr) == (1, True), told.stderr
+    assert (done.exit_code, sentence in done.stderr) == (1, True), done.stderr
     sentence = "The stack 'Oneslot-prod' on AWS was not looked up. There are no AWS credentials. Set AWS_PROFILE"
     assert str(explain(NoCredentialsError(), "Oneslot-prod")).startswith(sentence)
-    told = invoke("status", "--stack", "Oneslot-prod", AWS_DEFAULT_REGION="eu west")
-    assert "AWS cannot be used: Provided region_name 'eu west'" in told.stderr
+    done = invoke("status", "--stack", "Oneslot-prod", AWS_DEFAULT_REGION="eu west")
+    assert "AWS cannot be used: Provided region_name 'eu west'" in done.stderr

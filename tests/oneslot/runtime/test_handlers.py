@@ -1,4 +1,4 @@
-"""Idempotent handlers over a ledger: what runs, how often, with which key, and what everybody else is told."""
+"""Idempotent handlers over a ledger: what runs, how often, with which key, and what other callers get."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class World:
         return lambda message: asyncio.run(call(message))
 
 
-# An event loop makes a socket pair for itself; it reaches nobody.
+# An event loop makes a socket pair for itself; it reaches no other host.
 @pytest.fixture(params=["sync", pytest.param("async", marks=pytest.mark.enable_socket)])
 def world(request: pytest.FixtureRequest) -> World:
     return World(request.param == "async")
@@ -96,10 +96,10 @@ def test_a_work_is_repeated_with_its_key_after_a_kill(world: World, monkeypatch:
         dead.setattr(world.ledger, "release", die)
         with pytest.raises(Killed):
             world.handler(die)(MESSAGE)
-    with pytest.raises(Locked) as told:  # nobody gave the lock back
+    with pytest.raises(Locked) as raised:  # the lock was not released
         world.handler()(MESSAGE)
-    assert told.value.milliseconds == LOCK * 1000
-    assert str(told.value) == "another handler holds this message for at most 30000 ms; deliver it again then"
+    assert raised.value.milliseconds == LOCK * 1000
+    assert str(raised.value) == "another handler holds this message for at most 30000 ms; deliver it again then"
     world.clock.now += int(LOCK * 1000) + 1
     assert world.handler()(MESSAGE) == {"sent": "hello"}
     assert world.done == ["m-1", "m-1"]
@@ -160,9 +160,9 @@ def test_e_handlers_error_is_raised_when_unlocking_fails(
 
     with monkeypatch.context() as down:
         down.setattr(world.ledger, "release", refuse)
-        with pytest.raises(error, match="the handler's own") as told:
+        with pytest.raises(error, match="the handler's own") as raised:
             world.handler(fail)(MESSAGE)
-    assert told.value.__notes__ == ["TimeoutError while the message was unlocked: the lock may last for lock_timeout"]
+    assert raised.value.__notes__ == ["TimeoutError while the message was unlocked: the lock may last for lock_timeout"]
     with pytest.raises(Locked):
         world.handler()(MESSAGE)
 
@@ -170,9 +170,9 @@ def test_e_handlers_error_is_raised_when_unlocking_fails(
 def test_f_second_handler_learns_how_long_to_wait(world: World) -> None:
     def meanwhile() -> None:
         world.clock.now += 10_000
-        with pytest.raises(Locked) as told:
+        with pytest.raises(Locked) as raised:
             make_handler_idempotent(lambda m, k: None, lambda m: "m-1", world.ledger, LOCK)(MESSAGE)
-        assert told.value.milliseconds == told.value.retry_after_ms == 20_000
+        assert raised.value.milliseconds == raised.value.retry_after_ms == 20_000
 
     world.handler(meanwhile)(MESSAGE)
     assert world.done == ["m-1"]
@@ -192,9 +192,9 @@ def test_b_handler_slower_than_its_lock_raises_lock_lost(world: World) -> None:
 def test_l_other_content_is_refused_when_compared(world: World) -> None:
     handle = world.handler(content=lambda message: str(message["text"]))
     handle(MESSAGE)
-    with pytest.raises(Unprocessable) as told:
+    with pytest.raises(Unprocessable) as raised:
         handle({**MESSAGE, "text": "other"})
-    assert told.value.reason == "conflict"
+    assert raised.value.reason == "conflict"
     assert world.handler(content=None) is not None
     assert world.done == ["m-1"]
 

@@ -144,7 +144,7 @@ def test_clients_are_impatient_and_check_no_parameters() -> None:
     configuration: Any = client_configuration(1)
     attempts = configuration.retries["total_max_attempts"]
     assert configuration.retries == {"mode": "standard", "total_max_attempts": attempts}
-    # A call that nobody answers has failed before its invocation ends. Between attempts the standard mode pauses for one
+    # A call without an answer has failed before its invocation ends. Between attempts the standard mode pauses for one
     # second at most, then two, four, and so on.
     unanswered = attempts * (configuration.connect_timeout + configuration.read_timeout) + 2 ** (attempts - 1) - 1
     assert 1 < attempts < unanswered < STAGES["dev"].lambda_timeout_seconds

@@ -33,13 +33,13 @@ def test_forks_of_one_snapshot_draw_different_ids() -> None:
         "        os._exit(0)\n"
         "    os.waitpid(child, 0)\n"
     )
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", restored],
         capture_output=True,
         text=True,
         check=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
-    (one, one_pause), (other, other_pause) = (line.split() for line in told.stdout.splitlines())
+    (one, one_pause), (other, other_pause) = (line.split() for line in done.stdout.splitlines())
     assert one != other
     assert one_pause != other_pause

@@ -254,7 +254,7 @@ def test_look_comes_first_after_a_mostly_known_group(made: Bench, known: int, qu
         consumer = grouped(made, client, executor=executor)
         first = [*bookings(known), *(record(booking(f"n-{position}")) for position in range(4 - known))]
         made.deliver(*first, consumer=consumer)
-        assert client.calls.pop("query") == 1, "nobody knew"
+        assert client.calls.pop("query") == 1, "the ledger knew none"
         made.deliver(*bookings(4), consumer=consumer)
         assert client.calls.pop("query", 0) == queries
         made.deliver(*(record(booking(f"o-{position}")) for position in range(2)), consumer=consumer)
@@ -366,7 +366,7 @@ def test_transaction_finds_a_row_that_the_look_missed(made: Bench, answered: dic
 
     client = Overloaded(made.dynamodb)
     assert made.deliver(*bookings(3), consumer=grouped(made, client)) == []
-    assert client.calls == {"query": 1, "transact_write_items": 2}, "nobody has to claim"
+    assert client.calls == {"query": 1, "transact_write_items": 2}, "no message is claimed"
     assert made.outcomes == ["booked", "duplicate", "booked", "booked"]
     assert made.deliveries[0].answer == made.deliveries[1].answer
     assert booked(made) == ["m-0", "m-1", "m-2"]

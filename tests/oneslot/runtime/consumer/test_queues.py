@@ -67,7 +67,7 @@ def test_quarantined_message_keeps_body_and_attributes() -> None:
 
 
 def test_second_quarantine_keeps_all_own_attributes() -> None:
-    """The reasons of the last time take no room: they are written anew."""
+    """The reasons of the last time take no room: they are replaced."""
     sqs = ScriptedSqs()
     own = {f"Name{number}": "x" for number in range(7)}
     last_time = {"QuarantineReason": "old", "QuarantineDetail": "old", "SourceMessageId": "old"}

@@ -1,4 +1,4 @@
-"""Leases that are kept alive: short for whoever comes after a death, long enough for work that lives."""
+"""Leases that are kept alive: short for the consumer that comes after a death, long enough for work that lives."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from oneslot.runtime.effects import Effects, Once, Put
-from oneslot.runtime.protocol import Busy, Claim, Committed, Duplicate, Exists, Fenced
+from oneslot.runtime.protocol import Busy, Claim, Committed, Duplicate, Exists
 from oneslot.runtime.stores import renewing as kept_ledger
 from oneslot.runtime.stores.memory import MemoryLedger
 from oneslot.runtime.stores.renewing import RenewingLedger
@@ -88,17 +88,6 @@ def test_a_living_consumers_message_stays_its_own() -> None:
     assert kept.plain.rows["m"] == row
 
 
-def test_never_beyond_the_deadline_that_was_asked_for() -> None:
-    kept = Kept()
-    mine = kept.claim(30_000)
-    kept.pass_by(30_000)
-    assert kept.other() == Busy(0)
-    kept.clock.now += 1
-    assert isinstance(kept.other(), Claim)
-    kept.ledger.beat()
-    assert kept.ledger.commit(mine, Effects({})) == Fenced(mine)
-
-
 def test_claim_is_refused_after_the_block() -> None:
     """Made in a `with` block of a module that a worker imports, it has ended before the first message comes."""
     kept = Kept()
@@ -114,26 +103,6 @@ def test_lease_under_a_millisecond_is_refused(seconds: float) -> None:
     with pytest.raises(ValueError, match=f"lease_seconds of {seconds} is too short"):
         RenewingLedger(MemoryLedger(), lease_seconds=seconds)
     assert RenewingLedger(MemoryLedger(), lease_seconds=0.001)
-
-
-def test_a_released_message_is_free_and_stays_so() -> None:
-    kept = Kept()
-    assert kept.ledger.release(kept.claim())
-    kept.pass_by(6_000)
-    assert isinstance(kept.other(), Claim)
-
-
-def test_lost_lease_is_not_taken_back() -> None:
-    """Its work has no right to it any more: only a new delivery claims it."""
-    kept = Kept()
-    kept.claim()
-    kept.clock.now += LEASE + 1
-    other = kept.other()
-    assert isinstance(other, Claim)
-    kept.plain.release(other)
-    before = dict(kept.plain.rows["m"])
-    kept.pass_by(9_000)
-    assert kept.plain.rows["m"] == before
 
 
 def test_the_lease_is_kept_while_a_commit_leaves_work_to_do() -> None:
@@ -159,21 +128,6 @@ def test_the_lease_is_kept_while_a_commit_takes_long(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(kept.plain, "commit", slow)
     assert kept.ledger.commit(mine, Effects({})) == Committed({})
-
-
-def test_an_error_while_extending_is_repeated_at_the_next_beat(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = Kept()
-    kept.claim()
-    extend, failures = kept.plain.extend, iter([True])
-
-    def failing(claim: Claim, until: int) -> bool:
-        if next(failures, False):
-            raise ConnectionError
-        return extend(claim, until)
-
-    monkeypatch.setattr(kept.plain, "extend", failing)
-    kept.pass_by(30_000)
-    assert isinstance(kept.other(), Busy)
 
 
 def test_refusals_of_the_store_pass_through() -> None:
