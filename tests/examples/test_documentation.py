@@ -97,6 +97,18 @@ def headings(target: Path, page: Path) -> set[str]:
     return {heading.strip().replace(" ", "-") for heading in plain}
 
 
+def test_tests_that_the_pages_name_exist() -> None:
+    named = {name for page in LINKING for name in re.findall(r"`(test_\w+)`", page.read_text(encoding="utf-8"))}
+    files = [*(REPOSITORY / "tests").rglob("test_*.py")]
+    defined = {
+        name
+        for file in files
+        for name in re.findall(r"^def (test_\w+)", file.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert named
+    assert named - defined == set()
+
+
 @pytest.mark.parametrize("page", PICTURED)
 def test_page_has_a_picture(page: str) -> None:
     assert any(link.endswith(".svg") for link in links(DOCUMENTATION / page))
