@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from oneslot.runtime import envelopes
 from oneslot.runtime.attempt import attempt
-from oneslot.runtime.effects import Effects, InvalidEffects, Once, Put, Unprocessable, Update, conflict
+from oneslot.runtime.effects import (
+    Check,
+    Delete,
+    Effects,
+    InvalidEffects,
+    Once,
+    Put,
+    Raw,
+    Unprocessable,
+    Update,
+    conflict,
+)
 from oneslot.runtime.identity import Identity
 from oneslot.runtime.protocol import (
     Answer,
@@ -49,10 +60,12 @@ __all__ = [
     "Accepted",
     "Answer",
     "Busy",
+    "Check",
     "Claim",
     "Committed",
     "Conflict",
     "Consumer",
+    "Delete",
     "Delivery",
     "Done",
     "Duplicate",
@@ -74,6 +87,7 @@ __all__ = [
     "Producer",
     "Put",
     "Queues",
+    "Raw",
     "RenewingLedger",
     "Store",
     "Surroundings",

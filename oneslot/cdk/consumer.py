@@ -20,7 +20,14 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from oneslot.cdk.asset.code import lambda_code
-from oneslot.cdk.existing import ExistingQueue, check_keys, check_ledger, find_queues, mixed_queues, numbers_of
+from oneslot.cdk.existing import (
+    ExistingQueue,
+    check_ledger,
+    find_queues,
+    mixed_queues,
+    names_of_key,
+    numbers_of,
+)
 from oneslot.cdk.function import ConsumerFunction, EventSource, Network
 from oneslot.cdk.gradual import GradualDeployment
 from oneslot.cdk.monitoring.alarms import Alarms
@@ -71,6 +78,7 @@ class ExactlyOnceConsumer(Construct):
         *,
         handler: str,
         tables: Mapping[str, Table | TableRights],
+        keys: Mapping[str, str | tuple[str, str]] | None = None,
         entry: str | Path | None = None,
         code: lambda_.Code | None = None,
         numbers: Numbers | None = None,
@@ -100,6 +108,7 @@ class ExactlyOnceConsumer(Construct):
         Args:
             handler: the function in `entry`, as Lambda writes it: `app.handler` is `handler` in `app.py`.
             tables: the name that a decision writes to → the table, with the rights to put and update, or `TableRights`.
+            keys: the key of each imported table, which CDK does not know: its partition key's name, or with a sort key both.
             entry: the folder with the handler. `oneslot.runtime` and the packages that its `requirements.txt` pins are added.
             code: an asset of your own in place of `entry`. It must have `oneslot.runtime`.
             numbers: timeouts, sizes and retentions, each with a default.
@@ -132,8 +141,7 @@ class ExactlyOnceConsumer(Construct):
             name: table if isinstance(table, TableRights) else TableRights(table=table)
             for name, table in tables.items()
         }
-        variables = _table_variables(self.tables)
-        refuse(check_keys({name: rights.table for name, rights in self.tables.items()}))
+        variables = _table_variables(self.tables, keys or {})
         refuse(mixed_queues(existing_queue, existing_dead_letter_queue, queue_name, fifo=fifo))
         queues: ExistingQueue | RequestQueue
         if existing_queue:
@@ -155,7 +163,6 @@ class ExactlyOnceConsumer(Construct):
         expires = self.numbers.ledger_retention_seconds is not None
         if existing_ledger:
             check_ledger(existing_ledger, expires=expires)
-            refuse(check_keys({LEDGER: existing_ledger}))
         self.ledger: Table = existing_ledger or new_ledger(
             self, "Ledger", numbers=self.numbers, retain_data=retain_data, key=key
         )
@@ -320,8 +327,8 @@ def _letters(construct_id: str) -> str:
     return re.sub("[^A-Za-z0-9]", "", construct_id)
 
 
-def _table_variables(tables: Mapping[str, TableRights]) -> dict[str, str]:
-    """Return the environment variable of each table."""
+def _table_variables(tables: Mapping[str, TableRights], keys: Mapping[str, str | tuple[str, str]]) -> dict[str, str]:
+    """Return the environment variables of each table: its name, and its key where that is known."""
     for name in tables:
         if name == LEDGER:
             raise ContradictorySettings(
@@ -332,4 +339,9 @@ def _table_variables(tables: Mapping[str, TableRights]) -> dict[str, str]:
             raise ContradictorySettings(
                 f"the table {name!r} cannot name an environment variable; use small letters, digits and underscores"
             )
-    return {f"ONESLOT_TABLE_{name.upper()}": rights.table.table_name for name, rights in tables.items()}
+    variables = {f"ONESLOT_TABLE_{name.upper()}": rights.table.table_name for name, rights in tables.items()}
+    for name, rights in tables.items():
+        given = keys.get(name, ())
+        if names := ((given,) if isinstance(given, str) else given) or names_of_key(rights.table):
+            variables[f"ONESLOT_KEY_{name.upper()}"] = ",".join(names)
+    return variables

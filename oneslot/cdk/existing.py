@@ -143,17 +143,10 @@ def _no_room_for_the_reason(
         yield sentence
 
 
-def check_keys(tables: Mapping[str, dynamodb.ITable | dynamodb.ITableV2]) -> Iterator[str]:
-    """Yield a sentence for each attribute of a table's key that is not text, by the name that decisions write to."""
-    for name, table in tables.items():
-        declared = _declared(table, {})
-        kinds = {each["attributeName"]: each["attributeType"] for each in declared.get("attributeDefinitions", ())}
-        for key in (each["attributeName"] for each in declared.get("keySchema", ())):
-            if (kind := kinds.get(key, "S")) != "S":
-                yield (
-                    f"the table {name!r}, {table.node.path}, has the key {key} of type {KINDS[kind]}, and Oneslot's tools find "
-                    "rows by text; make the key a text"
-                )
+def names_of_key(table: dynamodb.ITable | dynamodb.ITableV2) -> tuple[str, ...]:
+    """Return the names of a table's key attributes, the partition key first; none of an imported table."""
+    schema = sorted(_declared(table, {}).get("keySchema", ()), key=lambda each: str(each["keyType"]))  # HASH, RANGE
+    return tuple(each["attributeName"] for each in schema)
 
 
 def check_ledger(table: dynamodb.ITable | dynamodb.ITableV2, *, expires: bool) -> None:
@@ -169,6 +162,12 @@ def check_ledger(table: dynamodb.ITable | dynamodb.ITableV2, *, expires: bool) -
     if keys != [LEDGER_KEY]:
         raise ContradictorySettings(
             f"existing_ledger {table.node.path} has the key {' + '.join(keys)}, and a ledger's key is {LEDGER_KEY} alone; "
+            "pass another table, or omit existing_ledger for a new one"
+        )
+    kinds = {each["attributeName"]: each["attributeType"] for each in declared.get("attributeDefinitions", ())}
+    if (kind := kinds.get(LEDGER_KEY, "S")) != "S":
+        raise ContradictorySettings(
+            f"existing_ledger {table.node.path} has the key {LEDGER_KEY} of type {KINDS[kind]}, and a message's id is text; "
             "pass another table, or omit existing_ledger for a new one"
         )
     lives = declared.get("timeToLiveSpecification") or {}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, NoReturn
-
-from botocore.exceptions import ClientError
 
 from oneslot.dynamodb_in_memory.expressions import TypedItem
 from oneslot.dynamodb_in_memory.expressions.paths import Path, project
@@ -46,7 +45,15 @@ class ConditionFailed(Exception):
         return {"Item": dict(self.item)} if wanted == "ALL_OLD" and self.item else {}
 
 
-def cancelled(reasons: Iterable[Mapping[str, Any]]) -> ClientError:
+class RefusedRequest(Exception):
+    """An error of the service where boto3 is not installed, which has a class of its own. It has the same `response`."""
+
+    def __init__(self, response: Mapping[str, Any], operation_name: str) -> None:
+        super().__init__(f"{response['Error']['Code']} in {operation_name}: {response['Error']['Message']}")
+        self.response, self.operation_name = response, operation_name
+
+
+def cancelled(reasons: Iterable[Mapping[str, Any]]) -> Exception:
     """Return the error of a transaction that is cancelled for these reasons, one for each item."""
     reasons = list(reasons)
     codes = ", ".join(reason["Code"] for reason in reasons)
@@ -84,9 +91,18 @@ def refuse_unknown(name: str, request: Mapping[str, Any], known: str) -> None:
         raise UnsupportedRequest(f"The explorer does not support {parameter} in {name}. {remedy}")
 
 
-def client_error(name: str, code: str, message: str, **more: Any) -> ClientError:
-    """Return an error of the operation with this name."""
-    return ClientError({"Error": {"Code": code, "Message": message}, **more}, name)  # type: ignore[typeddict-item]
+def client_error(name: str, code: str, message: str, **more: Any) -> Exception:
+    """Return an error of the operation with this name, as boto3's client raises it."""
+    return _error_class()({"Error": {"Code": code, "Message": message}, **more}, name)
+
+
+@cache
+def _error_class() -> Callable[[dict[str, Any], str], Exception]:
+    try:
+        from botocore.exceptions import ClientError
+    except ModuleNotFoundError:
+        return RefusedRequest
+    return ClientError  # type: ignore[return-value]
 
 
 def refuse(name: str, code: str, message: str) -> NoReturn:

@@ -61,11 +61,13 @@ def _decide_and_commit(store: Store, claim: Claim, message: M, decide: Callable[
             case Exists(item):
                 answer = effects.once.answer if effects.once else own_result
                 effects, duplicate = Effects(effects.result if answer is own_result else answer(item)), True
-            case Taken():
+            case Taken(instead):
+                # The first `otherwise` answers at once. One that is refused in its turn waits as a decision does.
+                waits = instead is None or backoff is not None
                 backoff = backoff or Backoff(store.surroundings, claim.lease_until, started)
-                if not backoff.pause():
+                if waits and not backoff.pause():
                     raise TimeoutError("the lease is nearly over; each decision relied on something that had changed")
-                effects = decide(message)
+                effects = decide(message) if instead is None else instead()
 
 
 def _release_after(error: BaseException, store: Store, claim: Claim) -> None:

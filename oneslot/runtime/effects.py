@@ -6,9 +6,9 @@ A decision only describes. Nothing happens until the ledger commits the descript
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, overload
 
 LEDGER = "ledger"
 """The ledger's own table among the logical names; no decision may write to it."""
@@ -78,56 +78,189 @@ class InvalidContent(InvalidEffects, Unprocessable):
         Unprocessable.__init__(self, INVALID_EFFECTS, detail)
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
-    """Write a new item, on condition that no item has its key.
+class BuiltCondition(Protocol):
+    """A condition of `boto3.dynamodb.conditions`, such as `Attr("left").gte(1)`."""
 
-    `table` is the table's logical name, `key` its partition key attribute.
+    def get_expression(self) -> Mapping[str, Any]:
+        """Return its format, its operator and its values."""
+
+
+Path = tuple[str | int, ...]
+"""The way to a nested attribute: names, and positions in lists. `("lines", 0, "price")` is `lines[0].price`."""
+
+Attributes = Mapping[Any, Any]
+"""Values by the attribute's name or `Path`."""
+
+Expected = Attributes | BuiltCondition
+"""What a write relies on: attributes that have the values given, or a condition of boto3's."""
+
+Otherwise = Callable[[Item], "Effects"]
+"""The item found (empty: there is none) → the effects in place of those whose condition failed."""
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Put:
+    """Write an item: a new one, or with `replace` whatever is there.
+
+    Where the table's key is not declared, name its partition key before the item: `Put("charges", "id", {...})`.
+
+    Attributes:
+        table: the table's logical name.
+        key: the name of the partition key; empty where the table's declaration names it.
+        replace: whether an item under this key may exist. `expect` then says which.
+        otherwise: the answer if the condition fails; without it the message is decided again.
 
     Raises:
-        InvalidEffects: if the item lacks the key attribute: the condition would then hold, and the write replace an item.
+        InvalidEffects: if the item lacks the named key; and for `expect` of an item that must be new.
     """
 
     table: str
     key: str
     item: Item
+    replace: bool
+    expect: Expected | None
+    otherwise: Otherwise | None
 
-    def __post_init__(self) -> None:
-        if self.key not in self.item:
+    @overload
+    def __init__(
+        self,
+        table: str,
+        item: Item,
+        *,
+        replace: bool = False,
+        expect: Expected | None = None,
+        otherwise: Otherwise | None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        table: str,
+        key: str,
+        item: Item,
+        *,
+        replace: bool = False,
+        expect: Expected | None = None,
+        otherwise: Otherwise | None = None,
+    ) -> None: ...
+
+    def __init__(
+        self,
+        table: str,
+        *given: Any,
+        key: str = "",
+        item: Any = None,
+        replace: bool = False,
+        expect: Expected | None = None,
+        otherwise: Otherwise | None = None,
+    ) -> None:
+        if given:
+            *named, last = given
+            key, item = (named[0] if named else key, last) if item is None else (last, item)
+        if key and key not in item:
             raise InvalidEffects(
-                f"a put into {self.table!r} has no attribute {self.key!r} in its item; "
-                "set `key` to the table's partition key"
+                f"a put into {table!r} has no attribute {key!r} in its item; set `key` to the table's partition key"
             )
+        if expect is not None and not replace:
+            raise InvalidEffects(
+                f"a put into {table!r} must be new, so there is no item to expect; add replace=True, or leave `expect` out"
+            )
+        values = (table, key, item, replace, expect, otherwise)
+        for name, value in zip(self.__match_args__, values, strict=True):
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Change an item, on condition that each attribute in `expect` has the value given there.
+    """Change an item, or make one if nothing is expected of it.
 
-    To rely on an item without changing it, set an attribute to its present value.
+    Attributes:
+        key: the names and values of the item's key.
+        set: the attributes' new values.
+        remove: attributes that go.
+        add: numbers to add to numbers, and elements to add to sets; a missing attribute counts as 0, or as an empty set.
+        append: lists to append to lists; a missing attribute counts as an empty list.
+        otherwise: the answer if the condition fails; without it the message is decided again.
 
     Raises:
-        InvalidEffects: if `expect` is empty, since a write without a condition can happen twice; or if nothing is changed.
+        InvalidEffects: if nothing is changed.
     """
 
     table: str
     key: Item
-    expect: Item
-    set: Item = field(default_factory=dict)
-    remove: tuple[str, ...] = ()
+    expect: Expected | None = None
+    set: Attributes = field(default_factory=dict)
+    remove: tuple[str | Path, ...] = ()
+    add: Mapping[str, Any] = field(default_factory=dict)
+    append: Attributes = field(default_factory=dict)
+    otherwise: Otherwise | None = None
 
     def __post_init__(self) -> None:
-        if not self.expect:
+        if not (self.set or self.remove or self.add or self.append):
             raise InvalidEffects(
-                f"an update of {self.table!r} has an empty `expect`; name the attributes that it relies on"
-            )
-        if not self.set and not self.remove:
-            raise InvalidEffects(
-                f"an update of {self.table!r} changes nothing; give an attribute a value, if need be its present one"
+                f"an update of {self.table!r} changes nothing; give an attribute a value, or use Check to rely on it"
             )
 
 
-Write = Put | Update
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete an item; without `expect` also one that does not exist."""
+
+    table: str
+    key: Item
+    expect: Expected | None = None
+    otherwise: Otherwise | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Rely on an item without changing it. Raises `InvalidEffects` if nothing is expected."""
+
+    table: str
+    key: Item
+    expect: Expected
+    otherwise: Otherwise | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.expect, Mapping) and not self.expect:
+            raise InvalidEffects(f"a check of {self.table!r} has an empty `expect`; name what it relies on")
+
+
+RAW_KINDS = ("Put", "Update", "Delete", "ConditionCheck")
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """One element of DynamoDB's `TransactItems`, for what the other words do not say.
+
+    `element` is as boto3's client takes it, with typed values such as `{"S": "a"}`. Its `TableName` is the logical name.
+
+    Raises:
+        InvalidEffects: if it is no such element.
+    """
+
+    element: Mapping[str, Mapping[str, Any]]
+    otherwise: Otherwise | None = None
+
+    def __post_init__(self) -> None:
+        kinds = [*self.element]
+        if len(kinds) != 1 or kinds[0] not in RAW_KINDS or not isinstance(self.request.get("TableName"), str):
+            raise InvalidEffects(
+                f"Raw takes one element of TransactItems, a mapping of {', '.join(RAW_KINDS)} to its request with TableName"
+            )
+
+    @property
+    def request(self) -> Mapping[str, Any]:
+        """The element's content."""
+        return next(iter(self.element.values()))
+
+    @property
+    def table(self) -> str:
+        """The table's logical name."""
+        return str(self.request["TableName"])
+
+
+Write = Put | Update | Delete | Check | Raw
 
 
 def own_result(item: Item) -> Result:  # noqa: ARG001 - recognised, and not called
@@ -149,17 +282,38 @@ class Once:
     answer: Callable[[Item], Result] = own_result
 
     def __post_init__(self) -> None:
-        if not isinstance(self.write, Put):
-            raise TypeError("`once` must hold a Put, whose item marks the effect as done")
+        if not isinstance(self.write, Put) or self.write.replace:
+            raise TypeError("`once` must hold a Put of a new item, which marks the effect as done")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Effects:
-    """One request's effects: `writes` and `once` in one transaction with the ledger, and the `result` recorded there."""
+    """One request's effects: `writes` and `once` in one transaction with the ledger, and the `result` recorded there.
+
+    `Effects(result, Put(...), Update(...), once=Once(...))`. The writes may also be one tuple: `Effects(result, writes)`.
+    """
 
     result: Result
-    writes: tuple[Write, ...] = ()
-    once: Once | None = None
+    writes: tuple[Write, ...]
+    once: Once | None
+
+    @overload
+    def __init__(self, result: Result, *writes: Write, once: Once | None = None) -> None: ...
+
+    @overload
+    def __init__(self, result: Result, writes: Iterable[Write], once: Once | None = None) -> None: ...
+
+    def __init__(
+        self, result: Result, *given: Any, writes: Iterable[Write] | None = None, once: Once | None = None
+    ) -> None:
+        if given and isinstance(given[0], Iterable):
+            writes, given = given[0], given[1:]
+            if given:
+                (once,) = given
+        elif writes is None:
+            writes = given
+        for name, value in zip(self.__match_args__, (result, tuple(writes), once), strict=True):
+            object.__setattr__(self, name, value)
 
     @property
     def all_writes(self) -> tuple[Write, ...]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 import traceback
 
-from botocore.exceptions import ClientError
-
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.stores.expressions import error_code
 
@@ -15,7 +13,7 @@ _LIBRARIES = sys.stdlib_module_names | {"aws_lambda_powertools", "boto3", "botoc
 
 def name_of(error: BaseException) -> str:
     """Return an AWS error's code, or the class of any other error."""
-    return (error_code(error) if isinstance(error, ClientError) else "") or type(error).__name__
+    return error_code(error) or type(error).__name__
 
 
 def place_of(error: BaseException) -> str | None:

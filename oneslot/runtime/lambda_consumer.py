@@ -7,6 +7,7 @@
 | `ONESLOT_QUEUE_URL`                | the queue                                              |
 | `ONESLOT_DEAD_LETTER_QUEUE_URL`    | its dead-letter queue                                  |
 | `ONESLOT_TABLE_ORDERS`             | the table that a decision calls "orders"; one for each |
+| `ONESLOT_KEY_ORDERS`               | that table's key, such as `id`, or `customer,order` with a sort key |
 | `ONESLOT_MAX_RECEIVE_COUNT` ...    | the deferral's numbers, optional; see `sqs/deferral.py` |
 """
 
@@ -48,6 +49,7 @@ with uncollected():
     from oneslot.runtime.protocol import JsonMessage, Message
     from oneslot.runtime.sqs.deferral import deferral_of
     from oneslot.runtime.stores.dynamodb import DynamoDBLedger
+    from oneslot.runtime.stores.elements import KEY_PREFIX
     from oneslot.runtime.stores.expressions import DynamoDB
     from oneslot.runtime.surroundings import Executor, Lock, Surroundings
 
@@ -128,11 +130,10 @@ def ledger_from_environment(
     retention = _text(environment, LEDGER_RETENTION)
     if retention != FOREVER and not (retention.isdecimal() and int(retention) > 0):
         raise ValueError(f"environment variable {LEDGER_RETENTION} must be a whole number above 0, or {FOREVER!r}")
-    tables = {
-        name.removeprefix(TABLE_PREFIX).lower(): table
-        for name, table in environment.items()
-        if name.startswith(TABLE_PREFIX)
-    }
+    tables, keys = (
+        {name.removeprefix(prefix).lower(): value for name, value in environment.items() if name.startswith(prefix)}
+        for prefix in (TABLE_PREFIX, KEY_PREFIX)
+    )
     if client is None:
         with uncollected():
             client = boto3.client("dynamodb", config=client_configuration(threads))
@@ -141,6 +142,7 @@ def ledger_from_environment(
         _text(environment, LEDGER_TABLE),
         retention_seconds=None if retention == FOREVER else int(retention),
         tables=tables,
+        keys={table: tuple(key.split(",")) for table, key in keys.items()},
         surroundings=surroundings,
     )
 

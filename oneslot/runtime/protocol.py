@@ -13,6 +13,7 @@ claim that lands late, after its own retry, changes nothing that its owner relie
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -74,7 +75,12 @@ class Fenced:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A condition of the effects no longer holds; nothing was written. Read and decide again, under the same claim."""
+    """A condition of the effects no longer holds; nothing was written. Read and decide again, under the same claim.
+
+    `instead` makes the effects that take their place, where each write that was refused has an `otherwise`.
+    """
+
+    instead: Callable[[], Effects] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from moto import mock_aws
 
 from oneslot.runtime.protocol import Store
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from oneslot.runtime.stores.memory import MemoryLedger, item_key
+from oneslot.runtime.stores.memory import MemoryLedger
 from oneslot.runtime.stores.valkey import ValkeyLedger
 from oneslot.runtime.values import from_attributes, to_attributes
 from tests.kits.consumer import Clock, create_table, session, surroundings
@@ -45,29 +45,6 @@ class Kept(Protocol):
 
 
 @dataclass
-class InMemory:
-    clock: Clock = field(default_factory=Clock)
-
-    def __post_init__(self) -> None:
-        self._ledger = MemoryLedger(surroundings=surroundings(self.clock))
-
-    def ledger(self, *, for_ever: bool = False) -> Store:
-        return self._ledger
-
-    def row(self, message_id: str) -> dict[str, Any] | None:
-        return self._ledger.rows.get(message_id)
-
-    def lives_for(self, message_id: str) -> int | None:
-        return None
-
-    def thing(self, thing_id: str) -> dict[str, Any] | None:
-        return self._ledger.tables.get(TABLE, {}).get(item_key({KEY: thing_id}))
-
-    def keep(self, thing: Mapping[str, Any]) -> None:
-        self._ledger.tables.setdefault(TABLE, {})[item_key({KEY: thing[KEY]})] = dict(thing)
-
-
-@dataclass
 class InDynamoDB:
     client: Any
     clock: Clock = field(default_factory=Clock)
@@ -82,6 +59,7 @@ class InDynamoDB:
             "ledger",
             retention_seconds=None if for_ever else RETENTION_SECONDS,
             tables={TABLE: TABLE},
+            keys={TABLE: KEY},
             surroundings=surroundings(self.clock),
         )
 
@@ -104,6 +82,22 @@ class InDynamoDB:
         return from_attributes(answer["Item"]) if "Item" in answer else None
 
 
+@dataclass
+class InMemory(InDynamoDB):
+    """A `MemoryLedger`, and other ledgers over its DynamoDB."""
+
+    client: Any = None
+
+    def __post_init__(self) -> None:
+        self._ledger = MemoryLedger(
+            keys={TABLE: KEY}, retention_seconds=RETENTION_SECONDS, surroundings=surroundings(self.clock)
+        )
+        self.client = self._ledger.client
+
+    def ledger(self, *, for_ever: bool = False) -> Store:
+        return super().ledger(for_ever=True) if for_ever else self._ledger
+
+
 @contextmanager
 def in_dynamodb() -> Iterator[InDynamoDB]:
     """A ledger on moto."""
@@ -120,6 +114,7 @@ class InValkey:
         return ValkeyLedger(
             self.client,
             retention_seconds=None if for_ever else RETENTION_SECONDS,
+            keys={TABLE: KEY},
             surroundings=surroundings(self.clock),
         )
 

@@ -13,7 +13,7 @@ import oneslot
 GROUPS = {
     "Write a consumer": (
         "consumer_from_environment ledger_from_environment Consumer Queues JsonMessage Message Identity envelopes "
-        "Effects Put Update Once from_attributes Unprocessable InvalidEffects conflict Delivery"
+        "Effects Put Update Delete Check Raw Once from_attributes Unprocessable InvalidEffects conflict Delivery"
     ),
     "Make a handler idempotent": (
         "make_handler_idempotent performing again set_aside ask Done NOT_DONE UNKNOWN Locked LockLost "
@@ -72,14 +72,15 @@ def _methods(found: Any) -> Iterator[tuple[str, Any]]:
 def _parameters(found: Any, *, bound: bool = False) -> str:
     parameters = list(inspect.signature(found).parameters.values())[1 if bound else 0 :]
     texts = [_parameter(each) for each in parameters]
-    if (first := next((at for at, each in enumerate(parameters) if each.kind is each.KEYWORD_ONLY), None)) is not None:
+    first = next((at for at, each in enumerate(parameters) if each.kind is each.KEYWORD_ONLY), None)
+    if first is not None and all(each.kind is not each.VAR_POSITIONAL for each in parameters):
         texts.insert(first, "*")
     return f"({', '.join(texts)})"
 
 
 def _parameter(each: inspect.Parameter) -> str:
     if each.default is each.empty:
-        return f"{'**' if each.kind is each.VAR_KEYWORD else ''}{each.name}"
+        return f"{'**' if each.kind is each.VAR_KEYWORD else '*' * (each.kind is each.VAR_POSITIONAL)}{each.name}"
     default = repr(each.default)
     return f"{each.name}={'...' if default.startswith('<') else default}"
 

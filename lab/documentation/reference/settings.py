@@ -95,6 +95,7 @@ VARIABLES = {
     "ONESLOT_QUEUE_URL": (f"{FUNCTION}, `oneslot worker`", "the queue"),
     "ONESLOT_DEAD_LETTER_QUEUE_URL": (f"{FUNCTION}, worker", "its dead-letter queue"),
     "ONESLOT_TABLE_NAME": (f"{FUNCTION}, worker", "a table of a decision, its name in capitals: `ONESLOT_TABLE_SLOTS`"),
+    "ONESLOT_KEY_NAME": (f"{FUNCTION}, worker", "that table's key: `id`, or `customer,order` with a sort key"),
     "ONESLOT_MAX_RECEIVE_COUNT ONESLOT_LONGEST_LEASE_SECONDS ONESLOT_LONGEST_RETRY_DELAY_SECONDS": (
         f"{FUNCTION}, worker",
         "the settings of these names; else 10, 900 and 0",
@@ -135,7 +136,7 @@ def variables_in_code() -> set[str]:
         for source in (REPOSITORY / folder).rglob("*.py"):
             text = source.read_text(encoding="utf-8")
             found |= {*_NAMED.findall(text), *_CONFIGURED.findall(text)}
-    return {"ONESLOT_TABLE_NAME" if name.startswith("ONESLOT_TABLE_") else name for name in found - WRITTEN}
+    return {re.sub(r"^ONESLOT_(TABLE|KEY)_.*", r"ONESLOT_\1_NAME", name) for name in found - WRITTEN}
 
 
 def variables() -> str:

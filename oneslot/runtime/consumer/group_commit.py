@@ -23,16 +23,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic
-
-from botocore.exceptions import ClientError
+from typing import Generic
 
 from oneslot.runtime.consumer.record import Receipt, Record
 from oneslot.runtime.effects import LEDGER, MAXIMUM_WRITES, Effects, InvalidEffects, Item, Put, Write
 from oneslot.runtime.failures import name_of
 from oneslot.runtime.protocol import COMPLETE, Answer, M, Message
-from oneslot.runtime.stores.checks import checked, transact_items
+from oneslot.runtime.stores.checks import item_of
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
+from oneslot.runtime.stores.elements import element, transact_items
 from oneslot.runtime.stores.expressions import cancellation_reasons
 from oneslot.runtime.surroundings import Executor
 from oneslot.runtime.values import from_attributes, from_json
@@ -57,10 +56,11 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A message in a transaction, and its row."""
+    """A message in a transaction, its row, and the items that it writes."""
 
     decided: Decided
     row: Put
+    targets: frozenset[tuple[str, str]]
 
     @property
     def writes(self) -> tuple[Write, ...]:
@@ -180,10 +180,10 @@ class GroupCommit(Generic[M]):
         writes = [(one, write) for one in members for write in one.writes]
         try:
             self.ledger.client.transact_write_items(
-                TransactItems=transact_items((write for _, write in writes), self.ledger.tables),
+                TransactItems=transact_items((write for _, write in writes), self.ledger.tables, self.ledger.keys),
                 ClientRequestToken=self.ledger.surroundings.new_id(),
             )
-        except ClientError as error:
+        except Exception as error:
             reasons = cancellation_reasons(error)
             if len(reasons) != len(writes):  # only a cancellation has reasons
                 raise
@@ -203,7 +203,7 @@ class GroupCommit(Generic[M]):
         expiry = self.ledger.expiry(now)
         for decided in group:
             try:
-                result = checked(decided.effects, self.ledger.tables)
+                result = self.ledger.checked(decided.message_id, decided.effects)
             except InvalidEffects:
                 continue  # the ordinary way raises it
             row = {
@@ -216,7 +216,9 @@ class GroupCommit(Generic[M]):
                 "result": result,
                 **expiry,
             }
-            yield _Member(decided, Put(LEDGER, "message_id", row))
+            writes = (mine := Put(LEDGER, "message_id", row), *decided.effects.all_writes)
+            keys = self.ledger.keys
+            yield _Member(decided, mine, frozenset(item_of(write.table, element(write, keys).key) for write in writes))
 
 
 def finished(row: Item, message: Message, ours: Put | None = None) -> Answer | None:
@@ -236,23 +238,15 @@ def _transactions(members: Iterable[_Member]) -> Iterator[list[_Member]]:
     The last one may be empty.
     """
     run: list[_Member] = []
-    written: set[tuple[Any, ...]] = set()
+    written: set[tuple[str, str]] = set()
     items = 0
     for member in members:
-        targets = {_target(write) for write in member.writes}
-        if targets & written:
+        if member.targets & written:
             continue
-        written |= targets
-        if items + len(targets) > MAXIMUM_ITEMS:
+        written |= member.targets
+        if items + len(member.targets) > MAXIMUM_ITEMS:
             yield run
             run, items = [], 0
         run.append(member)
-        items += len(targets)
+        items += len(member.targets)
     yield run
-
-
-def _target(write: Write) -> tuple[Any, ...]:
-    """Return the written item's table and key values."""
-    if isinstance(write, Put):
-        return write.table, write.item[write.key]
-    return write.table, *(write.key[name] for name in sorted(write.key))

@@ -6,13 +6,12 @@ after a transient error and after a lost answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
-from botocore.exceptions import ClientError
-
 from oneslot.runtime.backoff import Backoff, retry
-from oneslot.runtime.effects import LEDGER, Effects, Item, Update
+from oneslot.runtime.effects import LEDGER, Effects, Item, Update, Write
 from oneslot.runtime.protocol import (
     COMPLETE,
     IN_PROGRESS,
@@ -27,7 +26,8 @@ from oneslot.runtime.protocol import (
     Taken,
     conflicts,
 )
-from oneslot.runtime.stores.checks import checked, require_identity, require_retention, transact_items
+from oneslot.runtime.stores.checks import checked, require_identity, require_retention
+from oneslot.runtime.stores.elements import declared_keys, transact_items
 from oneslot.runtime.stores.expressions import (
     CONDITION_FAILED,
     TRANSIENT_ERRORS,
@@ -50,6 +50,7 @@ class DynamoDBLedger:
 
     Args:
         tables: logical table names in `Effects` → real ones. "ledger" is the ledger's own: ValueError.
+        keys: the key of each table by its logical name: the partition key's attribute, or with a sort key both names.
         retention_seconds: how long a row outlives its last change and its lease; None for ever. It only cleans: it must
             exceed every retention in which a copy of the message can wait.
     """
@@ -61,6 +62,7 @@ class DynamoDBLedger:
         *,
         retention_seconds: int | None,
         tables: Mapping[str, str] | None = None,
+        keys: Mapping[str, str | tuple[str, ...]] | None = None,
         surroundings: Surroundings | None = None,
     ) -> None:
         if tables and LEDGER in tables:
@@ -69,6 +71,7 @@ class DynamoDBLedger:
         self.client = client
         self.table_name = table_name
         self.tables = {**(tables or {}), LEDGER: table_name}
+        self.keys = declared_keys(keys)
         self.surroundings = surroundings or Surroundings()
         self._retention_seconds = None if retention_seconds is None else int(retention_seconds)
 
@@ -118,7 +121,7 @@ class DynamoDBLedger:
         """
         now = self.surroundings.now_ms()
         expiry = self.expiry(now)
-        result = checked(effects, self.tables)
+        result = self.checked(claim.message_id, effects)
         committed = Committed(from_json(result))
         # One token for all attempts: a lost answer is given again, and nothing is performed twice.
         token = self.surroundings.new_id()
@@ -129,12 +132,12 @@ class DynamoDBLedger:
             set={"status": COMPLETE, "updated": now, "result": result, **expiry},
             remove=("lease_until",) if expiry else ("lease_until", "expires_at"),
         )
-        items = transact_items((complete, *effects.all_writes), self.tables)
+        items = transact_items((complete, *effects.all_writes), self.tables, self.keys)
 
         def write() -> Committed | Duplicate | Exists | Fenced | Taken:
             try:
                 self.client.transact_write_items(TransactItems=items, ClientRequestToken=token)
-            except ClientError as error:
+            except Exception as error:
                 if error_code(error) != "TransactionCanceledException":
                     raise
                 return _explain(error, claim, effects)
@@ -149,6 +152,11 @@ class DynamoDBLedger:
     def extend(self, claim: Claim, lease_until: int) -> bool:
         """Hold the claim until `lease_until` (epoch ms) at least; it never shortens a lease. False if the claim was lost."""
         return self._set_lease(claim, lease_until, " AND lease_until BETWEEN :least AND :ended")
+
+    def checked(self, message_id: str, effects: Effects) -> str:
+        """Return the result as the row has it, if the effects can be committed. Raises `InvalidEffects` if not."""
+        for_ever = self._retention_seconds is None
+        return checked(effects, self.tables, self.keys, message_id=message_id, for_ever=for_ever)
 
     def expiry(self, now_ms: int) -> dict[str, int]:
         """Return the time to live of a row that changes now, `expires_at` (epoch s); empty where rows are kept for ever."""
@@ -194,7 +202,7 @@ class DynamoDBLedger:
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
                 **options,
             )
-        except ClientError as error:
+        except Exception as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
             return False, found_item(error)
@@ -218,7 +226,7 @@ def _refusal(row: Item, message_id: str, claimed_by: str, digest: str, now: int)
     return Busy(max(0, row["lease_until"] - now))
 
 
-def _explain(error: ClientError, claim: Claim, effects: Effects) -> Committed | Duplicate | Exists | Fenced | Taken:
+def _explain(error: Exception, claim: Claim, effects: Effects) -> Committed | Duplicate | Exists | Fenced | Taken:
     """Read EVERY cancellation reason; the ledger's comes first, because it says whether the others matter."""
     reasons = cancellation_reasons(error)
     if len(reasons) != 1 + len(effects.all_writes):
@@ -236,9 +244,21 @@ def _explain(error: ClientError, claim: Claim, effects: Effects) -> Committed | 
         return Exists(from_attributes(writes[-1]["Item"]))
     codes = {reason["Code"] for reason in (ledger, *writes)} - {"None"}
     if CONDITION_FAILED in codes:
-        return Taken()
+        return Taken(_instead(effects.all_writes, writes))
     if codes and codes <= TRANSIENT_ERRORS:
-        raise ClientError(
-            {"Error": {"Code": sorted(codes)[0], "Message": "transaction cancelled"}}, "TransactWriteItems"
-        )
+        first = {"Error": {"Code": sorted(codes)[0], "Message": "transaction cancelled"}}
+        raise type(error)(first, "TransactWriteItems")  # of the client's own class
     raise CommitRefused(f"transaction cancelled: {', '.join(sorted(codes)) or 'no reason given'}") from error
+
+
+def _instead(writes: Sequence[Write], reasons: Sequence[Mapping[str, Any]]) -> Callable[[], Effects] | None:
+    """Return how the first write whose condition failed answers; None unless each that failed has an `otherwise`."""
+    failed = [
+        (write.otherwise, reason.get("Item", {}))
+        for write, reason in zip(writes, reasons, strict=True)
+        if reason["Code"] == CONDITION_FAILED
+    ]
+    otherwise, found = failed[0]
+    if otherwise is None or any(each is None for each, _ in failed):
+        return None
+    return partial(otherwise, from_attributes(found))

@@ -5,13 +5,11 @@ Importing it needs no boto3, so that a memory ledger runs on Python alone.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 from oneslot.runtime.values import from_attributes
-
-if TYPE_CHECKING:
-    from botocore.exceptions import ClientError
 
 CONDITION_FAILED = "ConditionalCheckFailed"
 
@@ -58,23 +56,28 @@ class DynamoDB(Protocol):
 
 def is_transient(error: Exception) -> bool:
     """Return whether a retry in place may succeed: the service refused for now, or its answer was lost."""
-    from botocore.exceptions import ClientError, ConnectionError, HTTPClientError  # noqa: A004 - botocore's, wider
-
-    if isinstance(error, ClientError):
-        return error_code(error) in TRANSIENT_ERRORS
-    return isinstance(error, ConnectionError | HTTPClientError)
-
-
-def error_code(error: ClientError) -> str:
-    """Return the service's error code, e.g. `ConditionalCheckFailedException`."""
-    return str(error.response.get("Error", {}).get("Code", ""))
+    if code := error_code(error):
+        return code in TRANSIENT_ERRORS
+    botocore = sys.modules.get("botocore.exceptions")  # without it, no call has left this process
+    return botocore is not None and isinstance(error, botocore.ConnectionError | botocore.HTTPClientError)
 
 
-def found_item(error: ClientError) -> dict[str, Any]:
+def error_code(error: BaseException) -> str:
+    """Return the service's error code, e.g. `ConditionalCheckFailedException`; empty for an error of another kind."""
+    return str(_response(error).get("Error", {}).get("Code", ""))
+
+
+def found_item(error: BaseException) -> dict[str, Any]:
     """Return the item that made a condition fail (`ALL_OLD`); empty if none exists."""
-    return from_attributes(cast("dict[str, Any]", error.response.get("Item", {})))
+    return from_attributes(_response(error).get("Item", {}))
 
 
-def cancellation_reasons(error: ClientError) -> Sequence[Mapping[str, Any]]:
+def cancellation_reasons(error: BaseException) -> Sequence[Mapping[str, Any]]:
     """Return one reason for each element of `TransactItems`, in order; `Code` is the text `None` where it was not refused."""
-    return cast("Sequence[Mapping[str, Any]]", error.response.get("CancellationReasons", ()))
+    return cast("Sequence[Mapping[str, Any]]", _response(error).get("CancellationReasons", ()))
+
+
+def _response(error: BaseException) -> Mapping[str, Any]:
+    """Return the answer that boto3's client puts into its errors. Read so, no class of boto3's is needed."""
+    response = getattr(error, "response", None)
+    return response if isinstance(response, Mapping) else {}

@@ -1,165 +1,181 @@
-"""A ledger in this process's memory, with tables for the effects: for tests, examples and a first try.
+"""The ledger in memory: `DynamoDBLedger` over a DynamoDB in memory. What it accepts is what DynamoDB accepts.
 
-It forgets everything when the process ends, so it protects nothing in production. It refuses whatever DynamoDB would refuse
-or would fail to protect, so that a test does not accept code that fails in production.
+It is for tests, and for trying an idea out. Nothing of it outlives the process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from typing import Any, cast
 
-from oneslot.runtime.effects import Effects, InvalidEffects, Item, Put, Write
-from oneslot.runtime.protocol import (
-    COMPLETE,
-    IN_PROGRESS,
-    Busy,
-    Claim,
-    Committed,
-    Conflict,
-    Duplicate,
-    Exists,
-    Fenced,
-    Taken,
-    conflicts,
-)
-from oneslot.runtime.stores.checks import checked, key_of, require_identity
-from oneslot.runtime.surroundings import Surroundings
+from oneslot.dynamodb_in_memory import InMemoryDynamoDB
+from oneslot.dynamodb_in_memory.contents import TableSchema
+from oneslot.runtime.effects import LEDGER, Effects, InvalidEffects, Write
+from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Taken
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
+from oneslot.runtime.stores.elements import element
+from oneslot.runtime.stores.expressions import DynamoDB
+from oneslot.runtime.surroundings import Lock, Surroundings
 from oneslot.runtime.values import canonical_json, from_attributes, from_json, to_attributes
+
+RETENTION_SECONDS = 30 * 86_400
 
 
 class MemoryLedger:
-    """The `Store` verbs over dictionaries, one lock around each.
+    """The `Store` steps on a DynamoDB in memory, one lock around each call.
+
+    Args:
+        keys: the key of each table, as `DynamoDBLedger` takes it. A table that is not named here has the key of the first
+            write to it.
+        retention_seconds: as of `DynamoDBLedger`. By default effects are judged as the construct's ledger judges them; no
+            row is ever deleted.
 
     Attributes:
         rows: the ledger, by message id.
-        tables: the items that effects wrote, by logical table name and then by `key_text` of their key.
+        tables: the items by their tables' logical names, and then by `item_key` of their keys. Give a table its items:
+            `ledger.tables["seats"] = [{"seat": "A1"}]`.
+        client: reads and writes the tables as boto3's client does. Their real names are the logical ones.
     """
 
-    def __init__(self, *, surroundings: Surroundings | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        keys: Mapping[str, str | tuple[str, ...]] | None = None,
+        retention_seconds: int | None = RETENTION_SECONDS,
+        surroundings: Surroundings | None = None,
+    ) -> None:
         self.surroundings = surroundings or Surroundings()
-        self.rows: dict[str, dict[str, Any]] = {}
-        self.tables: dict[str, dict[str, dict[str, Any]]] = {}
-        self._key_names: dict[str, set[str]] = {}
-        self._lock = self.surroundings.threads.lock()
+        ledger = {LEDGER: TableSchema("message_id", types={"message_id": "S"})}
+        dynamodb = InMemoryDynamoDB(self.surroundings.now_ms, ledger)
+        self.client = cast("DynamoDB", _Locked(dynamodb, self.surroundings.threads.lock()))
+        self._ledger = DynamoDBLedger(
+            self.client, LEDGER, retention_seconds=retention_seconds, keys=keys, surroundings=self.surroundings
+        )
+        self.rows = _Items(dynamodb, LEDGER, lambda row: str(row["message_id"]))
+        self.tables = _Tables(dynamodb, self._ledger)
 
     def claim(self, message_id: str, payload_hash: str, lease_until: int) -> Claim | Duplicate | Busy | Conflict:
-        """Claim the message until `lease_until` (epoch ms).
-
-        Raises:
-            ValueError: for an id that is empty or not text.
-        """
-        require_identity(message_id, payload_hash)
-        claimed_by = self.surroundings.new_id()
-        with self._lock:
-            now = self.surroundings.now_ms()
-            row = self.rows.get(message_id)
-            if row is None:
-                row = self.rows[message_id] = {"message_id": message_id, "consumption_count": 0}
-            elif conflicts(row["payload_hash"], row["status"], payload_hash):
-                return Conflict()
-            elif row["status"] == COMPLETE:
-                return Duplicate(from_json(row["result"]), row["consumption_count"], row["claimed_by"])
-            elif row["lease_until"] >= now:
-                return Busy(row["lease_until"] - now)
-            count = row["consumption_count"] + 1
-            row |= {
-                "status": IN_PROGRESS,
-                "consumption_count": count,
-                "updated": now,
-                "lease_until": lease_until,
-                "claimed_by": claimed_by,
-                "payload_hash": payload_hash,
-            }
-            return Claim(message_id, claimed_by, count, lease_until)
+        """Claim the message until `lease_until` (epoch ms)."""
+        return self._ledger.claim(message_id, payload_hash, lease_until)
 
     def commit(self, claim: Claim, effects: Effects) -> Committed | Duplicate | Exists | Fenced | Taken:
-        """Complete the row and perform all effects, or nothing.
-
-        Raises:
-            InvalidEffects: as the DynamoDB ledger does, and where DynamoDB itself would refuse a write or its condition
-                would protect nothing.
-        """
-        result = checked(effects)
-        with self._lock:
-            for write in effects.all_writes:
-                self._require_one_key(write)
-            row = self.rows.get(claim.message_id, {})
-            if row.get("status") == COMPLETE:
-                if row["claimed_by"] == claim.claimed_by:
-                    return Committed(from_json(row["result"]))
-                return Duplicate(from_json(row["result"]), row["consumption_count"], row["claimed_by"])
-            if row.get("claimed_by") != claim.claimed_by:
-                return Fenced(claim)
-            refused = [write for write in effects.all_writes if not self._holds(write)]
-            if effects.once is not None and effects.once.write in refused:
-                return Exists(dict(self._item(effects.once.write) or {}))
-            if refused:
-                return Taken()
-            for write in effects.all_writes:
-                self._perform(write)
-            row |= {"status": COMPLETE, "updated": self.surroundings.now_ms(), "result": result}
-            del row["lease_until"]
-            return Committed(from_json(result))
+        """Complete the row and perform all effects, or nothing."""
+        if isinstance(effects, Effects):
+            self.tables.open_for(effects.all_writes)
+        return self._ledger.commit(claim, effects)
 
     def release(self, claim: Claim) -> bool:
         """End the lease now."""
-        return self._set_lease(claim, 0)
+        return self._ledger.release(claim)
 
     def extend(self, claim: Claim, lease_until: int) -> bool:
         """Hold the claim until `lease_until` (epoch ms) at least."""
-        return self._set_lease(claim, lease_until, only_longer=True)
-
-    def _set_lease(self, claim: Claim, lease_until: int, *, only_longer: bool = False) -> bool:
-        with self._lock:
-            row = self.rows.get(claim.message_id, {})
-            if row.get("status") != IN_PROGRESS or row["claimed_by"] != claim.claimed_by:
-                return False
-            if only_longer and (row["lease_until"] == 0 or row["lease_until"] > lease_until):
-                return bool(row["lease_until"])
-            row |= {"lease_until": lease_until, "updated": self.surroundings.now_ms()}
-            return True
-
-    def _require_one_key(self, write: Write) -> None:
-        names = set(key_of(write))
-        known = self._key_names.setdefault(write.table, names)
-        if names != known:
-            raise InvalidEffects(
-                f"{write.table!r} is written under the key {' and '.join(sorted(names))} and was under "
-                f"{' and '.join(sorted(known))}; a table has one key, which `key` must name"
-            )
-
-    def _item(self, write: Write) -> dict[str, Any] | None:
-        return self.tables.get(write.table, {}).get(key_text(write))
-
-    def _holds(self, write: Write) -> bool:
-        item = self._item(write)
-        if isinstance(write, Put):
-            return item is None
-        # Compared as DynamoDB's values: in Python 1 equals True.
-        return item is not None and all(
-            name in item and to_attributes({name: item[name]}) == to_attributes({name: expected})
-            for name, expected in write.expect.items()
-        )
-
-    def _perform(self, write: Write) -> None:
-        table = self.tables.setdefault(write.table, {})
-        if isinstance(write, Put):
-            table[key_text(write)] = _as_stored(write.item)
-            return
-        item = table[key_text(write)]
-        item |= _as_stored(write.set)
-        for name in write.remove:
-            item.pop(name, None)
+        return self._ledger.extend(claim, lease_until)
 
 
-def _as_stored(item: Item) -> dict[str, Any]:
-    return from_attributes(to_attributes(item))
+class _Locked:
+    """A DynamoDB whose calls wait for each other."""
+
+    def __init__(self, dynamodb: InMemoryDynamoDB, lock: Lock) -> None:
+        self._dynamodb, self._lock = dynamodb, lock
+
+    def __getattr__(self, operation: str) -> Callable[..., Any]:
+        def call(**request: Any) -> Any:
+            with self._lock:
+                return getattr(self._dynamodb, operation)(**request)
+
+        return call
 
 
-def key_text(write: Write) -> str:
-    """Return the written item's key as one text."""
-    return item_key(key_of(write))
+class _Items(MutableMapping[str, dict[str, Any]]):
+    """The items of a table as plain values, by a text of their keys."""
+
+    def __init__(self, dynamodb: InMemoryDynamoDB, table: str, key_text: Callable[[dict[str, Any]], str]) -> None:
+        self._dynamodb, self._table, self._key_text = dynamodb, table, key_text
+
+    def __getitem__(self, key_text: str) -> dict[str, Any]:
+        return dict(self._read())[key_text]
+
+    def __setitem__(self, key_text: str, item: Mapping[str, Any]) -> None:
+        self._dynamodb.put_item(TableName=self._table, Item=to_attributes(item))
+
+    def __delitem__(self, key_text: str) -> None:
+        item, names = to_attributes(self[key_text]), self._dynamodb.tables[self._table].keys
+        self._dynamodb.delete_item(TableName=self._table, Key={name: item[name] for name in names})
+
+    def __iter__(self) -> Iterator[str]:
+        return (text for text, _ in self._read())
+
+    def __len__(self) -> int:
+        return len(self._dynamodb.contents.tables[self._table])
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    def _read(self) -> list[tuple[str, dict[str, Any]]]:
+        items = [from_attributes(item) for item in list(self._dynamodb.contents.tables[self._table].values())]
+        return [(self._key_text(item), item) for item in items]
+
+
+class _Tables(MutableMapping[str, MutableMapping[str, dict[str, Any]]]):
+    """The tables by their logical names. One whose key is not declared exists once something is written to it."""
+
+    def __init__(self, dynamodb: InMemoryDynamoDB, ledger: DynamoDBLedger) -> None:
+        self._dynamodb, self._ledger = dynamodb, ledger
+        for table in ledger.keys:
+            self._open(table, {})
+
+    def __getitem__(self, table: str) -> _Items:
+        if table == LEDGER or table not in self._dynamodb.tables:
+            raise KeyError(table)
+        names = self._dynamodb.tables[table].keys
+        return _Items(self._dynamodb, table, lambda item: item_key({name: item[name] for name in names}))
+
+    def __setitem__(self, table: str, items: Mapping[str, Mapping[str, Any]] | Iterable[Mapping[str, Any]]) -> None:
+        """Replace a table's items. Those of a table whose key is not declared are by `item_key`, which names it."""
+        if isinstance(items, Mapping):
+            for text in items:
+                self._ledger.keys.setdefault(table, tuple(from_json(text)))
+            items = items.values()
+        self._dynamodb.contents.tables.pop(table, None)
+        for item in items:
+            self._open(table, to_attributes({name: item[name] for name in self._ledger.keys[table]}))
+            self[table][""] = dict(item)
+
+    def __delitem__(self, table: str) -> None:
+        del self._dynamodb.contents.tables[table], self._dynamodb.tables[table]
+
+    def __iter__(self) -> Iterator[str]:
+        return (table for table in self._dynamodb.tables if table != LEDGER)
+
+    def __len__(self) -> int:
+        return len(self._dynamodb.tables) - 1
+
+    def open_for(self, writes: Iterable[Write]) -> None:
+        """Make the tables of a decision's writes. What is wrong with a write, the ledger says when it commits."""
+        for write in writes:
+            table = getattr(write, "table", LEDGER)
+            if table == LEDGER:
+                continue
+            self._ledger.tables[table] = table
+            try:
+                key = element(write, self._ledger.keys).key
+            except InvalidEffects:
+                continue
+            kinds = {kind for value in key.values() for kind in value}
+            if len(key) <= 2 and kinds <= {"S", "N", "B"}:  # noqa: PLR2004 - a partition key and a sort key
+                self._ledger.keys.setdefault(table, tuple(key))
+                self._open(table, key)
+
+    def _open(self, table: str, key: Mapping[str, Any]) -> None:
+        """Make a table unless it exists. The first key that is written says of which types its keys are."""
+        known = self._dynamodb.tables.get(table)
+        if known is None or (key and not known.types):
+            partition_key, sort_key = (*self._ledger.keys[table], "")[:2]
+            types = {name: next(iter(value)) for name, value in key.items()}
+            self._dynamodb.tables[table] = TableSchema(partition_key, sort_key, types=types)
+        self._dynamodb.contents.tables.setdefault(table, {})
+        self._ledger.tables[table] = table
 
 
 def item_key(key: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from oneslot.runtime.backoff import Backoff, retry
-from oneslot.runtime.effects import Effects, InvalidEffects, Item, Put, Write
+from oneslot.runtime.effects import Effects, InvalidEffects, Item, Put, Update, Write
 from oneslot.runtime.protocol import (
     COMPLETE,
     Busy,
@@ -28,7 +28,8 @@ from oneslot.runtime.protocol import (
     Taken,
     conflicts,
 )
-from oneslot.runtime.stores.checks import checked, key_of, require_identity, require_retention
+from oneslot.runtime.stores.checks import checked, require_identity, require_retention
+from oneslot.runtime.stores.elements import declared_keys, describe, key_of
 from oneslot.runtime.stores.valkey_client import Client, RedisClient
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.runtime.values import from_attribute, from_json, number, shown_name, to_attribute, to_json
@@ -132,6 +133,7 @@ class ValkeyLedger:
             may be shorter.
         prefix: begins every key. In a cluster all keys of one commit must be on one shard: use a hash tag such as
             "{bookings}:", or write no effects.
+        keys: as of `DynamoDBLedger`.
         retention_seconds: how long a row outlives its last change and its lease; None for ever. The server must not evict
             keys (`maxmemory-policy noeviction`); the first claim checks that.
 
@@ -146,9 +148,11 @@ class ValkeyLedger:
         *,
         prefix: str = "oneslot:",
         retention_seconds: int | None,
+        keys: Mapping[str, str | tuple[str, ...]] | None = None,
         surroundings: Surroundings | None = None,
     ) -> None:
         self._client = RedisClient(client)
+        self._keys = declared_keys(keys)
         self._prefix = prefix
         require_retention(retention_seconds)
         self._to_live = _FOREVER if retention_seconds is None else int(retention_seconds * 1000)
@@ -208,11 +212,13 @@ class ValkeyLedger:
         Raises:
             InvalidEffects: as the DynamoDB ledger does, and for bytes and sets, which this one does not keep.
         """
-        result = checked(effects)
+        for_ever = self._to_live == _FOREVER
+        result = checked(effects, None, self._keys, message_id=claim.message_id, for_ever=for_ever)
         writes = effects.all_writes
-        keys = [self.row_key(claim.message_id), *(self.item_key(write.table, key_of(write)) for write in writes)]
-        once_at = len(writes) if effects.once else 0
         described = json.dumps([_described(write) for write in writes])
+        items = (self.item_key(write.table, key_of(write, self._keys)) for write in writes)
+        keys = [self.row_key(claim.message_id), *items]
+        once_at = len(writes) if effects.once else 0
 
         def run() -> Committed | Duplicate | Exists | Fenced | Taken:
             now = self.surroundings.now_ms()
@@ -289,15 +295,22 @@ class ValkeyLedger:
 
 
 def _described(write: Write) -> Mapping[str, Any]:
-    if isinstance(write, Put):
-        return {"new": True, "expect": [], "set": _pairs(write.table, write.item), "remove": []}
-    expect, change = _pairs(write.table, write.expect), _pairs(write.table, write.set)
-    return {"new": False, "expect": expect, "set": change, "remove": list(write.remove)}
+    match write:
+        case Put(replace=False, otherwise=None):
+            return {"new": True, "expect": [], "set": _pairs(write.table, write.item), "remove": []}
+        case Update(otherwise=None) if isinstance(write.expect, Mapping) and not (write.add or write.append):
+            if all(isinstance(name, str) for name in (*write.expect, *write.set, *write.remove)):
+                expect, change = _pairs(write.table, write.expect), _pairs(write.table, write.set)
+                return {"new": False, "expect": expect, "set": change, "remove": list(write.remove)}
+    raise InvalidEffects(
+        f"{describe(write)} is in words that Valkey does not keep: it has a Put of a new item, and an Update with a mapping "
+        "as `expect`, `set` and `remove`; use a DynamoDBLedger for others"
+    )
 
 
-def _pairs(table: str, item: Item) -> list[tuple[str, str]]:
+def _pairs(table: str, attributes: Mapping[Any, Any]) -> list[tuple[str, str]]:
     pairs = []
-    for name, value in item.items():
+    for name, value in attributes.items():
         try:
             pairs.append((name, _json(value)))
         except TypeError:

@@ -31,6 +31,7 @@ def test_clocks_apart_break_only_e2(scenario: Scenario) -> None:
 
 def _without_a_fence(**attributes: object) -> Update:
     update = Update(**attributes)  # type: ignore[arg-type]
+    assert isinstance(update.expect, dict)
     expect = {name: value for name, value in update.expect.items() if name != "claimed_by"}
     return replace(update, expect=expect)
 

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from oneslot.cdk import ContradictorySettings, ExactlyOnceConsumer, Numbers, TableRights, new_table
+from oneslot.cdk.tables import text
 from oneslot.declaration.reading import parse_declaration
 from oneslot.runtime import lambda_consumer
 from oneslot.runtime.sqs.deferral import Deferral, deferral_of
+from oneslot.runtime.stores.elements import KEY_PREFIX
 from oneslot.target import STACK_OUTPUTS, Outputs
 from stacks.shared.rules import add_rules
 from tests.kits.stacks import assert_snapshot
@@ -87,18 +89,32 @@ def test_runtime_reads_every_variable_of_the_construct(orders: Defined, monkeypa
         lambda_consumer.QUEUE_URL,
         lambda_consumer.DEAD_LETTER_QUEUE_URL,
         f"{lambda_consumer.TABLE_PREFIX}SHIPMENTS",
+        f"{KEY_PREFIX}SHIPMENTS",
         *(f"ONESLOT_{each.name.upper()}" for each in fields(Deferral)),
     }
     for name, value in {**variables, **AWS}.items():
         monkeypatch.setenv(name, value)
     ledger = lambda_consumer.ledger_from_environment()
     assert ledger.tables["shipments"] == variables["ONESLOT_TABLE_SHIPMENTS"]
+    assert ledger.keys == {"shipments": ("shipment_id",)}
     numbers = orders.consumer.numbers
     assert deferral_of(variables) == Deferral(
         max_receive_count=numbers.max_receive_count,
         longest_lease_seconds=numbers.longest_lease_seconds,
         longest_retry_delay_seconds=numbers.longest_retry_delay_seconds,
     )
+
+
+def test_function_knows_the_key_when_a_table_has_two_of_any_type(tmp_path: Path) -> None:
+    _, shop = stack = new_stack(tmp_path)
+    at = dynamodb.Attribute(name="at", type=dynamodb.AttributeType.NUMBER)
+    orders = dynamodb.Table(shop, "Orders2", partition_key=text("customer"), sort_key=at)
+    imported = dynamodb.Table.from_table_name(shop, "Plan", "plan")
+    tables = {"orders": orders, "plan": imported, "seats": imported}
+    defined = define(tmp_path, stack, tables=tables, keys={"plan": ("hall", "row")})
+    variables = defined.only("AWS::Lambda::Function")["Environment"]["Variables"]
+    found = {name: value for name, value in variables.items() if name.startswith(KEY_PREFIX)}
+    assert found == {"ONESLOT_KEY_ORDERS": "customer,at", "ONESLOT_KEY_PLAN": "hall,row"}
 
 
 def test_rights_on_a_table_are_those_named(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from oneslot.cdk import ContradictorySettings, Numbers, TableRights, Thresholds, new_table
+from oneslot.cdk import ContradictorySettings, Numbers, Thresholds, new_table
 from tests.oneslot.cdk.kit import define, new_stack
 
 from aws_cdk import Duration, Stack  # isort: skip
@@ -26,19 +26,11 @@ def refusal(folder: Path, properties: Callable[[Stack], dict[str, Any]]) -> str:
     return str(refused.value)
 
 
-NUMBER, BINARY, TEXT = dynamodb.AttributeType.NUMBER, dynamodb.AttributeType.BINARY, dynamodb.AttributeType.STRING
+NUMBER = dynamodb.AttributeType.NUMBER
 
 
 def attribute(name: str, kind: dynamodb.AttributeType) -> dynamodb.Attribute:
     return dynamodb.Attribute(name=name, type=kind)
-
-
-def keyed(
-    table: Callable[..., Any], partition: dynamodb.AttributeType, sort: dynamodb.AttributeType | None = None
-) -> Callable[[Stack], Any]:
-    """Return a function that defines such a table with a key of these types."""
-    keys = {"partition_key": attribute("id", partition), **({"sort_key": attribute("at", sort)} if sort else {})}
-    return lambda shop: table(shop, "T", **keys)
 
 
 def queue(
@@ -130,28 +122,13 @@ def imported(shop: Stack, name: str) -> sqs.IQueue:
             },
             ["Shop/Old has the key id + at"],
         ),
-        *(
-            (
-                lambda shop, table=table: {"tables": {"shipments": table(shop)}},
-                ["'shipments', Shop/T,", *said, "a text"],
-            )
-            for table, said in (
-                (keyed(dynamodb.Table, NUMBER), ["the key id of type number"]),
-                (keyed(dynamodb.TableV2, BINARY), ["the key id of type binary"]),
-                (keyed(dynamodb.Table, TEXT, NUMBER), ["the key at of type number"]),
-            )
-        ),
-        (
-            lambda shop: {"tables": {"shipments": TableRights(table=keyed(dynamodb.Table, NUMBER)(shop))}},
-            ["the key id of type number"],
-        ),
         (
             lambda shop: {
                 "existing_ledger": dynamodb.Table(
                     shop, "T", partition_key=attribute("message_id", NUMBER), time_to_live_attribute="expires_at"
                 )
             },
-            ["'ledger', Shop/T,", "the key message_id of type number"],
+            ["existing_ledger Shop/T", "the key message_id of type number"],
         ),
         (
             lambda shop: {"existing_queue": queue(shop, room=262_144, max_message_size_bytes=253_953)},
@@ -209,12 +186,6 @@ def test_existing_queue_is_accepted_with_room_for_the_reason(
     define(tmp_path, stack, existing_queue=queue(shop, room=room, max_message_size_bytes=largest))
     found = Annotations.from_stack(shop).find_warning("*", Match.string_like_regexp("could not be quarantined"))
     assert len(found) == warned
-
-
-def test_key_of_a_table_that_decisions_only_read_may_be_a_number(tmp_path: Path) -> None:
-    _, shop = stack = new_stack(tmp_path)
-    table = keyed(dynamodb.Table, NUMBER)(shop)
-    define(tmp_path, stack).consumer.grant_table(table, "dynamodb:GetItem")
 
 
 def test_existing_ledger_that_fits_is_accepted(tmp_path: Path) -> None:

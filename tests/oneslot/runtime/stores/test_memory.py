@@ -57,6 +57,6 @@ def test_a_table_has_one_key() -> None:
     first = Effects({}, (Put("reservations", "reservation_id", {"reservation_id": "1", "seat": "A1"}),))
     assert isinstance(ledger.commit(claim(ledger, "first"), first), Committed)
     second = Effects({}, (Put("reservations", "seat", {"reservation_id": "2", "seat": "A1"}),))
-    with pytest.raises(InvalidEffects, match="written under the key seat and was under reservation_id"):
+    with pytest.raises(InvalidEffects, match="written under the key seat, and its key is reservation_id"):
         ledger.commit(claim(ledger, "second"), second)
     assert len(ledger.tables["reservations"]) == 1

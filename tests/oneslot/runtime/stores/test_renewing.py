@@ -12,6 +12,7 @@ import pytest
 from oneslot.runtime.effects import Effects, Once, Put
 from oneslot.runtime.protocol import Busy, Claim, Committed, Duplicate, Exists
 from oneslot.runtime.stores import renewing as kept_ledger
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.memory import MemoryLedger
 from oneslot.runtime.stores.renewing import RenewingLedger
 from tests.kits.consumer import Clock, surroundings
@@ -51,8 +52,9 @@ class Kept:
             self.ledger.beat()
 
     def other(self) -> object:
-        there = MemoryLedger(surroundings=surroundings(Clock(self.others_clock)))
-        there.rows = self.plain.rows
+        there = DynamoDBLedger(
+            self.plain.client, "ledger", retention_seconds=None, surroundings=surroundings(Clock(self.others_clock))
+        )
         return there.claim("m", "h", self.others_clock + WHOLE)
 
     def watch_extensions(self, patch: pytest.MonkeyPatch, meanwhile: Callable[[Claim], object] = id) -> list[int]:

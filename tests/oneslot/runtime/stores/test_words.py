@@ -1,0 +1,311 @@
+"""The words of a decision over both DynamoDBs, ours and moto's: what each write does, and what is refused before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from boto3.dynamodb.conditions import Attr
+from moto import mock_aws
+
+from oneslot.runtime.attempt import attempt
+from oneslot.runtime.effects import Check, Delete, Effects, InvalidEffects, Once, Put, Raw, Update, Write
+from oneslot.runtime.protocol import Answer, Claim, Committed, JsonMessage, Taken
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
+from oneslot.runtime.stores.memory import MemoryLedger
+from oneslot.runtime.values import from_attributes, to_attributes
+from tests.kits.consumer import Clock, session, surroundings
+
+KEYS: dict[str, str | tuple[str, str]] = {"stock": "sku", "shop": ("customer", "line"), "scans": "digest"}
+TYPES = {"sku": "S", "customer": "S", "line": "N", "digest": "B", "message_id": "S"}
+
+
+@pytest.fixture(params=["memory", "moto"])
+def ledger(request: pytest.FixtureRequest) -> Iterator[MemoryLedger | DynamoDBLedger]:
+    outside = surroundings(Clock())
+    if request.param == "memory":
+        yield MemoryLedger(keys=KEYS, surroundings=outside)
+        return
+    with mock_aws():
+        client = session().client("dynamodb")
+        for table, key in ({"ledger": "message_id"} | KEYS).items():
+            names = (key,) if isinstance(key, str) else key
+            client.create_table(
+                TableName=table,
+                BillingMode="PAY_PER_REQUEST",
+                KeySchema=[
+                    {"AttributeName": name, "KeyType": kind}
+                    for name, kind in zip(names, ("HASH", "RANGE"), strict=False)
+                ],
+                AttributeDefinitions=[{"AttributeName": name, "AttributeType": TYPES[name]} for name in names],
+            )
+        tables = {table: table for table in KEYS}
+        yield DynamoDBLedger(client, "ledger", retention_seconds=100, tables=tables, keys=KEYS, surroundings=outside)
+
+
+def keep(ledger: Any, table: str, item: dict[str, Any]) -> None:
+    ledger.client.put_item(TableName=table, Item=to_attributes(item))
+
+
+def found(ledger: Any, table: str, **key: Any) -> dict[str, Any] | None:
+    answer = ledger.client.get_item(TableName=table, Key=to_attributes(key), ConsistentRead=True)
+    return from_attributes(answer["Item"]) if "Item" in answer else None
+
+
+def claim(ledger: Any, message_id: str = "m-1") -> Claim:
+    granted = ledger.claim(message_id, "h", ledger.surroundings.now_ms() + 30_000)
+    assert isinstance(granted, Claim)
+    return granted
+
+
+ONCE = Once(Put("stock", {"sku": "done"}))
+
+
+def commit(ledger: Any, *writes: Write) -> object:
+    return ledger.commit(claim(ledger), Effects({}, *writes, once=ONCE))
+
+
+SOCKS = {"sku": "socks", "left": 3, "sizes": {38, 39}, "log": ["a"], "at": {"shelf": "B", "row": [1, 2]}}
+
+
+@pytest.mark.parametrize(
+    ("write", "after"),
+    [
+        (Update("stock", {"sku": "socks"}, add={"left": -1}), {**SOCKS, "left": 2}),
+        (Update("stock", {"sku": "socks"}, add={"left": Decimal("0.5")}), {**SOCKS, "left": Decimal("3.5")}),
+        (Update("stock", {"sku": "socks"}, add={"sizes": {40}}), {**SOCKS, "sizes": {38, 39, 40}}),
+        (Update("stock", {"sku": "socks"}, add={"seen": 1}), {**SOCKS, "seen": 1}),
+        (Update("stock", {"sku": "socks"}, append={"log": ["b", 1]}), {**SOCKS, "log": ["a", "b", 1]}),
+        (Update("stock", {"sku": "socks"}, append={"notes": ["b"]}), {**SOCKS, "notes": ["b"]}),
+        (
+            Update("stock", {"sku": "socks"}, set={("at", "shelf"): "C", ("at", "row", 1): 9}, remove=("log",)),
+            {"sku": "socks", "left": 3, "sizes": {38, 39}, "at": {"shelf": "C", "row": [1, 9]}},
+        ),
+        (
+            Update("stock", {"sku": "socks"}, remove=(("at", "row", 0), ("at", "shelf"))),
+            {**SOCKS, "at": {"row": [2]}},
+        ),
+        (Put("stock", {"sku": "socks", "left": 0}, replace=True), {"sku": "socks", "left": 0}),
+        (Put("stock", {"sku": "socks"}, replace=True, expect=Attr("left").eq(3)), {"sku": "socks"}),
+        (Delete("stock", {"sku": "socks"}), None),
+        (Delete("stock", {"sku": "socks"}, expect={"left": 3}), None),
+        (Check("stock", {"sku": "socks"}, expect={("at", "shelf"): "B"}), SOCKS),
+        (
+            Raw(
+                {
+                    "Update": {
+                        "TableName": "stock",
+                        "Key": {"sku": {"S": "socks"}},
+                        "UpdateExpression": "SET #left = #left - :one",
+                        "ExpressionAttributeNames": {"#left": "left"},
+                        "ExpressionAttributeValues": {":one": {"N": "1"}},
+                    }
+                }
+            ),
+            {**SOCKS, "left": 2},
+        ),
+    ],
+)
+def test_write_changes_the_item_when_it_is_committed(ledger: Any, write: Write, after: dict[str, Any] | None) -> None:
+    keep(ledger, "stock", SOCKS)
+    assert commit(ledger, write) == Committed({})
+    assert found(ledger, "stock", sku="socks") == after
+
+
+@pytest.mark.parametrize(
+    ("expect", "holds"),
+    [
+        (Attr("left").gte(3), True),
+        (Attr("left").gt(3), False),
+        (Attr("left").between(1, 3) & Attr("at.shelf").begins_with("B"), True),
+        (Attr("left").is_in([1, 2]) | Attr("sizes").contains(38), True),
+        (~Attr("log").size().gt(0), False),
+        (Attr("at.row[1]").eq(2) & Attr("gone").not_exists(), True),
+        (Attr("left").attribute_type("N") & Attr("left").ne(4), True),
+        ({"left": 3, ("log", 0): "a"}, True),
+        ({"left": "3"}, False),
+    ],
+)
+def test_condition_decides_when_it_is_a_mapping_or_boto3s(ledger: Any, expect: Any, holds: bool) -> None:
+    keep(ledger, "stock", SOCKS)
+    outcome = commit(ledger, Check("stock", {"sku": "socks"}, expect=expect))
+    assert outcome == (Committed({}) if holds else Taken())
+    assert (found(ledger, "stock", sku="done") is not None) is holds
+
+
+def test_second_item_of_a_partition_is_new_when_the_table_has_two_keys(ledger: Any) -> None:
+    both = [{"customer": "c", "line": line, "price": Decimal("12.5")} for line in (1, 2)]
+    assert commit(ledger, *(Put("shop", item) for item in both)) == Committed({})
+    assert [found(ledger, "shop", customer="c", line=line) for line in (1, 2)] == both
+    assert ledger.commit(claim(ledger, "m-2"), Effects({}, Put("shop", both[0]))) == Taken()
+
+
+def test_key_may_be_bytes(ledger: Any) -> None:
+    assert commit(ledger, Put("scans", {"digest": b"\x00\xff", "n": 1})) == Committed({})
+    again = Update("scans", {"digest": b"\x00\xff"}, expect={"n": 1}, add={"n": 1})
+    assert ledger.commit(claim(ledger, "m-2"), Effects({}, again)) == Committed({})
+    assert found(ledger, "scans", digest=b"\x00\xff") == {"digest": b"\x00\xff", "n": 2}
+
+
+def sold_out(item: Any) -> Effects:
+    return Effects({"outcome": "sold_out", "left": item.get("left")})
+
+
+def order(*more: Write, left: int = 1) -> Callable[[JsonMessage], Effects]:
+    def take(message: JsonMessage) -> Effects:
+        return Effects(
+            {"outcome": "taken"},
+            Put("shop", {"customer": message.message_id, "line": 1}),
+            Update("stock", {"sku": "socks"}, add={"left": -1}, expect=Attr("left").gte(left), otherwise=sold_out),
+            *more,
+        )
+
+    return take
+
+
+def answered(ledger: Any, message_id: str, decide: Callable[[JsonMessage], Effects]) -> Any:
+    answer = attempt(ledger, JsonMessage(message_id), decide, ledger.surroundings.now_ms() + 30_000)
+    assert isinstance(answer, Answer)
+    return answer.result
+
+
+def test_otherwise_answers_from_the_item_when_the_condition_fails(ledger: Any) -> None:
+    keep(ledger, "stock", {"sku": "socks", "left": 1})
+    decided: list[str] = []
+
+    def decide(message: JsonMessage) -> Effects:
+        decided.append(message.message_id)
+        return order()(message)
+
+    assert answered(ledger, "m-1", decide) == {"outcome": "taken"}
+    assert answered(ledger, "m-2", decide) == {"outcome": "sold_out", "left": 0}
+    assert answered(ledger, "m-2", decide) == {"outcome": "sold_out", "left": 0}
+    assert decided == ["m-1", "m-2"]
+    assert found(ledger, "stock", sku="socks") == {"sku": "socks", "left": 0}
+
+
+def test_otherwise_finds_nothing_when_there_is_no_item(ledger: Any) -> None:
+    assert answered(ledger, "m-1", order()) == {"outcome": "sold_out", "left": None}
+
+
+def test_message_is_decided_again_when_a_write_without_otherwise_fails_too(ledger: Any) -> None:
+    keep(ledger, "stock", {"sku": "hats", "state": "old"})
+    states = iter(["new", "old"])
+
+    def decide(message: JsonMessage) -> Effects:
+        return order(Check("stock", {"sku": "hats"}, expect={"state": next(states)}))(message)
+
+    assert answered(ledger, "m-1", decide) == {"outcome": "sold_out", "left": None}
+    assert next(states, "no more") == "no more"
+
+
+def test_otherwise_of_otherwise_waits_until_the_lease_is_nearly_over(ledger: Any) -> None:
+    def never(item: Any) -> Effects:
+        return Effects({}, Check("stock", {"sku": "none"}, expect={"left": 1}, otherwise=never))
+
+    with pytest.raises(TimeoutError, match="the lease is nearly over"):
+        answered(ledger, "m-1", lambda message: never({}))
+
+
+UNCONDITIONAL: list[tuple[Write, str]] = [
+    (Update("stock", {"sku": "a"}, set={"x": 1}), "an update of 'stock' has no condition"),
+    (
+        Update("stock", {"sku": "a"}, add={"x": 1}, expect=Attr("x").gte(1)),
+        "an update of 'stock' adds to what it finds",
+    ),
+    (Update("stock", {"sku": "a"}, append={"x": [1]}), "an update of 'stock' adds to what it finds"),
+    (Put("stock", {"sku": "a"}, replace=True), "a put into 'stock' replaces whatever item is there"),
+    (Delete("stock", {"sku": "a"}), "a delete in 'stock' deletes whatever item is there"),
+    (Raw({"Delete": {"TableName": "stock", "Key": {"sku": {"S": "a"}}}}), "a raw write to 'stock' has no condition"),
+]
+
+
+@pytest.mark.parametrize(("write", "text"), UNCONDITIONAL)
+def test_write_is_refused_when_a_late_copy_would_repeat_it(ledger: Any, write: Write, text: str) -> None:
+    mine, other = claim(ledger), Put("shop", {"customer": "c", "line": 1})
+    with pytest.raises(InvalidEffects, match=f"{text}, so a copy of the message .* would repeat it; put `once` beside"):
+        ledger.commit(mine, Effects({}, other, write))
+    assert (found(ledger, "shop", customer="c", line=1), found(ledger, "stock", sku="a")) == (None, None)
+
+
+@pytest.mark.parametrize("write", [Update("stock", {"sku": "a"}, add={"x": 1}), Delete("stock", {"sku": "a"})])
+def test_write_is_accepted_when_something_prevents_a_repetition(ledger: Any, write: Write) -> None:
+    marked = Put("shop", {"customer": "ORDER#m-1", "line": 1})
+    assert ledger.commit(claim(ledger), Effects({}, marked, write)) == Committed({})
+    kept = DynamoDBLedger(
+        ledger.client, "ledger", retention_seconds=None, tables={"stock": "stock"}, surroundings=ledger.surroundings
+    )
+    assert kept.commit(claim(kept, "m-2"), Effects({}, write)) == Committed({})
+
+
+OVERLAPS = "changes its key, or sets and removes one attribute: x"
+REFUSED: list[tuple[Callable[[], Write], str]] = [
+    (lambda: Put("shop", {"customer": "c"}), "a put into 'shop' has no attribute 'line' in its item"),
+    (
+        lambda: Put("shop", "order", {"order": "c"}),
+        "'shop' is written under the key order, and its key is customer and line",
+    ),
+    (lambda: Delete("shop", {"customer": "c"}), "written under the key customer, and its key is customer and line"),
+    (lambda: Delete("stock", {}), "a delete in 'stock' has no key"),
+    (
+        lambda: Put("stock", {"sku": "a"}, expect={"left": 1}),
+        "must be new, so there is no item to expect; add replace=True",
+    ),
+    (lambda: Check("stock", {"sku": "a"}, expect={}), "a check of 'stock' has an empty `expect`"),
+    (
+        lambda: Update("stock", {"sku": "a"}, add={"x": "1"}),
+        "'x' in 'stock' is given to `add`, which takes a number or a set",
+    ),
+    (
+        lambda: Update("stock", {"sku": "a"}, append={"x": "1"}),
+        "'x' in 'stock' is given to `append`, which takes a list",
+    ),
+    (lambda: Update("stock", {"sku": "a"}, set={"x.y": 1}), r"'x\.y' is a path or a name; write a tuple"),
+    (lambda: Update("stock", {"sku": "a"}, set={(0, "y"): 1}), "is no path; begin it with an attribute's name"),
+    (
+        lambda: Update("stock", {"sku": "a"}, set={("x", "y"): 1, "x": 2}),
+        OVERLAPS,
+    ),
+    (
+        lambda: Update("stock", {"sku": "a"}, set={"x": 1}, add={"x": 2}),
+        OVERLAPS,
+    ),
+    (
+        lambda: Check("stock", {"sku": "a"}, expect=Attr("x").eq(1.5)),
+        r"'x' in 'stock' is a float, .* Decimal\(str\(value\)\)",
+    ),
+    (lambda: Raw({"Get": {"TableName": "stock"}}), "Raw takes one element of TransactItems"),
+    (
+        lambda: Raw({"Put": {"TableName": "shop", "Item": {"customer": {"S": "c"}}}}),
+        "a raw write to 'shop' has no attribute 'line'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("write", "text"), REFUSED)
+def test_write_is_refused_with_the_remedy_when_it_is_wrong(ledger: Any, write: Callable[[], Write], text: str) -> None:
+    with pytest.raises(InvalidEffects, match=text):
+        commit(ledger, write())
+
+
+def test_undeclared_key_is_named_when_a_put_needs_it() -> None:
+    ledger = MemoryLedger()
+    with pytest.raises(InvalidEffects, match=r"""keys=\{"carts": "id"\}, or the variable ONESLOT_KEY_CARTS"""):
+        ledger.commit(claim(ledger), Effects({}, Put("carts", {"id": "a"})))
+
+
+@pytest.mark.parametrize("key", ["", (), ("a", "b", "c"), ("a", "a"), ("a", "")])
+def test_key_is_refused_when_it_is_not_one_or_two_names(key: Any) -> None:
+    with pytest.raises(ValueError, match="the key of 'shop' must be one name, or two"):
+        MemoryLedger(keys={"shop": key})
+
+
+def test_effects_are_the_same_when_the_writes_are_one_tuple() -> None:
+    writes = (Put("stock", {"sku": "a"}), Delete("stock", {"sku": "b"}, expect={"left": 0}))
+    effects = Effects({}, *writes, once=ONCE)
+    assert effects == Effects({}, writes, ONCE) == Effects(result={}, writes=writes, once=ONCE)
+    assert replace(effects, result={"a": 1}) == Effects({"a": 1}, writes, ONCE)
+    assert effects.all_writes == (*writes, ONCE.write)
