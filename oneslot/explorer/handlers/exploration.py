@@ -41,6 +41,7 @@ from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.scenario import MOST_REDELIVERIES
 from oneslot.explorer.services.values import PARAMETERS, SECRETS
 from oneslot.explorer.system import System
+from oneslot.explorer.world import ApiCall
 
 LAMBDA = {
     "AWS_ACCESS_KEY_ID": "explorer",
@@ -405,6 +406,7 @@ class _Exploration:
             len(kept.moves),
             level.name,
             line=self._line(kept.moves),
+            schedule=tuple((move.delivery, move.what, _operation(move.call)) for move in kept.moves),
         )
 
     def _line(self, moves: Sequence[Move]) -> str:
@@ -414,6 +416,10 @@ class _Exploration:
 
     def _knows(self) -> tuple[bool, bool, bool]:
         return self.code.reads_identity, self.code.reads_clock, self.code.reads_receives
+
+
+def _operation(call: str) -> str:
+    return ApiCall(call).parts[0] if call else ""
 
 
 def _is_over(ends: float) -> bool:

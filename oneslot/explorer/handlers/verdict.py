@@ -55,6 +55,7 @@ class Result:
         length: the steps of that path.
         levels: the figures of each level.
         line: the file and line of the handler whose call the fault met, or whose call was the path's last.
+        schedule: that path for a program: the delivery (-1: none), what happens, and the operation ("": none).
         outside: outside effects that may happen more often than in a run without a fault.
     """
 
@@ -69,6 +70,7 @@ class Result:
     seconds: float = 0.0
     masked: tuple[str, ...] = ()
     line: str = ""
+    schedule: tuple[tuple[int, str, str], ...] = ()
 
     @property
     def holds(self) -> bool:

@@ -37,6 +37,8 @@ RETRIES_S = 60
 ASYNCHRONOUS_ATTEMPTS = 3
 """An asynchronous invocation and its two retries: Lambda, "Understanding retry behavior"."""
 
+FIRST_OBJECT = "first.json"
+
 _TIME = "2026-01-05T09:00:00Z"
 _AT = ("eu-west-2", "111122223333")
 _MISSING = re.compile(r"KeyError: ['\"]([^'\"]+)['\"]")
@@ -90,7 +92,8 @@ def options_for(source: Source, payload: Mapping[str, Any], tables: Mapping[str,
     text = json.dumps(payload)
     if source.kind in QUEUES:
         return {"messages": [text], "fifo": source.kind == FIFO}
-    return {"event": event_of(source, payload, tables), **rules_of(source)}
+    options = {"event": event_of(source, payload, tables), **rules_of(source)}
+    return {**options, "objects": {source.physical: {FIRST_OBJECT: text}}} if source.kind == S3 else options
 
 
 def rules_of(source: Source) -> dict[str, Any]:
@@ -140,7 +143,7 @@ def _object_created(source: Source, payload: Mapping[str, Any]) -> dict[str, Any
         "eventName": "ObjectCreated:Put",
         "s3": {
             "bucket": {"name": source.physical, "arn": f"arn:aws:s3:::{source.physical}"},
-            "object": {"key": "first.json", "size": 2, "eTag": "99914b932bd37a50b983c5e7c90ae93b", "sequencer": "01"},
+            "object": {"key": FIRST_OBJECT, "size": 2, "eTag": "99914b932bd37a50b983c5e7c90ae93b", "sequencer": "01"},
         },
     }
     return {"Records": [record]}

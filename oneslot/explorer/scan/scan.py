@@ -23,19 +23,21 @@ from oneslot.explorer.handlers.templates.template import (
     read_template,
     template_file,
 )
-from oneslot.explorer.handlers.verdict import Kind
+from oneslot.explorer.handlers.verdict import Kind, Result
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.scan.first_events import KNOWN, Payload, options_for
 from oneslot.explorer.scan.mapping_rules import Finding, findings
 from oneslot.explorer.scan.sources import QUEUES, TASK, Source, functions, references, sources_of
+from oneslot.explorer.scan.written_test import written_test
 
 Verdict = Literal[Kind, "refused", "needs an event"]
 
 GRACE_S = 30
 """The seconds that a process has beyond its budget: for imports, and for a step that takes long."""
+NO_TEST = "No test: "
+"""How `Row.test` begins where the path has none."""
 MOST_GUESSES = 12
 """How often a first event grows."""
-CODE = ("CodeUri", "Code", "InlineCode")
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class Row:
         outside: effects outside AWS's tables that may happen twice.
         path: the shortest path, to read.
         line: the handler's "file:line" of the call that the fault met.
+        test: a pytest of that path on moto, or why there is none.
         first: the payload of the first event, as the scan made it; empty if the event was recorded.
         assumed: the template's values that the scan had to assume.
         seconds: how long the exploration took.
@@ -65,6 +68,7 @@ class Row:
     outside: tuple[str, ...] = ()
     path: str = ""
     line: str = ""
+    test: str = ""
     first: str = ""
     assumed: tuple[str, ...] = ()
     seconds: float = 0.0
@@ -305,12 +309,17 @@ def explored(job: Job) -> Row:
 
 def _write_inline_code(job: Job, options: dict[str, Any], folder: Path) -> None:
     """Write code that the template holds itself into a folder: Lambda calls the file index.py."""
-    properties = function_properties(read_template(job.template), job.function)
-    code = properties.get("InlineCode", properties.get("Code"))
-    text = code.get("ZipFile") if isinstance(code, Mapping) else code if "InlineCode" in properties else None
-    if isinstance(text, str):
+    text = inline_code(function_properties(read_template(job.template), job.function))
+    if text:
         (folder / "index.py").write_text(text)
         options["path"] = [folder, *options["path"][1:]]
+
+
+def inline_code(properties: Mapping[str, Any]) -> str:
+    """Return the code that a template holds itself; empty if it holds none."""
+    code = properties.get("Code")
+    text = properties.get("InlineCode", code.get("ZipFile") if isinstance(code, Mapping) else "")
+    return text if isinstance(text, str) else ""
 
 
 def _tried(job: Job, options: Mapping[str, Any]) -> Row:
@@ -335,6 +344,9 @@ def _tried(job: Job, options: Mapping[str, Any]) -> Row:
     line = result.line
     with suppress(ValueError):
         line = str(Path(line).relative_to(Path.cwd()))
+    test = ""
+    if result.schedule:
+        test = _test(job, {**options, **given}, result)
     return Row(
         job.function,
         job.source.title,
@@ -344,5 +356,16 @@ def _tried(job: Job, options: Mapping[str, Any]) -> Row:
         result.outside,
         result.counterexample,
         line,
+        test,
         first,
     )
+
+
+def _test(job: Job, options: Mapping[str, Any], result: Result) -> str:
+    document = read_template(job.template)
+    if inline_code(function_properties(document, job.function)):
+        return f"{NO_TEST}Its code is in the template, where no test can import it."
+    try:
+        return written_test(job.function, job.source, options, result, Resolver(document, job.parameters))
+    except NotExplorable as error:
+        return f"{NO_TEST}{error}"

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from oneslot.errors import HandlerNotExplorable, InvalidArguments
 from oneslot.options import Number, json_option
 from oneslot.terminal import Terminal, table
+
+if TYPE_CHECKING:
+    from oneslot.explorer.scan.scan import Row, Scan
 
 NEW_BREACH, NOT_FINISHED = 1, 3
 STYLES = {"holds": "green", "breaks": "red", "not finished": "yellow"}
@@ -37,6 +42,11 @@ STYLES = {"holds": "green", "breaks": "red", "not finished": "yellow"}
 @click.option("--summary", type=click.Path(path_type=Path), help="Append a summary in Markdown to this file.")
 @click.option("--baseline", type=click.Path(exists=True, path_type=Path), help="Known breaches, which do not fail.")
 @click.option("--write-baseline", type=click.Path(path_type=Path), help="Write what is found as known to this file.")
+@click.option(
+    "--write-test",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write a failing pytest on moto for each new breach to this folder.",
+)
 @json_option
 def scan(
     *,
@@ -50,6 +60,7 @@ def scan(
     summary: Path | None,
     baseline: Path | None,
     write_baseline: Path | None,
+    write_test: Path | None,
     as_json: bool,
 ) -> int:
     """Explore every function of a SAM or CloudFormation template, or of cdk.out, by the events of its sources.
@@ -59,7 +70,6 @@ def scan(
     # Not imported before it is used: it needs `oneslot[explorer]`.
     from oneslot.explorer.refusal import NotExplorable
     from oneslot.explorer.scan import report
-    from oneslot.explorer.scan.scan import Row
     from oneslot.explorer.scan.scan import scan as scan_template
 
     terminal = Terminal(as_json)
@@ -80,28 +90,15 @@ def scan(
         )
     except NotExplorable as error:
         raise HandlerNotExplorable(str(error)) from error
-    shown = table(f"Functions of {template}", "function", "source", "verdict", "steps", "why", numbers=(3,))
-    for row in found.rows:
-        shown.add_row(*report.cells_of(row, known), style=STYLES.get(row.verdict, ""))
-    terminal.show(shown)
-    if found.findings:
-        rules = table("Mappings", "function", "source", "rule", "why")
-        for one in found.findings:
-            is_known = " (known)" if report.key_of(one) in known else ""
-            style = "red" if one.severity == "error" and not is_known else ""
-            rules.add_row(one.function, one.source, f"{one.severity}{is_known}: {one.rule}", one.sentence, style=style)
-        terminal.show(rules)
     new = report.failures(found, known)
-    for row in found.rows:
-        if row in new:
-            terminal.lines(f"\n{row.function}, {row.source}: {row.why}\n{row.path}")
-        if row.assumed:
-            terminal.say(f"{row.function}: assumed {', '.join(row.assumed)}. Give values with --parameter and --env.")
+    _show(found, known, terminal)
     if sarif:
         sarif.write_text(json.dumps(report.sarif(found, known), indent=2) + "\n")
     if summary:
         with summary.open("a") as file:
             file.write(report.markdown(found, known))
+    if write_test:
+        _write_tests([row for row in found.rows if row in new], write_test, terminal)
     if write_baseline:
         write_baseline.write_text(report.baseline_text(found))
         return 0
@@ -109,6 +106,42 @@ def scan(
     if new:
         return NEW_BREACH
     return NOT_FINISHED if any(row.verdict == "not finished" for row in found.rows) else 0
+
+
+def _show(found: Scan, known: Collection[str], terminal: Terminal) -> None:
+    """Show the tables, the path of each breach that is not known, and the values that were assumed."""
+    from oneslot.explorer.scan import report
+
+    shown = table(f"Functions of {found.template}", "function", "source", "verdict", "steps", "why", numbers=(3,))
+    for row in found.rows:
+        shown.add_row(*report.cells_of(row, known), style=STYLES.get(row.verdict, ""))
+    terminal.show(shown)
+    rules = table("Mappings", "function", "source", "rule", "why")
+    for one in found.findings:
+        is_known = " (known)" if report.key_of(one) in known else ""
+        style = "red" if one.severity == "error" and not is_known else ""
+        rules.add_row(one.function, one.source, f"{one.severity}{is_known}: {one.rule}", one.sentence, style=style)
+    if found.findings:
+        terminal.show(rules)
+    for row in found.rows:
+        if row.path and report.key_of(row) not in known:
+            terminal.lines(f"\n{row.function}, {row.source}: {row.why}\n{row.path}")
+        if row.assumed:
+            terminal.say(f"{row.function}: assumed {', '.join(row.assumed)}. Give values with --parameter and --env.")
+
+
+def _write_tests(rows: Sequence[Row], folder: Path, terminal: Terminal) -> None:
+    from oneslot.explorer.scan.scan import NO_TEST
+    from oneslot.explorer.scan.written_test import file_name
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for row in rows:
+        said = row.test
+        if not said.startswith(NO_TEST):
+            file = folder / file_name(row.function, row.source)
+            file.write_text(row.test)
+            said = str(file)
+        terminal.plain(f"{row.function}, {row.source}: {said}")
 
 
 def _pairs(given: tuple[str, ...], option: str) -> dict[str, str]:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -130,3 +134,25 @@ def test_command_fails_for_a_new_breach_and_writes_what_ci_reads(tmp_path: Path)
     assert (first.return_value, second.return_value) == (1, 0)
     assert json.loads(sarif.read_text())["version"] == "2.1.0"
     assert "| Counter | SNS Topic | breaks |" in summary.read_text()
+
+
+def test_a_written_test_fails_on_moto_alone_until_the_handler_is_correct(tmp_path: Path) -> None:
+    template = written(tmp_path)
+    source = tmp_path / "src" / "app.py"
+    command_line = [sys.executable, "-m", "pytest", "-q", "-p", "no:oneslot", "-p", "no:cacheprovider", "tests"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+    def outcome() -> str:
+        done = subprocess.run(command_line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        return done.stdout
+
+    with chdir(tmp_path):
+        CliRunner().invoke(command, [template.name, "--function", "Counter", "--write-test", "tests"])
+    before = outcome()
+    source.write_text(source.read_text().replace("ADD n :one", "SET n = :one"))
+    after = outcome()
+
+    assert "oneslot" not in "".join(file.read_text().partition("import")[2] for file in tmp_path.glob("tests/*.py"))
+    assert "1 failed" in before
+    assert "Decimal('2')" in before
+    assert "1 passed" in after

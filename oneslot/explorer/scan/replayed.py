@@ -1,0 +1,194 @@
+"""Replays one schedule of a Lambda handler on moto, one call of AWS at a time. A written test holds this file's text.
+
+It imports nothing of Oneslot, so that the test runs where only pytest, boto3 and moto are installed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import queue
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+from unittest.mock import patch
+
+import boto3
+from botocore.client import BaseClient
+from botocore.exceptions import ClientError, ReadTimeoutError
+from moto import mock_aws
+
+ACCOUNT, REGION = "111122223333", "eu-west-2"
+SERVER_ERROR = 500
+Perform = Callable[[], Any]
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+class Invocation:
+    """One invocation, in a thread that stops before each call of AWS until `go` says what becomes of the call."""
+
+    running: ClassVar[dict[int, Invocation]] = {}
+
+    def __init__(self, invoke: Callable[[], Any]) -> None:
+        self._invoke = invoke
+        self._fates: queue.Queue[Callable[[Perform], Any]] = queue.Queue()
+        self._stops: queue.Queue[None] = queue.Queue()
+        self.has_ended = self.succeeded = False
+        threading.Thread(target=self._run, daemon=True).start()
+        self._stops.get()
+
+    def _run(self) -> None:
+        Invocation.running[threading.get_ident()] = self
+        try:
+            answer = self._invoke()
+            answer = answer if isinstance(answer, dict) else {}
+            failed = answer.get("batchItemFailures") or int(answer.get("statusCode", 200)) >= SERVER_ERROR
+            self.succeeded = not failed
+        except (Exception, Crash):
+            self.succeeded = False
+        finally:
+            Invocation.running.pop(threading.get_ident(), None)
+            self.has_ended = True
+            self._stops.put(None)
+
+    def call(self, perform: Perform) -> Any:
+        """Wait for the fate of a call, and carry it out."""
+        self._stops.put(None)
+        return self._fates.get()(perform)
+
+    def go(self, fate: Callable[[Perform], Any]) -> None:
+        """Let the pending call have this fate, and wait for the next call or the end."""
+        self._fates.put(fate)
+        self._stops.get()
+
+
+class Replay:
+    """A handler with its account on moto. `resources`: service, operation and parameters of each call that makes one."""
+
+    def __init__(
+        self,
+        *,
+        handler: str,
+        folders: Sequence[str],
+        event: Any,
+        env: Mapping[str, str],
+        resources: Sequence[tuple[str, str, Mapping[str, Any]]],
+        generated: Sequence[str],
+    ) -> None:
+        self._handler, self._folders, self._event = handler, [str(Path(one).resolve()) for one in folders], event
+        self._resources, self._generated = resources, generated
+        self._env = {"AWS_DEFAULT_REGION": REGION, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", **env}
+        self._network: list[Perform] = []
+        self._sent: set[str] = set()
+
+    def run(self, schedule: Sequence[tuple[int, str]] = (), most: int = 1) -> dict[str, Any]:
+        """Replay the steps (a delivery's number, and what happens), then deliver until one succeeds, `most` times.
+
+        Returns the rows of each table without generated values, the messages that went out, and whether one succeeded.
+        """
+        os.environ.update(self._env, MOTO_ACCOUNT_ID=ACCOUNT)
+        original: Any = vars(BaseClient)["_make_api_call"]
+
+        def stopped(client: Any, operation: str, parameters: Mapping[str, Any]) -> Any:
+            def perform() -> Any:
+                answer = original(client, operation, parameters)
+                if (
+                    operation.startswith(("Publish", "Send", "Put", "Start", "Invoke"))
+                    and "TableName" not in parameters
+                ):
+                    where = [
+                        str(parameters[name]) for name in ("TopicArn", "QueueUrl", "FunctionName") if name in parameters
+                    ]
+                    self._sent.add(" ".join([operation, *where]))
+                return answer
+
+            invocation = Invocation.running.get(threading.get_ident())
+            return perform() if invocation is None else invocation.call(perform)
+
+        with mock_aws():
+            for service, operation, parameters in self._resources:
+                client: Any = boto3.client(service)  # type: ignore[call-overload]
+                getattr(client, operation)(**parameters)
+            with patch.object(BaseClient, "_make_api_call", stopped):
+                succeeded = self._replay(schedule, most)
+            return {"succeeded": succeeded, "rows": self._rows(), "sent": self._sent}
+
+    def _replay(self, schedule: Sequence[tuple[int, str]], most: int) -> bool:
+        running: ClassVar[dict[int, Invocation]] = {}
+        succeeded = False
+        for delivery, what in schedule:
+            if what == "lands late":
+                self._network.pop(0)()
+            elif delivery not in running:
+                running[delivery] = self._invoked(is_cold=what == "invoked")
+            elif what == "acknowledged":
+                succeeded |= running[delivery].succeeded
+            else:
+                running[delivery].go(self._fate(what))
+        while most and not succeeded:
+            most -= 1
+            last = self._invoked(is_cold=True)
+            while not last.has_ended:
+                last.go(self._fate("performed"))
+            succeeded = last.succeeded
+        return succeeded
+
+    def _invoked(self, *, is_cold: bool) -> Invocation:
+        def invoke() -> Any:
+            if is_cold:
+                for name, module in list(sys.modules.items()):
+                    if (getattr(module, "__file__", None) or "").startswith(tuple(self._folders)):
+                        del sys.modules[name]
+            path, _, function = self._handler.replace("/", ".").rpartition(".")
+            return getattr(importlib.import_module(path), function)(self._event, Context())
+
+        sys.path[:0] = [one for one in self._folders if one not in sys.path]
+        return Invocation(invoke)
+
+    def _fate(self, what: str) -> Callable[[Perform], Any]:
+        def fate(perform: Perform) -> Any:
+            if what == "performed":
+                return perform()
+            if "on its way" in what or "lands late" in what:
+                self._network.append(perform)
+            if what.startswith("crash"):
+                raise Crash
+            if what.startswith("response lost"):
+                perform()
+            if "sends it again" in what:
+                return perform()
+            if what.startswith("all attempts time out"):
+                raise ReadTimeoutError(endpoint_url="https://aws.example")
+            raise ClientError({"Error": {"Code": what, "Message": "injected"}}, "Replayed")
+
+        return fate
+
+    def _rows(self) -> dict[str, list[str]]:
+        dynamodb = boto3.resource("dynamodb")
+        found = {}
+        for name in boto3.client("dynamodb").list_tables()["TableNames"]:
+            rows = dynamodb.Table(name).scan()["Items"]
+            kept = [{key: row[key] for key in sorted(row) if f"{name}.{key}" not in self._generated} for row in rows]
+            found[name] = sorted(map(repr, kept))
+        return found
+
+
+class Context:
+    """Lambda's context."""
+
+    function_name = "replayed"
+    function_version = "$LATEST"
+    memory_limit_in_mb = 128
+    invoked_function_arn = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:replayed"
+
+    def __init__(self) -> None:
+        self.aws_request_id = os.urandom(8).hex()
+
+    def get_remaining_time_in_millis(self) -> int:
+        """Return enough for any handler."""
+        return 30_000

@@ -1,0 +1,170 @@
+"""A failing pytest from a breach: it replays the shortest path on moto, without Oneslot."""
+
+from __future__ import annotations
+
+import os
+import pprint
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from oneslot.dynamodb_in_memory.contents import TableSchema
+from oneslot.explorer.handlers.process import DRAW
+from oneslot.explorer.handlers.scenario import messages_of
+from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
+from oneslot.explorer.handlers.verdict import Result
+from oneslot.explorer.refusal import NotExplorable
+from oneslot.explorer.scan.sources import Source
+from oneslot.explorer.system import WARM
+
+DELETED, LOST_ANSWER = "message deleted", "crash before the message is deleted"
+_UNKNOWN = ("time passes", "drawn high", "at item", "entry refused", "HTTP")
+_HARNESS = Path(__file__).with_name("replayed.py")
+
+
+def file_name(function: str, source: str) -> str:
+    """Return the name of the test's file."""
+    return f"test_{_snake(function)}_{_snake(source)}.py"
+
+
+def written_test(function: str, source: Source, options: Mapping[str, Any], result: Result, resolver: Resolver) -> str:
+    """Return the test's text. `options` are those of `explore`.
+
+    Raises `NotExplorable` if the path needs what moto or a test's clock cannot show.
+    """
+    data = {
+        "HANDLER": options["handler"].replace(":", "."),
+        "FOLDERS": [os.path.relpath(one) for one in options["path"]],
+        "EVENT": _event(options),
+        "ENV": options["env"],
+        "RESOURCES": [*_tables(options["tables"]), *_others(resolver), *_objects(options.get("objects", {}))],
+        "GENERATED": sorted(result.masked),
+        "SCHEDULE": list(_schedule(result.schedule)),
+    }
+    harness = _HARNESS.read_text().partition('"""\n\nfrom')[2]
+    named = "\n\n".join(
+        f"{name} = {pprint.pformat(value, width=110, sort_dicts=False)}" for name, value in data.items()
+    )
+    title = f"{function}, invoked by {source.title}: {result.verdict}"
+    about = (
+        "It was written by `oneslot scan --write-test`, and needs pytest, boto3 and moto. Run it where it was written."
+    )
+    path = result.counterexample.replace("\\", "\\\\").replace('"""', "'''")
+    return f'''"""{title}
+
+{about}
+
+{path}
+"""
+
+from{harness}
+
+{named}
+MOST = {options.get("receives", 3)}
+
+
+def _replayed(schedule: Sequence[tuple[int, str]] = (), most: int = 1) -> dict[str, Any]:
+    replay = Replay(
+        handler=HANDLER, folders=FOLDERS, event=EVENT, env=ENV, resources=RESOURCES, generated=GENERATED
+    )
+    return replay.run(schedule, most)
+
+
+def test_{_snake(function)}_takes_effect_once_when_its_event_comes_again() -> None:
+    """After the schedule the effects are those of one delivery without a fault."""
+    once, again = _replayed(), _replayed(SCHEDULE, MOST)
+
+    assert once["succeeded"], "the handler fails without a fault, so this test shows nothing"
+    assert again["succeeded"], "the event is never done"
+    assert again["rows"] == once["rows"]
+    assert once["sent"] <= again["sent"]
+'''
+
+
+def _snake(text: str) -> str:
+    return re.sub(r"\W+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text)).lower()
+
+
+def _event(options: Mapping[str, Any]) -> Any:
+    if options.get("event") is not None:
+        return options["event"]
+    messages = messages_of(options["messages"], None, fifo=options.get("fifo", False))
+    return {"Records": [message.record(position) for position, message in enumerate(messages)]}
+
+
+def _schedule(steps: Iterable[tuple[int, str, str]]) -> Iterator[tuple[int, str]]:
+    """Yield the steps in the words of the replay."""
+    for delivery, what, call in steps:
+        if any(one in what for one in _UNKNOWN) or (call.startswith("http.") and what != "performed"):
+            raise NotExplorable(f'Its path has the step "{what}", which a test on moto cannot show.')
+        if call.startswith("http."):
+            raise NotExplorable("Its path calls HTTP, which a test on moto cannot show.")
+        if call == DRAW or what == LOST_ANSWER:
+            continue
+        yield delivery, {DELETED: "acknowledged", WARM: "invoked in a warm environment"}.get(what, what)
+
+
+def _tables(tables: Mapping[str, TableSchema]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for name, schema in tables.items():
+        indexes = {
+            index: [index_keys.partition_key, index_keys.sort_key] for index, index_keys in schema.indexes.items()
+        }
+        names = dict.fromkeys([*schema.keys, *(one for keys in indexes.values() for one in keys if one)])
+        wanted: dict[str, Any] = {
+            "TableName": name,
+            "KeySchema": _keys(schema.keys),
+            "AttributeDefinitions": [
+                {"AttributeName": one, "AttributeType": schema.types.get(one, "S")} for one in names
+            ],
+            "BillingMode": "PAY_PER_REQUEST",
+        }
+        for is_global, property_name in ((True, "GlobalSecondaryIndexes"), (False, "LocalSecondaryIndexes")):
+            made = [
+                {"IndexName": index, "KeySchema": _keys(keys), "Projection": {"ProjectionType": "ALL"}}
+                for index, keys in indexes.items()
+                if schema.indexes[index].is_global == is_global
+            ]
+            if made:
+                wanted[property_name] = made
+        yield "dynamodb", "create_table", wanted
+
+
+def _keys(names: Sequence[str]) -> list[dict[str, str]]:
+    return [
+        {"AttributeName": name, "KeyType": kind} for name, kind in zip(names, ("HASH", "RANGE"), strict=False) if name
+    ]
+
+
+_MADE: Mapping[str, tuple[str, str, str]] = {
+    "AWS::SQS::Queue": ("sqs", "create_queue", "QueueName"),
+    "AWS::SNS::Topic": ("sns", "create_topic", "Name"),
+    "AWS::S3::Bucket": ("s3", "create_bucket", "Bucket"),
+    "AWS::Events::EventBus": ("events", "create_event_bus", "Name"),
+}
+
+
+def _others(resolver: Resolver) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield what makes the template's queues, topics, buckets, buses and parameters."""
+    for name, resource in resolver.resources.items():
+        kind, physical = resource["Type"], resolver.physical_name(name)
+        if kind in _MADE:
+            service, operation, parameter = _MADE[kind]
+            given: dict[str, Any] = {parameter: physical.lower() if service == "s3" else physical}
+            if physical.endswith(".fifo"):
+                given["Attributes"] = {f"Fifo{'Queue' if service == 'sqs' else 'Topic'}": "true"}
+            if service == "s3":
+                given["CreateBucketConfiguration"] = {"LocationConstraint": "eu-west-2"}
+            yield service, operation, given
+        elif kind == "AWS::SSM::Parameter":
+            try:
+                value = str(resolver.value(resource["Properties"]["Value"]))
+            except Unresolved:
+                continue
+            yield "ssm", "put_parameter", {"Name": physical, "Value": value, "Type": "String"}
+
+
+def _objects(objects: Mapping[str, Mapping[str, bytes | str]]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for bucket, held in objects.items():
+        for key, body in held.items():
+            yield "s3", "put_object", {"Bucket": bucket.lower(), "Key": key, "Body": body}
