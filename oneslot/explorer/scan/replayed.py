@@ -119,7 +119,7 @@ class Replay:
             return {"succeeded": succeeded, "rows": self._rows(), "sent": self._sent}
 
     def _replay(self, schedule: Sequence[tuple[int, str]], most: int) -> bool:
-        running: ClassVar[dict[int, Invocation]] = {}
+        running: dict[int, Invocation] = {}
         succeeded = False
         for delivery, what in schedule:
             if what == "lands late":
