@@ -140,7 +140,7 @@ def _own_verb(declaration: Declaration, dotted: str) -> tuple[str, click.Command
         return str(found.name), found
     if not callable(found):
         raise InvalidDeclaration(
-            f"{declaration.path}: verbs names {dotted!r}, which is a {type(found).__name__}. "
+            f"{declaration.path}: verbs names {dotted!r}, which is of type {type(found).__name__}. "
             "Name a click command, or a function from a list of arguments to an exit status."
         )
     main_function: Callable[[list[str]], Any] = found

@@ -181,7 +181,7 @@ class Declaration:
         found = self.load(dotted, field_name)
         if not callable(found):
             raise InvalidDeclaration(
-                f"{self.path}: {field_name} is {dotted!r}, which is a {type(found).__name__}. Name a function."
+                f"{self.path}: {field_name} is {dotted!r}, which is of type {type(found).__name__}. Name a function."
             )
         function: Callable[..., Any] = found
         return function
@@ -233,7 +233,7 @@ class Declaration:
             return found
         if not callable(found):
             raise InvalidDeclaration(
-                f"{self.path}: laws names {dotted!r}, which is a {type(found).__name__}. "
+                f"{self.path}: laws names {dotted!r}, which is of type {type(found).__name__}. "
                 "Name a function from the evidence to (subject, detail) for each breach."
             )
         name = str(getattr(found, "__name__", dotted))

@@ -78,7 +78,9 @@ def read_repair_list(path: Path) -> list[str]:
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise FileUnreadable(f"{path} cannot be read as UTF-8 text.") from error
+        raise FileUnreadable(
+            f"{path} cannot be read as UTF-8 text. Name the audit's repair/redrive.jsonl, or a file like it."
+        ) from error
     for number, text in enumerate(lines, 1):
         if not text.strip():
             continue

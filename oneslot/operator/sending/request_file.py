@@ -58,9 +58,9 @@ def read_requests(path: Path, attributes: Mapping[str, str] | None = None) -> It
                 if text:
                     yield _message(f"{path}, line {line}", text, line, attributes or {})
     except UnicodeDecodeError as error:
-        raise FileUnreadable(f"{path} is not UTF-8 text.") from error
+        raise FileUnreadable(f"{path} is not UTF-8 text. Save it as UTF-8.") from error
     except OSError as error:
-        raise FileUnreadable(f"{path} cannot be read: {error.strerror}.") from error
+        raise FileUnreadable(f"{path} cannot be read: {error.strerror}. Name a file that you may read.") from error
 
 
 def read_request(text: str, attributes: Mapping[str, str] | None = None) -> RequestCopy:
@@ -74,7 +74,7 @@ def _open(path: Path) -> TextIO:
 
 def _message(where: str, text: str, number: int, attributes: Mapping[str, str]) -> RequestCopy:
     if len(text.encode()) > LARGEST_BODY_BYTES:
-        raise InvalidFile(f"{where}: more than {LARGEST_BODY_BYTES:,} bytes, SQS's limit for a message.")
+        raise InvalidFile(f"{where}: more than {LARGEST_BODY_BYTES:,} bytes, SQS's limit for a message. Shorten it.")
     try:
         body = parse_body(text)
     except Unprocessable as problem:

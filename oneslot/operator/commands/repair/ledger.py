@@ -60,7 +60,7 @@ def unlock(terminal: Terminal, target: Target, *, message_id: str, yes: bool) ->
         raise MalformedRow(f"{message_id} cannot be unlocked: {malformed_ledger_row(shown.row)[0]}. {shown.advice}")
     if shown.standing is not Standing.LEASED:
         what = "is complete" if shown.standing is Standing.COMPLETE else "has no lease"
-        raise NothingToUnlock(f"There is nothing to unlock: {message_id} {what}.")
+        raise NothingToUnlock(f"There is nothing to unlock: {message_id} {what}. The next delivery needs no change.")
     if log := _changed(terminal, target, shown, unlock_row, yes=yes):
         terminal.plain(
             f"Unlocked: the next delivery of {message_id} claims it. The queue may hide the message until its visibility "

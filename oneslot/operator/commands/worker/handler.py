@@ -39,7 +39,9 @@ def load_handler(handler: str) -> Handler:
         f"--handler {handler}", module.replace("/", "."), name, "It is imported from the current directory."
     )
     if not callable(found):
-        raise NotImportable(f"--handler {handler} is not callable.")
+        raise NotImportable(
+            f"--handler {handler} is a {type(found).__name__}, and not a function. Name one that takes event and context."
+        )
     return cast("Handler", found)
 
 

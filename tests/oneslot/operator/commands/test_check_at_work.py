@@ -47,7 +47,6 @@ def test_check_is_broken_when_two_looks_agree(looks: list[list[str]]) -> None:
     judged = document(invoke("check", "--json"), exit_code=1)
     assert judged["kind"] == "broken"
     assert {breach["subject"] for breach in judged["breaches"]} == {"m-1"}
-    assert "The first: m-1:" in judged["verdict"]
 
 
 def test_check_is_broken_when_the_tables_are(looks: list[list[str]], moto_stack: MotoStack) -> None:
@@ -62,5 +61,3 @@ def test_check_is_unfinished_when_every_look_differs(looks: list[list[str]]) -> 
     judged = document(invoke("check", "--json"), exit_code=1)
     assert (judged["kind"], judged["breaches"]) == ("unfinished", [])
     assert (judged["counts"]["lost"], judged["counts"]["double_booked"]) == (None, None)
-    assert "the consumer is at work" in judged["verdict"]
-    assert "`oneslot watch --until-drained`" in judged["verdict"]

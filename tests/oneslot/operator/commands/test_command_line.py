@@ -12,19 +12,12 @@ from click.testing import CliRunner
 
 from oneslot import target
 from oneslot.cli import main
+from oneslot.errors import WrongConsumer
 from oneslot.operator.commands.worker.worker import worker
 from tests.kits.consumer import booking, record
 from tests.kits.moto_stack import PLAN, MotoStack, document, invoke
 
 WITHOUT_STACK = {"new", "up", "down", "run", "explore", "scan", "worker"}
-
-
-def test_status_asks_for_down_when_the_process_is_gone(moto_stack: MotoStack) -> None:
-    state = json.loads((moto_stack.home / "state.json").read_text())
-    (moto_stack.home / "state.json").write_text(json.dumps(state | {"supervisor_start": 1}))
-    result = invoke("status")
-    assert result.exit_code == 1
-    assert "Clean up with `oneslot down`" in result.stderr
 
 
 def test_interrupt_ends_with_130(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +76,6 @@ def test_verbs_lead_from_send_to_a_sound_check(moto_stack: MotoStack) -> None:
     assert (watched.exit_code, document(watched)["drained"]) == (0, True)
     told = invoke("watch", "--until-drained").stderr.splitlines()
     assert len(told) == 1, "an end that was told already is not told again"
-    assert told[0].startswith("queue 0 waiting, 0 in flight; dead letters 2; ledger 18 complete")
     checked = invoke("check", "--json")
     assert checked.exit_code == 0
     assert document(checked)["holds"] is True
@@ -97,10 +89,6 @@ def test_verbs_lead_from_send_to_a_sound_check(moto_stack: MotoStack) -> None:
 def test_up_prints_next_commands_when_a_stack_runs(moto_stack: MotoStack) -> None:
     result = invoke("up")
     assert result.exit_code == 0
-    assert "The local stack runs already, as it was deployed." in result.stderr
-    lines = [line for line in result.stdout.splitlines() if line.startswith("aws ")]
-    assert len(lines) == 3
-    assert all("--endpoint-url http://127.0.0.1:4566" in line for line in lines), "the CLI's sqs needs it said"
     commands = document(invoke("up", "--json"))["commands"]
     body = json.loads(re.findall(r"--message-body '(.*)'", commands["send"])[0])
     moto_stack.bench.deliver(record(body))
@@ -127,9 +115,7 @@ def test_stack_on_aws_is_found_by_its_outputs(moto_stack: MotoStack, monkeypatch
     opened = target.open_target("Oneslot-prod")
     assert opened.home == moto_stack.home / "stacks" / "Oneslot-prod", "its archive is its own"
     monkeypatch.setattr(target, "_describe", lambda name: described | {"Outputs": outputs[:-1]})
-    result = invoke("status", "--stack", "Oneslot-prod")
-    assert result.exit_code == 1
-    assert "has no output ConsumerLogGroupName, so its consumer is not appointments." in result.stderr
+    assert document(invoke("status", "--stack", "Oneslot-prod", "--json"), 1)["code"] == WrongConsumer.code
 
 
 def test_version_ends_with_0() -> None:

@@ -68,30 +68,6 @@ def test_help_names_only_verbs_that_the_project_has(project: Path, monkeypatch: 
     assert {"check", "worker"} <= named <= {*main.commands}
 
 
-@pytest.mark.parametrize("name", ["", "Orders", "gift-cards", "1st", "ledger", "../orders", "a" * 41])
-def test_new_refuses_a_name_that_a_table_cannot_have(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    refused = invoke("new", name)
-    assert refused.exit_code == 2
-    assert f"{name!r} is not a valid name of a consumer. Use 1 to 40 small letters" in refused.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("content", ["file", "folder"])
-def test_new_refuses_a_folder_that_is_not_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str) -> None:
-    monkeypatch.chdir(tmp_path)
-    if content == "folder":
-        (tmp_path / "orders").mkdir()
-    taken = tmp_path / ("orders/mine" if content == "folder" else "orders")
-    taken.write_text("mine")
-    refused = invoke("new", "orders")
-    assert refused.exit_code == 2
-    assert "exists and is not an empty folder. Choose another name, or remove it." in refused.stderr
-    assert taken.read_text() == "mine"
-
-
 @pytest.mark.slow
 def test_new_project_passes_its_tests_and_linters(project: Path) -> None:
     tested = run("pytest", "-q", "-p", "no:cacheprovider", folder=project)

@@ -27,7 +27,6 @@ def at_work(moto_stack: MotoStack) -> MotoStack:
 def test_export_notes_that_the_queue_held_messages(at_work: MotoStack) -> None:
     (note,) = document(invoke("export", "--json"))["notes"]
     assert note.startswith(TOLD)
-    assert note.endswith("oneslot watch --until-drained.")
     at_work.consume()
     assert document(invoke("export", "--output", str(at_work.home / "drained"), "--json"))["notes"] == []
 

@@ -71,12 +71,9 @@ def test_fifo_letters_that_are_not_shown_are_not_lost(fifo: Callable[[Sequence[s
     assert len(list_dead_letters(target)) == AT_ONCE
     verdict = judge(gather(target, lambda: BEFORE), target.command)
     assert (verdict.kind, verdict.breaches, verdict.counts.lost) == ("unfinished", (), None)
-    assert "about 2 dead letters are not shown" in verdict.sentence
     lines, notes = exported(target, tmp_path / "history")
     assert len(lines["dead-letters"]) == AT_ONCE
-    assert "waiting" not in lines
-    assert len(notes) == 1
-    assert "About 2 dead letters are not shown" in notes[0]
+    assert ("waiting" in lines, len(notes)) == (False, 1)
 
 
 def test_fifo_letters_that_are_all_shown_are_judged(fifo: Callable[[Sequence[str]], Target], tmp_path: Path) -> None:
@@ -98,7 +95,6 @@ def test_letters_hidden_by_a_killed_reader_are_not_lost(moto_stack: MotoStack, m
     held = sqs.receive_message(QueueUrl=url)["Messages"]
     verdict = judge(gather(target, lambda: BEFORE), target.command)
     assert (verdict.kind, verdict.breaches, verdict.counts.lost) == ("unfinished", (), None)
-    assert "about 1 dead letter is not shown" in verdict.sentence
     sqs.delete_message(QueueUrl=url, ReceiptHandle=held[0]["ReceiptHandle"])
     assert judge(gather(target, lambda: BEFORE), target.command).counts.lost == 1
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from demo.declared import CONSUMER
+from oneslot.errors import MalformedRow
 from oneslot.operator.evidence.deliveries import read_deliveries, valid_deliveries
 from oneslot.operator.evidence.malformed import Malformed, malformed_delivery, malformed_ledger_row, malformed_rows
 from oneslot.operator.evidence.operator_log import read_lines
@@ -52,25 +53,18 @@ def write(stack: MotoStack, table: str, item: dict[str, Any]) -> None:
     stack.bench.dynamodb.put_item(TableName=table, Item=to_attributes(item))
 
 
-def sentence(table: str, key: str, attribute: str) -> str:
-    return f"The row {key} of the table {table} has no valid attribute {attribute}"
-
-
 @pytest.mark.parametrize(("row", "attribute"), MALFORMED_ROWS)
 def test_malformed_ledger_row_names_the_attribute(row: dict[str, Any], attribute: str) -> None:
     assert Malformed("ledger", "by-hand", attribute) in malformed_ledger_row(row)
 
 
 def test_malformed_ledger_row_is_forgotten_but_not_unlocked(moto_stack: MotoStack) -> None:
-    row, attribute = MALFORMED_ROWS[0]
-    write(moto_stack, "ledger", row)
+    write(moto_stack, "ledger", MALFORMED_ROWS[0][0])
     (before,) = moto_stack.bench.rows("ledger")
-    unlock = invoke("ledger", "unlock", "by-hand", "--yes")
-    assert (unlock.exit_code, sentence("ledger", "by-hand", attribute) in unlock.stderr) == (1, True), unlock.output
+    assert document(invoke("ledger", "unlock", "by-hand", "--yes", "--json"), 1)["code"] == MalformedRow.code
     assert moto_stack.bench.rows("ledger") == [before]
     forgotten = document(invoke("ledger", "forget", "by-hand", "--yes", "--json"))
     assert forgotten["changed"] is True
-    assert "The row does not show what was done" in forgotten["consequences"]
     assert moto_stack.bench.rows("ledger") == []
     (begun, done) = read_lines(moto_stack.home / "operator-log.jsonl")
     assert (begun["before"].keys(), done["outcome"]) == (before.keys(), "done")
@@ -121,8 +115,6 @@ def test_every_verb_names_a_malformed_appointment(moto_stack: MotoStack, row: di
     reported = {"where": "appointments", "key": "m-1", "attribute": attribute}
     assert reported in document(invoke("status", "--json"))["malformed"]
     assert reported in document(invoke("inspect", "m-1", "--json"))["malformed"]
-    for verb in (["status"], ["inspect", "m-1"]):
-        assert sentence("appointments", "m-1", attribute) in invoke(*verb).stdout
     moto_stack.bench.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "m-1"}})
     moto_stack.put_dead_letter(booking("m-1"))
     (letter,) = document(invoke("dlq", "list", "--json"))["messages"]
@@ -228,14 +220,10 @@ def test_check_names_a_malformed_line_and_leaves_it_out(
     judged = document(invoke("check", "--json"), exit_code=1)
     assert (judged["kind"], judged["counts"]["deliveries"]) == ("unreadable", 1)
     assert judged["malformed"] == [{"where": "delivery log", "key": place, "attribute": attribute}]
-    people = invoke("check")
-    assert (people.exit_code, f"L{place[1:]} has no valid attribute {attribute}" in people.stdout) == (1, True)
-    assert "1 line of the delivery log" in people.stdout
     if line.get("message_id") == "m-1":
         found = document(invoke("inspect", "m-1", "--json"))
         assert [each["outcome"] for each in found["deliveries"]] == ["booked"]
         assert found["malformed"] == judged["malformed"]
-        assert f"L{place[1:]} has no valid attribute {attribute}" in invoke("inspect", "m-1").stdout
     assert list(read_deliveries(moto_stack.target))[1] == line, "the export hands it to the audit, which rejects it"
 
 
@@ -260,7 +248,6 @@ def test_check_shows_a_breach_beside_a_malformed_line(moto_stack: MotoStack) -> 
         file.write('{"message": "delivery"}\n')
     judged = document(invoke("check", "--json"), exit_code=1)
     assert (judged["kind"], len(judged["malformed"])) == ("broken", 1)
-    assert "1 line of the delivery log" in judged["verdict"]
 
 
 def test_malformed_line_is_named_by_its_event_on_aws(moto_stack: MotoStack) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from oneslot.declaration.declaration import Declaration, Tools
-from oneslot.errors import OneslotError
+from oneslot.errors import TableThrottled
 from oneslot.operator.evidence.tables import read_rows
 from oneslot.operator.repair.forecast import facts_of
 from oneslot.runtime.identity import Identity
@@ -56,7 +56,7 @@ def test_forecast_asks_again_for_keys_that_were_throttled() -> None:
 
 def test_forecast_is_refused_when_a_table_stays_throttled() -> None:
     client = Throttled(answers=0)
-    with pytest.raises(OneslotError, match="The table ledger is throttled"):
+    with pytest.raises(TableThrottled):
         read(client)
     assert client.calls > 10
 

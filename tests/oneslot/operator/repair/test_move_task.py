@@ -12,7 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 
-from oneslot.errors import OneslotError
+from oneslot.errors import MoveTaskRefused
 from oneslot.operator.repair.move_task import Moved, follow_move, start_move
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.target import Target
@@ -54,7 +54,7 @@ def test_move_is_refused_while_another_runs(stubbed: tuple[Target, Stubber]) -> 
     slowest = {"SourceArn": DEAD, "DestinationArn": QUEUE, "MaxNumberOfMessagesPerSecond": 1}
     unsupported = "AWS.SimpleQueueService.UnsupportedOperation"
     stubber.add_client_error("start_message_move_task", unsupported, expected_params=slowest)
-    with pytest.raises(OneslotError, match="a queue can have one at a time"):
+    with pytest.raises(MoveTaskRefused):
         start_move(target, 0.5)
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from oneslot.errors import BadInput
-from oneslot.operator.sending.request_file import LARGEST_BODY_BYTES, check_file, read_requests
+from oneslot.operator.sending.request_file import check_file, read_requests
 from tests.kits.consumer import NHS_NUMBER, booking, cancellation
 
 
@@ -38,29 +37,6 @@ def test_request_has_no_group_when_sqs_would_refuse_it(tmp_path: Path, practice:
 def test_request_has_no_archived_id_when_it_is_personal(tmp_path: Path) -> None:
     path = written(tmp_path, json.dumps(booking(NHS_NUMBER)), json.dumps(booking(None)))
     assert [message.request.message_id for message in read_requests(path)] == [None, None]
-
-
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("not json", "line 2: the body must be one JSON object"),
-        ("[1]", "line 2: the body must be one JSON object"),
-        ('{"a": "' + "x" * LARGEST_BODY_BYTES + '"}', "line 2: more than 1,048,576 bytes"),
-    ],
-)
-def test_request_file_is_rejected_with_its_invalid_line(tmp_path: Path, line: str, sentence: str) -> None:
-    with pytest.raises(BadInput) as refused:
-        check_file(written(tmp_path, json.dumps(booking()), line))
-    assert sentence in str(refused.value)
-    assert NHS_NUMBER not in str(refused.value)
-
-
-def test_request_file_is_rejected_when_empty_or_binary(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="holds no request"):
-        check_file(written(tmp_path, "", ""))
-    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(BadInput, match="is not UTF-8 text"):
-        check_file(tmp_path / "binary")
 
 
 def test_request_file_is_read_when_an_editor_marked_its_encoding(tmp_path: Path) -> None:

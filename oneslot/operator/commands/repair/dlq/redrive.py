@@ -106,7 +106,7 @@ def redrive(  # noqa: PLR0917 - click passes them by name
 def _resume(terminal: Terminal, target: Target, *, abandon: bool, yes: bool) -> int:
     journal = open_journal(target)
     if journal is None:
-        raise NoRedrive(f"{target.stack_name} has no interrupted redrive.")
+        raise NoRedrive(f"{target.stack_name} has no interrupted redrive. Begin one: {target.command('dlq redrive')}.")
     terminal.plain(
         f"Interrupted redrive: {len(journal.moved):,} of {len(journal.planned):,} messages moved, "
         f"{len(journal.sent - journal.deleted):,} sent but not deleted, "

@@ -96,7 +96,6 @@ def test_invalid_lines_are_named_and_the_others_entered(moto_stack: MotoStack, t
     assert [each["line"] for each in entered["problems"]] == [2, 3, 4, 5, 6, 8]
     assert {row["message_id"] for row in moto_stack.bench.rows("ledger")} == {"good", "good-2"}
     assert NHS_NUMBER not in result.output
-    assert "Line 5: it is not UTF-8 text." in invoke("ledger", "enter", file, "--yes").stdout
 
 
 def test_nothing_is_entered_when_it_is_a_dry_run(moto_stack: MotoStack, tmp_path: Path) -> None:
@@ -125,7 +124,6 @@ def test_entering_continues_when_it_was_cut_off(
     entered = document(invoke("ledger", "enter", file, "--yes", "--json"))
 
     assert cut_off.exit_code == 1
-    assert "were entered. Run the same command again for the others." in cut_off.stderr
     assert entered["entered"] + entered["already_complete"] == 600
     assert entered["already_complete"] >= 300
     lines = [(line["action"], line["outcome"]) for line in logged(moto_stack.home / "operator-log.jsonl")]

@@ -79,9 +79,6 @@ def test_list_keeps_ids_whole_when_columns_are_eighty(moto_stack: MotoStack) -> 
 def test_verbs_change_nothing_without_yes(moto_stack: MotoStack) -> None:
     put_one_of_each(moto_stack)
     for verb in (["redrive"], ["drop", "--all", "--accept-loss"]):
-        planned = invoke("dlq", *verb)
-        assert planned.exit_code == 0
-        assert "Nothing was changed. Add --yes to do it." in planned.stdout
         assert document(invoke("dlq", *verb, "--json"))["dry_run"] is True
     assert document(invoke("dlq", "list", "--json"))["count"] == 12
     assert not list(moto_stack.home.glob("redrive*"))
