@@ -20,7 +20,7 @@ from oneslot.explorer.handlers.modules import found
 from oneslot.explorer.handlers.templates.tables import tables_of
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.embedded_aws import EmbeddedAws
-from oneslot.local.mapping.bootstrap import InvocationContext
+from oneslot.local.mapping.bootstrap import BootstrapContext
 from oneslot.runtime.sqs import lambda_event
 from oneslot.runtime.values import to_attributes
 
@@ -58,7 +58,7 @@ def repeated(subject: Subject, clones: Path) -> str:
                 events = boto3._get_default_session().events
                 events.register(f"before-call.dynamodb.{throttled}", _throttle)
             for number, event in enumerate(_events(connection, subject, 1 if throttled else 2)):
-                code.load()(event, InvocationContext(FUNCTION, f"request-{number}", int(time.time() * 1000) + 30_000))
+                code.load()(event, BootstrapContext(FUNCTION, f"request-{number}", int(time.time() * 1000) + 30_000))
         how = f"{throttled} throttled, message acknowledged" if throttled else "delivered twice"
         return f"{how}: {_held(connection, subject)}"
 

@@ -49,7 +49,7 @@ class LineWriter(io.TextIOBase):
         return len(text)
 
 
-class InvocationContext:
+class BootstrapContext:
     """Lambda's context object. deadline_ms: wall-clock, epoch milliseconds, as on Lambda."""
 
     identity = None
@@ -79,7 +79,7 @@ class ModulesOfLambda:
         return PathFinder.find_spec(name, [self._folders[name]], target) if name in self._folders else None
 
 
-def load(handler: str) -> Callable[[Any, InvocationContext], Any]:
+def load(handler: str) -> Callable[[Any, BootstrapContext], Any]:
     """Import the handler named "package.module.function"."""
     module, _, function = handler.rpartition(".")
     loaded = getattr(importlib.import_module(module.replace("/", ".")), function)
@@ -101,7 +101,7 @@ def describe(error: BaseException, request_id: str | None) -> dict[str, Any]:
 
 
 def invoke(
-    handler: Callable[[Any, InvocationContext], Any],
+    handler: Callable[[Any, BootstrapContext], Any],
     function: dict[str, Any],
     request: dict[str, Any],
     encoded: Callable[[Any], str],
@@ -109,7 +109,7 @@ def invoke(
     """Run the handler once; return the message for `handler_process`."""
     request_id = request["request_id"]
     try:
-        answer = handler(request["event"], InvocationContext(function, request_id, request["deadline_ms"]))
+        answer = handler(request["event"], BootstrapContext(function, request_id, request["deadline_ms"]))
         return {"request_id": request_id, "answer": encoded(answer)}
     except Exception as error:  # the handler's error is the answer
         return {"request_id": request_id, "error": describe(error, request_id)}

@@ -219,30 +219,11 @@ def test_killed_process_fails_only_its_invocation(pool_of: Callable[..., Handler
     thread.start()
     wait_for(lambda: "begun 600" in pool.installation.log_file.read_text())
     (busy,) = pool.pids()
+    assert pool.invoke({"seconds": 0}) == Throttled(), "the only process is busy"
     os.kill(busy, signal.SIGKILL)
     thread.join()
     assert outcomes == [FunctionError("crash", "Runtime.ExitError")]
     assert answer(pool.invoke({"seconds": 0})) is None
-
-
-def test_pool_throttles_without_a_free_process(pool_of: Callable[..., HandlerPool]) -> None:
-    pool = pool_of(
-        """
-        import os, time
-        def handle(event, context):
-            print("begun", flush=True)
-            while not os.path.exists("go on"):
-                time.sleep(0.02)
-        """,
-        size=1,
-    )
-    pool.warm(1)
-    thread = threading.Thread(target=pool.invoke, args=({},))
-    thread.start()
-    wait_for(lambda: "begun" in pool.installation.log_file.read_text())
-    assert pool.invoke({}) == Throttled()
-    (pool.installation.code / "go on").touch()
-    thread.join()
 
 
 def test_log_lines_of_processes_do_not_mix(pool_of: Callable[..., HandlerPool]) -> None:
