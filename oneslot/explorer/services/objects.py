@@ -126,7 +126,12 @@ def copy_object(account: Account, parameters: Parameters) -> Mapping[str, Any]:
     held = _objects(account, source).get(source["Key"])
     if held is None:
         _fail("CopyObject", 404, "NoSuchKey", "The specified key does not exist.")
-    if parameters.get("MetadataDirective") == "REPLACE":
+    replaces = parameters.get("MetadataDirective") == "REPLACE"
+    is_same = (source["Bucket"], source["Key"]) == (parameters["Bucket"], parameters["Key"])
+    if is_same and not (replaces or parameters.keys() & {"StorageClass", "ServerSideEncryption"}):
+        message = "This copy request is illegal because it is trying to copy an object to itself without changing it."
+        _fail("CopyObject", 400, "InvalidRequest", message)
+    if replaces:
         held = object_of(held["Body"], **{name: parameters[name] for name in _KEPT if name in parameters})
     _objects(account, parameters)[parameters["Key"]] = {**held, "LastModified": account.now}
     return {"CopyObjectResult": {"ETag": etag(held), "LastModified": account.now}}

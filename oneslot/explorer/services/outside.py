@@ -82,11 +82,6 @@ def _is_fifo(parameters: Parameters) -> bool:
 
 
 _SNS: tuple[Refusal, ...] = (
-    (
-        "InvalidParameter",
-        "Invalid parameter: TopicArn or TargetArn Reason: no value for required parameter",
-        lambda given: not (given.get("TopicArn") or given.get("TargetArn") or given.get("PhoneNumber")),
-    ),
     ("InvalidParameter", "Invalid parameter: Empty message", lambda given: not given["Message"]),
     (
         "InvalidParameter",

@@ -26,13 +26,13 @@ def start_execution(account: Account, parameters: Parameters) -> Mapping[str, An
     name = "StartExecution"
     refuse_unknown(name, parameters, "stateMachineArn name input traceHeader")
     arn, given = parameters["stateMachineArn"], parameters.get("input", "{}")
+    wanted = parameters.get("name")
+    if wanted is not None and (not 1 <= len(wanted) <= MAXIMUM_NAME or _FORBIDDEN.search(wanted)):
+        refuse(name, "InvalidName", f"Invalid Name: '{wanted}'")
     try:
         json.loads(given)
     except ValueError:
         refuse(name, "InvalidExecutionInput", f"Invalid State Machine Execution Input: '{given[:80]}'")
-    wanted = parameters.get("name")
-    if wanted is not None and (not 1 <= len(wanted) <= MAXIMUM_NAME or _FORBIDDEN.search(wanted)):
-        refuse(name, "InvalidName", f"Invalid Name: '{wanted}'")
     executions = account.state.setdefault(f"states/{arn}", {})
     if wanted in executions:
         started = executions[wanted]

@@ -54,9 +54,9 @@ def check_entries(name: str, entries: Sequence[Mapping[str, Any]]) -> None:
     if len(entries) > MAXIMUM_ENTRIES:
         refuse(name, PREFIX + "TooManyEntriesInBatchRequest", "Maximum number of entries per request are 10.")
     ids = [entry["Id"] for entry in entries]
+    if not all(map(_ENTRY_ID.fullmatch, ids)):
+        refuse(name, PREFIX + "InvalidBatchEntryId", "A batch entry id has 1 to 80 letters, digits, - and _.")
     for at, entry_id in enumerate(ids):
-        if not _ENTRY_ID.fullmatch(entry_id):
-            refuse(name, PREFIX + "InvalidBatchEntryId", "A batch entry id has 1 to 80 letters, digits, - and _.")
         if entry_id in ids[:at]:
             refuse(name, PREFIX + "BatchEntryIdsNotDistinct", f"Id {entry_id} repeated.")
 
