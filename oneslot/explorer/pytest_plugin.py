@@ -10,8 +10,8 @@ import pytest
 
 @pytest.fixture
 def explore() -> Callable[..., Any]:
-    """Return the function that explores a handler; see `oneslot.explorer.handlers.exploration.explore`."""
+    """Return the function that explores a handler in a process of its own; see `oneslot.explorer.handlers.apart`."""
     # Not imported before it is used: every pytest run of the environment loads this plugin.
-    from oneslot.explorer.handlers.exploration import explore as explore_handler
+    from oneslot.explorer.handlers.apart import explore_apart
 
-    return explore_handler
+    return explore_apart

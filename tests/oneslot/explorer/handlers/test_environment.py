@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from oneslot.explorer.handlers.exploration import explore
+from oneslot.explorer.handlers import exploration
 from oneslot.explorer.handlers.verdict import Result
 from oneslot.explorer.refusal import NotExplorable
 
@@ -278,7 +279,8 @@ def written(tmp_path: Path, channel: tuple[str, str, str]) -> Path:
 
 
 def explored(path: Path, **options: Any) -> Result:
-    return explore("app.handler", messages=[{"order": "o-1"}], tables={"orders": "id"}, path=path, **options)
+    given: dict[str, Any] = {"messages": [{"order": "o-1"}], "tables": {"orders": "id"}, "path": path, **options}
+    return exploration.explore("app.handler", **given)
 
 
 @pytest.mark.parametrize("channel", WHERE_LAMBDA_KEEPS_IT)
@@ -344,6 +346,16 @@ def test_mark_in_a_library_is_named_and_removed_when_it_is_refused(tmp_path: Pat
     for _ in range(2):  # the second exploration finds nothing that the first one left
         with pytest.raises(NotExplorable, match=r"keeps something outside its modules: .*\(builtins\.MARK\)"):
             explored(written(tmp_path, channel))
+
+
+def test_mark_in_a_library_ends_with_its_exploration_when_the_fixture_explores(
+    explore: Callable[..., Result], tmp_path: Path
+) -> None:
+    folder = written(tmp_path, OUTSIDE["a logger"])
+
+    for _ in range(2):  # in one process the second exploration would find the mark of the first, and hold
+        with pytest.raises(NotExplorable, match="keeps something outside its modules"):
+            explore("app.handler", messages=[{"order": "o-1"}], tables={"orders": "id"}, path=folder)
 
 
 WRITES = {
