@@ -41,7 +41,7 @@ CRASHES = (
     Choice("crash before it is sent", NEVER, DEATH),
     Choice("crash, and the request is on its way", LATER, DEATH),
 )
-_LOST = (
+LOST = (
     Choice("response lost; the SDK sends it again", NOW, SILENCE),
     Choice("no answer; the SDK sends it again, and the first one lands late", LATER, SILENCE),
 )
@@ -89,7 +89,7 @@ def all_faults(request: ApiCall) -> tuple[Choice, ...]:
     if operation in READS:
         return (CRASHES[0], THROTTLED, DENIED)
     if operation in QUEUE_CALLS:
-        return (*CRASHES, *_LOST, DENIED)
+        return (*CRASHES, *LOST, DENIED)
     if operation == "transact_write_items":
         items = len(parameters["TransactItems"])
         conflicts: tuple[Choice, ...] = tuple(
@@ -98,7 +98,7 @@ def all_faults(request: ApiCall) -> tuple[Choice, ...]:
         )
     else:
         conflicts = (IN_CONFLICT,)
-    return (*CRASHES, *_LOST, *conflicts, THROTTLED, SERVER_ERROR, TIMED_OUT, DENIED)
+    return (*CRASHES, *LOST, *conflicts, THROTTLED, SERVER_ERROR, TIMED_OUT, DENIED)
 
 
 def mild_faults(request: ApiCall) -> tuple[Choice, ...]:
@@ -107,9 +107,9 @@ def mild_faults(request: ApiCall) -> tuple[Choice, ...]:
     if operation in READS:
         return ()  # the SDK repeats a read; if that fails, the record fails and its message is redelivered
     if operation in QUEUE_CALLS:
-        return _LOST
+        return LOST
     errors = (error_choice(code, when) for code in TRANSIENT_CODES for when in (NEVER, NOW))
-    mild = [*_LOST, TIMED_OUT, SERVER_ERROR, *errors]
+    mild = [*LOST, TIMED_OUT, SERVER_ERROR, *errors]
     if operation == "transact_write_items":
         items = len(parameters["TransactItems"])
         mild += [refused_transaction(code, item, items) for code in TRANSIENT_REASONS for item in range(items)]

@@ -58,27 +58,10 @@ def _reading(name: str) -> Any:
     return method
 
 
-for _name in [
-    "__contains__",
-    "__eq__",
-    "__getitem__",
-    "__iter__",
-    "__len__",
-    "__ne__",
-    "__or__",
-    "__repr__",
-    "__reversed__",
-    "__ror__",
-    "copy",
-    "get",
-    "items",
-    "keys",
-    "pop",
-    "popitem",
-    "setdefault",
-    "values",
-    "__reduce_ex__",
-]:
+for _name in (
+    *("__contains__", "__eq__", "__getitem__", "__iter__", "__len__", "__ne__", "__or__", "__reduce_ex__", "__repr__"),
+    *("__reversed__", "__ror__", "copy", "get", "items", "keys", "pop", "popitem", "setdefault", "values"),
+):
     setattr(NotedAnswer, _name, _reading(_name))
 
 

@@ -11,14 +11,7 @@ from botocore.exceptions import ClientError
 from oneslot.dynamodb_in_memory import InMemoryDynamoDB
 from oneslot.dynamodb_in_memory.answers import UnsupportedRequest
 from oneslot.dynamodb_in_memory.contents import TableSchema
-from oneslot.explorer.faults import _LOST as LOST
-from oneslot.explorer.faults import (
-    CRASHES,
-    READS,
-    TIMED_OUT,
-    Choice,
-    error_choice,
-)
+from oneslot.explorer.faults import CRASHES, LATER, LOST, NEVER, TIMED_OUT, Choice, error_choice
 from oneslot.explorer.handlers.aws import OWN
 from oneslot.explorer.handlers.process import DRAW
 from oneslot.explorer.refusal import NotExplorable
@@ -40,9 +33,9 @@ THROTTLES = {
 """The code by which a service refuses too many requests; all others say ThrottlingException."""
 
 HTTP_503 = Choice(
-    "answered with 503", "never", observation=to_text({"answer": {"status": 503, "headers": {}, "body": b""}})
+    "answered with 503", NEVER, observation=to_text({"answer": {"status": 503, "headers": {}, "body": b""}})
 )
-HTTP_TIMED_OUT = Choice("times out, and the request is on its way", "later", observation=UNANSWERED)
+HTTP_TIMED_OUT = Choice("times out, and the request is on its way", LATER, observation=UNANSWERED)
 
 
 @dataclass(frozen=True)
@@ -110,14 +103,14 @@ def handler_faults(request: ApiCall) -> tuple[Choice, ...]:
     service, operation = service_and_operation(name)
     throttled = error_choice(THROTTLES.get(service, "ThrottlingException"))
     if name == DRAW:
-        return (Choice("drawn high", seen="answered", observation=to_text({"answer": {"high": True}}), is_fault=False),)
+        return (Choice("drawn high", observation=to_text({"answer": {"high": True}}), is_fault=False),)
     if service == "http":
         return (CRASHES[0], HTTP_503) if operation in web.READING else (*CRASHES, HTTP_503, HTTP_TIMED_OUT)
     own: tuple[Choice, ...] = ()
     if name == "transact_write_items":
-        own = (Choice("TransactionConflict at item 1", "never", conflict=0),)
+        own = (Choice("TransactionConflict at item 1", NEVER, conflict=0),)
     elif name in BATCHES and BATCHES[name].may_refuse(parameters):
-        own = (Choice("answered with the last entry refused", "never", conflict=0),)
-    if operation in READS or operation.startswith(READING):
+        own = (Choice("answered with the last entry refused", NEVER, conflict=0),)
+    if operation.startswith(READING):
         return (CRASHES[0], throttled, *own)
     return (*CRASHES, *LOST, throttled, TIMED_OUT, *own)

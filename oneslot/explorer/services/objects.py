@@ -1,4 +1,7 @@
-"""S3: objects that a write replaces whole. Buckets exist by use."""
+"""S3: objects that a write replaces whole. Buckets exist by use.
+
+It leaves out versions, uploads in parts, tags, rights, and pages of a listing.
+"""
 
 from __future__ import annotations
 

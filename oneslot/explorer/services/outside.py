@@ -1,4 +1,7 @@
-"""Outside effects: operations that only leave the account, as one table of what they go to and what AWS answers."""
+"""Outside effects: operations that only leave the account, as one table of what they go to and what AWS answers.
+
+It leaves out who receives them (subscriptions, rules, identities), and whether a topic, a bus or a stream exists.
+"""
 
 from __future__ import annotations
 

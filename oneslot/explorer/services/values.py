@@ -1,4 +1,7 @@
-"""Values that the user gives: parameters of Systems Manager, and secrets of Secrets Manager."""
+"""Values that the user gives: parameters of Systems Manager, and secrets of Secrets Manager.
+
+It leaves out writes, versions, types and encryption.
+"""
 
 from __future__ import annotations
 

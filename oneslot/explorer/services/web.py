@@ -1,4 +1,7 @@
-"""HTTP: the user's answers by method and address, and requests as outside effects."""
+"""HTTP: the user's answers by method and address, and requests as outside effects.
+
+It leaves out names, certificates and connections that are kept.
+"""
 
 from __future__ import annotations
 

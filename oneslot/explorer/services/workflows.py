@@ -1,4 +1,7 @@
-"""Step Functions: executions of standard workflows. State machines exist by use, and executions run on."""
+"""Step Functions: executions of standard workflows. State machines exist by use, and executions run on.
+
+It leaves out the states, the end of an execution, and express workflows.
+"""
 
 from __future__ import annotations
 

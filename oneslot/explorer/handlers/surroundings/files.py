@@ -16,21 +16,20 @@ from oneslot.explorer.handlers.surroundings.environment import LambdaEnvironment
 from oneslot.explorer.handlers.surroundings.replaced import Replacement
 
 _OF_OS = (
+    *("access", "chdir", "chmod", "chown", "getxattr", "lchown", "listdir", "listxattr", "lstat", "mkdir", "open"),
     *(
-        "access",
-        "chdir",
-        "chmod",
-        "chown",
-        "getxattr",
-        "lchown",
-        "listdir",
-        "listxattr",
-        "lstat",
-        "mkdir",
-        "open",
         "pathconf",
+        "readlink",
+        "remove",
+        "removexattr",
+        "rmdir",
+        "scandir",
+        "setxattr",
+        "stat",
+        "statvfs",
+        "truncate",
+        "unlink",
     ),
-    *("readlink", "remove", "removexattr", "rmdir", "scandir", "setxattr", "stat", "statvfs", "truncate", "unlink"),
     *("utime", "link", "rename", "replace", "symlink"),
 )
 _OPEN = ((builtins, "open"), (io, "open"), (sqlite3, "connect"), (sqlite3.dbapi2, "connect"))

@@ -14,7 +14,7 @@ import pytest
 
 from oneslot.explorer.handlers.exploration import explore
 from oneslot.explorer.handlers.scenario import message_of
-from oneslot.explorer.handlers.verdict import FIFO_LEVELS, LEVELS, Result, over_budget
+from oneslot.explorer.handlers.verdict import LEVELS, Result, over_budget
 from oneslot.explorer.refusal import NotExplorable
 
 ORDER = {"order": "o-1"}
@@ -25,102 +25,10 @@ def explored(handler: str, **options: Any) -> Result:
     return explore(f"subjects.{handler}", **given)
 
 
-@pytest.mark.parametrize(
-    ("handler", "level"),
-    [
-        ("put_under_new_id", "twice"),
-        ("charge_then_mark", "one fault, then again"),
-        ("swallow", "one fault, then again"),
-        ("remember_in_module", "one fault, then again"),
-    ],
-)
-def test_handler_breaks_at_its_mildest_level(handler: str, level: str) -> None:
-    result = explored(handler)
-
-    assert (result.holds, result.level) == (False, level)
-    assert "as-if-once" in result.counterexample
-
-
-def one_row(world: Any) -> bool:
-    """one row an order"""
-    return len(world["orders"]) == 1
-
-
-def anything(world: Any) -> bool:
-    return True
-
-
-TWO = [{"order": "o-1"}, {"order": "o-2"}]
-EVENT_OF_ONE = {"Records": [{"messageId": "m-1", "body": '{"order": "o-1"}', "eventSource": "aws:sqs"}]}
-EVENT_OF_A_STREAM = {"Records": [{"dynamodb": {"SequenceNumber": "1"}}]}
-HOLDS = "holds at every level"
-FAILS = "fails when nothing goes wrong, at message 1: "
-VERDICTS: dict[str, tuple[str, dict[str, Any], str]] = {
-    "a random number": ("flip", {}, HOLDS),
-    "a random number that a law reads": ("flip", {"law": one_row}, "drawn high"),
-    "a counter that is ignored": ("charge_then_mark", {"ignore": ["orders.amount"]}, HOLDS),
-    "a law of the user's": ("put_under_new_id", {"law": one_row}, "one row an order: does not hold"),
-    "a handler that always fails": ("raise_always", {}, f"{FAILS}KeyError: 'order'"),
-    "a failure that is reported": ("report_second", {}, "fails when nothing goes wrong"),
-    "a record of a whole event": ("report_second", {"messages": [EVENT_OF_ONE]}, "it reports the message as failed"),
-    "a record of a stream": (
-        "report_stream",
-        {"messages": [EVENT_OF_A_STREAM]},
-        f"{FAILS}it reports the message as failed",
-    ),
-    "a call with the user's answer": (
-        "publish",
-        {"answers": {"athena.start_query_execution": {"QueryExecutionId": "q"}}},
-        HOLDS,
-    ),
-    "ten calls whose answers stay unread": ("put_ten", {"law": anything}, HOLDS),
-    "unprocessed items": ("put_batch", {}, "the last entry refused"),
-    "unprocessed items, put again": ("put_batch_again", {}, HOLDS),
-    "binary attributes": ("put_picture", {}, HOLDS),
-    "a wait beyond the visibility": ("wait_for_a_minute", {"visibility": 60, "law": anything}, HOLDS),
-    "a wait within the visibility": ("wait_for_a_minute", {"visibility": 5, "law": anything}, "=> "),
-    "messages alone": ("put_first_of_batch", {"messages": TWO, "batch": 1, "faults": 0}, HOLDS),
-    "messages together": (
-        "put_first_of_batch",
-        {"messages": TWO, "batch": 2, "faults": 0},
-        "orders has 1 row, and single deliveries leave 2 rows",
-    ),
-    "reports that the mapping reads": (
-        "report_what_fails",
-        {"messages": TWO, "batch": 2, "reports_failures": True},
-        HOLDS,
-    ),
-    "reports that it does not read": (
-        "report_what_fails",
-        {"messages": TWO, "batch": 2, "reports_failures": False},
-        "=> ",
-    ),
-    "as many receives as it needs": ("recover_at_third_receive", {"receives": 2, "law": anything}, HOLDS),
-    "fewer receives": ("recover_at_third_receive", {"receives": 1, "law": anything}, "=> "),
-}
-"""A handler, what it is explored with, and words of the result."""
-
-
-@pytest.mark.parametrize("case", VERDICTS)
-def test_exploration_says(case: str) -> None:
-    handler, options, words = VERDICTS[case]
-
-    result = explored(handler, **options)
-
-    assert words in str(result)
-    assert result.holds is (words == HOLDS)
-    assert words != HOLDS or (result.verdict, result.complete) == (HOLDS, True)
-
-
 def test_random_numbers_raise_no_alarm_when_they_are_mixed() -> None:
     result = explored("draw_mixed")
 
     assert (result.holds, result.complete, result.masked) == (True, True, ("orders.token", "orders.wait"))
-
-
-def test_random_numbers_are_refused_when_ends_are_too_many() -> None:
-    with pytest.raises(NotExplorable, match="Give fewer messages"):
-        explored("draw_mixed", messages=[{"order": name} for name in "abcd"])
 
 
 def test_handler_holds_when_a_write_replaces_itself() -> None:
@@ -129,24 +37,6 @@ def test_handler_holds_when_a_write_replaces_itself() -> None:
     assert result.holds
     assert result.complete
     assert result.masked == ("orders.at",)
-
-
-@pytest.mark.parametrize(
-    ("handler", "words"), [("start_thread", "a thread"), ("publish", "athena.start_query_execution")]
-)
-def test_unknown_territory_is_refused_by_name(handler: str, words: str) -> None:
-    with pytest.raises(NotExplorable, match=words):
-        explored(handler)
-
-
-def test_missing_function_names_the_remedy() -> None:
-    with pytest.raises(NotExplorable, match=r"subjects has no lambda_handler\. Name the handler"):
-        explored("lambda_handler")
-
-
-def test_missing_module_names_the_remedy() -> None:
-    with pytest.raises(NotExplorable, match="path="):
-        explore("nowhere.handler", messages=[ORDER])
 
 
 def test_budget_ends_honestly() -> None:
@@ -197,24 +87,6 @@ def test_failing_import_is_refused_with_its_remedy(tmp_path: Path) -> None:
         explore("needy.handler", messages=[ORDER], path=tmp_path)
 
 
-def test_layer_is_a_second_folder(tmp_path: Path) -> None:
-    (tmp_path / "function").mkdir()
-    (tmp_path / "layer").mkdir()
-    (tmp_path / "function" / "app_of_test.py").write_text("from layer_of_test import handler\n")
-    (tmp_path / "layer" / "layer_of_test.py").write_text("def handler(event, context): ...\n")
-
-    result = explore("app_of_test.handler", messages=[ORDER], path=[tmp_path / "function", tmp_path / "layer"])
-
-    assert result.holds
-
-
-@pytest.mark.parametrize(("handler", "holds"), [("put_under_new_id", True), ("charge_then_mark", False)])
-def test_fifo_delivers_again_only_after_a_fault(handler: str, holds: bool) -> None:
-    result = explored(handler, fifo=True, faults=0 if holds else 1)
-
-    assert (result.holds, [level.name for level in result.levels]) == (holds, [] if holds else [FIFO_LEVELS[0].name])
-
-
 def test_record_keeps_its_usual_attributes_when_some_are_given() -> None:
     record = message_of(0, {"body": "{}", "attributes": {"MessageGroupId": "g"}}).record(0)
 
@@ -234,53 +106,47 @@ def test_handler_is_found_when_another_folder_has_its_name(tmp_path: Path, monke
     assert sys.modules.pop("same_name") is one
 
 
-@pytest.mark.parametrize(
-    ("source", "said"),
-    [
-        ("async def handler(event, context): ...", "Lambda does not await an async handler"),
-        ("def handler(event, context): return {'at': datetime.now(UTC)}", "Object of type datetime is not JSON"),
-        ("def handler(event, context): return 'ok'", "The answer is not a JSON object. Return None or"),
-        ("def handler(event, context): return {'batchItemFailures': [{'itemIdentifier': ''}]}", "is empty or null"),
-        (
-            "def handler(event, context): return {'batchItemFailures': [{'itemIdentifier': 'x'}]}",
-            "is not of this batch",
-        ),
-    ],
-)
-def test_answer_that_lambda_cannot_read_fails_the_invocation(source: str, said: str, tmp_path: Path) -> None:
-    (tmp_path / "answers.py").write_text(f"from datetime import UTC, datetime\n{source}\n")
-
-    result = explore("answers.handler", messages=[ORDER], path=tmp_path)
-
-    assert (result.holds, result.level) == (False, "once")
-    assert said in result.verdict
-
-
-@pytest.mark.parametrize("answer", ["{'total': Decimal('1.10')}", "{'batchItemFailures': None}", "(1, 2)", "'ok'"])
-def test_answer_is_a_success_when_the_mapping_reads_none(answer: str, tmp_path: Path) -> None:
-    (tmp_path / "answers.py").write_text(f"from decimal import Decimal\ndef handler(event, context): return {answer}\n")
-
-    assert explore("answers.handler", messages=[ORDER], path=tmp_path, reports_failures=False).holds
-
-
-@pytest.mark.parametrize("answer", ["[]", "'ok'", "{'batchItemFailures': [{'itemIdentifier': 'x'}]}"])
-def test_answer_is_not_read_when_the_event_is_of_no_queue_and_no_stream(answer: str, tmp_path: Path) -> None:
-    (tmp_path / "answers.py").write_text(f"def handler(event, context): return {answer}\n")
-
-    assert explore("answers.handler", messages=[{"httpMethod": "POST"}], path=tmp_path).holds
-
-
-def _source(folder: Path, text: str) -> Path:
-    """Write a module `app` with a table of orders; return its folder."""
+def of_app(folder: Path, text: str, **options: Any) -> Result:
+    """Explore the handler of this source, which has a table of orders, with one order."""
     head = "import boto3\n\ntable = boto3.resource('dynamodb').Table('orders')\n\n\n"
     (folder / "app.py").write_text(head + textwrap.dedent(text))
-    return folder
-
-
-def of_app(folder: Path, text: str, **options: Any) -> Result:
-    """Explore the handler of this source with one order."""
-    given: dict[str, Any] = {"messages": [ORDER], "tables": {"orders": "id"}, "path": _source(folder, text), **options}
+    given: dict[str, Any] = {"messages": [ORDER], "tables": {"orders": "id"}, "path": folder, **options}
     return explore("app.handler", **given)
+
+
+FAILS_WITH = "fails when nothing goes wrong"
+NO_READER: dict[str, Any] = {"reports_failures": False}
+OF_ANOTHER_SOURCE: dict[str, Any] = {"messages": [{"httpMethod": "POST"}]}
+FOREIGN = "{'batchItemFailures': [{'itemIdentifier': 'x'}]}"
+ANSWERS: list[tuple[str, dict[str, Any], str]] = [
+    ("datetime(2026, 1, 1)", {}, f"{FAILS_WITH} ... Object of type datetime is not JSON"),
+    ("'ok'", {}, f"{FAILS_WITH} ... The answer is not a JSON object. Return None or"),
+    ("{'batchItemFailures': [{'itemIdentifier': ''}]}", {}, f"{FAILS_WITH} ... is empty or null"),
+    (FOREIGN, {}, f"{FAILS_WITH} ... is not of this batch"),
+    ("{'total': Decimal('1.10')}", NO_READER, "holds"),
+    ("{'batchItemFailures': None}", NO_READER, "holds"),
+    ("(1, 2)", NO_READER, "holds"),
+    ("'ok'", NO_READER, "holds"),
+    ("[]", OF_ANOTHER_SOURCE, "holds"),
+    ("'ok'", OF_ANOTHER_SOURCE, "holds"),
+    (FOREIGN, OF_ANOTHER_SOURCE, "holds"),
+]
+
+
+@pytest.mark.parametrize(("answer", "options", "words"), ANSWERS)
+def test_answer_is_read_as_lambda_does(answer: str, options: dict[str, Any], words: str, tmp_path: Path) -> None:
+    head = "from datetime import datetime\nfrom decimal import Decimal\n"
+
+    result = of_app(tmp_path, f"{head}def handler(event, context): return {answer}\n", **options)
+
+    assert [part for part in words.split(" ... ") if part not in result.verdict] == []
+    assert result.holds is (words == "holds")
+
+
+def test_async_handler_fails_as_on_lambda(tmp_path: Path) -> None:
+    result = of_app(tmp_path, "async def handler(event, context): ...\n")
+
+    assert "Lambda does not await an async handler" in result.verdict
 
 
 SKIP_LATER = """
@@ -331,7 +197,7 @@ def test_given_receive_count_goes_on_from_there() -> None:
 
 @pytest.mark.parametrize("visibility", [30, 90])
 def test_fifo_delivers_again_only_when_the_visibility_has_ended(visibility: int, tmp_path: Path) -> None:
-    path = _source(
+    result = of_app(
         tmp_path,
         f"""
         import time
@@ -345,13 +211,6 @@ def test_fifo_delivers_again_only_when_the_visibility_has_ended(visibility: int,
                 table.put_item(Item={{**key, "at": str(time.time())}})
                 table.put_item(Item={{"id": "effect"}})
         """,
-    )
-
-    result = explore(
-        "app.handler",
-        messages=[ORDER],
-        tables={"orders": "id"},
-        path=path,
         fifo=True,
         visibility=visibility,
         law=lambda world: any(row["id"] == "effect" for row in world["orders"]),
@@ -398,26 +257,21 @@ def test_event_is_delivered_whole(event: Any, tmp_path: Path) -> None:
     ["event['orderId']", "event.get('orderId', 'none')", "event['detail']['orderId']", "event['body'] + event['to']"],
 )
 def test_message_is_refused_when_the_handler_takes_it_for_its_event(lookup: str, tmp_path: Path) -> None:
-    path = _source(tmp_path, f"def handler(event, context): table.put_item(Item={{'id': {lookup}}})")
+    source = f"def handler(event, context): table.put_item(Item={{'id': {lookup}}})"
     message = {"orderId": "o-1", "detail": {"orderId": "o-2"}, "body": "b", "to": "t"}
 
     with pytest.raises(NotExplorable, match=r"takes message 1 for its whole event\. Give it with event="):
-        explore("app.handler", messages=[message], tables={"orders": "id"}, path=path)
+        of_app(tmp_path, source, messages=[message])
 
 
 def test_event_of_a_queue_is_one_batch_when_it_is_given_whole(tmp_path: Path) -> None:
-    path = _source(
-        tmp_path,
-        """
+    source = """
         def handler(event, context):
             table.put_item(Item={"id": "-".join(record["body"] for record in event["Records"])})
-        """,
-    )
+        """
     event = {"Records": [{"body": "a"}, {"body": "b"}]}
 
-    result = explore(
-        "app.handler", event=event, tables={"orders": "id"}, path=path, faults=0, law=lambda world: world["orders"]
-    )
+    result = of_app(tmp_path, source, messages=(), event=event, faults=0, law=lambda world: world["orders"])
 
     assert result.holds
 
@@ -493,7 +347,7 @@ def test_failing_run_shows_the_exception_and_the_last_line_of_its_log(way: str, 
 
 
 def test_failing_decision_shows_its_exception(tmp_path: Path) -> None:
-    path = _source(
+    result = of_app(
         tmp_path,
         """
         from oneslot import Effects, Put, consumer_from_environment
@@ -503,13 +357,8 @@ def test_failing_decision_shows_its_exception(tmp_path: Path) -> None:
 
         handler = consumer_from_environment(take)
         """,
-    )
-
-    result = explore(
-        "app.handler",
         messages=[{"message_id": "m-1"}],
         tables={"orders": "id", "ledger": "message_id"},
-        path=path,
         env={
             "ONESLOT_TABLE_ORDERS": "orders",
             "ONESLOT_LEDGER_TABLE": "ledger",
@@ -546,7 +395,9 @@ def test_counter_is_only_suggested_when_it_counts_deliveries(amount: int, is_hin
 
 
 def test_counterexample_shows_why_a_delivery_reports_a_failure(tmp_path: Path) -> None:
-    path = _source(
+    before = sys.gettrace()
+
+    result = of_app(
         tmp_path,
         """
         def handler(event, context):
@@ -560,10 +411,6 @@ def test_counterexample_shows_why_a_delivery_reports_a_failure(tmp_path: Path) -
                 return {"batchItemFailures": [{"itemIdentifier": event["Records"][0]["messageId"]}]}
         """,
     )
-
-    before = sys.gettrace()
-
-    result = explore("app.handler", messages=[ORDER], tables={"orders": "id"}, path=path)
 
     assert "ends, reports a failure, after LookupError: begun before" in result.counterexample
     assert sys.gettrace() is before
