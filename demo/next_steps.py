@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shlex
 from datetime import date
@@ -11,7 +12,6 @@ from demo.plan import load
 from demo.practices import synthetic_nhs_number, synthetic_practices
 from demo.slots import LOCAL_TIME, next_monday, opening_hours, working_days
 from oneslot.local.state import LocalState
-from oneslot.operator.sending.request_file import sample_request
 from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.target import Target
 
@@ -60,3 +60,19 @@ def next_steps(target: Target, state: LocalState) -> list[tuple[str, str, str]]:
         ),
         ("down", "stop the local stack", "oneslot down"),
     ]
+
+
+def sample_request(practice: str, not_before: str, not_after: str, patient: str, message_id: str) -> str:
+    """Return the body of a booking."""
+    return json.dumps(
+        {
+            "message_id": message_id,
+            "type": "book",
+            "practice": practice,
+            "nhs_number": patient,
+            "not_before": not_before,
+            "not_after": not_after,
+            "delivery_channel": "In-person",
+            "service_type": "General Consultation Routine",
+        }
+    )

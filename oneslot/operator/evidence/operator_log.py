@@ -21,6 +21,7 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.errors import LogNotWritten
+from oneslot.operator.sending.archive import is_cut_off
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.runtime.values import to_json
 from oneslot.target import Target
@@ -75,18 +76,9 @@ def append_line(path: Path, line: Mapping[str, Any], surroundings: Surroundings)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         data = to_json(line, other=as_json_value).encode() + b"\n"
-        surroundings.append(path, b"\n" * _is_cut_off(path) + data)
+        surroundings.append(path, b"\n" * is_cut_off(path) + data)
     except OSError as error:
         raise LogNotWritten(f"{path} cannot be written ({error.strerror}), so nothing more was changed.") from error
-
-
-def _is_cut_off(path: Path) -> bool:
-    """Return whether the last line of a file has no end."""
-    if not path.exists() or not path.stat().st_size:
-        return False
-    with path.open("rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read() != b"\n"
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -59,7 +59,7 @@ class Archive:
         now = self._surroundings.now_ms()
         lines = [json.dumps(self._line(message, sqs_message_id, now)) + "\n" for message, sqs_message_id in messages]
         if lines:
-            begun = _CUT_OFF if _is_cut_off(self._path) else ""
+            begun = _CUT_OFF if is_cut_off(self._path) else ""
             self._surroundings.append(self._path, "".join([begun, *lines]).encode())
 
     def _line(self, message: RequestCopy, sqs_message_id: str, now: int) -> dict[str, Any]:
@@ -89,8 +89,8 @@ def read_archive(path: Path, stack: str) -> Iterator[AcceptedRequest]:
                 ) from error
 
 
-def _is_cut_off(path: Path) -> bool:
-    """Return whether the last line has no end."""
+def is_cut_off(path: Path) -> bool:
+    """Return whether the last line of a file has no end."""
     if not path.exists():
         return False
     with path.open("rb") as file:

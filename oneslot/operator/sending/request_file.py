@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -96,19 +95,3 @@ def _archived(body: Mapping[str, Any], text: str, attributes: Mapping[str, str])
     except Unprocessable:
         return Archived(None, payload_hash=payload_hash(body))
     return Archived(None if declared().is_private(identity) else identity, payload_hash=payload_hash(content))
-
-
-def sample_request(practice: str, not_before: str, not_after: str, patient: str, message_id: str) -> str:
-    """Return the body of a booking, as one line of a request file."""
-    return json.dumps(
-        {
-            "message_id": message_id,
-            "type": "book",
-            "practice": practice,
-            "nhs_number": patient,
-            "not_before": not_before,
-            "not_after": not_after,
-            "delivery_channel": "In-person",
-            "service_type": "General Consultation Routine",
-        }
-    )

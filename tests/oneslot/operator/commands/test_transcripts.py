@@ -48,6 +48,7 @@ FAR = 4_000_000_000_000
 VARYING = (  # each in the words of its output: a transcript is the same on every day and machine
     (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UUID"),
     (r"of [0-9a-f]{8}:", "of UUID:"),
+    (r"\b[0-9a-f]{64}\b", "DIGEST"),
     (r"\bid-[0-9]+\b", "CLAIM"),
     (r"\b[0-9a-f]{32}\b", "CLAIM"),
     (r"20[0-9]{2}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+(Z|\+00:00)?", "TIME"),
@@ -107,6 +108,16 @@ def booked(stack: MotoStack) -> None:
     stack.bench.deliver(record(booking("m-2", practice="ZZZ999")), record(booking("m-3", **passed)))
     stack.bench.deliver(record(booking("m-4", **full)), record(booking("m-5", nhs_number="9990000019")))
     stack.write_log()
+
+
+def forgotten(stack: MotoStack) -> None:
+    """The ledger's rows of a booking, of one without a slot, of a cancelled one and of a conflict have expired."""
+    full = {"not_before": "2099-12-01T08:00:00Z", "not_after": "2099-12-02T08:00:00Z"}
+    stack.bench.deliver(record(booking("m-1")), record(booking("m-2", **full)), record(booking("m-3")))
+    stack.bench.deliver(record(cancellation("m-3", "c-3")), record(booking("m-4")), record(cancellation("m-5", "c-5")))
+    for name in ("m-1", "m-2", "m-3", "m-4"):
+        stack.bench.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": name}})
+    stack.bench.deliver(record(booking("m-4", delivery_channel="Video")))
 
 
 def archived(stack: MotoStack) -> None:
@@ -204,7 +215,7 @@ MISSING = {"no ledger": NO_LEDGER, "no slots": NO_SLOTS, "no appointments": NO_A
 STATES: dict[str, Callable[[MotoStack], None]] = {
     **{
         each.__name__: each
-        for each in (nothing, fresh, gone, given, waiting, booked, letters, hidden, failing, no_log, claims)
+        for each in (nothing, fresh, gone, given, waiting, booked, forgotten, letters, hidden, failing, no_log, claims)
     },
     **{each.__name__: each for each in (archived, interrupted, paused, torn, malformed, broken)},
     **MISSING,
@@ -239,6 +250,7 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         *((state, "inspect m-1") for state in ("booked", "letters", "failing", *MISSING)),
         *(("booked", f"inspect {name}") for name in ("c-1", "m-2", "m-3", "m-4", "m-5")),
         *(("claims", f"inspect {name}") for name in ("leased", "expired", "released")),
+        *(("forgotten", f"inspect m-{number}") for number in range(1, 6)),
         ("malformed", "inspect by-hand"),
         ("malformed", "inspect m-9"),
         ("no ledger", "inspect m-3"),
