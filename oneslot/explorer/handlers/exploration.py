@@ -6,6 +6,7 @@ The levels go from what happens every day to what is rare, and stop at the first
 from __future__ import annotations
 
 import functools
+import inspect
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -155,6 +156,10 @@ def explore(
         budget=budget,
         progress=progress,
     ).run()
+
+
+GIVEN = set(inspect.signature(explore).parameters) - {"handler", "progress"}
+"""The names that a scenario file may define."""
 
 
 def _laws(law: Law | Sequence[Law] | None) -> Sequence[Law]:

@@ -41,6 +41,8 @@ FIRST_OBJECT = "first.json"
 
 _TIME = "2026-01-05T09:00:00Z"
 _AT = ("eu-west-2", "111122223333")
+_OF_ANSWERS = ("Item", "Items", "Attributes", "Body")
+"""What an answer of AWS lacks where nothing is there. No payload can give it."""
 _MISSING = re.compile(r"KeyError: ['\"]([^'\"]+)['\"]")
 _TAKES_PARTS = re.compile(r"string indices must be integers|'str' object has no attribute '(?:get|items|keys|values)'")
 _TAKES_NUMBERS = re.compile(
@@ -58,7 +60,8 @@ class Payload:
 
     def grow(self, failure: str) -> bool:
         """Add what this failure says is missing. Return whether it said so."""
-        if missing := _MISSING.search(failure):
+        missing = _MISSING.search(failure)
+        if missing and missing[1] not in _OF_ANSWERS:
             return self._add(missing[1])
         if self.last is None:
             return False

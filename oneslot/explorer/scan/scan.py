@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import runpy
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Literal
 
-from oneslot.explorer.handlers.exploration import IDLE, explore
+from oneslot.explorer.handlers.exploration import GIVEN, IDLE, explore
 from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
 from oneslot.explorer.handlers.templates.template import (
     from_template,
@@ -92,7 +93,7 @@ class Job:
     source: Source
     parameters: Mapping[str, Any]
     env: Mapping[str, str]
-    event: Any
+    given: Mapping[str, Any]
     budget: float
     assumed: tuple[str, ...]
 
@@ -114,7 +115,8 @@ def scan(
         template: a template of SAM or CloudFormation, or the folder `cdk.out`.
         budget: seconds for all functions together; each has an equal share.
         workers: processes at a time; as many as the machine has cores unless given.
-        events: a folder with recorded events: FUNCTION.json, one whole event of its source.
+        events: a folder with what the handlers find: FUNCTION.json, one whole event of its source, or FUNCTION.py, with
+            the names that a scenario file of `explore` has. Those replace what the scan makes.
         parameters: those of the stack, over their defaults.
         env: environment variables of every function, over the template's.
         only: the logical ids to scan; all unless given.
@@ -138,12 +140,10 @@ def scan(
             jobs.append(Row(name, source.title if source else "none", "refused", why))
         else:
             environment, unknown = _environment(resolver, properties, env or {})
-            event = _recorded(events, name)
+            own = _given(events, name)
             known = tuple(f"{one}={value}" for one, value in assumed.items())
             jobs.append(
-                Job(
-                    file, name, source, {**assumed, **(parameters or {})}, environment, event, share, (*known, *unknown)
-                )
+                Job(file, name, source, {**assumed, **(parameters or {})}, environment, own, share, (*known, *unknown))
             )
         if source is not None:
             found += findings(resolver, name, properties, source)
@@ -225,15 +225,22 @@ def _environment(
     return found, unknown
 
 
-def _recorded(events: Path | None, function: str) -> Any:
-    """Return the recorded event of a function; None if there is none."""
-    file = events / f"{function}.json" if events else None
-    if file is None or not file.exists():
-        return None
+def _given(events: Path | None, function: str) -> Mapping[str, Any]:
+    """Return what the folder has for a function, as `explore` takes it."""
+    if events is None:
+        return {}
+    recorded, scenario = (events / f"{function}{ending}" for ending in (".json", ".py"))
     try:
-        return json.loads(file.read_text())
+        if recorded.exists():
+            return {"event": json.loads(recorded.read_text())}
+        values = runpy.run_path(str(scenario)) if scenario.exists() else {}
     except ValueError as error:
-        raise NotExplorable(f"{file} is not JSON: {error}. Record one whole event.") from error
+        raise NotExplorable(f"{recorded} is not JSON: {error}. Record one whole event.") from error
+    except Exception as error:
+        raise NotExplorable(
+            f"{scenario}, which is run as Python, raised {type(error).__name__}. Correct it."
+        ) from error
+    return {name: value for name, value in values.items() if name in GIVEN}
 
 
 def _run(jobs: Sequence[Job | Row], workers: int, on_row: Callable[[Row], None]) -> Iterator[tuple[int, Row]]:
@@ -302,8 +309,9 @@ def explored(job: Job) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         _write_inline_code(job, options, Path(folder))
         for one in options["path"]:
-            if not one.is_dir():
+            if not one.is_dir() and one.parent not in options["path"]:
                 raise NotExplorable(f"{one} is not there. Build the application first: `sam build`, or `cdk synth`.")
+        options["path"] = [one for one in options["path"] if one.is_dir()]
         return _tried(job, options)
 
 
@@ -326,21 +334,24 @@ def _tried(job: Job, options: Mapping[str, Any]) -> Row:
     """Explore with the recorded event, or with a first event that grows by what the handler says it misses."""
     payload = Payload()
     ends = time.monotonic() + job.budget
+    is_made = not {"event", "messages"} & job.given.keys()
     for guess in range(MOST_GUESSES):
         given = options_for(job.source, payload.value, options["tables"])
-        if job.event is not None:
-            given = {**{name: value for name, value in given.items() if name != "messages"}, "event": job.event}
-        result = explore(**{**options, **given}, budget=max(1.0, ends - time.monotonic()))
+        if not is_made:
+            given = {name: value for name, value in given.items() if name not in ("event", "messages")}
+        given = {**given, **job.given}
+        result = explore(**{**options, **given, "budget": max(1.0, ends - time.monotonic())})
         failed = result.level == "once"
         words = f"{result.verdict}\n{result.counterexample}"
-        if not failed or job.event is not None or guess == MOST_GUESSES - 1 or not payload.grow(words):
+        if not failed or not is_made or guess == MOST_GUESSES - 1 or not payload.grow(words):
             break
-    first = "" if job.event is not None else json.dumps(payload.value)
+    first = json.dumps(payload.value) if is_made else ""
     verdict: Verdict = result.kind
     why = result.verdict
-    if job.event is None and (failed or IDLE in why):
+    if is_made and (failed or IDLE in why):
         verdict = "needs an event"
-        why = f"On a made event it {result.verdict}. Record one: --events FOLDER, with {job.function}.json."
+        remedy = f"Record one, or give what it finds: --events FOLDER, with {job.function}.json or .py."
+        why = f"On a made event it {result.verdict}. {remedy}"
     line = result.line
     with suppress(ValueError):
         line = str(Path(line).relative_to(Path.cwd()))

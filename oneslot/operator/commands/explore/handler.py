@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import runpy
 from pathlib import Path
 from typing import Any
 
 from oneslot.errors import HandlerNotExplorable, InvalidScenario, name_fault
-from oneslot.explorer.handlers.exploration import explore
+from oneslot.explorer.handlers.exploration import GIVEN, explore
 from oneslot.explorer.handlers.templates import from_template
 from oneslot.explorer.handlers.verdict import STATUSES
 from oneslot.explorer.refusal import NotExplorable
@@ -16,9 +15,6 @@ from oneslot.terminal import Terminal
 
 STATES_A_REPORT = 2_000
 """The explorer reports its progress after this many states."""
-
-GIVEN = set(inspect.signature(explore).parameters) - {"handler", "progress"}
-"""The names that a scenario file may define."""
 
 
 def explore_handler(handler: str, scenario: Path, budget: float | None, terminal: Terminal) -> int:

@@ -38,6 +38,12 @@ def api(event, context):
     return {"statusCode": 200}
 
 
+def reader(event, context):
+    key = {"id": event["detail"]["id"]}
+    row = table.get_item(Key=key)["Item"]
+    table.put_item(Item={**row, "read": True})
+
+
 def picky(event, context):
     raise ValueError("not a document")
 """
@@ -75,6 +81,9 @@ Resources:
   Picky:
     Type: AWS::Serverless::Function
     Properties: {Handler: app.picky, Events: {Any: {Type: EventBridgeRule, Properties: {Pattern: {source: [shop]}}}}}
+  Reader:
+    Type: AWS::Serverless::Function
+    Properties: {Handler: app.reader, Events: {Any: {Type: EventBridgeRule, Properties: {Pattern: {source: [shop]}}}}}
   Node:
     Type: AWS::Serverless::Function
     Properties: {Handler: app.orders, Runtime: nodejs22.x, Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic}}}}

@@ -75,6 +75,18 @@ def test_an_event_of_a_folder_replaces_the_made_one(tmp_path: Path) -> None:
     assert row.first == ""
 
 
+def test_a_scenario_of_a_folder_gives_what_the_handler_reads(tmp_path: Path) -> None:
+    template, folder = written(tmp_path), tmp_path / "events"
+    folder.mkdir()
+    (without,) = scan(template, only=["Reader"], events=folder).rows
+    (folder / "Reader.py").write_text('rows = {"Table": [{"id": "id-1"}]}')
+    (given,) = scan(template, only=["Reader"], events=folder).rows
+
+    assert (without.verdict, given.verdict) == ("needs an event", "holds")
+    assert "KeyError: 'Item'" in without.why
+    assert json.loads(given.first) == {"id": "id-1"}
+
+
 @pytest.mark.parametrize(
     ("only", "text", "word"),
     [
