@@ -10,6 +10,7 @@ from lab.figures.tables import listing, table
 from oneslot.cli import INTERRUPTED, main
 from oneslot.errors import BadInput, OneslotError
 from oneslot.explorer.handlers.verdict import STATUSES
+from oneslot.operator.commands.send import send
 
 SHARED = ("stack", "consumer", "as_json", "yes")
 """Options of most verbs, which the page describes once."""
@@ -20,6 +21,11 @@ Verb = tuple[str, click.Command, click.Context]
 def verbs() -> str:
     """Return each verb with its options and what it does, in the order of `oneslot --help`."""
     return "".join(_line(*verb) for verb in _verbs(main, click.Context(main, info_name="oneslot")))
+
+
+def send_of_any_consumer() -> str:
+    """Return `send` as a consumer has it that declares no verb of this name, as the appointments do."""
+    return _line("send", send, click.Context(send))
 
 
 def shared_options() -> str:

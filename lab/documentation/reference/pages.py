@@ -15,6 +15,7 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "shared options": command_line.shared_options,
         "exit statuses": command_line.exit_statuses,
         "verbs": command_line.verbs,
+        "send": command_line.send_of_any_consumer,
     },
     "construct.md": {"thresholds": settings.thresholds},
     "errors.md": {"codes": errors.codes},
