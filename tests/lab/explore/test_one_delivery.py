@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -17,8 +16,6 @@ from oneslot.explorer.faults import READS, SERVER_ERROR, TIMED_OUT, TRANSIENT_RE
 from oneslot.explorer.scenario import ExploredSubject, Scenario
 from oneslot.explorer.world import ApiCall
 from oneslot.runtime.consumer.group_commit import GroupCommit
-from oneslot.runtime.stores import dynamodb as ledger
-from oneslot.runtime.stores.expressions import CONDITION_FAILED, cancellation_reasons
 
 GROUP_ALONE = GROUPS_SHORT[0]
 
@@ -57,18 +54,6 @@ def _takes_silence_for_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(exceptions, name, ZeroDivisionError)
 
 
-def _reads_the_first_reason_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ignore a conflict at any item but the ledger's row."""
-    reasons = cancellation_reasons
-
-    def first(error: Any) -> list[Mapping[str, Any]]:
-        known = reasons(error)
-        transient = [one if one["Code"] == CONDITION_FAILED else {"Code": "None"} for one in known[1:]]
-        return [*known[:1], *transient]
-
-    monkeypatch.setattr(ledger, "cancellation_reasons", first)
-
-
 def _fails_with_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail every record of a group that fails."""
 
@@ -78,8 +63,7 @@ def _fails_with_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("scenario", "subject", "weaken"),
     [
-        *((scenario, OURS, _takes_silence_for_an_end) for scenario in ALONE),
-        (ALONE[0], OURS, _reads_the_first_reason_only),
+        (ALONE[0], OURS, _takes_silence_for_an_end),
         (GROUP_ALONE, OURS_IN_GROUPS, _fails_with_its_group),
     ],
     ids=lambda value: getattr(value, "name", None) or getattr(value, "__name__", ""),

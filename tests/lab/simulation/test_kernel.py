@@ -30,14 +30,6 @@ class World:
         self.kernel.run_until(lambda: not self.process.tasks, seconds)
 
 
-def test_sleep_takes_virtual_time_alone() -> None:
-    world = World()
-
-    world.run(lambda: world.kernel.sleep(3600), seconds=7200)
-
-    assert world.process.steady == pytest.approx(3600, abs=0.001)
-
-
 def test_threads_take_turns_by_the_seed() -> None:
     orders = set()
     for seed in SEEDS:
@@ -83,21 +75,6 @@ def test_condition_gives_its_lock_back_while_it_waits() -> None:
 
     assert seen == ["ready: True"]
     assert world.process.steady < 2
-
-
-def test_condition_and_event_give_up_after_their_timeout() -> None:
-    world, seen = World(), list[bool]()
-    condition, event = world.threads.condition(), world.threads.event()
-
-    def body() -> None:
-        with condition:
-            seen.append(condition.wait_for(lambda: False, 2))
-        seen.append(event.wait(3))
-
-    world.run(body)
-
-    assert seen == [False, False]
-    assert world.process.steady == pytest.approx(5, abs=0.001)
 
 
 def test_queue_keeps_order_and_refuses_more_than_its_size() -> None:
@@ -150,17 +127,6 @@ def test_first_finished_future_ends_the_wait() -> None:
     world.run(body)
 
     assert seen == [True, True]
-
-
-def test_error_of_a_thread_is_reported() -> None:
-    world = World()
-
-    def body() -> None:
-        int("x")
-
-    world.run(body)
-
-    assert world.died == ["p: thread: invalid literal for int() with base 10: 'x'"]
 
 
 def test_crash_ends_every_thread_without_another_step() -> None:
