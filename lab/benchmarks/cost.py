@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lab.benchmarks.batches import BATCH, table
+from lab.benchmarks.batches import BATCH, between, table
 from lab.benchmarks.billed_time import CONTENDERS, FINISHED, GROUPED, NEW, OURS, POWERTOOLS, Make, measure
 from lab.benchmarks.handlers import effect_alone
 
@@ -140,8 +140,7 @@ def write(figures: Sequence[Measured]) -> None:
 
 def filled(page: str) -> str:
     """Return the page with the tables of the kept figures."""
-    before, _, rest = page.partition(BEGIN)
-    return f"{before}{BEGIN}\n\n{tables(read(), Prices())}\n{END}{rest.partition(END)[2]}"
+    return between(page, BEGIN, tables(read(), Prices()), END)
 
 
 def main() -> None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from lab.benchmarks.batches import between
+from lab.figures import tables
 from stacks.application import build
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "understand" / "cost.md"
@@ -57,11 +58,9 @@ def costs(resources: Resources) -> dict[str, tuple[int, float]]:
 def table(stages: Mapping[str, dict[str, tuple[int, float]]]) -> str:
     """Return the counts and dollars of each stage as a Markdown table."""
     names = next(iter(stages.values()))
-    rows = [["a month", *stages], ["---", *("---" for _ in stages)]]
-    for name in names:
-        rows.append([name, *(f"{each[name][0]}: {each[name][1]:.2f}" for each in stages.values())])
-    rows.append(["dollars", *(f"{sum(cost for _, cost in each.values()):.2f}" for each in stages.values())])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    rows = [[name, *(f"{each[name][0]}: {each[name][1]:.2f}" for each in stages.values())] for name in names]
+    dollars = ["dollars", *(f"{sum(cost for _, cost in each.values()):.2f}" for each in stages.values())]
+    return tables.table(["a month", *stages], [*rows, dollars])
 
 
 def resources_of(folder: Path) -> Iterator[Mapping[str, Any]]:
@@ -118,10 +117,8 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write docs/understand/cost.md")
     made = measured()
     if parser.parse_args().write:
-        before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n\n{made}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
-    else:
-        sys.stdout.write(made + "\n")
+        PAGE.write_text(between(PAGE.read_text(encoding="utf-8"), BEGIN, made, END), encoding="utf-8")
+    print(made)
 
 
 if __name__ == "__main__":

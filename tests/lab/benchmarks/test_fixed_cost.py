@@ -40,6 +40,6 @@ def test_table_adds_the_dollars_of_each_stage() -> None:
 def test_page_has_the_table_of_the_templates() -> None:
     text = PAGE.read_text(encoding="utf-8")
 
-    assert text.partition(BEGIN)[2].partition(END)[0].strip() == measured(), (
+    assert text.partition(BEGIN)[2].partition(END)[0].strip() == measured().strip(), (
         "run: python -m lab.benchmarks.fixed_cost --write"
     )
