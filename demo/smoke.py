@@ -15,13 +15,14 @@ from uuid import uuid4
 from botocore.exceptions import ClientError
 
 from appointments.allocation import APPOINTMENTS, SLOTS, free_key, utc_text
-from appointments.statuses import BUSY, CANCELLED, COMPLETE, FREE
+from appointments.statuses import BUSY, CANCELLED, FREE
 from demo.next_steps import sample_request
 from demo.practices import synthetic_nhs_number
 from oneslot.errors import OneslotError
 from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.operator.evidence.deliveries import valid_deliveries
 from oneslot.operator.evidence.tables import projection
+from oneslot.runtime.protocol import COMPLETE
 from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.runtime.stores.expressions import error_code
 from oneslot.runtime.values import from_attributes, to_attributes

@@ -11,7 +11,6 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from appointments.statuses import COMPLETE, IN_PROGRESS
 from demo.declared import CONSUMER
 from lab.explore.practice import APPOINTMENTS, LEDGER, PATIENTS, SLOTS, dead_letters
 from oneslot.explorer.execution.process import HandlerEnd
@@ -19,6 +18,7 @@ from oneslot.explorer.laws import Laws
 from oneslot.explorer.renaming import is_id_of
 from oneslot.explorer.world import ApiCall, SqsMessage, World
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE
+from oneslot.runtime.protocol import COMPLETE, IN_PROGRESS
 
 UNFINISHED = ("failed", "busy", "fenced")
 

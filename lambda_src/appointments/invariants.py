@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from appointments.allocation import APPOINTMENTS, SLOTS, free_key
-from appointments.statuses import BOOKED, BUSY, CANCELLED, COMPLETE, FREE, WAITLIST
+from appointments.statuses import BOOKED, BUSY, CANCELLED, FREE, WAITLIST
 from oneslot.laws.evidence import Evidence, Law, lacks, result_of
 from oneslot.laws.schema import Effect
+from oneslot.runtime.protocol import COMPLETE
 
 TIMES = ("start", "end")
 PLACE = ("practice", "slot_id", *TIMES)

@@ -1,4 +1,4 @@
-"""The tables' statuses: FHIR R4's words where they are in use, and the ledger's two."""
+"""The tables' statuses: FHIR R4's words where they are in use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,3 @@ BOOKED = "booked"
 WAITLIST = "waitlist"
 CANCELLED = "cancelled"
 """Appointment.status."""
-
-IN_PROGRESS = "IN_PROGRESS"
-COMPLETE = "COMPLETE"
-"""Ledger status, as `oneslot.runtime.protocol` defines it; repeated here, because the domain imports `effects` only."""

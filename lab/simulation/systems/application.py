@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, field
 from random import Random
 from typing import Any
 
-from appointments.statuses import COMPLETE
 from booking.consumer import appointments_consumer
 from demo.declared import CONSUMER
 from lab.explore.ours import ENVIRONMENT
@@ -22,6 +21,7 @@ from lab.simulation.world.simulation import Simulation
 from oneslot.laws.evidence import Evidence
 from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.consumer.delivery_log import Delivery
+from oneslot.runtime.protocol import COMPLETE
 from oneslot.runtime.sqs.dead_letters import REASON_ATTRIBUTE
 from oneslot.runtime.sqs.deferral import SHORT_WAITS_SHARE
 from oneslot.runtime.sqs.fifo import is_fifo
