@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from aws_cdk import (
     Aws,
@@ -197,29 +198,29 @@ class WorkerStack(Stack):
             "RunningTaskCount",
             {"ClusterName": self.cluster.cluster_name, "ServiceName": self.service.service_name},
         )
-        policy = scaling.CfnScalingPolicy
         scaling.CfnScalingPolicy(
             self,
             "BacklogPerTask",
             policy_name="backlog-per-task",
             policy_type="TargetTrackingScaling",
             scaling_target_id=target.scalable_target_id,
-            target_tracking_scaling_policy_configuration=policy.TargetTrackingScalingPolicyConfigurationProperty(
-                target_value=self._scale.backlog_per_task,
-                scale_out_cooldown=60,
-                scale_in_cooldown=300,
-                customized_metric_specification=policy.CustomizedMetricSpecificationProperty(
-                    metrics=[
-                        policy.TargetTrackingMetricDataQueryProperty(
-                            id="waiting", metric_stat=waiting, return_data=False
-                        ),
-                        policy.TargetTrackingMetricDataQueryProperty(id="tasks", metric_stat=tasks, return_data=False),
-                        policy.TargetTrackingMetricDataQueryProperty(
-                            id="backlog", expression="waiting / tasks", label="backlog per task", return_data=True
-                        ),
+            target_tracking_scaling_policy_configuration={
+                "targetValue": self._scale.backlog_per_task,
+                "scaleOutCooldown": 60,
+                "scaleInCooldown": 300,
+                "customizedMetricSpecification": {
+                    "metrics": [
+                        {"id": "waiting", "metricStat": waiting, "returnData": False},
+                        {"id": "tasks", "metricStat": tasks, "returnData": False},
+                        {
+                            "id": "backlog",
+                            "expression": "waiting / tasks",
+                            "label": "backlog per task",
+                            "returnData": True,
+                        },
                     ]
-                ),
-            ),
+                },
+            },
         )
 
 
@@ -232,20 +233,9 @@ _CALLS = (
 )
 
 
-def _metric(
-    namespace: str, name: str, dimensions: dict[str, str]
-) -> scaling.CfnScalingPolicy.TargetTrackingMetricStatProperty:
-    policy = scaling.CfnScalingPolicy
-    return policy.TargetTrackingMetricStatProperty(
-        stat="Average",
-        metric=policy.TargetTrackingMetricProperty(
-            namespace=namespace,
-            metric_name=name,
-            dimensions=[
-                policy.TargetTrackingMetricDimensionProperty(name=key, value=value) for key, value in dimensions.items()
-            ],
-        ),
-    )
+def _metric(namespace: str, name: str, dimensions: dict[str, str]) -> dict[str, Any]:
+    named = [{"name": key, "value": value} for key, value in dimensions.items()]
+    return {"stat": "Average", "metric": {"namespace": namespace, "metricName": name, "dimensions": named}}
 
 
 def _allow(actions: list[str], resource: str) -> iam.PolicyStatement:

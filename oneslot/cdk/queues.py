@@ -12,6 +12,14 @@ from constructs import Construct
 from oneslot.cdk.numbers import Numbers
 from oneslot.cdk.resources import removal_policy
 
+ORDER = {
+    "fifo": True,
+    "content_based_deduplication": True,
+    "deduplication_scope": sqs.DeduplicationScope.MESSAGE_GROUP,
+    "fifo_throughput_limit": sqs.FifoThroughputLimit.PER_MESSAGE_GROUP_ID,
+}
+"""A FIFO queue's properties, for high throughput."""
+
 
 class RequestQueue(Construct):
     """An encrypted queue, TLS only. A message whose receives run out moves to `dead_letter_queue`.
@@ -38,45 +46,33 @@ class RequestQueue(Construct):
         # The two refer to each other, which CloudFormation cannot resolve, so one has a name of its own.
         queue_name = f"{name}.fifo" if fifo else name
         queue_arn = Stack.of(self).format_arn(service="sqs", resource=queue_name, arn_format=ArnFormat.NO_RESOURCE_NAME)
+        common: dict[str, Any] = {
+            "encryption": sqs.QueueEncryption.KMS if key else sqs.QueueEncryption.SQS_MANAGED,
+            "encryption_master_key": key,
+            "enforce_ssl": True,
+            "removal_policy": removal_policy(retain=retain),
+            **(ORDER if fifo else {}),
+        }
         self.dead_letter_queue = sqs.Queue(
             self,
             "DeadLetterQueue",
-            encryption=sqs.QueueEncryption.KMS if key else sqs.QueueEncryption.SQS_MANAGED,
-            encryption_master_key=key,
-            enforce_ssl=True,
             retention_period=Duration.seconds(numbers.dead_letter_retention_seconds),
             max_message_size_bytes=1_048_576,
             redrive_allow_policy=sqs.RedriveAllowPolicy(
                 redrive_permission=sqs.RedrivePermission.BY_QUEUE,
                 source_queues=[sqs.Queue.from_queue_arn(self, "Source", queue_arn)],
             ),
-            removal_policy=removal_policy(retain=retain),
-            **_order(fifo=fifo),
+            **common,
         )
         self.queue = sqs.Queue(
             self,
             "Queue",
             queue_name=queue_name,
-            encryption=sqs.QueueEncryption.KMS if key else sqs.QueueEncryption.SQS_MANAGED,
-            encryption_master_key=key,
-            enforce_ssl=True,
             retention_period=Duration.seconds(numbers.queue_retention_seconds),
             visibility_timeout=Duration.seconds(numbers.visibility_timeout_seconds),
             max_message_size_bytes=262_144,  # so the dead-letter queue has room for the reason of a quarantine
             dead_letter_queue=sqs.DeadLetterQueue(
                 queue=self.dead_letter_queue, max_receive_count=numbers.max_receive_count
             ),
-            removal_policy=removal_policy(retain=retain),
-            **_order(fifo=fifo),
+            **common,
         )
-
-
-def _order(*, fifo: bool) -> dict[str, Any]:
-    if not fifo:
-        return {}
-    return {
-        "fifo": True,
-        "content_based_deduplication": True,
-        "deduplication_scope": sqs.DeduplicationScope.MESSAGE_GROUP,
-        "fifo_throughput_limit": sqs.FifoThroughputLimit.PER_MESSAGE_GROUP_ID,
-    }

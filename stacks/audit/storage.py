@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from aws_cdk import Duration
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
@@ -31,17 +33,20 @@ class AuditStorage(Construct):
     def __init__(self, scope: Construct, construct_id: str, *, retain_data: bool) -> None:
         super().__init__(scope, construct_id)
         self.key: kms.Key = customer_managed_key(self, "Key", description="Oneslot: the audit", retain=retain_data)
+        private: dict[str, Any] = {
+            "enforce_ssl": True,
+            "block_public_access": s3.BlockPublicAccess.BLOCK_ALL,
+            "object_ownership": s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            "versioned": True,
+            "removal_policy": removal_policy(retain=retain_data),
+        }
         access_log = s3.Bucket(
             self,
             "AccessLog",
             # Access logs are delivered to buckets with S3's own key only: S3 user guide, "Enabling server access logging".
             encryption=s3.BucketEncryption.S3_MANAGED,
-            enforce_ssl=True,
-            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
-            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
-            versioned=True,
             lifecycle_rules=[_expiry("Entries", "", ACCESS_LOG_DAYS)],
-            removal_policy=removal_policy(retain=retain_data),
+            **private,
         )
         self.bucket = s3.Bucket(
             self,
@@ -49,10 +54,6 @@ class AuditStorage(Construct):
             encryption=s3.BucketEncryption.KMS,
             encryption_key=self.key,
             bucket_key_enabled=True,  # one call to KMS for many objects
-            enforce_ssl=True,
-            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
-            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
-            versioned=True,
             server_access_logs_bucket=access_log,
             server_access_logs_prefix="audit/",
             lifecycle_rules=[
@@ -61,7 +62,7 @@ class AuditStorage(Construct):
                 _expiry("Undelivered", f"{UNDELIVERED}/", HISTORY_DAYS),
             ],
             metrics=[s3.BucketMetrics(id=UNDELIVERED, prefix=f"{UNDELIVERED}/")],
-            removal_policy=removal_policy(retain=retain_data),
+            **private,
         )
         alone = {
             "HIPAA.Security-S3BucketReplicationEnabled": (
