@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -87,13 +88,15 @@ def local_stack(
             poller = EventSourceMapping(connection, mapping, folder=home, processes=processes)
             state = LocalState.of(deployment, poller.log_file)
             poller.log_file.touch(mode=0o600)
+            write, follow = partial(_write_statistics, home / STATISTICS_FILE, poller), partial(_follow_pauses, poller)
             try:
-                with _statistics_written(home / STATISTICS_FILE, poller), _pauses_followed(poller):
+                with _repeated(write, STATISTICS_SECONDS, "statistics"), _repeated(follow, PAUSE_SECONDS, "pauses"):
                     state.write(home)
                     yield LocalStack(state, poller, aws)
             finally:
                 (home / STATE_FILE).unlink(missing_ok=True)
                 poller.stop()
+                write()
 
 
 def _mapping_of(deployment: Deployment, output: str) -> str:
@@ -133,21 +136,15 @@ def _owned(home: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _statistics_written(path: Path, poller: EventSourceMapping) -> Iterator[None]:
-    """Write the poller's numbers to a file twice a second, for commands in other processes."""
+def _repeated(act: Callable[[], None], seconds: float, name: str) -> Iterator[None]:
+    """Act again and again in a thread of this name, until the end of the block."""
     ended = threading.Event()
 
-    def write() -> None:
-        last = None
-        while True:
-            over = ended.wait(STATISTICS_SECONDS)
-            if (now := poller.statistics) != last:
-                write_atomically(path, json.dumps(now.to_json()))
-                last = now
-            if over:
-                return
+    def run() -> None:
+        while not ended.wait(seconds):
+            act()
 
-    thread = threading.Thread(target=write, name="statistics", daemon=True)
+    thread = threading.Thread(target=run, name=name, daemon=True)
     thread.start()
     try:
         yield
@@ -156,20 +153,12 @@ def _statistics_written(path: Path, poller: EventSourceMapping) -> Iterator[None
         thread.join()
 
 
-@contextmanager
-def _pauses_followed(poller: EventSourceMapping) -> Iterator[None]:
+def _follow_pauses(poller: EventSourceMapping) -> None:
     """Let the poller follow `oneslot pause` and `resume`, which run in other processes."""
-    ended = threading.Event()
+    with suppress(BotoCoreError, ClientError):  # the embedded AWS is busy, or it has just ended
+        poller.follow()
 
-    def follow() -> None:
-        while not ended.wait(PAUSE_SECONDS):
-            with suppress(BotoCoreError, ClientError):  # the embedded AWS is busy, or it has just ended
-                poller.follow()
 
-    thread = threading.Thread(target=follow, name="pauses", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
+def _write_statistics(path: Path, poller: EventSourceMapping) -> None:
+    """Write the poller's numbers to a file, for commands in other processes."""
+    write_atomically(path, json.dumps(poller.statistics.to_json()))
