@@ -497,6 +497,7 @@ def test_worker_is_stuck_when_a_pool_thread_dies(monkeypatch: pytest.MonkeyPatch
         ({"limit_seconds": 0}, "--limit is 0; choose 0.1 seconds or more"),
         ({"limit_seconds": float("nan")}, "--limit is nan"),
         ({"grace_seconds": float("inf")}, "--grace is inf"),
+        ({"grace_seconds": 43_201}, "--grace is 43201"),
         ({"wait_seconds": 21}, "--wait is 21"),
         ({"retry_delay_seconds": -1}, "--retry-delay is -1"),
         ({"retry_delay_seconds": 3_601}, "--retry-delay is 3601"),

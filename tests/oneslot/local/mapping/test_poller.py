@@ -1,4 +1,4 @@
-"""The poller's time: a message that SQS shows again is not offered."""
+"""The poller offers no message that SQS shows again, and deletes none of a failed batch."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, cast
 import pytest
 
 from oneslot.local.mapping.configuration import FunctionConfiguration, MappingConfiguration, QueueConfiguration
-from oneslot.local.mapping.handler_process import Answered, Outcome, Throttled
+from oneslot.local.mapping.handler_process import Answered, FunctionError, Outcome, Throttled
 from oneslot.local.mapping.poller import Poller
-from oneslot.local.mapping.statistics import StatisticsCounter
+from oneslot.local.mapping.statistics import Statistics, StatisticsCounter
 from oneslot.runtime.surroundings import Surroundings
 from tests.kits.local_mapping import wait_for
 
@@ -21,8 +21,9 @@ CONFIGURATION = MappingConfiguration("id", 10, 0, None, True, QUEUE, FUNCTION)
 class World:
     """A queue of one message, a function, and the clock that both of them advance."""
 
-    def __init__(self, receives: list[int], offers: list[int]) -> None:
+    def __init__(self, receives: list[int], offers: list[int], outcome: Outcome = Answered("null")) -> None:  # noqa: B008
         self.now = 0.0
+        self.outcome = outcome
         self.receives = receives  # seconds that each takes
         self.offers = offers  # seconds that each takes; a negative number for one that is throttled
         self.offered: list[float] = []
@@ -41,7 +42,7 @@ class World:
         self.offered.append(self.now)
         seconds = self.offers.pop(0)
         self.now += abs(seconds)
-        return Throttled() if seconds < 0 else Answered("null")
+        return Throttled() if seconds < 0 else self.outcome
 
 
 @pytest.mark.parametrize(
@@ -57,9 +58,27 @@ def test_poller_offers_no_message_that_is_visible_again(
     receives: list[int], offers: list[int], offered: list[float]
 ) -> None:
     world = World(receives, offers)
+
+    polled(world, len(receives))
+
+    assert world.offered == offered
+
+
+@pytest.mark.parametrize(
+    ("outcome", "error"),
+    [(FunctionError("crash", "Runtime.ExitError"), "Runtime.ExitError"), (Answered("[]"), "Invalid")],
+    ids=["crash", "invalid answer"],
+)
+def test_poller_deletes_nothing_when_the_function_fails(outcome: Outcome, error: str) -> None:
+    numbers = polled(World([1], [5], outcome), 1)
+
+    assert (numbers.function_errors, numbers.failed, numbers.deleted, numbers.last_error) == (1, 1, 0, error)
+
+
+def polled(world: World, batches: int) -> Statistics:
+    """Poll until this many batches have ended."""
     surroundings = Surroundings(steady=lambda: world.now)
     counter = StatisticsCounter(surroundings)
-    batches = len(receives)
     poller = Poller(
         CONFIGURATION,
         invoke=world.invoke,
@@ -68,9 +87,7 @@ def test_poller_offers_no_message_that_is_visible_again(
         counter=counter,
         surroundings=surroundings,
     )
-
     poller.start()
     wait_for(lambda: counter.snapshot().deleted + counter.snapshot().failed == batches, seconds=10)
     poller.finish()
-
-    assert world.offered == offered
+    return counter.snapshot()
