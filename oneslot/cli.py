@@ -81,7 +81,7 @@ def run_command(command: Callable[[], Any], *, as_json: bool, stack: str | None 
         if as_json:
             report_error(error.format_message(), InvalidArguments.code, as_json=True)
         else:
-            vars(error)["message"] = f"{_visible_lines(error.message)} [{InvalidArguments.code}]"
+            vars(error)["message"] = f"{_visible_lines(error.message or '')} [{InvalidArguments.code}]".strip()
             error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt) as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from oneslot.errors import LeaseHeld, MalformedRow, NothingToUnlock
+from oneslot.errors import InvalidFile, LeaseHeld, MalformedRow, NothingToUnlock
 from oneslot.laws.evidence import result_of
 from oneslot.operator.commands.frame import on_stack
 from oneslot.operator.commands.inspect import row_table
@@ -100,6 +100,8 @@ def enter_file(terminal: Terminal, target: Target, *, file: Path, yes: bool) -> 
     row stays. Safe to run again after a crash. Exit status 1 if a line was not entered and is not complete.
     """
     lines = sum(1 for _ in read_lines(target, file))
+    if not lines:
+        raise InvalidFile(f"{file} names no message. Write a body or an id on each line.")
     report = EntryReport()
     with terminal.progress("Entering" if yes else "Reading", lines) as progress:
         if yes:

