@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import pickle
+import multiprocessing
 import sys
 import traceback
 import warnings
+from multiprocessing.connection import Connection
 from typing import Any
 
 from oneslot.explorer.handlers.exploration import explore
@@ -23,34 +23,28 @@ def explore_apart(handler: str, **options: Any) -> Result:
     """
     if not FORKS:
         return explore(handler, **options)
-    reading, writing = os.pipe()
+    context = multiprocessing.get_context("fork")
+    reader, writer = context.Pipe(duplex=False)
+    process = context.Process(target=_explore_into, args=(writer, handler, options))
     with warnings.catch_warnings():
         # Python warns of a process with threads. They end in the fork, which needs none of them.
         warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-    if child == 0:
-        _answer(writing, handler, options)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        answer = pipe.read()
-    _, status = os.waitpid(child, 0)
-    if not answer:
-        raise RuntimeError(f"the process that explored {handler} ended with status {os.waitstatus_to_exitcode(status)}")
-    ended = pickle.loads(answer)  # noqa: S301 - what the fork wrote
-    if isinstance(ended, BaseException):
+        process.start()
+    writer.close()
+    try:
+        ended = reader.recv()
+    except EOFError:
+        process.join()
+        raise RuntimeError(f"the process that explored {handler} ended with status {process.exitcode}") from None
+    process.join()
+    if isinstance(ended, Exception):
         raise ended
     return ended  # type: ignore[no-any-return]
 
 
-def _answer(writing: int, handler: str, options: dict[str, Any]) -> None:
-    """Write the result or the exception to a pipe, and end this process without what pytest does at its end."""
+def _explore_into(writer: Connection, handler: str, options: dict[str, Any]) -> None:
     try:
-        ended: Any = explore(handler, **options)
+        writer.send(explore(handler, **options))
     except Exception as error:
-        error.add_note("".join(traceback.format_exception(error)))
-        ended = error
-    try:
-        with os.fdopen(writing, "wb") as pipe:
-            pipe.write(pickle.dumps(ended))
-    finally:
-        os._exit(0)
+        error.add_note(traceback.format_exc())
+        writer.send(error)

@@ -80,6 +80,13 @@ def test_fixture_explores_a_handler(explore: Callable[..., Result]) -> None:
     assert result.holds
 
 
+def test_fixture_says_when_the_process_of_its_exploration_dies(explore: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("import os\ndef handler(event, context): os._exit(7)\n")
+
+    with pytest.raises(RuntimeError, match=r"explored app\.handler ended with status 7"):
+        explore("app.handler", messages=[ORDER], path=tmp_path)
+
+
 def test_failing_import_is_refused_with_its_remedy(tmp_path: Path) -> None:
     (tmp_path / "needy.py").write_text("import os\nTABLE = os.environ['NEEDED']\ndef handler(event, context): ...\n")
 
