@@ -40,8 +40,8 @@ class BrokenLaws:
 class Exploration:
     """The figures of an exploration.
 
-    `schedules` and `violating` count paths, `executions` runs of the code under test from its start, `states` and `steps`
-    what was visited after pruning, `calls` the distinct API calls that the services performed.
+    `schedules` and `violating` count paths, and `executions` runs of the code under test from its start. `states` and
+    `steps` count what was visited after pruning, and `calls` the distinct API calls that the services performed.
     """
 
     subject: str

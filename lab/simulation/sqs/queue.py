@@ -11,8 +11,7 @@ from random import Random
 
 from lab.simulation.sqs.message import Message
 from oneslot.dynamodb_in_memory.answers import refuse
-from oneslot.explorer.services.sqs.requests import ACCOUNT, REGION, queue_url
-from oneslot.explorer.services.sqs.sending import MAXIMUM_BYTES
+from oneslot.explorer.services.sqs.requests import ACCOUNT, MAXIMUM_BYTES, REGION, queue_url
 
 MAXIMUM_HIDDEN_MS = 12 * 60 * 60 * 1000
 """The longest time from a receive to the end of the visibility timeout (developer guide, visibility timeout)."""

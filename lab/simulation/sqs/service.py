@@ -16,43 +16,32 @@ from typing import Any
 from lab.simulation.sqs.fifo import FifoQueue
 from lab.simulation.sqs.message import Message
 from lab.simulation.sqs.queue import Queue
-from oneslot.dynamodb_in_memory.answers import answer
+from oneslot.dynamodb_in_memory.answers import answer, refuse, refuse_unknown
 from oneslot.explorer.services.sqs.requests import (
     MAXIMUM_ENTRIES,
+    PREFIX,
     Answer,
+    check_batch_size,
+    check_content,
+    deduplication_id,
+    digest,
     perform_batch,
     queue_url,
-    refuse_missing_queue,
-    refuse_others,
     refuse_value,
-    timeout_ms,
 )
-from oneslot.explorer.services.sqs.sending import check_batch_size, check_content, deduplication_id, digest
 
-QUEUE_ATTRIBUTES = frozenset(
-    {
-        "VisibilityTimeout",
-        "MessageRetentionPeriod",
-        "MaximumMessageSize",
-        "RedrivePolicy",
-        "FifoQueue",
-        "ContentBasedDeduplication",
-    }
+QUEUE_ATTRIBUTES = (
+    "VisibilityTimeout MessageRetentionPeriod MaximumMessageSize RedrivePolicy FifoQueue ContentBasedDeduplication"
 )
 """The attributes that a queue is created with."""
 
-_RECEIVED = frozenset(
-    {
-        "QueueUrl",
-        "AttributeNames",
-        "MessageSystemAttributeNames",
-        "MessageAttributeNames",
-        "MaxNumberOfMessages",
-        "VisibilityTimeout",
-        "WaitTimeSeconds",
-        "ReceiveRequestAttemptId",
-    }
+_RECEIVED = (
+    "QueueUrl AttributeNames MessageSystemAttributeNames MessageAttributeNames MaxNumberOfMessages VisibilityTimeout "
+    "WaitTimeSeconds ReceiveRequestAttemptId"
 )
+
+MAXIMUM_TIMEOUT_SECONDS = 43_200
+"""A visibility timeout's limit (API reference, ChangeMessageVisibility)."""
 
 
 class SQSService:
@@ -74,9 +63,9 @@ class SQSService:
 
     def create_queue(self, **request: Any) -> Answer:
         """Create a queue. Its dead-letter queue must exist."""
-        refuse_others(request, frozenset({"QueueName", "Attributes"}))
+        refuse_unknown("CreateQueue", request, "QueueName Attributes")
         name, attributes = request["QueueName"], dict(request.get("Attributes", {}))
-        refuse_others(attributes, QUEUE_ATTRIBUTES)
+        refuse_unknown("CreateQueue", attributes, QUEUE_ATTRIBUTES)
         kind = FifoQueue if attributes.get("FifoQueue") == "true" else Queue
         queue = kind(name, attributes, self._random, {each.arn: each for each in self._queues.values()})
         self._queues[queue.url] = queue
@@ -84,13 +73,13 @@ class SQSService:
 
     def get_queue_url(self, **request: Any) -> Answer:
         """Return the URL of a queue by its name."""
-        refuse_others(request, frozenset({"QueueName", "QueueOwnerAWSAccountId"}))
+        refuse_unknown("GetQueueUrl", request, "QueueName QueueOwnerAWSAccountId")
         queue = self._queue("GetQueueUrl", queue_url(request["QueueName"]), self._now_ms())
         return answer({"QueueUrl": queue.url})
 
     def get_queue_attributes(self, **request: Any) -> Answer:
         """Return the named attributes, with the numbers of messages at this moment."""
-        refuse_others(request, frozenset({"QueueUrl", "AttributeNames"}))
+        refuse_unknown("GetQueueAttributes", request, "QueueUrl AttributeNames")
         queue = self._queue("GetQueueAttributes", request["QueueUrl"], self._now_ms())
         names, visible = request.get("AttributeNames", ()), queue.visible
         attributes = {
@@ -123,7 +112,7 @@ class SQSService:
 
     def receive_message(self, **request: Any) -> Answer:
         """Return up to ten visible messages. The answer of an empty queue has no `Messages`."""
-        refuse_others(request, _RECEIVED)
+        refuse_unknown("ReceiveMessage", request, _RECEIVED)
         now, name = self._now_ms(), "ReceiveMessage"
         queue = self._queue(name, request["QueueUrl"], now)
         count = request.get("MaxNumberOfMessages", 1)
@@ -132,7 +121,7 @@ class SQSService:
             refuse_value(name, "MaxNumberOfMessages", count, "Must be between 1 and 10, if provided.")
         hidden_ms = queue.visibility_ms
         if "VisibilityTimeout" in request:
-            hidden_ms = timeout_ms(name, request["VisibilityTimeout"])
+            hidden_ms = _timeout_ms(name, request["VisibilityTimeout"])
         attempt_id = request.get("ReceiveRequestAttemptId")
         if attempt_id is None:
             received = queue.receive(count, hidden_ms, now, 0.0 if wait_seconds else self.missing)
@@ -158,10 +147,10 @@ class SQSService:
 
     def change_message_visibility(self, **request: Any) -> Answer:
         """Hide a message in flight for a new timeout; see `Queue.change_visibility`."""
-        refuse_others(request, frozenset({"QueueUrl", "ReceiptHandle", "VisibilityTimeout"}))
+        refuse_unknown("ChangeMessageVisibility", request, "QueueUrl ReceiptHandle VisibilityTimeout")
         now, name = self._now_ms(), "ChangeMessageVisibility"
         queue = self._queue(name, request["QueueUrl"], now)
-        queue.change_visibility(request["ReceiptHandle"], timeout_ms(name, request["VisibilityTimeout"]), now)
+        queue.change_visibility(request["ReceiptHandle"], _timeout_ms(name, request["VisibilityTimeout"]), now)
         return answer({})
 
     def change_message_visibility_batch(self, **request: Any) -> Answer:
@@ -170,7 +159,7 @@ class SQSService:
         queue = self._queue(name, request["QueueUrl"], now)
 
         def change(entry: Mapping[str, Any]) -> Answer:
-            queue.change_visibility(entry["ReceiptHandle"], timeout_ms(name, entry["VisibilityTimeout"]), now)
+            queue.change_visibility(entry["ReceiptHandle"], _timeout_ms(name, entry["VisibilityTimeout"]), now)
             return {}
 
         return perform_batch(name, request, change)
@@ -213,7 +202,7 @@ class SQSService:
         """Return the queue with this URL as it is now; `name` is the operation that a refusal names."""
         queue = self._queues.get(url)
         if queue is None:
-            refuse_missing_queue(name)
+            refuse(name, PREFIX + "NonExistentQueue", "The specified queue does not exist.")
         queue.advance(now)
         return queue
 
@@ -222,3 +211,10 @@ def _sent(message: Message, md5: str) -> dict[str, Any]:
     """Return SendMessage's answer; for a duplicate, with the first message's id and this one's digest."""
     sent = {"MessageId": message.message_id, "MD5OfMessageBody": md5}
     return sent if message.sequence_number is None else {**sent, "SequenceNumber": message.sequence_number}
+
+
+def _timeout_ms(name: str, seconds: int) -> int:
+    """Return a visibility timeout in milliseconds, or raise its refusal."""
+    if not 0 <= seconds <= MAXIMUM_TIMEOUT_SECONDS:
+        refuse_value(name, "VisibilityTimeout", seconds, "VisibilityTimeout must be an integer between 0 and 43200")
+    return seconds * 1000

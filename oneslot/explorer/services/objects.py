@@ -1,6 +1,6 @@
 """S3: objects that a write replaces whole. Buckets exist by use.
 
-It leaves out versions, uploads in parts, tags, rights, and pages of a listing.
+It leaves out versions, uploads in parts, conditions of reads, tags, rights, and pages of a listing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from oneslot.explorer.services.account import Account, Operation
 
 BUCKET = "s3/"
 MAXIMUM_KEYS = 1000
-"""The keys of one listing or deletion (API references)."""
+"""The keys of one listing (API reference)."""
 
 Parameters = Mapping[str, Any]
 Objects = dict[str, dict[str, Any]]
@@ -26,7 +26,7 @@ _WRITTEN = (
     "Bucket Key Body ContentLength ContentMD5 ChecksumAlgorithm IfMatch IfNoneMatch ACL Tagging StorageClass "
     f"ServerSideEncryption SSEKMSKeyId ExpectedBucketOwner {' '.join(_KEPT)}"
 )
-_READ = "Bucket Key IfMatch IfNoneMatch ChecksumMode ExpectedBucketOwner"
+_READ = "Bucket Key ChecksumMode ExpectedBucketOwner"
 
 
 def object_of(content: bytes | str, **kept: Any) -> dict[str, Any]:
@@ -76,11 +76,6 @@ def _found(name: str, account: Account, parameters: Parameters) -> Mapping[str, 
         if name == "HeadObject":
             _fail(name, 404, "404", "Not Found")
         _fail(name, 404, "NoSuchKey", "The specified key does not exist.")
-    if "IfMatch" in parameters and parameters["IfMatch"].strip('"') != etag(held).strip('"'):
-        message = "Precondition Failed" if name == "HeadObject" else "At least one of the pre-conditions did not hold"
-        _fail(name, 412, "412" if name == "HeadObject" else "PreconditionFailed", message)
-    if "IfNoneMatch" in parameters and parameters["IfNoneMatch"].strip('"') == etag(held).strip('"'):
-        _fail(name, 304, "304", "Not Modified")
     return held
 
 
@@ -108,11 +103,9 @@ def delete_object(account: Account, parameters: Parameters) -> Mapping[str, Any]
 
 
 def delete_objects(account: Account, parameters: Parameters) -> Mapping[str, Any]:
-    """Delete up to 1,000 objects."""
+    """Delete objects."""
     refuse_unknown("DeleteObjects", parameters, "Bucket Delete ChecksumAlgorithm ExpectedBucketOwner")
     wanted = parameters["Delete"]["Objects"]
-    if not 1 <= len(wanted) <= MAXIMUM_KEYS:
-        _fail("DeleteObjects", 400, "MalformedXML", "The XML you provided was not well-formed")
     for one in wanted:
         _objects(account, parameters).pop(one["Key"], None)
     return {} if parameters["Delete"].get("Quiet") else {"Deleted": [{"Key": one["Key"]} for one in wanted]}

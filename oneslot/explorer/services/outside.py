@@ -35,7 +35,6 @@ class OutsideEffect:
     """One operation.
 
     Attributes:
-        name: the API's name of it.
         targets: the parameters that may say where it goes; the first that is given does.
         answer: what AWS answers for each effect.
         refusals: what AWS refuses, the first one first.
@@ -47,7 +46,6 @@ class OutsideEffect:
         invalid: returns the code and the message for an entry that AWS does not accept, else None.
     """
 
-    name: str
     targets: tuple[str, ...]
     answer: Mapping[str, Any]
     refusals: tuple[Refusal, ...] = ()
@@ -99,28 +97,27 @@ _SNS: tuple[Refusal, ...] = (
 )
 
 
-def _batch(entries: str, prefix: str) -> tuple[Refusal, ...]:
-    def repeated(given: Parameters) -> bool:
-        ids = [one["Id"] for one in given[entries]]
-        return len(set(ids)) != len(ids)
-
-    return (
-        (f"{prefix}EmptyBatchRequest", "The batch request doesn't contain any entries.", lambda p: not p[entries]),
-        (
-            f"{prefix}TooManyEntriesInBatchRequest",
-            "The batch request contains more entries than permissible.",
-            lambda given: len(given[entries]) > MAXIMUM_ENTRIES,
-        ),
-        (
-            f"{prefix}BatchEntryIdsNotDistinct",
-            "Two or more batch entries in the request have the same Id.",
-            repeated,
-        ),
-    )
-
-
-def _validation(entries: str, maximum: int, message: str) -> tuple[Refusal, ...]:
-    return (("ValidationException", message, lambda given: not 1 <= len(given[entries]) <= maximum),)
+_PUBLISHED = "PublishBatchRequestEntries"
+_SNS_BATCH: tuple[Refusal, ...] = (
+    ("EmptyBatchRequest", "The batch request doesn't contain any entries.", lambda given: not given[_PUBLISHED]),
+    (
+        "TooManyEntriesInBatchRequest",
+        "The batch request contains more entries than permissible.",
+        lambda given: len(given[_PUBLISHED]) > MAXIMUM_ENTRIES,
+    ),
+    (
+        "BatchEntryIdsNotDistinct",
+        "Two or more batch entries in the request have the same Id.",
+        lambda given: len({one["Id"] for one in given[_PUBLISHED]}) < len(given[_PUBLISHED]),
+    ),
+)
+_EVENTS: tuple[Refusal, ...] = (
+    (
+        "ValidationException",
+        "Value at 'entries' must have length less than or equal to 10",
+        lambda given: not 1 <= len(given["Entries"]) <= MAXIMUM_ENTRIES,
+    ),
+)
 
 
 def _invalid_event(entry: Parameters) -> tuple[str, str] | None:
@@ -135,43 +132,34 @@ def _invalid_event(entry: Parameters) -> tuple[str, str] | None:
     return None
 
 
-_NO_DESTINATION: Refusal = (
-    "InvalidParameterValue",
-    "Missing final '@domain'",
-    lambda given: any("@" not in one for one in _addresses(given.get("Destination", given.get("Destinations", ())))),
-)
-
 _MAIL = {"MessageId": ID}
 
 EFFECTS: dict[str, OutsideEffect] = {
-    "sns.publish": OutsideEffect("Publish", ("TopicArn", "TargetArn", "PhoneNumber"), {"MessageId": ID}, _SNS),
+    "sns.publish": OutsideEffect(("TopicArn", "TargetArn", "PhoneNumber"), {"MessageId": ID}, _SNS),
     "sns.publish_batch": OutsideEffect(
-        "PublishBatch",
         ("TopicArn",),
         {"MessageId": ID},
-        _batch("PublishBatchRequestEntries", ""),
-        "PublishBatchRequestEntries",
+        _SNS_BATCH,
+        _PUBLISHED,
         lambda answers: {"Successful": answers, "Failed": []},
         "publish",
     ),
     "events.put_events": OutsideEffect(
-        "PutEvents",
         ("EventBusName",),
         {"EventId": ID},
-        _validation("Entries", MAXIMUM_ENTRIES, "Value at 'entries' must have length less than or equal to 10"),
+        _EVENTS,
         "Entries",
         lambda answers: {"FailedEntryCount": sum("ErrorCode" in one for one in answers), "Entries": answers},
         default="default",
         kept=(),
         invalid=_invalid_event,
     ),
-    "ses.send_email": OutsideEffect("SendEmail", ("Destination",), _MAIL, (_NO_DESTINATION,)),
-    "ses.send_raw_email": OutsideEffect("SendRawEmail", ("Destinations",), _MAIL),
-    "ses.send_templated_email": OutsideEffect("SendTemplatedEmail", ("Destination",), _MAIL, (_NO_DESTINATION,)),
-    "sesv2.send_email": OutsideEffect("SendEmail", ("Destination",), _MAIL),
-    "firehose.put_record": OutsideEffect("PutRecord", ("DeliveryStreamName",), {"RecordId": ID, "Encrypted": False}),
+    "ses.send_email": OutsideEffect(("Destination",), _MAIL),
+    "ses.send_raw_email": OutsideEffect(("Destinations",), _MAIL),
+    "ses.send_templated_email": OutsideEffect(("Destination",), _MAIL),
+    "sesv2.send_email": OutsideEffect(("Destination",), _MAIL),
+    "firehose.put_record": OutsideEffect(("DeliveryStreamName",), {"RecordId": ID, "Encrypted": False}),
     "firehose.put_record_batch": OutsideEffect(
-        "PutRecordBatch",
         ("DeliveryStreamName",),
         {"RecordId": ID},
         entries="Records",
@@ -187,7 +175,7 @@ def perform_effect(name: str, effect: OutsideEffect, account: Account, parameter
     """Record the effects of a call and return its answer."""
     for code, message, applies in effect.refusals:
         if applies(parameters):
-            refuse(effect.name, code, message)
+            refuse(name, code, message)
     if not effect.entries:
         return _one(name, effect, account, parameters)
     around = {key: value for key, value in parameters.items() if key != effect.entries}

@@ -50,7 +50,7 @@ def _sends_what_the_port_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
         (
             replace(UNKNOWN_PRACTICE, deliveries=((0,),), faults=0, expiries=0),
             _sends_what_the_port_does_not_know,
-            "unreadable: UnsupportedRequest in refuse_others",
+            "unreadable: UnsupportedRequest in refuse_unknown",
         ),
     ],
     ids=["a row that a law cannot read", "a request that the services do not know"],

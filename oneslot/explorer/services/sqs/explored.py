@@ -9,15 +9,18 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from oneslot.dynamodb_in_memory.answers import answer
+from oneslot.dynamodb_in_memory.answers import answer, refuse_unknown
 from oneslot.explorer.services.account import Account, Operation
-from oneslot.explorer.services.sqs.requests import Answer, perform_batch, queue_url, refuse_others, refuse_value
-from oneslot.explorer.services.sqs.sending import (
+from oneslot.explorer.services.sqs.requests import (
     MAXIMUM_BYTES,
+    Answer,
     check_batch_size,
     check_content,
     deduplication_id,
     digest,
+    perform_batch,
+    queue_url,
+    refuse_value,
 )
 
 DELETED = "sqs/deleted"
@@ -46,13 +49,13 @@ def send_message_batch(account: Account, parameters: Parameters) -> Answer:
 
 def get_queue_url(account: Account, parameters: Parameters) -> Answer:
     """Return the URL of the queue with this name."""
-    refuse_others(parameters, frozenset({"QueueName", "QueueOwnerAWSAccountId"}))
+    refuse_unknown("GetQueueUrl", parameters, "QueueName QueueOwnerAWSAccountId")
     return answer({"QueueUrl": queue_url(parameters["QueueName"])})
 
 
 def change_message_visibility(account: Account, parameters: Parameters) -> Answer:
     """Accept and ignore it, because the explorer may deliver a copy at any time."""
-    refuse_others(parameters, frozenset({"QueueUrl", "ReceiptHandle", "VisibilityTimeout"}))
+    refuse_unknown("ChangeMessageVisibility", parameters, "QueueUrl ReceiptHandle VisibilityTimeout")
     return answer({})
 
 

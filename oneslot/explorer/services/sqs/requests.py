@@ -1,14 +1,15 @@
-"""What SQS refuses in a request before it looks at a message, and how it answers a batch."""
+"""What SQS refuses in a request or a message, and how it answers a batch."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from botocore.exceptions import ClientError
 
-from oneslot.dynamodb_in_memory.answers import UnsupportedRequest, answer, refuse
+from oneslot.dynamodb_in_memory.answers import answer, refuse, refuse_unknown
 
 Answer = Mapping[str, Any]
 
@@ -17,13 +18,22 @@ REGION, ACCOUNT = "eu-west-2", "111122223333"
 MAXIMUM_ENTRIES = 10
 """A batch's limit (API reference, SendMessageBatch)."""
 
-MAXIMUM_TIMEOUT_SECONDS = 43_200
-"""A visibility timeout's limit (API reference, ChangeMessageVisibility)."""
-
 PREFIX = "AWS.SimpleQueueService."
 """Begins the codes that the JSON protocol keeps from the query protocol (`awsQueryCompatible` in the service's model)."""
 
 _ENTRY_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
+
+SENT = "MessageBody MessageAttributes MessageGroupId MessageDeduplicationId"
+"""The parameters of one message."""
+
+MAXIMUM_BYTES = 1_048_576
+"""One message's limit, attributes included (API reference, SendMessage)."""
+
+MAXIMUM_ATTRIBUTES = 10
+"""One message's limit of attributes (developer guide, message quotas)."""
+
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What a message may not include (API reference, SendMessage)."""
 
 
 def queue_url(name: str) -> str:
@@ -33,7 +43,7 @@ def queue_url(name: str) -> str:
 
 def perform_batch(name: str, request: Mapping[str, Any], perform: Callable[[Mapping[str, Any]], Answer]) -> Answer:
     """Perform each entry, and return those that succeeded and those that were refused."""
-    refuse_others(request, frozenset({"QueueUrl", "Entries"}))
+    refuse_unknown(name, request, "QueueUrl Entries")
     entries = request["Entries"]
     check_entries(name, entries)
     done: list[dict[str, Any]] = []
@@ -61,24 +71,68 @@ def check_entries(name: str, entries: Sequence[Mapping[str, Any]]) -> None:
             refuse(name, PREFIX + "BatchEntryIdsNotDistinct", f"Id {entry_id} repeated.")
 
 
-def timeout_ms(name: str, seconds: int) -> int:
-    """Return a visibility timeout in milliseconds, or raise its refusal."""
-    if not 0 <= seconds <= MAXIMUM_TIMEOUT_SECONDS:
-        refuse_value(name, "VisibilityTimeout", seconds, "VisibilityTimeout must be an integer between 0 and 43200")
-    return seconds * 1000
-
-
-def refuse_others(request: Mapping[str, Any], known: frozenset[str]) -> None:
-    """Raise `UnsupportedRequest` for parameters other than the known ones."""
-    if not request.keys() <= known:
-        raise UnsupportedRequest(f"parameters {sorted(set(request) - known)}")
-
-
 def refuse_value(name: str, parameter: str, value: Any, reason: str) -> NoReturn:
     """Raise the refusal of a parameter's value."""
     refuse(name, "InvalidParameterValue", f"Value {value} for parameter {parameter} is invalid. Reason: {reason}")
 
 
-def refuse_missing_queue(name: str) -> NoReturn:
-    """Raise the refusal of a queue that does not exist."""
-    refuse(name, PREFIX + "NonExistentQueue", "The specified queue does not exist.")
+def size_of(entry: Mapping[str, Any]) -> int:
+    """Return the bytes that SQS counts for a message: body, and names, types and values of its attributes."""
+    size = len(entry["MessageBody"].encode("utf-8", "surrogatepass"))
+    for name, value in entry.get("MessageAttributes", {}).items():
+        content = value["StringValue"].encode() if "StringValue" in value else value.get("BinaryValue", b"")
+        size += len(name.encode()) + len(value["DataType"].encode()) + len(content)
+    return size
+
+
+def check_content(entry: Mapping[str, Any], maximum: int) -> None:
+    """Raise the refusal of a message whose body, attributes or size SQS does not accept."""
+    name = "SendMessage"
+    body, attributes = entry["MessageBody"], entry.get("MessageAttributes", {})
+    if not body:
+        refuse(name, "MissingParameter", "The request must contain the parameter MessageBody.")
+    if _FORBIDDEN.search(body):
+        refuse(name, "InvalidMessageContents", "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD")
+    if len(attributes) > MAXIMUM_ATTRIBUTES:
+        refuse(
+            name,
+            "InvalidParameterValue",
+            f"Number of message attributes [{len(attributes)}] exceeds the allowed maximum",
+        )
+    for attribute, value in attributes.items():
+        if not (value.get("StringValue") or value.get("BinaryValue")):
+            refuse(
+                name, "InvalidParameterValue", f"Message (user) attribute '{attribute}' must contain a non-empty value"
+            )
+    if size_of(entry) > maximum:
+        reason = f"One or more parameters are invalid. Reason: Message must be shorter than {maximum} bytes."
+        refuse(name, "InvalidParameterValue", reason)
+
+
+def digest(text: str) -> str:
+    """Return the MD5 that SQS answers for a body."""
+    return hashlib.md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
+
+
+def check_batch_size(entries: Sequence[Mapping[str, Any]]) -> None:
+    """Raise the refusal of a batch whose messages are too long together."""
+    size = sum(size_of(entry) for entry in entries)
+    if size > MAXIMUM_BYTES:
+        message = f"Batch requests cannot be longer than {MAXIMUM_BYTES} bytes. You have sent {size} bytes."
+        refuse("SendMessageBatch", PREFIX + "BatchRequestTooLong", message)
+
+
+def deduplication_id(entry: Mapping[str, Any], *, fifo: bool, content_based: bool = True) -> str | None:
+    """Return the id by which a FIFO queue knows a copy, None for a standard queue; or raise the message's refusal."""
+    refuse_unknown("SendMessage", entry, SENT)
+    token = entry.get("MessageDeduplicationId")
+    if not fifo:
+        if token is not None:
+            refuse_value("SendMessage", "MessageDeduplicationId", token, "The queue is not a FIFO queue.")
+        return None
+    if not entry.get("MessageGroupId"):
+        refuse("SendMessage", "MissingParameter", "The request must contain the parameter MessageGroupId.")
+    if token is None and not content_based:
+        reason = "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided"
+        refuse("SendMessage", "InvalidParameterValue", reason)
+    return token or hashlib.sha256(entry["MessageBody"].encode()).hexdigest()

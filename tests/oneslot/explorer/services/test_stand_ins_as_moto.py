@@ -133,7 +133,6 @@ def assert_agrees(ours: Any, theirs: Any, *, texts: bool, at: str = "") -> None:
 
 
 OBJECTS, CONTENTS = ["a/1", "a/2", "b/ü"], [b"", b"1", b"22"]
-TAGS = ['"d41d8cd98f00b204e9800998ecf8427e"', '"c4ca4238a0b923820dcc509a6f75849b"']
 objects = st.sampled_from(OBJECTS)
 
 
@@ -155,7 +154,7 @@ prefixes = {"Prefix": st.sampled_from(["a/", "b", "c"]), "MaxKeys": st.integers(
 of_s3 = st.one_of(
     *[called("s3", "put_object", kept, Key=objects, Body=contents)] * 2,
     called("s3", "put_object", Key=objects, Body=contents, IfNoneMatch=st.just("*")),
-    called("s3", "get_object", {"IfMatch": st.sampled_from(TAGS)}, Key=objects),
+    called("s3", "get_object", Key=objects),
     called("s3", "head_object", Key=objects),
     called("s3", "delete_object", Key=objects),
     called("s3", "delete_objects", Delete=st.just({"Objects": [{"Key": one} for one in OBJECTS[:2]]})),
