@@ -57,9 +57,7 @@ class Settings(Numbers):
 
     # The consumer.
     snap_start: bool = False  # start from a snapshot of the imported function; snapshots and restores are billed
-    gradual_deployment: bool = (
-        False  # a new version gets a tenth of the batches for five minutes, and may be rolled back
-    )
+    gradual_deployment: bool = False  # a new version gets a tenth of the batches first, and may be rolled back
     candidate_slots: int = 16  # the earliest free slots among which a request chooses
     group_commit: bool = False  # commit a batch's first deliveries in one transaction (lab/docs/performance.md)
     content_based_deduplication: bool = False  # identify a message without an id by the SHA-256 of its body

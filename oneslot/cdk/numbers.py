@@ -99,9 +99,7 @@ class Numbers:
     ledger_retention_seconds: int | None = 30 * DAY  # None, written `forever`, deletes no row
 
     # The tables, on demand, each in writes a second. 0 leaves AWS's own: 4,000 for a new table, 40,000 at most.
-    table_warm_writes: int = (
-        0  # before a first rush that a new table would throttle; AWS bills it once, and never lowers it
-    )
+    table_warm_writes: int = 0  # for a rush that a new table would throttle; AWS bills it once, and never lowers it
     table_maximum_writes: int = 0  # an upper bound of the bill: above it DynamoDB throttles
 
     # The delivery log.
