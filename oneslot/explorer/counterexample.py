@@ -87,7 +87,7 @@ def counterexample(system: System, breach: BrokenLaws) -> Counterexample:
 
 
 @dataclass(frozen=True)
-class Replay:
+class ReplayedPath:
     """The lines that describe a path, and the laws that it breaks now."""
 
     lines: tuple[str, ...]
@@ -97,7 +97,7 @@ class Replay:
 @capture_logs()
 def replay(
     kept: Counterexample, scenario: Scenario, subject: ExploredSubject, services: Services | None = None
-) -> Replay:
+) -> ReplayedPath:
     """Walk the path on the current code. Raises `NotReplayable` at a step that cannot be taken."""
     try:
         sized = replace(scenario, deliveries=kept.deliveries, faults=kept.faults, expiries=kept.expiries)
@@ -121,7 +121,7 @@ def replay(
         lines += _what_came_after(system, state, {move.delivery for move in kept.moves})
         broken += Aftermath(system)(state)
     lines += [f"  => {law}" for law in dict.fromkeys(broken)] or ["  => no law is broken"]
-    return Replay(tuple(lettered(line) for line in lines), tuple(dict.fromkeys(broken)))
+    return ReplayedPath(tuple(lettered(line) for line in lines), tuple(dict.fromkeys(broken)))
 
 
 def _heading(kept: Counterexample, scenario: Scenario, before: Sequence[str]) -> Iterator[str]:

@@ -74,7 +74,7 @@ class InvalidAnswer(Exception):
 
 
 @dataclass(frozen=True)
-class Invocation:
+class HandlerProgram:
     """The program of a process: the event, and what Lambda says beside it.
 
     Attributes:
@@ -122,7 +122,7 @@ def is_failure(observation: str) -> bool:
 class HandlerContext:
     """Lambda's context."""
 
-    def __init__(self, process: RunningHandler, invocation: Invocation) -> None:
+    def __init__(self, process: RunningHandler, invocation: HandlerProgram) -> None:
         self._process, self._invocation = process, invocation
         self.function_name = self.log_group_name = "explored"
         self.function_version, self.log_stream_name, self.memory_limit_in_mb = "$LATEST", "explored", 128
@@ -148,7 +148,7 @@ class RunningHandler(RunningInvocation):
 
     def __init__(self, program: Program, clock: int, before: RunningInvocation | None = None) -> None:
         self.code: Code = program.code  # type: ignore[attr-defined]
-        self._invocation: Invocation = program  # type: ignore[assignment]
+        self._invocation: HandlerProgram = program  # type: ignore[assignment]
         self.own_modules: dict[str, ModuleType | None] = dict(getattr(before, "own_modules", {}))
         self.environment: LambdaEnvironment = getattr(before, "environment", None) or LambdaEnvironment()
         self.started_at = clock
@@ -252,7 +252,9 @@ class RunningHandler(RunningInvocation):
         """See `RunningInvocation.wait`."""
         self.code.note_line(request.text, sys._getframe(1))
         operation = request.parts[0].rpartition(".")[2]
-        self._frames = waiting_frames(self.code.visible, sys._getframe(1), operation, Invocation.__call__.__qualname__)
+        self._frames = waiting_frames(
+            self.code.visible, sys._getframe(1), operation, HandlerProgram.__call__.__qualname__
+        )
         if self.code.is_watched:
             sys.settrace(None)  # an invocation that crashes here is never woken, and ends with the interpreter
         answer = super().wait(request)

@@ -12,7 +12,7 @@ from typing import Any
 from oneslot.explorer.aftermath import TRAVEL_MS
 from oneslot.explorer.execution.process import Program
 from oneslot.explorer.handlers.modules import RECEIVES, Code
-from oneslot.explorer.handlers.process import Invocation
+from oneslot.explorer.handlers.process import HandlerProgram
 from oneslot.explorer.renaming import OWN_NAME
 from oneslot.explorer.scenario import SQS, ExploredSubject, Scenario
 from oneslot.explorer.services.objects import before as objects_before
@@ -106,7 +106,7 @@ class HandlerSubject(ExploredSubject):
             reads_status = is_http(event)
         if not self.reports_failures:
             batch = None
-        return Invocation(
+        return HandlerProgram(
             self.code, json.dumps(event), delivery, self.timeout_ms, batch, self.keeps_answer, reads_status
         )
 

@@ -39,21 +39,21 @@ def test_handler_holds_when_a_write_replaces_itself() -> None:
     assert result.masked == ("orders.at",)
 
 
-def test_budget_ends_honestly() -> None:
+def test_verdict_is_not_finished_when_the_budget_ends() -> None:
     result = explored("put_ten", budget=0.0)
 
     sentence = 'no breach found, but the budget ended at level 1 of 4, "twice"; no level is complete'
     assert (result.kind, result.holds, result.complete, result.verdict) == ("not finished", False, False, sentence)
 
 
-def test_budget_names_the_complete_levels() -> None:
+def test_verdict_names_the_complete_levels_when_the_budget_ends() -> None:
     assert over_budget(LEVELS, LEVELS[2]) == (
         'no breach found, but the budget ended at level 3 of 4, "at the same time"; '
         'complete: "twice", "one fault, then again"'
     )
 
 
-def test_counterexample_reads_to_its_end() -> None:
+def test_counterexample_shows_what_came_after_the_breach() -> None:
     assert explored("charge_then_mark").counterexample.splitlines() == [
         "The shortest path: A and B deliver the message.",
         "  before: the tables are empty",
@@ -74,7 +74,7 @@ def test_counterexample_reads_to_its_end() -> None:
     ]
 
 
-def test_fixture_explores_a_handler(explore: Callable[..., Result]) -> None:
+def test_fixture_returns_the_verdict_on_a_handler(explore: Callable[..., Result]) -> None:
     result = explore("subjects.put", messages=[ORDER], tables=["orders:id"], path=Path(__file__).parent)
 
     assert result.holds
