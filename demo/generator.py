@@ -14,11 +14,12 @@ from typing import Any
 from uuid import UUID
 
 from appointments.messages import DELIVERY_CHANNELS
+from demo.errors import SlotsOver
 from demo.malformed import CONFLICT, MALFORMATIONS, Malformation
 from demo.plan import Plan
 from demo.practices import synthetic_nhs_number
 from demo.slots import LOCAL_TIME, SERVICE_TYPES, SERVICE_WEIGHTS, opening_hours
-from oneslot.errors import BadInput, InvalidArguments
+from oneslot.errors import InvalidArguments
 from oneslot.operator.sending.messages import MALFORMED, Archived, RequestCopy
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE, parse_body, payload_hash
@@ -98,9 +99,9 @@ class RequestGenerator:
     """One run of the generator, which holds a few hundred messages at most."""
 
     def __init__(self, plan: Plan, mix: Mix, seed: int, now: datetime) -> None:
-        """Prepare a run. Raises `BadInput` if every day of the plan is over at `now`."""
+        """Prepare a run. Raises `SlotsOver` if every day of the plan is over at `now`."""
         if opening_hours(plan.days[-1])[1] <= now:
-            raise BadInput("Every slot that was seeded last is in the past.")
+            raise SlotsOver("Every slot that was seeded last is in the past.")
         self._mix = mix
         self._rng = random.Random(f"requests:{seed}")
         self._days = [day for day in plan.days if opening_hours(day)[1] > now]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from oneslot.errors import BadInput
+from demo.errors import TableNotRestored
 from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.operator.evidence.operator_log import OperatorLog
 from oneslot.operator.evidence.tables import Missing, unless_missing
@@ -91,11 +91,11 @@ def put_back(target: Target, one: Difference, log: OperatorLog, subject: Mapping
 
 
 def _require_restored(target: Target, suffix: str) -> None:
-    """Raise `BadInput` unless each table has one restored beside it."""
+    """Raise `TableNotRestored` unless each table has one restored beside it."""
     names = [_name(target, table) + suffix for table in TABLES]
     missing = [name for name in names if isinstance(unless_missing(partial(_keys, target, name), name, name), Missing)]
     if missing:
-        raise BadInput(
+        raise TableNotRestored(
             f"There is no restored table {', '.join(missing)}. Restore each table beside the deployed one first, as "
             "docs/do/restore.md says, or give the end of their names: --suffix."
         )

@@ -16,9 +16,9 @@ from botocore.exceptions import ClientError
 
 from appointments.allocation import APPOINTMENTS, SLOTS, free_key, utc_text
 from appointments.statuses import BUSY, CANCELLED, FREE
+from demo.errors import SmokeFailed
 from demo.next_steps import sample_request
 from demo.practices import synthetic_nhs_number
-from oneslot.errors import OneslotError
 from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.operator.evidence.deliveries import valid_deliveries
 from oneslot.operator.evidence.tables import projection
@@ -32,10 +32,6 @@ CHANNEL, SERVICE = "In-person", "General Consultation Routine"
 COPIES = 2
 CLOCK_DIFFERENCE_MS = 60_000
 SERVER_FAULT = 500
-
-
-class Failed(OneslotError):
-    """A step failed. The text says which, and what to look at."""
 
 
 @dataclass
@@ -71,7 +67,7 @@ class Smoke:
         return f"See `{asked}`, `{listed}`, and the consumer's log."
 
     def check(self) -> None:
-        """Open a slot, send twice, expect one appointment, cancel, expect a free slot. Raises `Failed` at the first error."""
+        """Open a slot, send twice, expect one appointment, cancel, expect a free slot. Raises `SmokeFailed`."""
         start = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
         slot_id = f"{start:%Y%m%dT%H%MZ}-01"
         self._open_slot(slot_id, start)
@@ -86,7 +82,7 @@ class Smoke:
         self._wait(lambda: self._complete(self.message_id), f"{self.message_id} is complete")
         outcomes = self._wait(lambda: self._outcomes(sent, began), "both copies are in the delivery log")
         if sorted(outcomes) != ["booked", "duplicate"]:
-            raise Failed(
+            raise SmokeFailed(
                 f"Two copies ended as {', '.join(sorted(outcomes))} rather than booked, duplicate. {self.look}"
             )
         appointment, slot = self._appointment(), self._slot(slot_id)
@@ -95,11 +91,11 @@ class Smoke:
             or slot.get("appointment_id") != self.message_id
             or slot["status"] != BUSY
         ):
-            raise Failed(f"The appointment {self.message_id} and its slot do not agree. {self.look}")
+            raise SmokeFailed(f"The appointment {self.message_id} and its slot do not agree. {self.look}")
         self.say("one appointment; the second copy was answered as a duplicate")
         self._settle()
         if self._appointment().get("status") != CANCELLED or self._slot(slot_id)["status"] != FREE:
-            raise Failed(f"The cancellation did not free the slot. {self.look}")
+            raise SmokeFailed(f"The cancellation did not free the slot. {self.look}")
         self.say("cancelled, and the slot is free again")
 
     def clean_up(self) -> None:
@@ -123,7 +119,7 @@ class Smoke:
             except ClientError as error:
                 if error_code(error) != "ConditionalCheckFailedException":
                     raise
-                raise Failed(f"The slot of {self.practice} is busy, so it was not deleted. {self.look}") from error
+                raise SmokeFailed(f"The slot of {self.practice} is busy, so it was not deleted. {self.look}") from error
         self.slot_opened = False
 
     def remains(self) -> list[str]:
@@ -224,6 +220,6 @@ class Smoke:
         deadline = time.monotonic() + self.timeout
         while not (found := condition()):
             if time.monotonic() > deadline:
-                raise Failed(f"Not within {self.timeout:g} s: {what}. {self.look}")
+                raise SmokeFailed(f"Not within {self.timeout:g} s: {what}. {self.look}")
             self.sleep(self.interval)
         return found

@@ -10,9 +10,10 @@ import click
 from click.core import ParameterSource
 
 from demo.commands.options import mix_options
+from demo.errors import NotSeeded
 from demo.generator import Mix, RequestGenerator, utc_now
 from demo.plan import load
-from oneslot.errors import BadInput, OneslotError
+from oneslot.errors import BadInput
 from oneslot.operator.commands.send import send_reported
 from oneslot.operator.sending.messages import RequestCopy
 from oneslot.operator.sending.pacing import SHAPES, STEADY, Pacing
@@ -84,14 +85,14 @@ def send(
 
 
 def generated(target: Target, mix: Mix, seed: int) -> Iterable[RequestCopy]:
-    """Return generated messages for the slots seeded last. Raises `OneslotError` if there are none, or they are over."""
+    """Return generated messages for the slots seeded last. Raises `NotSeeded`, or `SlotsOver`."""
     try:
         plan = load(target.plan, target.identity)
         generator = None if plan is None else RequestGenerator(plan, mix, seed, utc_now())
     except BadInput as error:
-        raise BadInput(f"{error} Seed again: {target.command('seed')}.") from error
+        raise type(error)(f"{error} Seed again: {target.command('seed')}.") from error
     if generator is None:
-        raise OneslotError(
+        raise NotSeeded(
             f"{target.stack_name} was not seeded from here, so its practices are unknown. "
             f"Seed it first (`{target.command('seed')}`), or send your own requests with --file."
         )

@@ -10,7 +10,8 @@ import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from demo.commands import smoke as verb
-from demo.smoke import Failed, Smoke
+from demo.errors import SmokeFailed
+from demo.smoke import Smoke
 from oneslot.target import Target
 from tests.kits.consumer import PRACTICE, service_error
 from tests.kits.moto_stack import MotoStack, document, invoke
@@ -43,9 +44,9 @@ def test_smoke_passes_on_a_working_stack_and_cleans_up(moto_stack: MotoStack) ->
 def test_smoke_fails_and_stops_a_late_booking_when_idle(moto_stack: MotoStack) -> None:
     test, _ = smoke(moto_stack, lambda: None)
     test.timeout = 0.01
-    with pytest.raises(Failed, match=r"Not within 0\.01 s: smoke-[0-9a-f]+ is complete"):
+    with pytest.raises(SmokeFailed, match=r"Not within 0\.01 s: smoke-[0-9a-f]+ is complete"):
         test.check()
-    with pytest.raises(Failed, match="cancel is complete"):
+    with pytest.raises(SmokeFailed, match="cancel is complete"):
         test.clean_up()
     moto_stack.consume()  # now it wakes up, too late
     assert slots(moto_stack)[0]["status"] == "free"
@@ -56,7 +57,7 @@ def test_smoke_fails_and_stops_a_late_booking_when_idle(moto_stack: MotoStack) -
 def test_smoke_fails_when_a_copy_is_booked_twice(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
     test, _ = smoke(moto_stack, moto_stack.consume)
     monkeypatch.setattr(Smoke, "_outcomes", lambda *_: ["booked", "booked"])
-    with pytest.raises(Failed, match="Two copies ended as booked, booked"):
+    with pytest.raises(SmokeFailed, match="Two copies ended as booked, booked"):
         test.check()
     moto_stack.consume()
     test.clean_up()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import demo.errors
+import oneslot.errors
 from lab.figures.tables import listing
-from oneslot import errors
 from oneslot.errors import OneslotError
 
 
@@ -16,7 +17,7 @@ def codes() -> str:
 
 
 def _classes(base: type[OneslotError]) -> Iterator[type[OneslotError]]:
-    if base.__module__ == errors.__name__:
+    if base.__module__ in (oneslot.errors.__name__, demo.errors.__name__):
         yield base
     for each in base.__subclasses__():
         yield from _classes(each)

@@ -1,0 +1,19 @@
+"""Errors of the appointments' own verbs; their codes are in docs/look-up/errors.md, as those of `oneslot.errors`."""
+
+from oneslot.errors import BadInput, OneslotError
+
+
+class NotSeeded(OneslotError):
+    """No slots were seeded from here, so `oneslot send` knows no practice."""
+
+
+class SlotsOver(BadInput):
+    """Every slot that was seeded last is in the past."""
+
+
+class TableNotRestored(BadInput):
+    """A table that `oneslot restore` reads was not restored beside the deployed one."""
+
+
+class SmokeFailed(OneslotError):
+    """The request of `oneslot smoke`, or its cancellation, did not end as it must."""
