@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.mutants.edits import read_edits
 from lab.soak.faults import KILLED
 from lab.soak.load import Size
 from lab.soak.run import Settings, run
@@ -42,14 +43,16 @@ def without_guards(stack: SynthesisedStack, folder: Path) -> SynthesisedStack:
     (asset,) = [each for each in stack.assets if (each.source / "oneslot/runtime/stores/dynamodb.py").exists()]
     weakened = folder / "weakened"
     shutil.copytree(asset.source, weakened)
-    for name, guard, nothing in (
-        ("dynamodb.py", 'f"{first} OR ({lease_ended})"', 'f"{first} OR attribute_exists(message_id)"'),
-        ("checks.py", '"attribute_not_exists(#key)"', '"attribute_not_exists(#key) OR attribute_exists(#key)"'),
-    ):
-        path = weakened / "oneslot/runtime/stores" / name
-        text = path.read_text()
-        assert guard in text, f"{name} no longer has {guard}; update this test"
-        path.write_text(text.replace(guard, nothing))
+    again = next(edit for edit in read_edits() if edit.defect == "an effect that exists is written again")
+    every = replace(
+        again,
+        file="oneslot/runtime/stores/dynamodb.py",
+        before='f"{first} OR ({lease_ended})"',
+        after='f"{first} OR attribute_exists(message_id)"',
+    )
+    for edit in (again, every):
+        path = weakened / edit.file
+        path.write_text(edit.apply(path.read_text()))
     others = tuple(each for each in stack.assets if each is not asset)
     return replace(stack, assets=(*others, replace(asset, source=weakened)))
 

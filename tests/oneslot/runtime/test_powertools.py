@@ -52,10 +52,12 @@ def test_busy_and_conflict_are_answers_not_exceptions(made: Bench) -> None:
     assert decide(Message(payload_hash="other"), made.clock() + LEASE) == Conflict()
 
 
-@pytest.mark.parametrize("error", [SystemExit(), LookupError("the decision's own")])
+@pytest.mark.parametrize("kind", [SystemExit, LookupError])
 def test_decision_keeps_its_error_when_the_release_fails(
-    made: Bench, monkeypatch: pytest.MonkeyPatch, error: BaseException
+    made: Bench, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]
 ) -> None:
+    error = kind("the decision's own")
+
     def decide(_message: Message) -> Effects:
         raise error
 
@@ -63,7 +65,7 @@ def test_decision_keeps_its_error_when_the_release_fails(
         raise TimeoutError("the ledger is down")
 
     monkeypatch.setattr(DynamoDBLedger, "release", refuse)
-    with pytest.raises(type(error)) as raised:
+    with pytest.raises(kind) as raised:
         exactly_once(ledger(made))(decide)(Message(), made.clock() + LEASE)
     assert raised.value is error
     assert error.__notes__ == ["TimeoutError while the claim was released: its lease lasts to its end"]
