@@ -1,0 +1,224 @@
+"""Random effects end the same over the DynamoDB in memory, over moto and over the embedded AWS.
+
+    ONESLOT_EXAMPLES=1250 python -m pytest tests/oneslot/runtime/stores/test_random_effects.py      10,000 transactions
+
+moto differs from DynamoDB in these. It takes true for 1, cannot order values of two types, and does not measure what is
+absent: that is not asked. It refuses a transaction as a whole where one write does not fit its item; DynamoDB says so in
+that write's reason, after every condition.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from boto3.dynamodb.conditions import Attr
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from moto import mock_aws
+
+from oneslot.dynamodb_in_memory import InMemoryDynamoDB
+from oneslot.local.aws.connection import Connection
+from oneslot.runtime.effects import Check, Delete, Effects, Item, Once, Put, Update, Write
+from oneslot.runtime.protocol import Claim, Committed, Taken
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
+from oneslot.runtime.values import from_attributes, to_attributes
+from tests.kits.consumer import Clock, session, surroundings
+
+EXAMPLES = int(os.environ.get("ONESLOT_EXAMPLES", "15"))
+TRANSACTIONS = 8
+"""Of each example."""
+
+KEYS: dict[str, str | tuple[str, str]] = {"stock": "sku", "shop": ("customer", "line"), "scans": "digest"}
+TYPES = {"sku": "S", "customer": "S", "line": "N", "digest": "B", "message_id": "S"}
+
+numbers = st.sampled_from([0, 1, 2, -1, Decimal("0.5"), Decimal("12.50")])
+values = st.recursive(
+    numbers | st.sampled_from(["", "a", "b", b"\x00", None, True, {"a"}, {1, 2}, {b"a"}]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+    max_leaves=3,
+)
+items = st.fixed_dictionaries(
+    {},
+    optional={
+        "left": numbers,
+        "name": st.sampled_from(["a", "ab", "b"]),
+        "tags": st.sampled_from([{"a"}, {"a", "b"}, {"c"}]),
+        "log": st.lists(values, max_size=2),
+        "at": st.fixed_dictionaries({"shelf": st.sampled_from("AB")}, optional={"row": st.lists(numbers, max_size=2)}),
+        "any": values,
+    },
+)
+keys: st.SearchStrategy[tuple[str, dict[str, Any]]] = st.sampled_from(
+    [
+        ("stock", {"sku": "socks"}),
+        ("stock", {"sku": "hats"}),
+        ("shop", {"customer": "c", "line": 1}),
+        ("shop", {"customer": "c", "line": 2}),
+        ("scans", {"digest": b"\x01"}),
+    ]
+)
+conditions = st.recursive(
+    st.one_of(
+        st.builds(
+            lambda name, value: Attr("left").__getattribute__(name)(value), st.sampled_from(["gte", "lt"]), numbers
+        ),
+        st.builds(lambda value: Attr("name").begins_with(value), st.sampled_from("ab")),
+        st.builds(lambda value: Attr("tags").contains(value), st.sampled_from("ab")),
+        st.builds(lambda value: Attr("at.shelf").eq(value), st.sampled_from("AB")),
+        st.builds(lambda value: Attr("at.row[0]").ne(value), numbers),
+        st.builds(lambda name: Attr(name).exists(), st.sampled_from(["left", "at.row", "log[0]", "gone"])),
+        st.builds(lambda low, high: Attr("left").is_in([low, high]), numbers, numbers),
+        st.just(Attr("left").between(0, 1)),
+        st.just(Attr("any").attribute_type("S")),
+    ),
+    lambda inner: st.builds(lambda one, two: one & two, inner, inner) | st.builds(lambda one: ~one, inner),
+    max_leaves=3,
+)
+equalities = st.fixed_dictionaries(
+    {}, optional={"left": numbers, "name": st.sampled_from("ab"), ("at", "shelf"): st.just("A")}
+)
+
+
+def tell(found: Item) -> Effects:
+    return Effects({"found": sorted(found)})
+
+
+expected = st.none() | st.none() | conditions | equalities.filter(bool)
+answers = st.none() | st.just(tell)
+
+
+@st.composite
+def writes(draw: st.DrawFn, item: tuple[str, dict[str, Any]]) -> Write:
+    (table, key), kind, otherwise = item, draw(st.sampled_from([0, 1, 2, 3, 4, 4, 4])), draw(answers)
+    match kind:
+        case 0:
+            return Put(table, {**draw(items), **key}, otherwise=otherwise)
+        case 1:
+            return Put(table, {**draw(items), **key}, replace=True, expect=draw(expected), otherwise=otherwise)
+        case 2:
+            return Delete(table, key, draw(expected), otherwise)
+        case 3:
+            return Check(table, key, draw(conditions | equalities.filter(bool)), otherwise)
+    change: dict[str, Any] = draw(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "set": st.dictionaries(
+                    st.sampled_from(["name", "any", ("at", "shelf"), ("log", 0)]), values, max_size=2
+                ),
+                "remove": st.sampled_from([("name",), (("at", "row"),), (("log", 0),), ("left",)]),
+                "add": st.sampled_from([{"left": 1}, {"left": Decimal("-0.5")}, {"tags": {"z"}}, {"any": 1}]),
+                "append": st.sampled_from([{"log": [1]}, {"fresh": ["a", 2]}, {("at", "row"): [3]}]),
+            },
+        )
+    )
+    if not any(change.values()):
+        change = {"set": {"name": "c"}}
+    return Update(table, key, draw(expected), otherwise=otherwise, **change)
+
+
+effects = st.lists(keys, min_size=1, max_size=3, unique_by=repr).flatmap(lambda each: st.tuples(*map(writes, each)))
+
+
+def ledger_over(client: Any, prefix: str = "") -> DynamoDBLedger:
+    for table, key in ({"ledger": "message_id"} | KEYS).items():
+        names = (key,) if isinstance(key, str) else key
+        client.create_table(
+            TableName=prefix + table,
+            BillingMode="PAY_PER_REQUEST",
+            KeySchema=[
+                {"AttributeName": name, "KeyType": kind} for name, kind in zip(names, ("HASH", "RANGE"), strict=False)
+            ],
+            AttributeDefinitions=[{"AttributeName": name, "AttributeType": TYPES[name]} for name in names],
+        )
+    return DynamoDBLedger(
+        client,
+        f"{prefix}ledger",
+        retention_seconds=None,
+        tables={table: prefix + table for table in KEYS},
+        keys=KEYS,
+        surroundings=surroundings(Clock()),
+    )
+
+
+MISFIT = "a write does not fit its item"
+
+
+def end_of(ledger: DynamoDBLedger, message_id: str, decided: Sequence[Write], once: bool) -> object:
+    """Return how one commit ends: its outcome without ids, or the error's class and text."""
+    claim = ledger.claim(message_id, "h", ledger.surroundings.now_ms() + 30_000)
+    assert isinstance(claim, Claim)
+    mark = Once(Put("stock", {"sku": "mark"})) if once else None
+    try:
+        outcome = ledger.commit(claim, Effects({"outcome": "done"}, *decided, once=mark))
+    except Exception as error:
+        return MISFIT if "Validation" in str(error) else (type(error).__name__, str(error))
+    return ("taken", outcome.instead and outcome.instead()) if isinstance(outcome, Taken) else outcome
+
+
+def kept(ledger: DynamoDBLedger) -> dict[str, list[Any]]:
+    """Return every item of the tables of effects."""
+    return {
+        table: sorted((from_attributes(item) for item in ledger.client.scan(TableName=name)["Items"]), key=repr)  # type: ignore[attr-defined]
+        for table, name in ledger.tables.items()
+        if table != "ledger"
+    }
+
+
+def clear(ledger: DynamoDBLedger) -> None:
+    client: Any = ledger.client
+    for table, name in ledger.tables.items():
+        key = ("message_id",) if table == "ledger" else ledger.keys[table]
+        for item in client.scan(TableName=name)["Items"]:
+            client.delete_item(TableName=name, Key={each: item[each] for each in key})
+
+
+History = tuple[list[tuple[tuple[str, Item], Item]], list[tuple[tuple[Write, ...], bool]]]
+"""The items at the beginning, then the effects of each message, with `once` or without."""
+
+histories = st.tuples(
+    st.lists(st.tuples(keys, items), min_size=2, max_size=5),
+    st.lists(st.tuples(effects, st.sampled_from([False, False, True])), min_size=TRANSACTIONS, max_size=TRANSACTIONS),
+)
+
+
+def compare(other: DynamoDBLedger, history: History) -> None:
+    begin, messages = history
+    clear(other)
+    ours = ledger_over(InMemoryDynamoDB(Clock()))
+    for ledger in (ours, other):
+        for (table, key), item in begin:
+            ledger.client.put_item(TableName=ledger.tables[table], Item=to_attributes({**item, **key}))  # type: ignore[attr-defined]
+    for at, (decided, once) in enumerate(messages):
+        mine, theirs = (end_of(each, f"m-{at}", decided, once) for each in (ours, other))
+        assert mine == theirs or (theirs == MISFIT and not isinstance(mine, Committed))
+        assert kept(ours) == kept(other)
+
+
+@pytest.fixture(scope="module")
+def moto() -> Iterator[DynamoDBLedger]:
+    with mock_aws():
+        yield ledger_over(session().client("dynamodb"))
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(history=histories)
+def test_effects_end_as_over_moto(moto: DynamoDBLedger, history: History) -> None:
+    compare(moto, history)
+
+
+@pytest.mark.slow
+@pytest.mark.embedded_aws
+def test_effects_end_as_over_the_embedded_aws(account: Connection) -> None:
+    aws = ledger_over(account.client("dynamodb"))
+
+    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(history=histories)
+    def compared(history: History) -> None:
+        compare(aws, history)
+
+    compared()
