@@ -203,7 +203,7 @@ class GroupCommit(Generic[M]):
         expiry = self.ledger.expiry(now)
         for decided in group:
             try:
-                result = self.ledger.checked(decided.message_id, decided.effects)
+                result, _ = self.ledger.checked(decided.message_id, decided.effects)
             except InvalidEffects:
                 continue  # the ordinary way raises it
             row = {

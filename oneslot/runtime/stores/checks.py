@@ -63,8 +63,8 @@ def checked(
     *,
     message_id: str = "",
     for_ever: bool = False,
-) -> str:
-    """Return the result as the ledger records it, if DynamoDB would take the effects.
+) -> tuple[str, list[Element]]:
+    """Return the result as the ledger records it, and the writes as elements, if DynamoDB would take the effects.
 
     Args:
         tables: the logical names that there are; None for any.
@@ -96,7 +96,7 @@ def checked(
         raise InvalidContent("two writes change the same item; a transaction takes one write for each: merge them")
     if not for_ever and effects.once is None:
         _refuse_repeats(writes, elements, message_id)
-    return result
+    return result, elements
 
 
 def item_of(table: str, key: Mapping[str, Any]) -> tuple[str, str]:

@@ -27,7 +27,7 @@ from oneslot.runtime.protocol import (
     conflicts,
 )
 from oneslot.runtime.stores.checks import checked, require_identity, require_retention
-from oneslot.runtime.stores.elements import declared_keys, transact_items
+from oneslot.runtime.stores.elements import Element, declared_keys, items_of, transact_items
 from oneslot.runtime.stores.expressions import (
     CONDITION_FAILED,
     TRANSIENT_ERRORS,
@@ -121,7 +121,7 @@ class DynamoDBLedger:
         """
         now = self.surroundings.now_ms()
         expiry = self.expiry(now)
-        result = self.checked(claim.message_id, effects)
+        result, elements = self.checked(claim.message_id, effects)
         committed = Committed(from_json(result))
         # One token for all attempts: a lost answer is given again, and nothing is performed twice.
         token = self.surroundings.new_id()
@@ -132,7 +132,8 @@ class DynamoDBLedger:
             set={"status": COMPLETE, "updated": now, "result": result, **expiry},
             remove=("lease_until",) if expiry else ("lease_until", "expires_at"),
         )
-        items = transact_items((complete, *effects.all_writes), self.tables, self.keys)
+        tables = [self.tables[write.table] for write in effects.all_writes]
+        items = transact_items((complete,), self.tables, self.keys) + items_of(elements, tables)
 
         def write() -> Committed | Duplicate | Exists | Fenced | Taken:
             try:
@@ -153,8 +154,8 @@ class DynamoDBLedger:
         """Hold the claim until `lease_until` (epoch ms) at least; it never shortens a lease. False if the claim was lost."""
         return self._set_lease(claim, lease_until, " AND lease_until BETWEEN :least AND :ended")
 
-    def checked(self, message_id: str, effects: Effects) -> str:
-        """Return the result as the row has it, if the effects can be committed. Raises `InvalidEffects` if not."""
+    def checked(self, message_id: str, effects: Effects) -> tuple[str, list[Element]]:
+        """Return the row's result, and the writes, if the effects can be committed. Raises `InvalidEffects` if not."""
         for_ever = self._retention_seconds is None
         return checked(effects, self.tables, self.keys, message_id=message_id, for_ever=for_ever)
 

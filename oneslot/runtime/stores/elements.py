@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,14 +101,19 @@ def element(write: Write, keys: Keys) -> Element:
 
 
 def transact_items(writes: Iterable[Write], tables: Mapping[str, str], keys: Keys) -> list[dict[str, Any]]:
-    """Return the writes as `TransactItems`; `tables` maps logical names to real ones.
+    """Return the writes as `TransactItems`; `tables` maps logical names to real ones."""
+    writes = list(writes)
+    return items_of([element(write, keys) for write in writes], [tables[write.table] for write in writes])
+
+
+def items_of(elements: Iterable[Element], tables: Iterable[str]) -> list[dict[str, Any]]:
+    """Return elements, each with its table's real name, as `TransactItems`.
 
     A refusal returns the item found (`ALL_OLD`), so that no further read is needed to explain it.
     """
-    elements = [(write.table, element(write, keys)) for write in writes]
     return [
-        {each.kind: {"TableName": tables[table], "ReturnValuesOnConditionCheckFailure": "ALL_OLD", **each.request}}
-        for table, each in elements
+        {each.kind: {"TableName": table, "ReturnValuesOnConditionCheckFailure": "ALL_OLD", **each.request}}
+        for each, table in zip(elements, tables, strict=True)
     ]
 
 
@@ -255,15 +260,15 @@ class _Expressions:
             return ""
         if not isinstance(expected, Mapping):
             return self._built(expected)
-        pairs = list(_typed(expected))
+        pairs = _typed(expected)
         self.expected += len(pairs)
-        self.named += sum(_size({name: value}) for name, _, value in pairs)
+        self.named += _sizes(pairs)
         return " AND ".join(f"{self.path(path)} = {self._value(value)}" for _, path, value in pairs)
 
     def changes(self, update: Update) -> tuple[str, int]:
         """Return the update expression, and the bytes that it leaves in the item."""
-        sets, adds, appends = ([*_typed(part)] for part in (update.set, update.add, update.append))
-        removed = list(_typed(dict.fromkeys(update.remove)))
+        sets, adds, appends = (_typed(part) for part in (update.set, update.add, update.append))
+        removed = _typed(dict.fromkeys(update.remove))
         self._refuse_others("add", adds, ("N", *_SETS), "a number or a set")
         self._refuse_others("append", appends, ("L",), "a list")
         assignments = [f"{self.path(path)} = {self._value(value)}" for _, path, value in sets]
@@ -277,8 +282,8 @@ class _Expressions:
             "REMOVE": [self.path(path) for _, path, _ in removed],
             "ADD": [f"{self.path(path)} {self._value(value)}" for _, path, value in adds],
         }
-        self.named += sum(_size({name: value}) for name, _, value in removed)
-        left = sum(_size({name: value}) for name, _, value in (*sets, *adds, *appends))
+        self.named += _sizes(removed)
+        left = sum(_sizes(part) for part in (sets, adds, appends))
         return " ".join(f"{name} {', '.join(parts)}" for name, parts in clauses.items() if parts), left
 
     def _refuse_others(self, word: str, typed: Iterable[tuple[str, Any, Any]], kinds: Iterable[str], what: str) -> None:
@@ -331,9 +336,13 @@ def _refuse_overlaps(update: Update, key: Item) -> None:
         )
 
 
-def _typed(attributes: Mapping[Any, Any]) -> Iterator[tuple[str, str | Path, Any]]:
-    """Yield each attribute's name for an error, its path, and its typed value."""
-    for path, value in attributes.items():
+_Typed = list[tuple[str, "str | Path", Any]]
+"""Attributes, each with its name for an error, its path, and its typed value."""
+
+
+def _typed(attributes: Mapping[Any, Any]) -> _Typed:
+    paths: dict[str, str | Path] = {}
+    for path in attributes:
         if isinstance(path, str) and ("." in path or "[" in path):
             raise InvalidEffects(
                 f"{path!r} is a path or a name; write a tuple: ('address', 'city') for city in address, and "
@@ -342,8 +351,17 @@ def _typed(attributes: Mapping[Any, Any]) -> Iterator[tuple[str, str | Path, Any
         if isinstance(path, tuple) and not (path and isinstance(path[0], str)):
             raise InvalidEffects(f"{path!r} is no path; begin it with an attribute's name")
         name = ".".join(map(str, path)) if isinstance(path, tuple) else path
-        ((text, typed),) = to_attributes({name: value}).items()
-        yield text, path, typed
+        if name in paths:
+            raise InvalidEffects(f"{name!r} is written twice, as a path and as a name; write it once")
+        paths[name] = path
+    if not paths:
+        return []
+    typed = to_attributes({name: attributes[path] for name, path in paths.items()})  # all in one call, not one for each
+    return [(name, path, typed[name]) for name, path in paths.items()]
+
+
+def _sizes(typed: _Typed) -> int:
+    return _size({name: value for name, _, value in typed}) if typed else 0
 
 
 def _size(attributes: Mapping[str, Any]) -> int:

@@ -213,7 +213,7 @@ class ValkeyLedger:
             InvalidEffects: as the DynamoDB ledger does, and for bytes and sets, which this one does not keep.
         """
         for_ever = self._to_live == _FOREVER
-        result = checked(effects, None, self._keys, message_id=claim.message_id, for_ever=for_ever)
+        result, _ = checked(effects, None, self._keys, message_id=claim.message_id, for_ever=for_ever)
         writes = effects.all_writes
         described = json.dumps([_described(write) for write in writes])
         items = (self.item_key(write.table, key_of(write, self._keys)) for write in writes)
