@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
 from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.reading import declared, find_declaration
 from oneslot.errors import NoLocalStack, StackNotFound, WrongConsumer
+from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.local.state import LocalState, read_state
 from oneslot.runtime.surroundings import Surroundings
 
@@ -124,6 +125,13 @@ class Target:
     def command(self, verb: str) -> str:
         """Return the command line of a verb for this stack: `oneslot dlq list --stack Oneslot-prod`."""
         return format_command(verb, None if self.local else self.stack_name)
+
+    @property
+    def tables(self) -> dict[str, tuple[str, Sequence[str]]]:
+        """The ledger and the consumer's tables: the name of each in DynamoDB, and the attributes that tools read."""
+        schema = self.declaration.schema.tables
+        own = {name: (self.outputs.tables[name], table.attributes) for name, table in schema.items()}
+        return {"ledger": (self.outputs.ledger_table_name, LEDGER_ATTRIBUTES), **own}
 
     @property
     def archive(self) -> Path:

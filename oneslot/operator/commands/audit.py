@@ -106,9 +106,9 @@ def _without_verdict(stack: str | None) -> Iterator[None]:
 def _target_to_audit(stack: str | None) -> Target:
     try:
         return open_target(stack)
-    except OneslotError as error:
+    except NoLocalStack as error:
         histories = whole_histories(home_folder() / "history")
-        if stack is not None or not histories:
+        if not histories:
             raise
         raise NoLocalStack(
             "No local stack is running. Start one with `oneslot up`, name one on AWS with `--stack Oneslot-dev`, or audit "

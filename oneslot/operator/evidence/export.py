@@ -18,7 +18,6 @@ from typing import Any
 
 from oneslot.audit.layout import CONTEXT, Full, Part, item_line, write_export
 from oneslot.errors import FolderExists
-from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.operator.evidence.consumer_configuration import FOREVER, ledger_forgotten_before, ledger_retention_seconds
 from oneslot.operator.evidence.dead_letters import count_hidden, format_hidden, list_dead_letters
 from oneslot.operator.evidence.deliveries import read_deliveries
@@ -60,13 +59,8 @@ def whole_histories(folder: Path) -> list[Path]:
 
 def _write_history(target: Target, folder: Path, note: Callable[[str], None]) -> dict[str, int]:
     now = time.time_ns() // 1_000_000
-    outputs = target.outputs
-    tables = {
-        "ledger": (outputs.ledger_table_name, LEDGER_ATTRIBUTES),
-        **{name: (outputs.tables[name], table.attributes) for name, table in target.declaration.schema.tables.items()},
-    }
     counts = {}
-    for table, (name, attributes) in tables.items():
+    for table, (name, attributes) in target.tables.items():
         rows = scan(target.dynamodb, name, attributes)
         counts[table] = _write_table(folder / table, name, rows, now)
     counts["deliveries"] = _write_lines(folder / "deliveries" / "deliveries.jsonl", read_deliveries(target))
@@ -86,7 +80,7 @@ def _write_history(target: Target, folder: Path, note: Callable[[str], None]) ->
             f"{' '.join(format_hidden(hidden))} The history has no list of waiting messages, so the audit calls no recent "
             "request lost."
         )
-    elif queue_depth(target.sqs, outputs.queue_url).empty:
+    elif queue_depth(target.sqs, target.outputs.queue_url).empty:
         counts["waiting"] = _write_lines(folder / "waiting" / "waiting.jsonl", ())
     seconds = ledger_retention_seconds(target)
     kept: dict[str, Any] = {"ledger_retention": FOREVER} if seconds is None else {"ledger_retention_seconds": seconds}

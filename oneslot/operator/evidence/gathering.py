@@ -11,7 +11,7 @@ from typing import Any
 from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.reading import declared
 from oneslot.laws.evidence import Evidence
-from oneslot.laws.schema import LEDGER_ATTRIBUTES, UNIDENTIFIED_PREFIX
+from oneslot.laws.schema import UNIDENTIFIED_PREFIX
 from oneslot.operator.evidence.consumer_configuration import ledger_forgotten_before, ledger_retention_seconds
 from oneslot.operator.evidence.dead_letters import count_hidden, list_dead_letters
 from oneslot.operator.evidence.deliveries import valid_deliveries
@@ -72,15 +72,14 @@ def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() //
     since = max(0, min((line.sent for line in archived), default=0) - CLOCK_DIFFERENCE_MS)
     schema = target.declaration.schema
     with ThreadPoolExecutor(4, "gather") as executor:
-        ledger = executor.submit(_rows, target, outputs.ledger_table_name, "ledger", LEDGER_ATTRIBUTES)
-        others = {
-            name: executor.submit(_rows, target, outputs.tables[name], name, table.attributes)
-            for name, table in schema.tables.items()
+        tables = {
+            table: executor.submit(_rows, target, name, table, attributes)
+            for table, (name, attributes) in target.tables.items()
         }
         dead_letters = executor.submit(list_dead_letters, target)
         malformed_lines: list[Malformed] = []
         deliveries = list(valid_deliveries(target, malformed_lines, since_ms=since))
-    found = {"ledger": ledger.result(), **{name: each.result() for name, each in others.items()}}
+    found = {name: each.result() for name, each in tables.items()}
     rows = {name: [] if isinstance(each, Missing) else each for name, each in found.items()}
     letters = dead_letters.result()
     hidden = count_hidden(target, len(letters))

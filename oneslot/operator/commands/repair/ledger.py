@@ -13,14 +13,13 @@ from oneslot.errors import InvalidFile, LeaseHeld, MalformedRow, NothingToUnlock
 from oneslot.laws.evidence import result_of
 from oneslot.operator.commands.frame import on_stack
 from oneslot.operator.commands.inspect import row_table
-from oneslot.operator.commands.message_id import message_id_argument
 from oneslot.operator.evidence.malformed import Standing, malformed_ledger_row, standing
 from oneslot.operator.evidence.operator_log import OperatorLog, open_operator_log
 from oneslot.operator.repair.entering import EntryReport, Fate, enter_logged, read_lines
 from oneslot.operator.repair.ledger_row import advice, consequences, read_row
 from oneslot.operator.repair.ledger_row import forget as forget_row
 from oneslot.operator.repair.ledger_row import unlock as unlock_row
-from oneslot.options import FILE, yes_option
+from oneslot.options import FILE, message_id_argument, yes_option
 from oneslot.target import Target
 from oneslot.terminal import Terminal
 from oneslot.wording import numbered

@@ -9,13 +9,12 @@ from typing import Any, TypeVar
 import click
 
 from oneslot.errors import TableMissing
-from oneslot.operator.commands.message_id import MessageId
 from oneslot.operator.commands.repair.dlq.display import document_of, say_not_found, show_some
 from oneslot.operator.evidence.dead_letters import count_hidden, format_hidden
 from oneslot.operator.evidence.tables import Missing, format_missing
 from oneslot.operator.repair.forecast import Forecast, forecast_all
 from oneslot.operator.repair.selection import Selection
-from oneslot.options import FILE
+from oneslot.options import FILE, MessageId
 from oneslot.target import Target
 from oneslot.terminal import Terminal
 

@@ -11,7 +11,6 @@ from botocore.exceptions import ClientError
 
 from oneslot.errors import DeadLetterNotFound
 from oneslot.operator.commands.frame import on_stack
-from oneslot.operator.commands.message_id import message_id_argument
 from oneslot.operator.commands.repair.dlq.chosen import no_such_reason, read_letters
 from oneslot.operator.commands.repair.dlq.display import age, document_of, name_of, row_text, show_some
 from oneslot.operator.evidence.dead_letters import count_hidden, format_hidden
@@ -19,6 +18,7 @@ from oneslot.operator.evidence.deliveries import read_failures
 from oneslot.operator.evidence.tables import Missing, format_missing
 from oneslot.operator.repair.forecast import WOULD, Forecast, grouped
 from oneslot.operator.repair.selection import Selection
+from oneslot.options import message_id_argument
 from oneslot.runtime.sqs.dead_letters import RECEIVES_EXHAUSTED
 from oneslot.target import Target
 from oneslot.terminal import Terminal, table
