@@ -8,7 +8,7 @@ how they differ.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from oneslot.runtime.effects import (
@@ -18,10 +18,12 @@ from oneslot.runtime.effects import (
     Effects,
     InvalidContent,
     InvalidEffects,
+    Item,
     Put,
     Result,
     Write,
 )
+from oneslot.runtime.protocol import Taken
 from oneslot.runtime.stores.elements import Element, Keys, describe, element
 from oneslot.runtime.values import InvalidValue, canonical_json
 
@@ -177,3 +179,15 @@ def _result_text(result: Result) -> str:
     if len(text) > MAXIMUM_RESULT_BYTES:
         raise InvalidContent(f"the result has {len(text)} bytes, more than {MAXIMUM_RESULT_BYTES}; store it elsewhere")
     return text
+
+
+def taken(failed: Sequence[tuple[Write, Callable[[], Item]]]) -> Taken:
+    """Return the outcome for the writes whose conditions failed, each with what returns the item found.
+
+    The first one answers, if each of them has an `otherwise`.
+    """
+    answers = [(write.otherwise, found) for write, found in failed]
+    otherwise, found = answers[0]
+    if otherwise is None or any(each is None for each, _ in answers):
+        return Taken()
+    return Taken(lambda: otherwise(found()))

@@ -6,12 +6,12 @@ after a transient error and after a lost answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
 from oneslot.runtime.backoff import Backoff, retry
-from oneslot.runtime.effects import LEDGER, Effects, Item, Update, Write
+from oneslot.runtime.effects import LEDGER, Effects, Item, Update
 from oneslot.runtime.protocol import (
     COMPLETE,
     IN_PROGRESS,
@@ -26,7 +26,7 @@ from oneslot.runtime.protocol import (
     Taken,
     conflicts,
 )
-from oneslot.runtime.stores.checks import checked, require_identity, require_retention
+from oneslot.runtime.stores.checks import checked, require_identity, require_retention, taken
 from oneslot.runtime.stores.elements import Element, declared_keys, items_of, transact_items
 from oneslot.runtime.stores.expressions import (
     CONDITION_FAILED,
@@ -245,21 +245,9 @@ def _explain(error: Exception, claim: Claim, effects: Effects) -> Committed | Du
         return Exists(from_attributes(writes[-1]["Item"]))
     codes = {reason["Code"] for reason in (ledger, *writes)} - {"None"}
     if CONDITION_FAILED in codes:
-        return Taken(_instead(effects.all_writes, writes))
+        failed = [each for each in zip(effects.all_writes, writes, strict=True) if each[1]["Code"] == CONDITION_FAILED]
+        return taken([(write, partial(from_attributes, reason.get("Item", {}))) for write, reason in failed])
     if codes and codes <= TRANSIENT_ERRORS:
         first = {"Error": {"Code": sorted(codes)[0], "Message": "transaction cancelled"}}
         raise type(error)(first, "TransactWriteItems")  # of the client's own class
     raise CommitRefused(f"transaction cancelled: {', '.join(sorted(codes)) or 'no reason given'}") from error
-
-
-def _instead(writes: Sequence[Write], reasons: Sequence[Mapping[str, Any]]) -> Callable[[], Effects] | None:
-    """Return how the first write whose condition failed answers; None unless each that failed has an `otherwise`."""
-    failed = [
-        (write.otherwise, reason.get("Item", {}))
-        for write, reason in zip(writes, reasons, strict=True)
-        if reason["Code"] == CONDITION_FAILED
-    ]
-    otherwise, found = failed[0]
-    if otherwise is None or any(each is None for each, _ in failed):
-        return None
-    return partial(otherwise, from_attributes(found))

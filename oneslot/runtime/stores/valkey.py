@@ -12,14 +12,16 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from oneslot.runtime.backoff import Backoff, retry
-from oneslot.runtime.effects import Effects, InvalidEffects, Item, Put, Update, Write
+from oneslot.runtime.effects import Check, Delete, Effects, InvalidEffects, Item, Put, Update, Write
 from oneslot.runtime.protocol import (
     COMPLETE,
     Busy,
     Claim,
+    CommitRefused,
     Committed,
     Conflict,
     Duplicate,
@@ -28,7 +30,7 @@ from oneslot.runtime.protocol import (
     Taken,
     conflicts,
 )
-from oneslot.runtime.stores.checks import checked, require_identity, require_retention
+from oneslot.runtime.stores.checks import checked, require_identity, require_retention, taken
 from oneslot.runtime.stores.elements import declared_keys, describe, key_of
 from oneslot.runtime.stores.valkey_client import Client, RedisClient
 from oneslot.runtime.surroundings import Surroundings
@@ -40,6 +42,9 @@ T = TypeVar("T")
 
 READ_MS = 5_000
 """How long `item` is repeated. The ledger does not know the lease of a decision that reads."""
+
+LARGEST_SUM = 2**53 - 1
+"""Up to this size the numbers of Lua are exact."""
 
 _FOREVER = 0
 _ROW = "'status', 'payload_hash', 'lease_until', 'claimed_by', 'consumption_count', 'result'"
@@ -80,7 +85,7 @@ end
 if not status or owner ~= ARGV[3] then
     return {{'fenced'}}
 end
-local writes, refused, exists = cjson.decode(ARGV[6]), false, false
+local writes, refused, exists = cjson.decode(ARGV[6]), {{}}, false
 for at, write in ipairs(writes) do
     local holds = true
     if write.new then
@@ -89,19 +94,34 @@ for at, write in ipairs(writes) do
     for _, pair in ipairs(write.expect) do
         holds = holds and redis.call('HGET', KEYS[at + 1], pair[1]) == pair[2]
     end
-    refused = refused or not holds
-    exists = exists or (not holds and at == tonumber(ARGV[5]))
+    if not holds then
+        refused[#refused + 1] = {{at, redis.call('HGETALL', KEYS[at + 1])}}
+        exists = exists or at == tonumber(ARGV[5])
+    end
 end
 if exists then
     return {{'exists', redis.call('HGETALL', KEYS[tonumber(ARGV[5]) + 1])}}
 end
-if refused then
-    return {{'taken'}}
+if #refused > 0 then
+    return {{'taken', refused}}
+end
+for at, write in ipairs(writes) do
+    for _, pair in ipairs(write.add) do
+        local text = redis.call('HGET', KEYS[at + 1], pair[1]) or '0'
+        local found = tonumber(text) or 0.5
+        local sum = found + pair[2]
+        if sum % 1 ~= 0 or math.max(math.abs(found), math.abs(sum)) > {LARGEST_SUM} then return {{'unfit'}} end
+        write.set[#write.set + 1] = {{pair[1], string.format('%.0f', sum)}}
+    end
+    if write.clear then
+        local fields = redis.call('HGETALL', KEYS[at + 1])
+        for position = 1, #fields, 2 do write.remove[#write.remove + 1] = fields[position] end
+    end
 end
 {_REHEARSAL}
 for at, write in ipairs(writes) do
-    for _, pair in ipairs(write.set) do redis.call('HSET', KEYS[at + 1], pair[1], pair[2]) end
     for _, name in ipairs(write.remove) do redis.call('HDEL', KEYS[at + 1], name) end
+    for _, pair in ipairs(write.set) do redis.call('HSET', KEYS[at + 1], pair[1], pair[2]) end
 end
 redis.call('HSET', KEYS[1], 'status', 'COMPLETE', 'updated', ARGV[2], 'result', ARGV[4])
 redis.call('HDEL', KEYS[1], 'lease_until')
@@ -210,14 +230,16 @@ class ValkeyLedger:
         """Complete the row and perform all effects, or nothing.
 
         Raises:
-            InvalidEffects: as the DynamoDB ledger does, and for bytes and sets, which this one does not keep.
+            InvalidEffects: as the DynamoDB ledger does, and by name for values and words that this one does not keep.
+            CommitRefused: for a sum that it cannot make.
         """
         for_ever = self._to_live == _FOREVER
         result, _ = checked(effects, None, self._keys, message_id=claim.message_id, for_ever=for_ever)
         writes = effects.all_writes
-        described = json.dumps([_described(write) for write in writes])
-        items = (self.item_key(write.table, key_of(write, self._keys)) for write in writes)
-        keys = [self.row_key(claim.message_id), *items]
+        items = [key_of(write, self._keys) for write in writes]
+        described = json.dumps([_described(write, key) for write, key in zip(writes, items, strict=True)])
+        named = (self.item_key(write.table, key) for write, key in zip(writes, items, strict=True))
+        keys = [self.row_key(claim.message_id), *named]
         once_at = len(writes) if effects.once else 0
 
         def run() -> Committed | Duplicate | Exists | Fenced | Taken:
@@ -232,8 +254,12 @@ class ValkeyLedger:
                     return Duplicate(from_json(stored), int(count), owner)
                 case ["exists", item]:
                     return Exists(_plain(item))
-                case ["taken"]:
-                    return Taken()
+                case ["taken", refused]:
+                    return taken([(writes[at - 1], partial(_plain, item)) for at, item in refused])
+                case ["unfit"]:
+                    raise CommitRefused(
+                        f"an `add` meets no whole number, or its sum exceeds {LARGEST_SUM:,}; Valkey adds no others"
+                    )
                 case _:
                     return Fenced(claim)
 
@@ -294,17 +320,38 @@ class ValkeyLedger:
             return retry(run, error, self._client.is_transient, Backoff(self.surroundings, until, started))
 
 
-def _described(write: Write) -> Mapping[str, Any]:
+def _described(write: Write, key: Item) -> Mapping[str, Any]:
+    """Return a write as the script takes it: `new`, `expect`, then `clear`, `remove`, `set` and `add`."""
+    expect = getattr(write, "expect", None) or {}
+    parts: list[Any] = [expect]
     match write:
-        case Put(replace=False, otherwise=None):
-            return {"new": True, "expect": [], "set": _pairs(write.table, write.item), "remove": []}
-        case Update(otherwise=None) if isinstance(write.expect, Mapping) and not (write.add or write.append):
-            if all(isinstance(name, str) for name in (*write.expect, *write.set, *write.remove)):
-                expect, change = _pairs(write.table, write.expect), _pairs(write.table, write.set)
-                return {"new": False, "expect": expect, "set": change, "remove": list(write.remove)}
-    raise InvalidEffects(
-        f"{describe(write)} is in words that Valkey does not keep: it has a Put of a new item, and an Update with a mapping "
-        "as `expect`, `set` and `remove`; use a DynamoDBLedger for others"
+        case Put():
+            parts += [write.item, (), {}]
+        case Update(append=append) if not append:
+            # An item that is made has its key, as DynamoDB's has.
+            parts += [{**write.set, **({} if expect else key)}, write.remove, write.add]
+        case Delete() | Check():
+            parts += [{}, (), {}]
+        case _:
+            raise _not_kept(write)
+    expected, change, remove, add = parts
+    flat = isinstance(expected, Mapping) and all(isinstance(each, str) for each in (*expected, *change, *remove))
+    if not flat or not all(type(number) is int and abs(number) <= LARGEST_SUM for number in add.values()):
+        raise _not_kept(write)
+    return {
+        "new": isinstance(write, Put) and not write.replace,
+        "expect": _pairs(write.table, expected),
+        "clear": isinstance(write, Delete) or (isinstance(write, Put) and write.replace),
+        "remove": list(remove),
+        "set": _pairs(write.table, change),
+        "add": list(add.items()),
+    }
+
+
+def _not_kept(write: Write) -> InvalidEffects:
+    return InvalidEffects(
+        f"{describe(write)} is in words that Valkey does not keep: it has no Raw, no `append`, no nested attributes, no "
+        "condition but a mapping of equal values, and adds whole numbers only; use a DynamoDBLedger for others"
     )
 
 

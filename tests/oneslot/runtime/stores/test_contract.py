@@ -10,10 +10,32 @@ from typing import Any, cast
 import numpy
 import pytest
 import redis
+from boto3.dynamodb.conditions import Attr
 
 from lab.simulation.systems.valkey import Valkey, ValkeyClient
-from oneslot.runtime.effects import Effects, InvalidContent, InvalidEffects, Once, Put, Update
-from oneslot.runtime.protocol import ANY_CONTENT, Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Taken
+from oneslot.runtime.effects import (
+    Check,
+    Delete,
+    Effects,
+    InvalidContent,
+    InvalidEffects,
+    Once,
+    Put,
+    Raw,
+    Update,
+)
+from oneslot.runtime.protocol import (
+    ANY_CONTENT,
+    Busy,
+    Claim,
+    CommitRefused,
+    Committed,
+    Conflict,
+    Duplicate,
+    Exists,
+    Fenced,
+    Taken,
+)
 from tests.kits.consumer import Clock
 from tests.kits.stores import KEY, RETENTION_SECONDS, TABLE, InMemory, InValkey, Kept, in_dynamodb
 
@@ -459,3 +481,71 @@ def test_bytes_and_sets_are_kept_or_refused_by_name(kept: Kept, value: Any) -> N
     else:
         assert kept.ledger().commit(mine, Effects({}, (write,))) == Committed({})
         assert kept.thing("a") == {**ROOT, "value": value}
+
+
+WORDS: list[tuple[Any, dict[str, Any] | None]] = [
+    (Update(TABLE, ROOT, add={"left": -1}), {**ROOT, "left": 2, "state": "old"}),
+    (Update(TABLE, ROOT, {"left": 3}, add={"left": -1, "seen": 1}), {**ROOT, "left": 2, "seen": 1, "state": "old"}),
+    (Put(TABLE, {**ROOT, "left": 0}, replace=True), {**ROOT, "left": 0}),
+    (Put(TABLE, ROOT, replace=True, expect={"left": 3}), ROOT),
+    (Delete(TABLE, ROOT), None),
+    (Delete(TABLE, ROOT, {"state": "old"}), None),
+    (Check(TABLE, ROOT, {"state": "old"}), {**ROOT, "left": 3, "state": "old"}),
+    (Update(TABLE, {KEY: "b"}, set={"made": 1}), {**ROOT, "left": 3, "state": "old"}),
+]
+
+
+@pytest.mark.parametrize(("write", "after"), WORDS)
+def test_write_is_performed_as_it_says(kept: Kept, write: Any, after: dict[str, Any] | None) -> None:
+    kept.keep({**ROOT, "left": 3, "state": "old"})
+    mark = Once(Put(TABLE, {KEY: "mark"}))
+    assert kept.ledger().commit(claim(kept), Effects({}, write, once=mark)) == Committed({})
+    assert kept.thing("a") == after
+    assert kept.thing("b") == (
+        {KEY: "b", "made": 1} if write.table and getattr(write, "key", None) == {KEY: "b"} else None
+    )
+
+
+def test_otherwise_is_given_the_item_when_its_condition_fails(kept: Kept) -> None:
+    kept.keep({**ROOT, "left": 0})
+    found: list[Any] = []
+
+    def tell(item: Any) -> Effects:
+        found.append(item)
+        return Effects({"outcome": "none"})
+
+    ours = Check(TABLE, ROOT, {"left": 1}, otherwise=tell)
+    outcome = kept.ledger().commit(claim(kept), Effects({}, ours))
+    assert isinstance(outcome, Taken)
+    assert outcome.instead is not None
+    assert (outcome.instead(), found) == (Effects({"outcome": "none"}), [{**ROOT, "left": 0}])
+    both = Effects({}, ours, Check(TABLE, {KEY: "b"}, {"left": 1}))
+    assert kept.ledger().commit(claim(kept, "another"), both) == Taken(), "one that failed has none"
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        Raw({"Delete": {"TableName": TABLE, "Key": {KEY: {"S": "a"}}}}),
+        Update(TABLE, ROOT, {"left": 3}, append={"log": [1]}),
+        Update(TABLE, ROOT, {"left": 3}, set={("at", "shelf"): 1}),
+        Update(TABLE, ROOT, {"left": 3}, add={"left": Decimal("0.5")}),
+        Check(TABLE, ROOT, Attr("left").gte(1)),
+    ],
+)
+def test_valkey_refuses_by_name_what_it_does_not_keep(write: Any) -> None:
+    kept = InValkey(cast("redis.Redis", ValkeyClient(Valkey(Clock()))))
+    mine = claim(kept)
+    with pytest.raises(InvalidEffects, match="'things' is in words that Valkey does not keep"):
+        kept.ledger().commit(mine, Effects({}, write, once=Once(Put(TABLE, {KEY: "mark"}))))
+    assert kept.thing("mark") is None
+
+
+@pytest.mark.parametrize("there", ["text", Decimal("0.5"), 2**53 - 1, 1 - 2**54])
+def test_valkey_refuses_a_sum_that_it_cannot_make(there: Any) -> None:
+    kept = InValkey(cast("redis.Redis", ValkeyClient(Valkey(Clock()))))
+    kept.ledger().commit(claim(kept, "first"), Effects({}, Put(TABLE, {**ROOT, "left": there})))
+    add = Effects({}, Update(TABLE, ROOT, add={"left": 1}), once=Once(Put(TABLE, {KEY: "mark"})))
+    with pytest.raises(CommitRefused, match="an `add` meets no whole number, or its sum exceeds"):
+        kept.ledger().commit(claim(kept), add)
+    assert kept.thing("mark") is None

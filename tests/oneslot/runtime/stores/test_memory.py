@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -16,26 +15,6 @@ def claim(ledger: MemoryLedger, message_id: str = "m") -> Claim:
     granted = ledger.claim(message_id, "h", ledger.surroundings.now_ms() + 60_000)
     assert isinstance(granted, Claim)
     return granted
-
-
-def test_item_is_stored_as_dynamodb_returns_it() -> None:
-    """A decision that reads what another wrote meets the same in a test as in production."""
-    ledger, notes = MemoryLedger(), ["a"]
-    item = {"seat": "A1", "price": Decimal("12.50"), "row": (1, 2), "notes": notes, "count": Decimal(2)}
-    assert ledger.commit(claim(ledger, "put"), Effects({}, (Put("seats", "seat", item),))) == Committed({})
-    change = Update("seats", {"seat": "A1"}, expect={"count": 2}, set={"by": ("m", notes)})
-    assert ledger.commit(claim(ledger, "update"), Effects({}, (change,))) == Committed({})
-    notes.append("b")
-    (kept,) = ledger.tables["seats"].values()
-    assert kept == {
-        "seat": "A1",
-        "price": Decimal("12.5"),
-        "row": [1, 2],
-        "notes": ["a"],
-        "count": 2,
-        "by": ["m", ["a"]],
-    }
-    assert [type(kept[name]) for name in ("price", "count")] == [Decimal, int]
 
 
 # moto takes these for equal, so they are not in the contract.
