@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -39,3 +41,18 @@ def test_a_table_has_one_key() -> None:
     with pytest.raises(InvalidEffects, match="written under the key seat, and its key is reservation_id"):
         ledger.commit(claim(ledger, "second"), second)
     assert len(ledger.tables["reservations"]) == 1
+
+
+def test_ledger_needs_no_boto3_when_conditions_fail() -> None:
+    """The quickstart runs where nothing was installed."""
+    program = """
+import sys
+sys.modules["botocore"] = sys.modules["boto3"] = None
+from oneslot import Busy, Effects, MemoryLedger, Put, Taken
+ledger = MemoryLedger(keys={"orders": "id"})
+mine, other = (ledger.claim(each, "h", ledger.surroundings.now_ms() + 60_000) for each in ("a", "b"))
+assert isinstance(ledger.claim("a", "h", ledger.surroundings.now_ms() + 60_000), Busy)
+ledger.commit(mine, Effects({}, Put("orders", {"id": "x"})))
+assert ledger.commit(other, Effects({}, Put("orders", {"id": "x"}))) == Taken()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
