@@ -8,17 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
-
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
+from typing import Any
 
 from oneslot.audit.operations import (
     DAY_MS,
     DEMAND_COUNTS,
     LATENCY,
     Cell,
+    OperationsTable,
     Summary,
-    Table,
     date_of,
     days,
     demand,
@@ -26,7 +24,8 @@ from oneslot.audit.operations import (
     totals,
 )
 from oneslot.audit.stage import Judged
-from oneslot.audit.vocabulary import Subject
+from oneslot.audit.vocabulary import SubjectKind
+from oneslot.audit.write.rows import Rows
 
 BOOKED_AHEAD = {1: "1 Day", 7: "2 to 7 Days", 14: "8 to 14 Days", 21: "15 to 21 Days", 28: "22 to 28 Days"}
 """The publication's words for the days between booking and appointment, by the last day of each."""
@@ -78,22 +77,21 @@ def booked_ahead(days: int) -> str:
 
 def _slot(judged: Judged) -> Cell | None:
     slot = judged.rows.get("slots")
-    if slot is None or judged.subject == Subject.GONE:
+    if slot is None or judged.subject == SubjectKind.GONE:
         return None
     return (slot["start"][:10].replace("-", ""), slot["practice"]), (1, int(slot["status"] == "busy"))
 
 
-def practices(tables: Mapping[str, DataFrame]) -> DataFrame:
+def practices(tables: Mapping[str, Rows]) -> list[dict[str, Any]]:
     """Return for each practice the demand beside its slots."""
-    asked = tables["demand"].groupBy("GP_CODE").agg(*(F.sum(name).alias(name) for name in COUNTED))
-    offered = tables["utilisation"].groupBy("GP_CODE").agg(*(F.sum(name).alias(name) for name in SLOT_COUNTS))
-    both = asked.where(F.col("GP_CODE") != "").unionByName(offered, allowMissingColumns=True)
-    joined = both.groupBy("GP_CODE").agg(*(F.sum(name).alias(name) for name in (*COUNTED, *SLOT_COUNTS))).fillna(0)
-    rates = {
-        "DUPLICATE_RATE": share("COUNT_OF_DUPLICATES", "COUNT_OF_DELIVERIES"),
-        "UTILISATION": share("COUNT_OF_BUSY_SLOTS", "COUNT_OF_SLOTS"),
-    }
-    return joined.withColumns(rates).select("GP_CODE", *COUNTED, *SLOT_COUNTS, *rates).orderBy("GP_CODE")
+    asked = [row for row in tables["demand"].sums(("GP_CODE",), COUNTED) if row["GP_CODE"]]
+    found: dict[str, dict[str, Any]] = {}
+    for row in (*asked, *tables["utilisation"].sums(("GP_CODE",), SLOT_COUNTS)):
+        found.setdefault(row["GP_CODE"], dict.fromkeys((*COUNTED, *SLOT_COUNTS), 0)).update(row)
+    for row in found.values():
+        row["DUPLICATE_RATE"] = share(row["COUNT_OF_DUPLICATES"], row["COUNT_OF_DELIVERIES"])
+        row["UTILISATION"] = share(row["COUNT_OF_BUSY_SLOTS"], row["COUNT_OF_SLOTS"])
+    return [found[code] for code in sorted(found)]
 
 
 TOTALS = totals(("ledger_rows", "appointment_rows", "slot_rows"))
@@ -104,14 +102,14 @@ DEMAND = demand(
         **{word.upper(): partial(_has_verdict, verdict=word) for word in ANSWERS},
     },
 )
-APPOINTMENTS = Table(
+APPOINTMENTS = OperationsTable(
     "appointments",
     ("APPOINTMENT_DATE", "GP_CODE", "APPT_STATUS", "APPT_MODE", "TIME_BETWEEN_BOOK_AND_APPT"),
     ("COUNT_OF_APPOINTMENTS",),
     None,
     _appointment,
 )
-UTILISATION = Table("utilisation", ("SLOT_DATE", "GP_CODE"), SLOT_COUNTS, None, _slot)
+UTILISATION = OperationsTable("utilisation", ("SLOT_DATE", "GP_CODE"), SLOT_COUNTS, None, _slot)
 TABLES = (TOTALS, DEMAND, LATENCY, APPOINTMENTS, UTILISATION)
 PRACTICES = Summary(
     "practices",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from oneslot.audit.read.history import NO_ACCEPTED, NO_DELIVERY, History
-from oneslot.audit.vocabulary import UNSOUND, Subject
+from oneslot.audit.vocabulary import UNSOUND, SubjectKind
 from oneslot.laws.request import RequestVerdict
 from oneslot.wording import counted
 
@@ -37,7 +37,7 @@ def conclude(
     `earlier_items` is the number of items in the exports of earlier audits. The totals, rejected lines included, cover all
     audits together.
     """
-    requests = [row for row in totals if row["subject"] in (Subject.REQUEST, Subject.UNIDENTIFIED)]
+    requests = [row for row in totals if row["subject"] in (SubjectKind.REQUEST, SubjectKind.UNIDENTIFIED)]
     verdicts: Counter[str] = Counter()
     for row in requests:
         verdicts[row["verdict"]] += row["subjects"]

@@ -31,8 +31,8 @@ class Group:
     rejected: int = 0
     cells: list[Any] = field(default_factory=list)
 
-    def add(self, source: str, sign: int, row: Any) -> None:
-        """Add a row or a line of a source, or note that an old image takes one back."""
+    def add(self, source: str, row: Any) -> None:
+        """Add a line of a log or a list."""
         match source:
             case "deliveries":
                 self.lines.append(row)
@@ -48,21 +48,17 @@ class Group:
                 self.waiting += 1
             case "dropped":
                 self.dropped = row if self.dropped is None else max(self.dropped, row)
-            case _ if sign < 0:
-                self.taken_back.append((source, row))
-            case _:
-                self.rows.setdefault(source, []).append(row)
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Add what an earlier audit kept. The content of the queues is taken from today only."""
         for source, rows in kept["rows"].items():
             self.rows.setdefault(source, []).extend(rows)
         for line in kept["lines"]:
-            self.add("deliveries", 1, line)
+            self.add("deliveries", line)
         if kept["sent"] is not None:
-            self.add("accepted", 1, {"sent": kept["sent"], "copies": kept["copies"]})
+            self.add("accepted", {"sent": kept["sent"], "copies": kept["copies"]})
         if kept["dropped"] is not None:
-            self.add("dropped", 1, kept["dropped"])
+            self.add("dropped", kept["dropped"])
         self.rejected += kept["rejected"]
         self.cells = kept["cells"]
 
@@ -90,16 +86,17 @@ class Group:
         """Whether nothing is left of it."""
         return not (self.seen or self.rejected or any(self.rows.values()))
 
-    def deliveries(self) -> dict[str, int | None]:
-        """Return the number of deliveries, of those with an answer, and of those with the recorded one."""
+    def deliveries(self) -> tuple[int, int, int]:
+        """Return the number of deliveries, of those with an answer, and of duplicates, which are among these."""
         found = duplicates = done = 0
         for line in self.lines:
-            copies = line.get("copies", 1)
+            copies, outcome = line.get("copies", 1), line["outcome"]
             found += copies
-            duplicates += copies * (line["outcome"] == "duplicate")
-            done += copies * is_answer(line["outcome"])
-        counts = {"deliveries_done": done + duplicates, "deliveries_duplicate": duplicates}
-        return {"deliveries": found} | {name: count or None for name, count in counts.items()}
+            if outcome == "duplicate":
+                duplicates += copies
+            elif is_answer(outcome):
+                done += copies
+        return found, done + duplicates, duplicates
 
 
 def folded(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

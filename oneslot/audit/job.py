@@ -10,11 +10,12 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 from py4j.protocol import Py4JJavaError
@@ -32,17 +33,18 @@ from oneslot.audit.read.checksums import start_checksums
 from oneslot.audit.read.history import NOTHING, History, find_history, sample_notes
 from oneslot.audit.read.logs import quoted
 from oneslot.audit.read.rejects import locate_rejects, source_finder
-from oneslot.audit.report.data import collect, questions, run_facts
+from oneslot.audit.report.data import Written, collect, run_facts
 from oneslot.audit.report.page import render
 from oneslot.audit.settings import AuditSettings, parse_arguments
 from oneslot.audit.spark.session import open_session
 from oneslot.audit.spark.sizing import Sizing, prepare
 from oneslot.audit.spark.storage import Storage, literal
-from oneslot.audit.stage import PREVIOUS, Consumer, Moment, judge_chunk
-from oneslot.audit.vocabulary import Subject
+from oneslot.audit.stage import PREVIOUS, AuditConsumer, Moment, judge_chunk
+from oneslot.audit.vocabulary import SubjectKind
 from oneslot.audit.write import files, finished
-from oneslot.audit.write.findings import write_findings
+from oneslot.audit.write.findings import count_wrong, write_findings
 from oneslot.audit.write.finished import FinishedAudit
+from oneslot.audit.write.rows import FewRows, Rows
 from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.reading import choosing, declared, parse_declaration, read_declaration
 from oneslot.errors import BadInput
@@ -55,6 +57,8 @@ REJECTED_EARLIER = (
 )
 SECONDS_FOR_CHECKSUMS = 3
 """What the checksums of an export of usual size take at most. Those of a larger one go on beside the work."""
+FEW_ITEMS = 75_000
+"""Up to so many items of exports the operations tables are made without Spark."""
 BROADCAST_KEYS = 4_000_000  # at 16 bytes each; more are joined by a shuffle
 
 
@@ -163,7 +167,7 @@ def write_verdicts(work: Work) -> DataFrame:
     spark, history, previous = work.spark, work.history, work.previous
     local = str(spark.sparkContext.master).startswith("local")
     # On a cluster --py-files puts the consumer's package on the workers' path.
-    consumer = Consumer(history.model.declaration, tuple(sys.path) if local else ())
+    consumer = AuditConsumer(history.model.declaration, tuple(sys.path) if local else ())
     moment = Moment(
         now=history.end,
         queue_known=history.queue_known,
@@ -202,16 +206,10 @@ def summarise(work: Work, written: DataFrame, notes: list[str]) -> Conclusion:
     """Write all that follows from the verdicts: totals, tables, findings, repair lists, rejects and report."""
     spark, storage, settings, history, previous = work.spark, work.storage, work.settings, work.history, work.previous
     tables = write_tables(work, written)
-    asked = {"totals": tables["totals"]}
-    if settings.tables:
-        tables["findings"] = write_findings(
-            storage, written, work.output, dead_letters_known=history.dead_letters_known
-        )
-        asked |= questions(written, tables, history)
-    answers = files.collect_together(asked)
-    totals = answers["totals"]
+    first = history.model.tables[0]
+    totals = tables[first.name].sums(first.dimensions, first.figures)
     rejects = sum(row["sum_rejected"] for row in totals)
-    with_rejects = (F.col("subject") == Subject.FILE) & (F.col("rejected") > 0)
+    with_rejects = (F.col("subject") == SubjectKind.FILE) & (F.col("rejected") > 0)
     rows = written.where(with_rejects).select("key", "rejected").collect() if rejects else []
     rejected = {unquote(row.key[1:]): row.rejected for row in rows}  # Spark names files as URLs
     check_counts(spark, history, previous, totals, rejected)
@@ -228,13 +226,22 @@ def summarise(work: Work, written: DataFrame, notes: list[str]) -> Conclusion:
         "layers": [finished.layer_name(settings.output, layer) for layer in layers],
     }
     if settings.tables:
+        findings = write_findings(
+            storage,
+            written,
+            work.output,
+            dead_letters_known=history.dead_letters_known,
+            any_wrong=count_wrong(totals) > 0,
+        )
+        of_report = Written(written, tables, write_summaries(work, tables), findings)
         run = run_facts(history, settings, document["layers"], spark.version)
-        storage.write_text(f"{work.output}/report.html", render(collect(spark, answers, history, document, run)))
+        content = collect(spark, of_report, history, document, run)
+        storage.write_text(f"{work.output}/report.html", render(content))
     return dataclasses.replace(conclusion, document=document)
 
 
-def write_tables(work: Work, written: DataFrame) -> dict[str, DataFrame]:
-    """Write and return the totals and, if wanted, the operations tables and the summaries made from them."""
+def write_tables(work: Work, written: DataFrame) -> dict[str, Rows]:
+    """Write and return the totals and, if wanted, the operations tables."""
     spark, storage, previous = work.spark, work.storage, work.previous
     model = work.history.model
     wanted = model.tables if work.settings.tables else model.tables[:1]
@@ -243,21 +250,26 @@ def write_tables(work: Work, written: DataFrame) -> dict[str, DataFrame]:
         earlier = f"{previous.folder}/{finished.OPERATIONS}/{table.name}" if previous else None
         if earlier and storage.exists(earlier):
             yesterday[table.name] = spark.read.parquet(literal(earlier))
-    tabulated = operations.tabulate(wanted, written.where("cells IS NOT NULL").select("cells"), yesterday)
-    made = {
-        table.name: files.write_table(storage, tabulated[table.name], work.table(table.name), table.partition)
-        for table in wanted
-    }
-    for summary in model.summaries if work.settings.tables else ():
-        made[summary.name] = files.write_table(storage, summary.make(made), work.table(summary.name), None)
+    cells = written.where("cells IS NOT NULL").select("cells")
+    made = operations.tabulate(wanted, cells, yesterday, few=work.history.items <= FEW_ITEMS)
+    for table in wanted:
+        made[table.name].write(storage, work.table(table.name), table.partition)
     return made
+
+
+def write_summaries(work: Work, tables: Mapping[str, Rows]) -> dict[str, list[dict[str, Any]]]:
+    """Write and return the summaries of the operations tables."""
+    made = {summary.name: FewRows(summary.make(tables), summary.columns) for summary in work.history.model.summaries}
+    for name, summary in made.items():
+        summary.write(work.storage, work.table(name))
+    return {name: summary.rows for name, summary in made.items()}
 
 
 def check_counts(
     spark: SparkSession,
     history: History,
     previous: FinishedAudit | None,
-    totals: list[dict[str, int]],
+    totals: Sequence[Mapping[str, Any]],
     rejected: dict[str, int],
 ) -> None:
     """Reject an export with more or fewer lines than its manifest counts, and a history without rows."""

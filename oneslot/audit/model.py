@@ -14,7 +14,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from oneslot.audit import operations
-from oneslot.audit.operations import Summary, Table
+from oneslot.audit.operations import OperationsTable, Summary
 from oneslot.audit.read import sources
 from oneslot.audit.read.carry import (
     LARGEST_COUNT,
@@ -27,6 +27,7 @@ from oneslot.audit.read.carry import (
 from oneslot.audit.read.logs import quoted
 from oneslot.audit.stage import COUNTS, KEPT, ONCE_IN_EXPORT, TEXTS, TIMES
 from oneslot.audit.vocabulary import Problem
+from oneslot.audit.write.rows import ARROW_TYPES
 from oneslot.declaration.declaration import Declaration, DeclaredTable
 from oneslot.errors import BadInput
 from oneslot.laws.evidence import LEDGER, Law
@@ -102,7 +103,7 @@ class Model:
 
     declaration: Declaration
     exports: Mapping[str, ExportedTable]
-    tables: tuple[Table, ...]
+    tables: tuple[OperationsTable, ...]
     summaries: tuple[Summary, ...]
     words: Words
     row_subject: str | None = None
@@ -148,8 +149,7 @@ class Model:
     @cached_property
     def arrow_schema(self) -> pa.Schema:
         """The columns of verdicts as Python makes them."""
-        kinds = {"string": pa.string(), "bigint": pa.int64()}
-        return pa.schema([(name, kinds[kind]) for name, kind in self.columns.items()])
+        return pa.schema([(name, ARROW_TYPES[kind]) for name, kind in self.columns.items()])
 
     @property
     def carried(self) -> str:
@@ -157,9 +157,10 @@ class Model:
         said = [(name, table.row, table.subjects) for name, table in self.exports.items()]
         return hashlib.sha256(repr(said).encode()).hexdigest()[:16]
 
-    def code(self, answer: str | None) -> int:
-        """Return the number of an answer: from 1, in the order of the declaration."""
-        return UNKNOWN_OUTCOME if answer is None else 1 + self.declaration.schema.answers.index(answer)
+    @cached_property
+    def codes(self) -> dict[str | None, int]:
+        """The number of each answer: from 1, in the order of the declaration."""
+        return {None: UNKNOWN_OUTCOME} | {word: code for code, word in enumerate(self.declaration.schema.answers, 1)}
 
 
 def model_of(declaration: Declaration) -> Model:

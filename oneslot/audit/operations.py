@@ -6,17 +6,22 @@ rows had added. Rates and percentiles do not add up, and are computed from the t
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from operator import itemgetter
+from typing import Any
 
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from oneslot.audit.stage import Judged
-from oneslot.audit.vocabulary import Subject
+from oneslot.audit.stage import Judged, Sums, add_cell
+from oneslot.audit.vocabulary import SubjectKind
+from oneslot.audit.write.rows import FewRows, ManyRows, Rows
 from oneslot.laws.request import RequestVerdict
 
 QUARTER_OF_AN_HOUR_MS = 900_000
@@ -29,7 +34,7 @@ Cell = tuple[Sequence[str | int], Sequence[int | None]]
 
 
 @dataclass(frozen=True)
-class Table:
+class OperationsTable:
     """An operations table: its dimensions, its summed figures, and the dimension that partitions it.
 
     `cell` returns the dimensions and figures that one judged subject adds; None if it does not count.
@@ -40,6 +45,12 @@ class Table:
     figures: tuple[str, ...]
     partition: str | None
     cell: Callable[[Judged], Cell | None]
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Its columns with Spark's types."""
+        texts = {name: "bigint" if name in NUMBERS else "string" for name in self.dimensions}
+        return texts | dict.fromkeys(self.figures, "bigint")
 
 
 @lru_cache(4096)
@@ -59,7 +70,7 @@ UNANSWERED = tuple(verdict.value for verdict in RequestVerdict)
 def demand(
     dimensions: Mapping[str, Callable[[Judged], str]] | None = None,
     figures: Mapping[str, Callable[[Judged], int]] | None = None,
-) -> Table:
+) -> OperationsTable:
     """Return the table of requests by the time at which they were sent. A consumer adds dimensions and figures."""
     more_dimensions = dimensions or {}
     more = figures if figures is not None else {"ANSWERED": lambda judged: int(judged.verdict not in UNANSWERED)}
@@ -80,12 +91,12 @@ def demand(
         )
 
     names = (*DEMAND_COUNTS, *more, *(verdict.upper() for verdict in UNANSWERED))
-    return Table("demand", ("DATE", "QUARTER_HOUR", *more_dimensions), names, "DATE", cell)
+    return OperationsTable("demand", ("DATE", "QUARTER_HOUR", *more_dimensions), names, "DATE", cell)
 
 
 def _latency(judged: Judged) -> Cell | None:
     sent, done = judged.sent, judged.figures["first_done"]
-    if judged.subject != Subject.REQUEST or done is None or sent is None:
+    if judged.subject != SubjectKind.REQUEST or done is None or sent is None:
         return None
     waited = max(done - sent, 0)
     # Three significant digits: at most 1 % of error, and a few thousand rows for a history of any length.
@@ -93,7 +104,7 @@ def _latency(judged: Judged) -> Cell | None:
     return (date_of(sent), waited // step * step), (1,)
 
 
-LATENCY = Table("latency", ("DATE", "LATENCY_MS"), ("COUNT_OF_REQUESTS",), None, _latency)
+LATENCY = OperationsTable("latency", ("DATE", "LATENCY_MS"), ("COUNT_OF_REQUESTS",), None, _latency)
 SUMMED_LOGS = (
     "accepted_copies",
     "deliveries",
@@ -106,33 +117,40 @@ SUMMED_LOGS = (
 )
 
 
-def totals(row_counts: Sequence[str]) -> Table:
+def totals(row_counts: Sequence[str]) -> OperationsTable:
     """Return the table of totals, from which the conclusion follows. `row_counts` count the rows of each export."""
     summed = (*row_counts, *SUMMED_LOGS)
+    figures_of = itemgetter(*summed)
 
     def cell(judged: Judged) -> Cell | None:
-        if judged.subject == Subject.GONE:
+        if judged.subject == SubjectKind.GONE:
             return None
-        figures = judged.figures
-        return (str(judged.subject), judged.verdict or "", judged.violations), (1, *(figures[name] for name in summed))
+        return (str(judged.subject), judged.verdict or "", judged.violations), (1, *figures_of(judged.figures))
 
     names = ("subjects", *(f"sum_{name}" for name in summed))
-    return Table("totals", ("subject", "verdict", "violations"), names, None, cell)
+    return OperationsTable("totals", ("subject", "verdict", "violations"), names, None, cell)
 
 
 def tabulate(
-    tables: Sequence[Table], cells: DataFrame, yesterday: Mapping[str, DataFrame] | None = None
-) -> dict[str, DataFrame]:
+    tables: Sequence[OperationsTable], cells: DataFrame, yesterday: Mapping[str, DataFrame], *, few: bool
+) -> dict[str, Rows]:
     """Return tables from the chunks' cells, added to yesterday's tables where there are any.
 
-    One job makes them all, and its result is kept until Spark's cache is cleared.
+    One job makes them all. Few rows are added up here, and many in Spark, whose result is kept until its cache is cleared.
     """
+    if few and not yesterday:
+        sums: Sums = {}
+        for (text,) in cells.collect():
+            for row in json.loads(text):
+                add_cell(sums, row["t"], row["d"], row["f"], 1)
+        return {
+            table.name: FewRows(_rows_of(sums, number, table), table.columns) for number, table in enumerate(tables)
+        }
     together = cells.selectExpr(f"inline(from_json(cells, '{CELLS}'))")
     for number, table in enumerate(tables):
-        if table.name in (yesterday or {}):
+        if table.name in yesterday:
             dimensions = ", ".join(f"CAST({name} AS STRING)" for name in table.dimensions)
-            earlier = (yesterday or {})[table.name]
-            rows = earlier.selectExpr(
+            rows = yesterday[table.name].selectExpr(
                 f"{number} AS t", f"array({dimensions}) AS d", f"array({', '.join(table.figures)}) AS f"
             )
             together = together.unionByName(rows)
@@ -142,10 +160,16 @@ def tabulate(
         .agg(*(F.expr(f"coalesce(sum(get(f, {place})), 0L) AS f{place}") for place in width))
         .persist(StorageLevel.MEMORY_AND_DISK)
     )
-    return {table.name: _of_table(summed, number, table) for number, table in enumerate(tables)}
+    return {table.name: ManyRows(_of_table(summed, number, table)) for number, table in enumerate(tables)}
 
 
-def _of_table(summed: DataFrame, number: int, table: Table) -> DataFrame:
+def _rows_of(sums: Sums, number: int, table: OperationsTable) -> list[dict[str, Any]]:
+    """Return the rows of one table from the sums of all, sorted, without rows of zeros."""
+    mine = sorted((dimensions, figures) for (of, *dimensions), figures in sums.items() if of == number and any(figures))
+    return [dict(zip(table.columns, (*dimensions, *figures), strict=True)) for dimensions, figures in mine]
+
+
+def _of_table(summed: DataFrame, number: int, table: OperationsTable) -> DataFrame:
     """Return one table from the sums of all, sorted. Rows of zeros are left out, so that it equals that of a full audit."""
     dimensions = [
         f"CAST(d[{place}] AS BIGINT) AS {name}" if name in NUMBERS else f"d[{place}] AS {name}"
@@ -163,40 +187,45 @@ class Summary:
 
     name: str
     columns: Mapping[str, str]
-    make: Callable[[Mapping[str, DataFrame]], DataFrame]
+    make: Callable[[Mapping[str, Rows]], list[dict[str, Any]]]
 
 
 PERCENTILES = {"P50": 0.5, "P90": 0.9, "P95": 0.95, "P99": 0.99, "P999": 0.999}
 
 
-def percentiles(latency: DataFrame) -> DataFrame:
-    """Return for each DATE of the table `latency` the times, in ms, within which 50 % to 99.9 % were answered."""
-    ordered = Window.partitionBy("DATE").orderBy("LATENCY_MS")
-    seen = F.sum("COUNT_OF_REQUESTS").over(ordered) / F.sum("COUNT_OF_REQUESTS").over(Window.partitionBy("DATE"))
-    within = latency.withColumn("seen", seen)
-    # 0.999 is not exact in binary. The tolerance keeps a rounding error from costing a step.
-    reached = {
-        name: F.min(F.when(F.col("seen") >= share - 1e-12, F.col("LATENCY_MS"))) for name, share in PERCENTILES.items()
-    }
-    return within.groupBy("DATE").agg(*(time.alias(f"LATENCY_{name}_MS") for name, time in reached.items()))
+def percentiles(counts: Mapping[int, int]) -> dict[str, int]:
+    """Return the times, in ms, within which 50 % to 99.9 % of requests were answered, from the requests by their times."""
+    found: dict[str, int] = {}
+    total, seen = sum(counts.values()), 0
+    for wait, count in sorted(counts.items()):
+        seen += count
+        for name, share in PERCENTILES.items():
+            # 0.999 is not exact in binary. The tolerance keeps a rounding error from costing a step.
+            if seen / total >= share - 1e-12:
+                found.setdefault(f"LATENCY_{name}_MS", wait)
+    return found
 
 
 def days(counted: Sequence[str]) -> Summary:
     """Return the summary by day of sending: these figures of the table `demand`, the duplicate rate and the latencies."""
     latencies = [f"LATENCY_{name}_MS" for name in PERCENTILES]
-    columns = (*counted, "DUPLICATE_RATE", *latencies)
 
-    def make(tables: Mapping[str, DataFrame]) -> DataFrame:
-        demand = tables["demand"].withColumn("DATE", F.col("DATE").cast("string"))  # a partition is read as a date
-        summed = demand.groupBy("DATE").agg(*(F.sum(name).alias(name) for name in counted))
-        rated = summed.withColumn("DUPLICATE_RATE", share("COUNT_OF_DUPLICATES", "COUNT_OF_DELIVERIES"))
-        both = rated.unionByName(percentiles(tables["latency"]), allowMissingColumns=True)
-        return both.groupBy("DATE").agg(*(F.max(name).alias(name) for name in columns)).orderBy("DATE")
+    def make(tables: Mapping[str, Rows]) -> list[dict[str, Any]]:
+        waits: dict[str, dict[int, int]] = defaultdict(dict)
+        for row in tables["latency"].sums(("DATE", "LATENCY_MS"), ("COUNT_OF_REQUESTS",)):
+            waits[row["DATE"]][row["LATENCY_MS"]] = row["COUNT_OF_REQUESTS"]
+        return [
+            dict.fromkeys(latencies)
+            | row
+            | {"DUPLICATE_RATE": share(row["COUNT_OF_DUPLICATES"], row["COUNT_OF_DELIVERIES"])}
+            | percentiles(waits[row["DATE"]])
+            for row in tables["demand"].sums(("DATE",), counted)
+        ]
 
-    whole = dict.fromkeys(("DATE", *columns), "bigint")
+    whole = dict.fromkeys(("DATE", *counted, "DUPLICATE_RATE", *latencies), "bigint")
     return Summary("days", whole | {"DATE": "string", "DUPLICATE_RATE": "double"}, make)
 
 
-def share(part: str, whole: str) -> Column:
-    """Return the quotient of two counts; null where the divisor is 0."""
-    return F.when(F.col(whole) > 0, F.col(part) / F.col(whole))
+def share(part: int, whole: int) -> float | None:
+    """Return the quotient of two counts; None where the divisor is 0."""
+    return part / whole if whole else None

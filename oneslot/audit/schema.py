@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from oneslot.audit.conclusion import VERSION
 from oneslot.audit.model import Model, model_of
-from oneslot.audit.operations import NUMBERS
 from oneslot.declaration.reading import declared
 
 TEXT, WHOLE = "string", "bigint"
@@ -56,16 +55,10 @@ WIDTH = 100
 
 def outputs(model: Model) -> list[Output]:
     """Return every table of an audit of a consumer."""
-    tables = []
-    for table in model.tables:
-        texts = {name: WHOLE if name in NUMBERS else TEXT for name in table.dimensions}
-        tables.append(
-            Output(f"operations/{table.name}", {**texts, **dict.fromkeys(table.figures, WHOLE)}, table.partition)
-        )
     return [
         Output("verdicts", {"hash": WHOLE} | model.columns),
         Output("findings", dict.fromkeys(("subject", "id", "verdict", "invariant"), TEXT)),
-        *tables,
+        *(Output(f"operations/{table.name}", table.columns, table.partition) for table in model.tables),
         *(Output(f"operations/{summary.name}", dict(summary.columns)) for summary in model.summaries),
     ]
 

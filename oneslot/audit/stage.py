@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from oneslot.audit.group import Group
-from oneslot.audit.vocabulary import FILE_PREFIX, ROW_PREFIX, Problem, Subject
+from oneslot.audit.vocabulary import FILE_PREFIX, ROW_PREFIX, Problem, SubjectKind
 from oneslot.declaration.declaration import Declaration
 from oneslot.laws.evidence import LEDGER, Evidence, Law
 from oneslot.laws.groups import breaches, guarded, named_by
 from oneslot.laws.request import Request
-from oneslot.laws.schema import UNIDENTIFIED_PREFIX, Row, Schema, text_of
+from oneslot.laws.schema import UNIDENTIFIED_PREFIX, Key, Row, Schema, text_of
 from oneslot.runtime.values import from_attribute
 
 if TYPE_CHECKING:
@@ -53,6 +53,9 @@ COUNTS = (
 """The figures of verdicts whose null stands for 0, beside the number of rows of each export."""
 TIMES = ("accepted_sent", "quarantined_at", "delivery_sent", "first_done", "last_finished", "dropped_at")
 TEXTS = ("key", "subject", "verdict", "violations")
+ROWS_AT_ONCE = 10_000  # of verdicts, which leave before the rest of the chunk is judged
+OF_REQUEST = (SubjectKind.REQUEST, SubjectKind.UNIDENTIFIED)
+NO_REQUEST = (ROW_PREFIX, FILE_PREFIX)
 KEPT = ("cells", "evidence")
 """Text columns: the sums of a chunk's rows, in one of them, and what the next audit needs of a row."""
 
@@ -71,7 +74,7 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Consumer:
+class AuditConsumer:
     """What a Python worker must know to judge; it imports the rest. `path`: folders of the driver's `sys.path`."""
 
     declaration: Declaration
@@ -79,7 +82,7 @@ class Consumer:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave out what was computed: laws and functions are imported where they run."""
-        return Consumer, (replace(self.declaration), self.path)
+        return AuditConsumer, (replace(self.declaration), self.path)
 
     @cached_property
     def model(self) -> Model:
@@ -110,14 +113,14 @@ class Consumer:
             reject = REJECTED if place > 0 else -REJECTED
             yield file if place > 0 else FILE_PREFIX, reject, str(int(Problem.MISSING_ATTRIBUTE))
             return
+        own = table.key_of(row)
         for subject in found:
-            composite = len(table.key) > 1 and subject == text_of(table.key_of(row))
-            yield key_of_text(subject) if composite else subject, place, text
+            yield row_key(own) if isinstance(own, tuple) and subject == text_of(own) else subject, place, text
 
 
-def key_of_text(text: str) -> str:
-    """Return the key of a row with a key of several attributes, from its text."""
-    return ROW_PREFIX + text.replace("/", ROW_PREFIX)
+def row_key(key: tuple[Any, ...]) -> str:
+    """Return the subject's key of a row with a key of several attributes."""
+    return "".join(f"{ROW_PREFIX}{part}" for part in key)
 
 
 def shown_key(key: str) -> str:
@@ -154,7 +157,7 @@ class Judged(NamedTuple):
     @property
     def is_request(self) -> bool:
         """Whether it is a request, with an id or without."""
-        return self.subject in (Subject.REQUEST, Subject.UNIDENTIFIED)
+        return self.subject in OF_REQUEST
 
     @property
     def sent(self) -> int | None:
@@ -164,7 +167,7 @@ class Judged(NamedTuple):
 
 
 def judge_chunk(
-    batches: Iterable[pa.RecordBatch], consumer: Consumer, moment: Moment, *, tables: bool, keeps: bool
+    batches: Iterable[pa.RecordBatch], consumer: AuditConsumer, moment: Moment, *, tables: bool, keeps: bool
 ) -> Iterator[pa.RecordBatch]:
     """Yield a row of the verdicts for each subject of a task's rows, sorted by key.
 
@@ -175,7 +178,7 @@ def judge_chunk(
 
 
 def _judge(
-    batches: Iterable[pa.RecordBatch], consumer: Consumer, moment: Moment, *, tables: bool, keeps: bool
+    batches: Iterable[pa.RecordBatch], consumer: AuditConsumer, moment: Moment, *, tables: bool, keeps: bool
 ) -> Iterator[pa.RecordBatch]:
     chunk = Chunk(consumer.model, moment)
     for batch in batches:
@@ -183,31 +186,50 @@ def _judge(
     if not chunk.groups:
         return
     wanted = consumer.model.tables if tables else consumer.model.tables[:1]
+    schema = consumer.model.arrow_schema
     counts: Counter[Any] = Counter()
-    output = []
+    output: list[list[Any]] = []
     for judged in chunk.judge():
+        if len(output) == ROWS_AT_ONCE:
+            yield _batch(output, schema)
+            output = []
         group = chunk.groups[judged.key]
-        cells = [(number, *cell) for number, table in enumerate(wanted) if (cell := table.cell(judged)) is not None]
-        counts.update(cells)
-        counts.subtract((number, tuple(dimensions), tuple(figures)) for number, dimensions, figures in group.cells)
+        found = ((number, table.cell(judged)) for number, table in enumerate(wanted))
+        cells = [(number, *cell) for number, cell in found if cell is not None]
+        for each in cells:
+            counts[each] += 1
+        for number, dimensions, figures in group.cells:
+            counts[number, tuple(dimensions), tuple(figures)] -= 1
         texts = (judged.key, judged.subject, judged.verdict, judged.violations)
         output.append([*texts, *judged.figures.values(), None, group.kept(cells) if keeps else None])
-    output[0][-2] = summed(counts)
-    schema = consumer.model.arrow_schema
-    columns = zip(*output, strict=True)
-    yield pa.RecordBatch.from_arrays(
-        [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)], schema=schema
-    )
+    output[-1][-2] = summed(counts)
+    yield _batch(output, schema)
+
+
+def _batch(rows: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+Sums = dict[tuple[Any, ...], list[int]]
+"""The figures of rows of operations tables, by the number of the table and the dimensions."""
 
 
 def summed(counts: Mapping[Any, int]) -> str:
     """Return the sums of cells as JSON, without those that are all zeros. Most cells are equal, and counted before."""
-    sums: dict[tuple[Any, ...], list[int]] = {}
+    sums: Sums = {}
     for (number, dimensions, figures), count in counts.items():
-        found = sums.setdefault((number, *dimensions), [0] * len(figures))
-        found[:] = [one + count * (other or 0) for one, other in zip(found, figures, strict=True)]
+        add_cell(sums, number, dimensions, figures, count)
     rows = [{"t": number, "d": dims, "f": sums[number, *dims]} for number, *dims in sorted(sums)]
     return json.dumps([row for row in rows if any(row["f"])], separators=(",", ":"))
+
+
+def add_cell(sums: Sums, number: int, dimensions: Iterable[Any], figures: Iterable[int | None], count: int) -> None:
+    """Add a cell to the sums, `count` times."""
+    added = [count * (figure or 0) for figure in figures]
+    found = sums.setdefault((number, *dimensions), [0] * len(added))
+    found[:] = [one + other for one, other in zip(found, added, strict=True)]
 
 
 @contextmanager
@@ -227,24 +249,33 @@ class Chunk:
         self.model = model
         self.moment = moment
         self.tables = model.declaration.schema.tables
+        self.counted = {source: export.counted for source, export in model.exports.items()}
+        self.subject_of_prefix: dict[str, str] = {
+            FILE_PREFIX: SubjectKind.FILE,
+            UNIDENTIFIED_PREFIX: SubjectKind.UNIDENTIFIED,
+            ROW_PREFIX: model.row_subject or "row",
+        }
         self.blank: dict[str, int | None] = dict.fromkeys(model.figures)
         self.groups: dict[str, Group] = {}
 
     def absorb(self, batch: pa.RecordBatch) -> None:
         """Add a batch of carried rows. All are parsed by one call, because that takes a fifth of the time."""
         keys, places, texts = (batch.column(name).to_pylist() for name in ("key", "place", "row"))
-        groups, sources = self.groups, self.model.sources
+        groups, sources, tables = self.groups, self.model.sources, len(self.model.exports)
         for key, place, row in zip(keys, places, json.loads(f"[{','.join(texts)}]"), strict=True):
             group = groups.get(key)
             if group is None:
                 group = groups[key] = Group()
-            number = abs(place)
-            if number == REJECTED:
-                group.rejected += 1 if place > 0 else -1
-            elif number == PREVIOUS:
+            if 0 < place <= tables:
+                group.rows.setdefault(sources[place - 1], []).append(row)
+            elif place == PREVIOUS:
                 group.restore(row)
+            elif abs(place) == REJECTED:
+                group.rejected += 1 if place > 0 else -1
+            elif place < 0:
+                group.taken_back.append((sources[-place - 1], row))
             else:
-                group.add(sources[number - 1], place, row)
+                group.add(sources[place - 1], row)
 
     def judge(self) -> Iterator[Judged]:
         """Yield every subject with its verdict, sorted by key."""
@@ -252,18 +283,18 @@ class Chunk:
             if group.taken_back:
                 group.settle()
         evidence = self._evidence()
-        requests = {key: Request(key, evidence) for key in self.groups if not key.startswith((ROW_PREFIX, FILE_PREFIX))}
+        requests = {key: Request(key, evidence) for key in self.groups if key[:1] not in NO_REQUEST}
         broken = self._broken(evidence, requests)
         twice = {law.name for law in self.model.laws if law.twice} | {ONCE_IN_EXPORT}
         for key in sorted(self.groups):
             group, request, found = self.groups[key], requests.get(key), broken.get(key, ())
             subject = self._subject(key, group)
-            is_request = request is not None and subject in (Subject.REQUEST, Subject.UNIDENTIFIED)
-            verdict = request.verdict(twice=not twice.isdisjoint(found)) if request and is_request else None
-            violations = " ".join(found) if subject != Subject.GONE else ""
-            figures = self._figures(group, request)
+            verdict = None
+            if request is not None and subject in OF_REQUEST:
+                verdict = request.verdict(twice=not twice.isdisjoint(found))
+            violations = " ".join(found) if subject != SubjectKind.GONE else ""
             rows = {source: several[-1] for source, several in group.own.items()}
-            yield Judged(key, subject, verdict, violations, figures, rows, request)
+            yield Judged(key, subject, verdict, violations, self._figures(group, request), rows, request)
 
     def _evidence(self) -> Evidence:
         """Return all rows of the chunk as the laws read them; of a repeated row the first by its text."""
@@ -299,14 +330,13 @@ class Chunk:
     def _take(self, key: str, group: Group, source: str, row: Row, into: dict[Any, Row]) -> None:
         """Add a row to the evidence, and to the group's own rows if its key is the subject."""
         if source == LEDGER:
-            value: Row = {"lease_until": 0, **row}
-            text = at = row["message_id"]
+            value = row if "lease_until" in row else {"lease_until": 0, **row}
+            at: Key = row["message_id"]
         else:
-            value = decoded(row)
+            value = decoded(row) if NOT_TEXT in row else row
             at = self.tables[source].key_of(value)
-            text = text_of(at)
         into[at] = value
-        if text == key or (isinstance(at, tuple) and text == shown_key(key)):
+        if (row_key(at) if isinstance(at, tuple) else text_of(at)) == key:
             group.own.setdefault(source, []).append(value)
 
     def _broken(self, evidence: Evidence, requests: Mapping[str, Request]) -> Mapping[str, Collection[str]]:
@@ -323,35 +353,37 @@ class Chunk:
 
     def _subject(self, key: str, group: Group) -> str:
         if group.gone:
-            return Subject.GONE
-        of_prefix: dict[str, str] = {FILE_PREFIX: Subject.FILE, UNIDENTIFIED_PREFIX: Subject.UNIDENTIFIED}
-        of_prefix |= {ROW_PREFIX: self.model.row_subject or "row"}
-        if key[:1] in of_prefix:
-            return of_prefix[key[:1]]
-        return Subject.REQUEST if group.seen else self.model.effect_subject
+            return SubjectKind.GONE
+        usual = SubjectKind.REQUEST if group.seen else self.model.effect_subject
+        return self.subject_of_prefix.get(key[:1], usual)
 
     def _figures(self, group: Group, request: Request | None) -> dict[str, int | None]:
+        """Return the figures of a subject. A count of 0 is null, which takes no space."""
         found = self.blank.copy()
         for source, rows in group.own.items():
-            found[self.model.exports[source].counted] = len(rows)
-        found |= {
-            "rejected": group.rejected or None,
-            "dead_letters": group.dead or None,
-            "waiting": group.waiting or None,
-        }
+            found[self.counted[source]] = len(rows)
+        if group.rejected:
+            found["rejected"] = group.rejected
+        if group.dead:
+            found["dead_letters"] = group.dead
+        if group.waiting:
+            found["waiting"] = group.waiting
         if request is None:
             return found
         if request.row is not None:
             found["ledger_complete"] = int(request.complete) or None
             found["ledger_consumptions"] = request.row["consumption_count"] or None
             found["ledger_resting_since"] = request.resting or None
-            found["ledger_outcome"] = self.model.code(request.recorded) if request.complete else None
+            found["ledger_outcome"] = self.model.codes[request.recorded] if request.complete else None
         if request.lines:
-            found |= group.deliveries()
-            found["delivered_outcome"] = self.model.code(request.logged) if request.answered else None
-            found |= {"delivery_sent": request.sent, "first_done": request.first_done, "last_finished": request.last}
-            found |= {"quarantined_at": request.quarantined_at, "consumptions_seen": request.counted or None}
-        found |= {"accepted_sent": group.sent, "accepted_copies": group.copies or None, "dropped_at": group.dropped}
+            found["deliveries"], done, duplicates = group.deliveries()
+            found["deliveries_done"], found["deliveries_duplicate"] = done or None, duplicates or None
+            found["delivered_outcome"] = self.model.codes[request.logged] if request.answered else None
+            found["delivery_sent"], found["last_finished"] = request.sent, request.last
+            found["first_done"], found["quarantined_at"] = request.first_done, request.quarantined_at
+            found["consumptions_seen"] = request.counted or None
+        found["accepted_sent"], found["accepted_copies"] = group.sent, group.copies or None
+        found["dropped_at"] = group.dropped
         return found
 
 

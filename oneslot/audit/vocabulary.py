@@ -33,7 +33,7 @@ PROBLEM_SENTENCES = {
 }
 
 
-class Subject(StrEnum):
+class SubjectKind(StrEnum):
     """The kind of thing that a row of the verdicts is about. A consumer's `Model` names two more."""
 
     REQUEST = "request"

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, BooleanType, StringType, StructField, StructType
 
 from oneslot.audit.read.sources import CORRUPT, PATH
-from oneslot.audit.stage import NOT_TEXT, REJECTED, Consumer
+from oneslot.audit.stage import NOT_TEXT, REJECTED, AuditConsumer
 from oneslot.audit.vocabulary import FILE_PREFIX, ROW_PREFIX, Problem
 from oneslot.laws.schema import UNIDENTIFIED_PREFIX
 
@@ -155,7 +155,7 @@ def carried(rows: DataFrame, place: int, problem: str, row: str, subjects: Itera
     return once.selectExpr("explode(keys) AS key", "place", "row").where("key IS NOT NULL")
 
 
-def carried_items(items: DataFrame, place: int, table: ExportedTable, consumer: Consumer | None) -> DataFrame:
+def carried_items(items: DataFrame, place: int, table: ExportedTable, consumer: AuditConsumer | None) -> DataFrame:
     """Return the items of an export, as `images` or `whole_items` has them, under every subject that they name."""
     read = items.selectExpr(*table.columns)
     problem = first_problem(table.problems)
@@ -166,7 +166,7 @@ def carried_items(items: DataFrame, place: int, table: ExportedTable, consumer: 
     return files.mapInArrow(partial(ask, consumer=consumer), CARRIED)
 
 
-def ask(batches: Iterable[pa.RecordBatch], consumer: Consumer) -> Iterable[pa.RecordBatch]:
+def ask(batches: Iterable[pa.RecordBatch], consumer: AuditConsumer) -> Iterable[pa.RecordBatch]:
     """Yield each carried row under the subjects that the consumer's functions say it names."""
     for batch in batches:
         rows = zip(*(batch.column(name).to_pylist() for name in COLUMNS), strict=True)

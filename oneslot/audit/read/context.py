@@ -16,7 +16,7 @@ LONGEST_SECONDS = 10**10
 
 
 @dataclass(frozen=True)
-class Context:
+class HistoryContext:
     """The retention of the ledger's rows in milliseconds; None if rows are kept forever.
 
     Before `forgotten_before` (epoch ms; 0 if unset) the retention was shorter, so rows from that time may be gone already.
@@ -26,7 +26,7 @@ class Context:
     forgotten_before: int = 0
 
 
-def read_context(storage: Storage, folder: str, end: int) -> Context:
+def read_context(storage: Storage, folder: str, end: int) -> HistoryContext:
     """Return the context of a history that ends at `end`, epoch ms. Without the file the ledger keeps every row.
 
     Raises AuditRefused for an invalid file.
@@ -34,7 +34,7 @@ def read_context(storage: Storage, folder: str, end: int) -> Context:
     path = f"{folder}/{CONTEXT}"
     text = storage.read_text(path)
     if text is None:
-        return Context()
+        return HistoryContext()
     try:
         document = json.loads(text)
     except ValueError:
@@ -53,7 +53,7 @@ def read_context(storage: Storage, folder: str, end: int) -> Context:
         raise AuditRefused(
             f"{path}: ledger_retention can only be {FOREVER!r}. For a number write ledger_retention_seconds."
         )
-    return Context(None if seconds is None else seconds * 1000, _forgotten_before(path, document, end))
+    return HistoryContext(None if seconds is None else seconds * 1000, _forgotten_before(path, document, end))
 
 
 def _forgotten_before(path: str, document: dict[str, object], end: int) -> int:

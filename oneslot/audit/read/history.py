@@ -25,10 +25,10 @@ from oneslot.audit.layout import EXPORT_FOLDER
 from oneslot.audit.model import Model
 from oneslot.audit.read import logs, manifests, sources, tables
 from oneslot.audit.read.carry import CARRIED, carried_items
-from oneslot.audit.read.context import Context, read_context
+from oneslot.audit.read.context import HistoryContext, read_context
 from oneslot.audit.read.manifests import Export
 from oneslot.audit.spark.storage import Listed, Storage
-from oneslot.audit.stage import REJECTED, Consumer
+from oneslot.audit.stage import REJECTED, AuditConsumer
 from oneslot.declaration.reading import declared
 
 SAMPLED_LINES = 200
@@ -63,7 +63,7 @@ class History:
     exports: Mapping[str, Export]
     lines: Mapping[str, tuple[str, ...]]
     more_deliveries: tuple[str, ...]
-    context: Context
+    context: HistoryContext
     notes: tuple[str, ...]
     model: Model
 
@@ -111,7 +111,7 @@ class History:
         """SQL that is true for a delivery's outcome that the consumer may have."""
         return logs.known_outcome(self.model.declaration.schema)
 
-    def carried_of(self, name: str, rows: DataFrame, consumer: Consumer | None = None) -> DataFrame:
+    def carried_of(self, name: str, rows: DataFrame, consumer: AuditConsumer | None = None) -> DataFrame:
         """Return the rows of one source under the subjects that they name. `consumer` says them where Spark cannot."""
         place = 1 + self.model.sources.index(name)
         if name == "deliveries":
@@ -122,7 +122,7 @@ class History:
         items = tables.whole_items(rows) if export.start is None else tables.images(rows, export.start, export.end)
         return carried_items(items, place, self.model.exports[name], consumer)
 
-    def carried(self, spark: SparkSession, consumer: Consumer) -> DataFrame:
+    def carried(self, spark: SparkSession, consumer: AuditConsumer) -> DataFrame:
         """Return all sources under the subjects that they name. Raises AuditRefused if full exports contain nothing."""
         parts = []
         for table in self.model.exports:

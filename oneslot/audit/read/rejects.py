@@ -15,7 +15,7 @@ from oneslot.audit.read import sources
 from oneslot.audit.read.history import History
 from oneslot.audit.read.sources import PATH
 from oneslot.audit.spark.storage import literal
-from oneslot.audit.stage import REJECTED, Consumer
+from oneslot.audit.stage import REJECTED, AuditConsumer
 from oneslot.audit.vocabulary import PROBLEM_SENTENCES, Problem
 
 LISTED = 1_000
@@ -70,7 +70,7 @@ def rejected_lines(spark: SparkSession, history: History, name: str, paths: list
     # A reject's key is its file. Here it also carries the line, and whether that shows a gzipped file.
     place = F.concat_ws("\t", (F.col("line") > 0) | ~F.expr(GZIPPED), F.col("line") + 1, F.col("file")).alias(PATH)
     rows = sources.parse_lines(numbered.select("value", place), name, history.schema_of(name))
-    consumer = Consumer(history.model.declaration, tuple(sys.path))
+    consumer = AuditConsumer(history.model.declaration, tuple(sys.path))
     rejected = history.carried_of(name, rows, consumer).where(f"place = {REJECTED}")
     parts = F.split(F.substring("key", 2, 100_000), "\t", 3)
     located = rejected.select(

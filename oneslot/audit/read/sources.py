@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
 
 from oneslot.audit.spark.storage import literal
-from oneslot.laws import schema
 
 CORRUPT = "corrupt_line"
 PATH = "path"
@@ -18,19 +15,6 @@ TEXT = StringType()
 COUNT = IntegerType()
 EPOCH_MS = LongType()
 
-
-def attributes(texts: Iterable[str], numbers: Iterable[str] = ()) -> StructType:
-    """Return the schema of DynamoDB's JSON: each attribute is an object whose one member names its type; numbers are text.
-
-    The reader skips what the schema does not name, so personal data is never read.
-    """
-    wrapped = [StructField(name, StructType([StructField("S", TEXT)])) for name in texts]
-    return StructType(wrapped + [StructField(name, StructType([StructField("N", TEXT)])) for name in numbers])
-
-
-LEDGER = attributes(("message_id", "status", "result"), ("consumption_count", "updated", "lease_until"))
-LEDGER_KEY = ("message_id",)
-LEDGER_ATTRIBUTES = frozenset(schema.LEDGER_ATTRIBUTES)
 
 DELIVERIES = StructType(
     [

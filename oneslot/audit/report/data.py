@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
+from operator import itemgetter
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,14 +18,16 @@ from oneslot.audit.operations import DAY_MS, QUARTER_OF_AN_HOUR_MS
 from oneslot.audit.read.history import History
 from oneslot.audit.report.lives import Life, eventful, lives
 from oneslot.audit.settings import AuditSettings
-from oneslot.audit.vocabulary import Subject
+from oneslot.audit.stage import OF_REQUEST
+from oneslot.audit.write.files import collect_together
+from oneslot.audit.write.rows import Rows
 
 SECOND_MS = 1_000
 FINE_STEPS_MS = {SECOND_MS: "1 second", 10_000: "10 seconds", 60_000: "1 minute"}
 POINTS = 240
 DAYS_SHOWN = 7
 LISTED = 200
-Rows = Sequence[Mapping[str, Any]]
+Counts = Sequence[Mapping[str, Any]]
 PERCENTILES = (50, 90, 99, 99.9)
 
 
@@ -100,55 +103,55 @@ def run_facts(history: History, settings: AuditSettings, layers: Sequence[str], 
     }
 
 
-def questions(judged: DataFrame, tables: Mapping[str, DataFrame], history: History) -> dict[str, DataFrame]:
-    """Return the small results that the report shows, by name: of the judged rows, the operations tables and the findings."""
-    demand = tables["demand"]
-    counts = ("COUNT_OF_REQUESTS", "COUNT_OF_DELIVERIES", "COUNT_OF_DUPLICATES")
-    quarters = demand.groupBy("QUARTER_HOUR").agg(*(F.sum(name).alias(name) for name in counts))
-    asked = {
-        "quarters": quarters.orderBy(F.desc("QUARTER_HOUR")).limit(DAYS_SHOWN * DAY_MS // QUARTER_OF_AN_HOUR_MS),
-        "latency": tables["latency"].groupBy("LATENCY_MS").agg(F.sum("COUNT_OF_REQUESTS").alias("requests")),
-        "days": tables["days"],
-        "findings": tables["findings"].limit(LISTED),
-        "eventful": eventful(judged),
-    }
-    if listing := history.model.listing:
-        order = [F.desc(name[1:]) if name.startswith("-") else F.asc(name) for name in listing.order]
-        asked["listed"] = tables[listing.summary].orderBy(*order).limit(LISTED)
-    if history.start is None:
-        # Read only if all were sent within the longest time that seconds can show.
-        span = demand.select(F.max("QUARTER_HOUR") - F.min("QUARTER_HOUR")).scalar()
-        sent = F.coalesce("delivery_sent", "accepted_sent")
-        requests = judged.where(F.col("subject").isin(Subject.REQUEST, Subject.UNIDENTIFIED) & sent.isNotNull())
-        within = requests.where(span <= POINTS * max(FINE_STEPS_MS) + QUARTER_OF_AN_HOUR_MS)
-        # A consumer's clock may be behind SQS's.
-        answered = F.floor(F.greatest(F.col("first_done"), sent) / SECOND_MS) * SECOND_MS
-        asked["answers"] = (
-            within.where(F.col("first_done").isNotNull())
-            .groupBy(answered.alias("at"))
-            .agg(F.count("*").alias("requests"))
-        )
-        asked["seconds"] = within.groupBy((F.floor(sent / SECOND_MS) * SECOND_MS).alias("at")).agg(
-            F.count("*").alias("requests"),
-            F.sum("deliveries").alias("deliveries"),
-            F.sum("deliveries_duplicate").alias("duplicates"),
-            F.min(sent).alias("first"),
-            F.max(sent).alias("last"),
-        )
+@dataclass(frozen=True)
+class Written:
+    """The results of an audit: the verdicts, the operations tables, their summaries, and the findings if there are any."""
+
+    verdicts: DataFrame
+    tables: Mapping[str, Rows]
+    summaries: Mapping[str, list[dict[str, Any]]]
+    findings: DataFrame | None
+
+
+def questions(written: Written, history: History, quarters: Counts) -> dict[str, DataFrame]:
+    """Return the small results of the verdicts and the findings that the report shows, by name."""
+    judged = written.verdicts
+    asked = {"eventful": eventful(judged)}
+    if written.findings is not None:
+        asked["findings"] = written.findings.limit(LISTED)
+    times = [row["QUARTER_HOUR"] for row in quarters]
+    longest = POINTS * max(FINE_STEPS_MS) + QUARTER_OF_AN_HOUR_MS
+    # Read only if all were sent within the longest time that seconds can show.
+    if history.start is not None or not times or times[-1] - times[0] > longest:
+        return asked
+    sent = F.coalesce("delivery_sent", "accepted_sent")
+    requests = judged.where(F.col("subject").isin(*OF_REQUEST) & sent.isNotNull())
+    # A consumer's clock may be behind SQS's.
+    answered = F.floor(F.greatest(F.col("first_done"), sent) / SECOND_MS) * SECOND_MS
+    done = requests.where(F.col("first_done").isNotNull())
+    asked["answers"] = done.groupBy(answered.alias("at")).agg(F.count("*").alias("requests"))
+    asked["seconds"] = requests.groupBy((F.floor(sent / SECOND_MS) * SECOND_MS).alias("at")).agg(
+        F.count("*").alias("requests"),
+        F.sum("deliveries").alias("deliveries"),
+        F.sum("deliveries_duplicate").alias("duplicates"),
+        F.min(sent).alias("first"),
+        F.max(sent).alias("last"),
+    )
     return asked
 
 
 def collect(
-    spark: SparkSession,
-    answers: Mapping[str, list[dict[str, Any]]],
-    history: History,
-    document: Mapping[str, Any],
-    run: Mapping[str, str],
+    spark: SparkSession, written: Written, history: History, document: Mapping[str, Any], run: Mapping[str, str]
 ) -> ReportData:
-    """Return the report's content from the answers to `questions`."""
+    """Return the report's content from what the audit wrote."""
+    tables = written.tables
+    counts = ("COUNT_OF_REQUESTS", "COUNT_OF_DELIVERIES", "COUNT_OF_DUPLICATES")
+    quarters = tables["demand"].sums(("QUARTER_HOUR",), counts)
+    answers = collect_together(questions(written, history, quarters))
     seconds = answers.get("seconds", [])
-    rush, step, scope = rush_curve(seconds, answers["quarters"])
+    rush, step, scope = rush_curve(seconds, quarters)
     said = history.model.sentences
+    waits = tables["latency"].sums(("LATENCY_MS",), ("COUNT_OF_REQUESTS",))
     return ReportData(
         document=document,
         title_time=_time(document["end"], "%d %B %Y, %H:%M:%S UTC"),
@@ -158,16 +161,26 @@ def collect(
         rush_scope=scope,
         drain=drain_curve(seconds, answers.get("answers", [])),
         run=run,
-        latency=sorted((row["LATENCY_MS"], row["requests"]) for row in answers["latency"]),
+        latency=[(row["LATENCY_MS"], row["COUNT_OF_REQUESTS"]) for row in waits],
         lives=lives(spark, answers["eventful"], history),
-        days=tuple(sorted(answers["days"], key=lambda row: row["DATE"])),
-        listed=tuple(answers.get("listed", ())),
-        findings=tuple(answers["findings"]),
+        days=tuple(written.summaries["days"]),
+        listed=tuple(listed(written.summaries, history.model)),
+        findings=tuple(answers.get("findings", ())),
         model=history.model,
     )
 
 
-def rush_curve(seconds: Rows, quarters: Rows) -> tuple[tuple[Rush, ...], str, str]:
+def listed(summaries: Mapping[str, list[dict[str, Any]]], model: Model) -> list[dict[str, Any]]:
+    """Return the first rows of the model's listing, in its order."""
+    if model.listing is None:
+        return []
+    rows = summaries[model.listing.summary]
+    for name in reversed(model.listing.order):  # a stable sort, the most important column last
+        rows = sorted(rows, key=itemgetter(name.removeprefix("-")), reverse=name.startswith("-"))
+    return rows[:LISTED]
+
+
+def rush_curve(seconds: Counts, quarters: Counts) -> tuple[tuple[Rush, ...], str, str]:
     """Return requests by the time they were sent, the step of time in words, and the scope.
 
     The step is the finest that gives a readable number of points. Seconds and minutes come from the verdicts of a full audit;
@@ -190,7 +203,7 @@ def rush_curve(seconds: Rows, quarters: Rows) -> tuple[tuple[Rush, ...], str, st
     return _steps(shown, QUARTER_OF_AN_HOUR_MS), "a quarter of an hour", f"of the last {DAYS_SHOWN} days"
 
 
-def drain_curve(seconds: Rows, answers: Rows) -> tuple[Drain, ...]:
+def drain_curve(seconds: Counts, answers: Counts) -> tuple[Drain, ...]:
     """Return how many requests were sent, were answered and waited, in the finest step of time that is readable."""
     times = [row["at"] for row in (*seconds, *answers)]
     step = next((step for step in FINE_STEPS_MS if times and (max(times) - min(times)) / step <= POINTS), None)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from oneslot.audit.report.data import ReportData, percentiles
-from oneslot.audit.report.lives import CRASHED, Attempt
+from oneslot.audit.report.lives import CRASHED, LifeAttempt
 
 # Roles rather than colours: the page has a light and a dark colour for each.
 REQUESTS, DELIVERIES, DUPLICATES, BOOKED, WARNING, BAD, QUIET = (
@@ -188,7 +188,7 @@ def to_the_next_marks(low: float, high: float) -> tuple[float, float]:
     )
 
 
-def place(attempt: Attempt) -> float:
+def place(attempt: LifeAttempt) -> float:
     """Return the position of an attempt's mark on the logarithmic axis: at its end.
 
     The time of a crash is known only as an interval, so its mark is in the middle.
@@ -197,7 +197,7 @@ def place(attempt: Attempt) -> float:
     return math.log10(max(at, 1))
 
 
-def lanes(attempts: Sequence[Attempt]) -> list[float]:
+def lanes(attempts: Sequence[LifeAttempt]) -> list[float]:
     """Return each attempt's distance from the line of its message, so that no mark hides another."""
     found: list[float] = []
     for number, attempt in enumerate(attempts):

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from oneslot.audit.read import sources
 from oneslot.audit.read.history import History
 from oneslot.audit.read.logs import sound_deliveries
-from oneslot.audit.vocabulary import Subject
+from oneslot.audit.vocabulary import SubjectKind
 from oneslot.audit.write.columns import shown_id
 
 LIVES = 8
@@ -25,7 +25,7 @@ TAKEOVER_WEIGHT = 3
 
 
 @dataclass(frozen=True)
-class Attempt:
+class LifeAttempt:
     """One attempt from begin to end, in milliseconds since the message was sent.
 
     A `crashed` attempt left no line: it was claimed at some time between begin and end.
@@ -47,14 +47,14 @@ class Life:
     verdict: str
     claims: int
     seen: int
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[LifeAttempt, ...]
 
 
 def eventful(judged: DataFrame) -> DataFrame:
     """Return the messages with the most takeovers and deliveries."""
     events = F.greatest(F.col("ledger_consumptions") - 1, F.lit(0)) * TAKEOVER_WEIGHT + F.col("deliveries")
     more_than_one = (F.col("deliveries") > 1) | ((F.col("deliveries") > 0) & (F.col("ledger_consumptions") > 1))
-    requests = judged.where((F.col("subject") == Subject.REQUEST) & more_than_one)
+    requests = judged.where((F.col("subject") == SubjectKind.REQUEST) & more_than_one)
     shown = shown_id(F.col("key"), F.col("key")).alias("shown")
     columns = ("key", "verdict", "ledger_consumptions", "deliveries", events.alias("events"))
     return requests.orderBy(events.desc(), "key").limit(LIVES).select(*columns, shown)
@@ -70,7 +70,7 @@ def lives(spark: SparkSession, found_eventful: list[dict[str, Any]], history: Hi
     mine = log.where(F.col("message_id").isin([row.key for row in worst]))
     in_order = Window.partitionBy("message_id").orderBy("finished", "sqs_message_id")
     first = mine.withColumn("place", F.row_number().over(in_order)).where(F.col("place") <= ATTEMPTS_SHOWN)
-    lines = first.orderBy("finished", "sqs_message_id").collect()
+    lines = sorted(first.collect(), key=lambda line: line.place)
     found = []
     for number, row in enumerate(worst, 1):
         own = [line for line in lines if line.message_id == row.key]
@@ -82,22 +82,22 @@ def lives(spark: SparkSession, found_eventful: list[dict[str, Any]], history: Hi
     return tuple(found)
 
 
-def attempts_of(lines: Sequence[Any], claims: int) -> tuple[Attempt, ...]:
+def attempts_of(lines: Sequence[Any], claims: int) -> tuple[LifeAttempt, ...]:
     """Return the attempts on a message from its log lines, sorted by their end, and its row's count of claims."""
     if not lines:
         return ()
     # The consumer's clock may be behind SQS's.
     start = min(min(line.sent, line.finished - (line.attempt_ms or 0)) for line in lines)
-    attempts, told = [], set[int]()
+    attempts, logged = [], set[int]()
     for line in lines:
         took = line.attempt_ms or 0
         number = line.consumption_count or 0
         # A duplicate's line names the finished claim that it found, and has no claim of its own.
         claimed = number if line.claimed_by and line.outcome != "duplicate" else 0
-        takeover = claimed > 1 and claimed not in told
-        told |= {number}
+        takeover = claimed > 1 and claimed not in logged
+        logged |= {number}
         attempts.append(
-            Attempt(
+            LifeAttempt(
                 line.outcome,
                 line.finished - took - start,
                 line.finished - start,
@@ -107,16 +107,18 @@ def attempts_of(lines: Sequence[Any], claims: int) -> tuple[Attempt, ...]:
                 f"claim {claimed} took over: {line.outcome}" if takeover else line.outcome,
             )
         )
-    attempts += _crashed(attempts, {number for number in told if number}, claims, lines, start)
+    attempts += _crashed(attempts, {number for number in logged if number}, claims, lines, start)
     return tuple(sorted(attempts, key=lambda attempt: (attempt.end_ms, attempt.outcome != CRASHED)))
 
 
-def _crashed(seen: list[Attempt], told: set[int], claims: int, lines: Sequence[Any], start: int) -> list[Attempt]:
+def _crashed(
+    seen: list[LifeAttempt], logged: set[int], claims: int, lines: Sequence[Any], start: int
+) -> list[LifeAttempt]:
     """Return the claims that are counted and have no line: their process crashed, or the line was lost."""
     found = []
     # A failed attempt released its claim, and its line does not name it.
     failed = sum(line.outcome == "failed" for line in lines)
-    for number in [number for number in range(1, claims + 1) if number not in told][failed:]:
+    for number in [number for number in range(1, claims + 1) if number not in logged][failed:]:
         later = [
             attempt.begin_ms
             for attempt, line in zip(seen, lines, strict=True)
@@ -125,5 +127,5 @@ def _crashed(seen: list[Attempt], told: set[int], claims: int, lines: Sequence[A
         end = min(later, default=max(line.finished for line in lines) - start)
         begin = max((attempt.end_ms for attempt in seen if attempt.end_ms <= end), default=0)
         words = f"claim {number} left no line: its process crashed in this interval, or its line was lost"
-        found.append(Attempt(CRASHED, begin, end, words, f"claim {number} crashed"))
+        found.append(LifeAttempt(CRASHED, begin, end, words, f"claim {number} crashed"))
     return found

@@ -120,12 +120,16 @@ class Storage:
             stream.close()
 
     def write_text(self, path: str, text: str) -> None:
+        """Write a text file in one step."""
+        self.write(path, text.encode())
+
+    def write(self, path: str, content: bytes) -> None:
         """Write a file in one step, so that readers see the old file or all of the new one."""
         aside = f"{path}.incomplete"
         system, location = self._at(aside)
         stream = system.create(location, True)
         try:
-            stream.write(bytearray(text.encode()))
+            stream.write(bytearray(content))
         finally:
             stream.close()
         self.delete(path)

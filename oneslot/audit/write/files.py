@@ -46,19 +46,6 @@ def newest_rows(layered: DataFrame) -> DataFrame:
     return newest.select(*KEY, *(f"row.{name}" for name in columns))
 
 
-def write_table(storage: Storage, table: DataFrame, folder: str, partition: str | None) -> DataFrame:
-    """Write a sorted table as Parquet, in a folder for each value of the column `partition`. Return the written table.
-
-    A little table is one file. A large one has as many as Spark's adaptive execution makes of its size.
-    """
-    writer = table.write
-    (writer.partitionBy(partition) if partition else writer).parquet(folder)
-    if partition and not storage.names(folder):
-        # An empty table needs one file, which shows its columns.
-        table.limit(0).coalesce(1).write.mode("overwrite").parquet(folder)
-    return _read_back(table, folder)
-
-
 def write_lines(storage: Storage, rows: DataFrame, path: str) -> None:
     """Write rows as one file of JSON lines, in the rows' order."""
     rows.select(F.to_json(F.struct(*rows.columns)).alias("value")).coalesce(1).write.text(f"{path}.parts")

@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from oneslot.audit.spark.storage import Storage
-from oneslot.audit.vocabulary import ROW_PREFIX, UNSOUND, Subject
+from oneslot.audit.vocabulary import ROW_PREFIX, UNSOUND, SubjectKind
 from oneslot.audit.write.columns import WITHHELD, shown_id
-from oneslot.audit.write.files import write_lines, write_table
+from oneslot.audit.write.files import write_lines
+from oneslot.audit.write.rows import FewRows, ManyRows
 from oneslot.laws.request import RequestVerdict
 
 RESEND = "send the request again with the same message_id"
 
 
-def write_findings(storage: Storage, judged: DataFrame, folder: str, *, dead_letters_known: bool) -> DataFrame:
-    """Write the findings and the repair lists. Return the findings.
+WRONG_VERDICTS = (*UNSOUND, RequestVerdict.QUARANTINED)
+COLUMNS = dict.fromkeys(("subject", "id", "verdict", "invariant"), "string")
+
+
+def count_wrong(totals: Iterable[Mapping[str, Any]]) -> int:
+    """Return the number of subjects that findings or repair lists may name, from the totals."""
+    return sum(row["subjects"] for row in totals if row["violations"] or row["verdict"] in WRONG_VERDICTS)
+
+
+def write_findings(
+    storage: Storage, judged: DataFrame, folder: str, *, dead_letters_known: bool, any_wrong: bool
+) -> DataFrame | None:
+    """Write the findings and the repair lists. Return the findings; None, and no query, if nothing is wrong.
 
     If the dead-letter queue was not listed, a lost or stuck message may be in it, and may be redriven from there.
     """
-    bad = judged.where((F.col("violations") != "") | F.col("verdict").isin(*UNSOUND, RequestVerdict.QUARANTINED))
+    if not any_wrong:
+        FewRows([], COLUMNS).write(storage, f"{folder}/findings")
+        for name in ("redrive", "look-at"):
+            storage.write_text(f"{folder}/repair/{name}.jsonl", "")
+        return None
+    bad = judged.where((F.col("violations") != "") | F.col("verdict").isin(*WRONG_VERDICTS))
     shown = bad.select(
         "subject",
         shown_id(F.col("key"), display_key()).alias("id"),
@@ -31,7 +51,7 @@ def write_findings(storage: Storage, judged: DataFrame, folder: str, *, dead_let
     ).persist()
     findings = shown.select("subject", "id", "verdict", F.explode(F.split("violations", " ")).alias("invariant"))
     ordered = findings.where(F.col("invariant") != "").orderBy("invariant", "subject", "id")
-    written = write_table(storage, ordered, f"{folder}/findings", None)
+    ManyRows(ordered).write(storage, f"{folder}/findings")
     storage.make_folder(f"{folder}/repair")
     # A message that the consumer quarantined cannot succeed unchanged. One that ran out of receives may succeed now, and so
     # may one that was redriven after its quarantine: its row is newer, as in `Request.set_aside`.
@@ -56,13 +76,13 @@ def write_findings(storage: Storage, judged: DataFrame, folder: str, *, dead_let
         .alias("action"),
     )
     write_lines(storage, look.orderBy("subject", "id"), f"{folder}/repair/look-at.jsonl")
-    return written
+    return ordered
 
 
 def display_key() -> Column:
     """Return a key for display: a row that is judged as itself is `part/part`, as a slot is `practice/slot_id`."""
     return (
         F.when(F.startswith("key", F.lit(ROW_PREFIX)), F.replace(F.substring("key", 2, 10_000), F.lit("#"), F.lit("/")))
-        .when(F.col("subject").isin(Subject.FILE, Subject.UNIDENTIFIED), F.substring("key", 2, 10_000))
+        .when(F.col("subject").isin(SubjectKind.FILE, SubjectKind.UNIDENTIFIED), F.substring("key", 2, 10_000))
         .otherwise(F.col("key"))
     )

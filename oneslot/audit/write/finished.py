@@ -25,9 +25,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from oneslot.audit.conclusion import VERSION
 from oneslot.audit.errors import AuditRefused
 from oneslot.audit.model import Model
-from oneslot.audit.read.context import Context
+from oneslot.audit.read.context import HistoryContext
 from oneslot.audit.spark.storage import Storage
-from oneslot.audit.vocabulary import Subject
+from oneslot.audit.vocabulary import SubjectKind
 from oneslot.audit.write.files import newest_rows, read_verdicts
 
 DESCRIPTION = "audit.json"
@@ -48,7 +48,7 @@ class FinishedAudit:
     folder: str
     end: int
     items: int
-    context: Context
+    context: HistoryContext
     layers: tuple[str, ...]
     document: dict[str, Any]
 
@@ -66,7 +66,7 @@ class FinishedAudit:
 def current_verdicts(spark: SparkSession, folder: str) -> DataFrame:
     """Return the verdicts after the audit in `folder`, over all of its layers."""
     newest = newest_rows(open_audit(Storage(spark), folder).verdicts(spark))
-    return newest.where(F.col("subject") != Subject.GONE)
+    return newest.where(F.col("subject") != SubjectKind.GONE)
 
 
 def open_audit(storage: Storage, folder: str) -> FinishedAudit:
@@ -83,7 +83,7 @@ def open_audit(storage: Storage, folder: str) -> FinishedAudit:
             folder,
             int(document["end"]),
             int(document["items"]),
-            Context(document["retention_ms"], document.get("forgotten_before", 0)),
+            HistoryContext(document["retention_ms"], document.get("forgotten_before", 0)),
             tuple(_beside(folder, layer) for layer in layers),
             document,
         )

@@ -10,7 +10,7 @@ from demo.audit.tables import TOTALS
 from demo.declared import CONSUMER
 from oneslot.audit.conclusion import Conclusion, conclude
 from oneslot.audit.model import model_of
-from oneslot.audit.read.context import Context
+from oneslot.audit.read.context import HistoryContext
 from oneslot.audit.read.history import NO_ACCEPTED, NO_DELIVERY, History
 from oneslot.audit.read.manifests import Export
 
@@ -31,7 +31,7 @@ def concluded(
     lines = {"deliveries": ("log",)} if log == "own" else {}
     lines |= {"accepted": ("archive",)} if archive else {}
     more = ("log",) if log == "more" else ()
-    history = History("folder", None, 9, exports, lines, more, Context(5, 3), (), model_of(CONSUMER))
+    history = History("folder", None, 9, exports, lines, more, HistoryContext(5, 3), (), model_of(CONSUMER))
     return conclude(history, totals, ["a note"], share, earlier_items)
 
 
@@ -101,21 +101,21 @@ def test_malformed_share_is_one_of_all_lines(rejected: int, earlier: int, lines:
 
 
 @pytest.mark.parametrize(
-    ("rows", "lines", "log", "told"),
+    ("rows", "lines", "log", "noted"),
     [(1, 0, "own", True), (1, 0, "more", True), (1, 1, "own", False), (0, 0, "own", False), (1, 0, None, False)],
 )
-def test_log_without_deliveries_is_noted_beside_rows(rows: int, lines: int, log: str | None, told: bool) -> None:
+def test_log_without_deliveries_is_noted_beside_rows(rows: int, lines: int, log: str | None, noted: bool) -> None:
     """Not on the first night, and not where another note says that there is no log."""
     notes = concluded(row("request", "booked", ledger_rows=rows, deliveries=lines), log=log).document["notes"]
-    assert notes == (["a note", NO_DELIVERY] if told else ["a note"])
+    assert notes == (["a note", NO_DELIVERY] if noted else ["a note"])
 
 
 @pytest.mark.parametrize(
-    ("rows", "copies", "archive", "told"),
+    ("rows", "copies", "archive", "noted"),
     [(1, 0, True, True), (1, 1, True, False), (0, 0, True, False), (1, 0, False, False)],
 )
-def test_archive_without_ids_is_noted(rows: int, copies: int, archive: bool, told: bool) -> None:
+def test_archive_without_ids_is_noted(rows: int, copies: int, archive: bool, noted: bool) -> None:
     """A producer may use another name for ids, and then no request could be found missing."""
     booked = row("request", "booked", ledger_rows=rows, deliveries=1, accepted_copies=copies)
     notes = concluded(booked, archive=archive).document["notes"]
-    assert notes == (["a note", NO_ACCEPTED] if told else ["a note"])
+    assert notes == (["a note", NO_ACCEPTED] if noted else ["a note"])

@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pytest
 
 from demo.audit import tables as appointments
 from demo.declared import CONSUMER
 from oneslot.audit import operations
 from oneslot.audit.model import model_of
+from oneslot.audit.spark.storage import Storage
 from oneslot.audit.stage import Judged
+from oneslot.audit.write.rows import FewRows
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 FIGURES = model_of(CONSUMER).figures
 MADE = {"appointment_id": "k", "practice": "A81001", "status": "booked", "delivery_channel": "In-person"}
@@ -36,7 +40,7 @@ def judged(subject: str = "request", verdict: str | None = "booked", **more: Any
     return Judged("k", subject, verdict, "", dict.fromkeys(FIGURES) | more, rows, evidence.request("k"))
 
 
-def rows_of(table: operations.Table, *subjects: Judged) -> list[dict[str, Any]]:
+def rows_of(table: operations.OperationsTable, *subjects: Judged) -> list[dict[str, Any]]:
     """Return a table's rows without values of 0, sorted by its dimensions."""
     found: dict[tuple[Any, ...], list[int]] = defaultdict(lambda: [0] * len(table.figures))
     for subject in subjects:
@@ -101,13 +105,12 @@ def test_latency_keeps_three_digits() -> None:
     assert {row["DATE"] for row in table} == {"2026-11-23"}
 
 
-@pytest.mark.spark
-def test_percentile_is_the_first_time_that_reaches_it(spark: SparkSession) -> None:
+def test_percentile_is_the_first_time_that_reaches_it() -> None:
     """Of a thousand requests the 999th is P999, although 0.999 is not exact in binary."""
-    rows = [("d", wait, 1) for wait in range(1, 1_001)] + [("one", 7, 1)]
-    latency = spark.createDataFrame(rows, "DATE string, LATENCY_MS bigint, COUNT_OF_REQUESTS bigint")
-    found = {row.DATE: tuple(row)[1:] for row in operations.percentiles(latency).collect()}
-    assert found == {"d": (500, 900, 950, 990, 999), "one": (7,) * 5}
+    found = operations.percentiles(dict.fromkeys(range(1, 1_001), 1))
+    assert list(found.values()) == [500, 900, 950, 990, 999]
+    assert set(operations.percentiles({7: 1}).values()) == {7}
+    assert operations.percentiles({}) == {}
 
 
 def test_days_ahead_use_the_publications_words() -> None:
@@ -162,23 +165,71 @@ def test_utilisation_counts_slots_by_day_and_practice() -> None:
     ]
 
 
-@pytest.mark.spark
-def test_practices_include_those_without_demand_or_slots(spark: SparkSession) -> None:
+def few(table: operations.OperationsTable, *subjects: Judged) -> FewRows:
+    """Return a table of a few judged subjects."""
+    whole = [dict.fromkeys(table.columns, 0) | row for row in rows_of(table, *subjects)]
+    return FewRows(whole, table.columns)
+
+
+def test_practices_include_those_without_demand_or_slots() -> None:
     """A request that names no practice is in no row."""
     demand = (
         judged(delivery_sent=0, deliveries=4, deliveries_duplicate=1),
         judged(delivery_sent=0, rows={"appointments": {}}),
     )
-
-    def table(of: operations.Table, *rows: Judged) -> DataFrame:
-        whole = [dict.fromkeys(of.figures, 0) | {"QUARTER_HOUR": 0} | row for row in rows_of(of, *rows)]
-        return spark.createDataFrame([{name: row[name] for name in (*of.dimensions, *of.figures)} for row in whole])
-
     tables = {
-        "demand": table(appointments.DEMAND, *demand),
-        "utilisation": table(appointments.UTILISATION, slot("B", "busy"), slot("B")),
+        "demand": few(appointments.DEMAND, *demand),
+        "utilisation": few(appointments.UTILISATION, slot("B", "busy"), slot("B")),
     }
-    assert [(row.GP_CODE, row.DUPLICATE_RATE, row.UTILISATION) for row in appointments.practices(tables).collect()] == [
+    found = appointments.practices(tables)
+    assert [(row["GP_CODE"], row["DUPLICATE_RATE"], row["UTILISATION"]) for row in found] == [
         ("A81001", 0.25, None),
         ("B", None, 0.5),
+    ]
+
+
+def test_day_has_its_own_latencies_and_rate() -> None:
+    """A day without an answer has none."""
+    days = (
+        judged(delivery_sent=0, first_done=7, deliveries=4, deliveries_duplicate=1),
+        judged(delivery_sent=operations.DAY_MS, verdict="lost"),
+    )
+    tables = {"demand": few(appointments.DEMAND, *days), "latency": few(operations.LATENCY, *days)}
+    first, second = operations.days(operations.DEMAND_COUNTS).make(tables)
+    assert (first["DATE"], first["DUPLICATE_RATE"], first["LATENCY_P50_MS"], first["LATENCY_P999_MS"]) == (
+        "1970-01-01",
+        0.25,
+        7,
+        7,
+    )
+    assert (second["DATE"], second["DUPLICATE_RATE"], second["LATENCY_P50_MS"]) == ("1970-01-02", None, None)
+
+
+@pytest.mark.spark
+def test_tables_are_the_same_from_few_rows_and_from_many(spark: SparkSession, tmp_path: Path) -> None:
+    """As files, with their types, and in their sums. Rows of zeros are in neither."""
+    demand = {"t": 0, "f": [1] * len(appointments.DEMAND.figures)}
+    latency = {"t": 1, "d": ["2026-11-23", 20], "f": [1]}
+    none = {"t": 1, "d": ["2026-11-23", 3], "f": [0]}
+    chunks = [
+        [demand | {"d": ["2026-11-24", 900_000, "B"]}, latency],
+        [demand | {"d": ["2026-11-23", quarter, "A"]} for quarter in (1_800_000, 900_000)] + [latency, none],
+    ]
+    cells = spark.createDataFrame([(json.dumps(chunk),) for chunk in chunks], "cells string")
+    storage, written, sums = Storage(spark), [], []
+    tables = (appointments.DEMAND, operations.LATENCY)
+    for is_few in (True, False):
+        made = operations.tabulate(tables, cells, {}, few=is_few)
+        for table in tables:
+            folder = str(tmp_path / f"{is_few}-{table.name}")
+            made[table.name].write(storage, folder, table.partition)
+            read = f"from read_parquet('{folder}/**/*.parquet')"
+            written.append([duckdb.execute(query).fetchall() for query in (f"describe {read}", read)])
+        of_latency = made["latency"].sums(("LATENCY_MS",), ("COUNT_OF_REQUESTS",))
+        sums.append([made["demand"].sums(("DATE",), ("BOOKED",)), of_latency])
+    assert written[:2] == written[2:]
+    assert sums[0] == sums[1]
+    assert sums[0] == [
+        [{"DATE": "2026-11-23", "BOOKED": 2}, {"DATE": "2026-11-24", "BOOKED": 1}],
+        [{"LATENCY_MS": 20, "COUNT_OF_REQUESTS": 2}],
     ]

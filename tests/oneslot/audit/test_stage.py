@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 from demo.declared import CONSUMER
+from oneslot.audit import stage
 from oneslot.audit.group import LINES_KEPT
 from oneslot.audit.model import model_of
-from oneslot.audit.stage import PREVIOUS, REJECTED, Chunk, Consumer, Moment, judge_chunk
+from oneslot.audit.stage import PREVIOUS, REJECTED, AuditConsumer, Chunk, Moment, judge_chunk
 
 NOW = 10_000
 MOMENT = Moment(NOW, True, True, True, 100, None, 0)
@@ -33,8 +34,19 @@ def batch(rows: Iterable[Carried]) -> pa.RecordBatch:
 
 def judged(*rows: Carried, keeps: bool = False) -> dict[str, dict[str, Any]]:
     """Return the rows of verdicts by key, without what is null."""
-    (made,) = judge_chunk([batch(rows)], Consumer(CONSUMER), MOMENT, tables=True, keeps=keeps)
+    (made,) = judge_chunk([batch(rows)], AuditConsumer(CONSUMER), MOMENT, tables=True, keeps=keeps)
     return {row["key"]: {name: value for name, value in row.items() if value is not None} for row in made.to_pylist()}
+
+
+def test_verdicts_leave_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same rows in the same order, and one of them has the sums of all."""
+    rows = [(f"m{number}", "waiting", 1) for number in range(4)]
+    (whole,) = judge_chunk([batch(rows)], AuditConsumer(CONSUMER), MOMENT, tables=True, keeps=False)
+    monkeypatch.setattr(stage, "ROWS_AT_ONCE", 2)
+    parts = [*judge_chunk([batch(rows)], AuditConsumer(CONSUMER), MOMENT, tables=True, keeps=False)]
+    assert [part.num_rows for part in parts] == [2, 2]
+    assert [each for part in parts for each in part.to_pylist()] == whole.to_pylist()
+    assert [bool(each["cells"]) for each in whole.to_pylist()] == [False, False, False, True]
 
 
 def row(message_id: str, **more: Any) -> dict[str, Any]:
@@ -137,7 +149,7 @@ SUBJECTS: dict[str, tuple[list[Carried], str]] = {
 
 
 @pytest.mark.parametrize("key", SUBJECTS)
-def test_subject_is_told_by_what_names_it(key: str) -> None:
+def test_subject_follows_from_what_names_it(key: str) -> None:
     rows, subject = SUBJECTS[key]
     assert judged(*rows)[key]["subject"] == subject
 

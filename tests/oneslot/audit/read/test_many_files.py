@@ -22,7 +22,7 @@ from oneslot.audit.read.checksums import compare_checksums
 from oneslot.audit.read.history import find_history
 from oneslot.audit.settings import AuditSettings
 from oneslot.audit.spark.storage import Listed, Storage, parse_listing
-from oneslot.audit.stage import Consumer
+from oneslot.audit.stage import AuditConsumer
 from tests.kits.histories import System, write_history
 from tests.oneslot.audit.damage import data_file, manifest, tampered_data
 
@@ -69,7 +69,7 @@ def test_calls_to_java_do_not_grow_with_files(spark: SparkSession, tmp_path: Pat
         storage = Storage(spark)
         history = find_history(storage, str(folder), None, (), MODEL)
         compare_checksums(storage, history)
-        history.carried(spark, Consumer(CONSUMER))
+        history.carried(spark, AuditConsumer(CONSUMER))
         needed.append(len(calls) - before)
         assert jobs(spark) == started
     assert needed[2] == needed[1]

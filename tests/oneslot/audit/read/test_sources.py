@@ -13,9 +13,11 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 
+from demo.declared import CONSUMER
 from oneslot.audit.conclusion import Conclusion
 from oneslot.audit.errors import AuditRefused, explain_spark_error
 from oneslot.audit.layout import Full, Part, item_line, write_export
+from oneslot.audit.model import model_of
 from oneslot.audit.read import sources
 from oneslot.audit.read.manifests import newest
 from oneslot.audit.spark.storage import Storage
@@ -73,9 +75,8 @@ def test_export_line_is_invalid_when_text_is_behind_its_item(spark: SparkSession
     path = tmp_path / "items.json"
     path.write_text(f"{item}{behind}\n\n{item} \r\n")
 
-    rows = sources.read_lines(
-        spark, [str(path)], sources.full_export_schema(sources.attributes(["message_id"]))
-    ).collect()
+    schema = sources.full_export_schema(model_of(CONSUMER).exports["ledger"].schema)
+    rows = sources.read_lines(spark, [str(path)], schema).collect()
 
     assert [row.corrupt_line for row in rows] == [f"{item}{behind}", None]
     assert [row.Item and row.Item.message_id.S for row in rows] == [None, "m-1"]

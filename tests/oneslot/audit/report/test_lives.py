@@ -10,7 +10,7 @@ import pytest
 
 from oneslot.audit.report.data import drain_curve, percentiles
 from oneslot.audit.report.figures import LANE, TICKS, lanes, latency_figure
-from oneslot.audit.report.lives import CRASHED, Attempt, attempts_of
+from oneslot.audit.report.lives import CRASHED, LifeAttempt, attempts_of
 
 
 def line(outcome: str, finished: int, claim: int | None = None, claimed_by: str | None = None) -> Any:
@@ -22,8 +22,8 @@ def line(outcome: str, finished: int, claim: int | None = None, claimed_by: str 
 def test_life_shows_a_crash_for_a_claim_without_a_line() -> None:
     """Two claims are counted and one line exists, so the first claim crashed before the second took over."""
     lines = [line("busy", 1_500), line("booked", 4_000, 2, "b"), line("duplicate", 5_000, 2, "b")]
-    told = [(attempt.outcome, attempt.begin_ms, attempt.end_ms, attempt.step) for attempt in attempts_of(lines, 2)]
-    assert told == [
+    shown = [(attempt.outcome, attempt.begin_ms, attempt.end_ms, attempt.step) for attempt in attempts_of(lines, 2)]
+    assert shown == [
         ("busy", 490, 500, "busy"),
         (CRASHED, 500, 2_990, "claim 1 crashed"),
         ("booked", 2_990, 3_000, "claim 2 took over: booked"),
@@ -55,9 +55,9 @@ def test_life_stays_in_order_when_a_clock_is_behind() -> None:
 def test_lanes_separate_marks_at_the_same_place() -> None:
     """A later mark is back on the line."""
     attempts = [
-        Attempt("booked", 0, 100, "", ""),
-        Attempt("busy", 0, 101, "", ""),
-        Attempt("duplicate", 0, 900, "", ""),
+        LifeAttempt("booked", 0, 100, "", ""),
+        LifeAttempt("busy", 0, 101, "", ""),
+        LifeAttempt("duplicate", 0, 900, "", ""),
     ]
     assert lanes(attempts) == [0.0, LANE, 0.0]
 

@@ -14,7 +14,7 @@ from demo.declared import CONSUMER
 from oneslot.audit.conclusion import sentence
 from oneslot.audit.model import model_of
 from oneslot.audit.report.data import Drain, ReportData, Rush
-from oneslot.audit.report.lives import Attempt, Life
+from oneslot.audit.report.lives import Life, LifeAttempt
 from oneslot.audit.report.page import render
 from oneslot.wording import visible
 from tests.kits.browser import opened
@@ -44,7 +44,10 @@ def document(requests: int, **broken: int) -> dict[str, Any]:
 
 def page(said: dict[str, Any]) -> str:
     """Return a report with every section, in which every name is hostile."""
-    attempts = (Attempt("booked", 490, 500, "booked", "booked"), Attempt("duplicate", 990, 1_000, "again", "duplicate"))
+    attempts = (
+        LifeAttempt("booked", 490, 500, "booked", "booked"),
+        LifeAttempt("duplicate", 990, 1_000, "again", "duplicate"),
+    )
     day = {"DATE": "2026-11-23", "DUPLICATE_RATE": 0.5}
     counts = ("REQUESTS", "DELIVERIES", "DUPLICATES", "TAKEOVERS", "DID_NOT_FIT", "SLOTS")
     numbers = {f"COUNT_OF_{name}": TEN_MILLION for name in counts} | {"BOOKED": 1, "WAITLIST": 1, "UTILISATION": 0.5}

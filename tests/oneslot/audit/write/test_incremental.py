@@ -184,10 +184,10 @@ def test_changes_are_refused_when_they_do_not_follow(audited: Callable[..., Conc
     (changed / "context.json").write_text('{"ledger_retention_seconds": 5}')
     with pytest.raises(AuditRefused, match="retention differs from"):
         audited(changed, "day-2e", previous="day-0")
-    told = later.copy()
-    told.forgotten_before = told.now
+    shorter = later.copy()
+    shorter.forgotten_before = shorter.now
     with pytest.raises(AuditRefused, match="retention differs from"):
-        audited(told, "day-2g", previous="day-0", since=world)
+        audited(shorter, "day-2g", previous="day-0", since=world)
     moved = later.copy()
     next(iter(moved.slots.values()))["free_key"] = "moved"
     folder = write_history(moved, tmp_path / "late", since=world, parts=1)

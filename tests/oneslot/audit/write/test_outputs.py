@@ -93,9 +93,9 @@ def test_output_is_equal_bytes_when_killed_runs_preceded(
     assert "verdicts/part-00001-c000.zstd.parquet" in digests(left)
     # A footer lists several encodings in an order that depends on the Java process, which is one process here.
     of_columns = duckdb.execute(
-        "select distinct path_in_schema, encodings from parquet_metadata(?)", [f"{left}/**/*.parquet"]
+        "select distinct path_in_schema, encodings from parquet_metadata(?)", [f"{left}/verdicts/*.parquet"]
     ).fetchall()
-    assert len(of_columns) > 60
+    assert len(of_columns) > 25
     assert [pair for pair in of_columns if "," in pair[1]] == []
 
 
