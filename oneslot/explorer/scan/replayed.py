@@ -22,6 +22,7 @@ from moto import mock_aws
 
 ACCOUNT, REGION = "111122223333", "eu-west-2"
 SERVER_ERROR = 500
+SHORTEST_BUCKET = 3
 Perform = Callable[[], Any]
 
 
@@ -62,7 +63,9 @@ class Invocation:
         return self._fates.get()(perform)
 
     def go(self, fate: Callable[[Perform], Any]) -> None:
-        """Let the pending call have this fate, and wait for the next call or the end."""
+        """Let the pending call have this fate, and wait for the next call or the end. A changed handler may have ended."""
+        if self.has_ended:
+            return
         self._fates.put(fate)
         self._stops.get()
 
@@ -95,6 +98,8 @@ class Replay:
         original: Any = vars(BaseClient)["_make_api_call"]
 
         def stopped(client: Any, operation: str, parameters: Mapping[str, Any]) -> Any:
+            parameters = _with_valid_buckets(parameters)
+
             def perform() -> Any:
                 answer = original(client, operation, parameters)
                 if (
@@ -113,9 +118,11 @@ class Replay:
         with mock_aws():
             for service, operation, parameters in self._resources:
                 client: Any = boto3.client(service)  # type: ignore[call-overload]
-                getattr(client, operation)(**parameters)
-            with patch.object(BaseClient, "_make_api_call", stopped):
+                getattr(client, operation)(**_with_valid_buckets(parameters))
+            path = [*self._folders, *sys.path]
+            with patch.object(BaseClient, "_make_api_call", stopped), patch.object(sys, "path", path):
                 succeeded = self._replay(schedule, most)
+            self._forget_modules()
             return {"succeeded": succeeded, "rows": self._rows(), "sent": self._sent}
 
     def _replay(self, schedule: Sequence[tuple[int, str]], most: int) -> bool:
@@ -141,14 +148,17 @@ class Replay:
     def _invoked(self, *, is_cold: bool) -> Invocation:
         def invoke() -> Any:
             if is_cold:
-                for name, module in list(sys.modules.items()):
-                    if (getattr(module, "__file__", None) or "").startswith(tuple(self._folders)):
-                        del sys.modules[name]
+                self._forget_modules()
             path, _, function = self._handler.replace("/", ".").rpartition(".")
             return getattr(importlib.import_module(path), function)(self._event, Context())
 
-        sys.path[:0] = [one for one in self._folders if one not in sys.path]
         return Invocation(invoke)
+
+    def _forget_modules(self) -> None:
+        """Forget the handler's modules: another test's handler may have a module of the same name."""
+        for name, module in list(sys.modules.items()):
+            if (getattr(module, "__file__", None) or "").startswith(tuple(self._folders)):
+                del sys.modules[name]
 
     def _fate(self, what: str) -> Callable[[Perform], Any]:
         def fate(perform: Perform) -> Any:
@@ -175,7 +185,25 @@ class Replay:
             rows = dynamodb.Table(name).scan()["Items"]
             kept = [{key: row[key] for key in sorted(row) if f"{name}.{key}" not in self._generated} for row in rows]
             found[name] = sorted(map(repr, kept))
+        s3 = boto3.client("s3")
+        is_masked = any(one.startswith("s3://") for one in self._generated)
+        for bucket in [one["Name"] for one in s3.list_buckets()["Buckets"]]:
+            keys = [one["Key"] for one in s3.list_objects_v2(Bucket=bucket).get("Contents", [])]
+            bodies = [b"" if is_masked else s3.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys]
+            found[f"s3://{bucket}"] = [f"{key}: {body!r}" for key, body in zip(keys, bodies, strict=True)]
         return found
+
+
+def _with_valid_buckets(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters with names that S3 allows: a template's logical ids have capitals, and may be short."""
+    return {
+        name: _with_valid_buckets(value)
+        if name == "CopySource" and isinstance(value, Mapping)
+        else value.lower().ljust(SHORTEST_BUCKET, "0")
+        if name == "Bucket"
+        else value
+        for name, value in parameters.items()
+    }
 
 
 class Context:

@@ -273,12 +273,12 @@ def _run(jobs: Sequence[Job | Row], workers: int, on_row: Callable[[Row], None])
 
 
 def _received(reader: Connection, job: Job, *, is_late: bool) -> Row:
-    why = "Its exploration did not stop at its budget. Explore it alone with `oneslot explore`."
+    why = "Its exploration did not stop at its budget: it may loop without a call. End the loop, or raise --budget."
     if not is_late:
         try:
             row: Row = reader.recv()
         except EOFError:
-            why = "Its process ended without a verdict. Explore it alone with `oneslot explore`."
+            why = "Its process ended without a verdict, as after os._exit. Remove what ends it."
         else:
             return row
     return Row(job.function, job.source.title, "refused", why, assumed=job.assumed)

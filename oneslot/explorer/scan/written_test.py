@@ -150,7 +150,7 @@ def _others(resolver: Resolver) -> Iterator[tuple[str, str, dict[str, Any]]]:
         kind, physical = resource["Type"], resolver.physical_name(name)
         if kind in _MADE:
             service, operation, parameter = _MADE[kind]
-            given: dict[str, Any] = {parameter: physical.lower() if service == "s3" else physical}
+            given: dict[str, Any] = {parameter: physical}
             if physical.endswith(".fifo"):
                 given["Attributes"] = {f"Fifo{'Queue' if service == 'sqs' else 'Topic'}": "true"}
             if service == "s3":
@@ -167,4 +167,4 @@ def _others(resolver: Resolver) -> Iterator[tuple[str, str, dict[str, Any]]]:
 def _objects(objects: Mapping[str, Mapping[str, bytes | str]]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     for bucket, held in objects.items():
         for key, body in held.items():
-            yield "s3", "put_object", {"Bucket": bucket.lower(), "Key": key, "Body": body}
+            yield "s3", "put_object", {"Bucket": bucket, "Key": key, "Body": body}

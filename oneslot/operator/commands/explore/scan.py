@@ -116,11 +116,12 @@ def _show(found: Scan, known: Collection[str], terminal: Terminal) -> None:
     for row in found.rows:
         shown.add_row(*report.cells_of(row, known), style=STYLES.get(row.verdict, ""))
     terminal.show(shown)
-    rules = table("Mappings", "function", "source", "rule", "why")
+    rules = table("Mappings", "mapping", "rule", "why")
     for one in found.findings:
         is_known = " (known)" if report.key_of(one) in known else ""
         style = "red" if one.severity == "error" and not is_known else ""
-        rules.add_row(one.function, one.source, f"{one.severity}{is_known}: {one.rule}", one.sentence, style=style)
+        mapping = f"{one.function}: {one.source}"
+        rules.add_row(mapping, f"{one.severity}{is_known}: {one.rule}", one.sentence, style=style)
     if found.findings:
         terminal.show(rules)
     for row in found.rows:
