@@ -116,7 +116,10 @@ def _read_yaml(text: str) -> Any:
         return {suffix if suffix in ("Ref", "Condition") else f"Fn::{suffix}": value}
 
     loader.add_multi_constructor("!", short)
-    return yaml.load(text, loader)
+    try:
+        return yaml.load(text, loader)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
 
 
 def _resolved(resolver: Resolver, node: Any, where: str, remedy: str = "") -> Any:

@@ -93,6 +93,7 @@ def test_a_scenario_of_a_folder_gives_what_the_handler_reads(tmp_path: Path) -> 
         (["Absent"], None, "Absent"),
         ([], "Resources: {A: {Type: AWS::SQS::Queue}}", "no function"),
         ([], "{}", "Resources"),
+        ([], "a: [", "cannot be read"),
     ],
 )
 def test_a_scan_is_refused_when_there_is_nothing_to_scan(
