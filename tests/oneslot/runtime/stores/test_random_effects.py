@@ -4,7 +4,8 @@
 
 moto differs from DynamoDB in these. It takes true for 1, cannot order values of two types, and does not measure what is
 absent: that is not asked. It refuses a transaction as a whole where one write does not fit its item; DynamoDB says so in
-that write's reason, after every condition.
+that write's reason, after every condition. The embedded AWS removes a path whose parent is missing, which DynamoDB and moto
+refuse as an invalid path: there a history ends, because the tables then differ.
 """
 
 from __future__ import annotations
@@ -186,7 +187,11 @@ histories = st.tuples(
 )
 
 
-def compare(other: DynamoDBLedger, history: History) -> None:
+def _removes_below(write: Write) -> bool:
+    return isinstance(write, Update) and any(isinstance(path, tuple) and len(path) > 1 for path in write.remove)
+
+
+def compare(other: DynamoDBLedger, history: History, *, other_is_embedded: bool = False) -> None:
     begin, messages = history
     clear(other)
     ours = ledger_over(InMemoryDynamoDB(Clock()))
@@ -195,6 +200,8 @@ def compare(other: DynamoDBLedger, history: History) -> None:
             ledger.client.put_item(TableName=ledger.tables[table], Item=to_attributes({**item, **key}))  # type: ignore[attr-defined]
     for at, (decided, once) in enumerate(messages):
         mine, theirs = (end_of(each, f"m-{at}", decided, once) for each in (ours, other))
+        if other_is_embedded and mine == MISFIT and any(_removes_below(write) for write in decided):
+            return
         assert mine == theirs or (theirs == MISFIT and not isinstance(mine, Committed))
         assert kept(ours) == kept(other)
 
@@ -219,6 +226,6 @@ def test_effects_end_as_over_the_embedded_aws(account: Connection) -> None:
     @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
     @given(history=histories)
     def compared(history: History) -> None:
-        compare(aws, history)
+        compare(aws, history, other_is_embedded=True)
 
     compared()
