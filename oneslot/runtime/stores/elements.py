@@ -216,7 +216,7 @@ def _raw(raw: Raw, keys: Keys) -> Element:
     ((kind, request),) = raw.element.items()
     key, values = dict(key_of(raw, keys)), request.get("ExpressionAttributeValues", {})
     left = _size(request.get("Item", key))
-    conditional = kind == "ConditionCheck" or "ConditionExpression" in request
+    conditional = "ConditionExpression" in request
     content = {name: value for name, value in request.items() if name != "TableName"}
     return Element(kind, key, content, left, _size(values), "" if conditional else "has no condition")
 
@@ -354,14 +354,12 @@ def _typed(attributes: Mapping[Any, Any]) -> _Typed:
         if name in paths:
             raise InvalidEffects(f"{name!r} is written twice, as a path and as a name; write it once")
         paths[name] = path
-    if not paths:
-        return []
     typed = to_attributes({name: attributes[path] for name, path in paths.items()})  # all in one call, not one for each
     return [(name, path, typed[name]) for name, path in paths.items()]
 
 
 def _sizes(typed: _Typed) -> int:
-    return _size({name: value for name, _, value in typed}) if typed else 0
+    return _size({name: value for name, _, value in typed})
 
 
 def _size(attributes: Mapping[str, Any]) -> int:

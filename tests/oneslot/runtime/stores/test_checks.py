@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oneslot.runtime.effects import Effects, InvalidContent, InvalidEffects, Put, Update, Write
+from oneslot.runtime.effects import Check, Effects, InvalidContent, InvalidEffects, Put, Update, Write
 from oneslot.runtime.stores.checks import checked, require_identity, require_retention
 
 TABLE, KEY = "things", "id"
@@ -28,9 +28,15 @@ def changing(named: int) -> Update:
     return Update(TABLE, {KEY: "a"}, {"a": 1}, sets, tuple(f"removed-{number}" for number in range(named)))
 
 
+def updated(size: int) -> Update:
+    """An update that leaves this many bytes: key, name and text."""
+    return Update(TABLE, {KEY: "a"}, {"b": 1}, {"text": "x" * (size - len(KEY) - 1 - len("text"))})
+
+
 @pytest.mark.parametrize(
     ("fits", "exceeds", "text"),
     [
+        (updated(ITEM), updated(ITEM + 1), "an item for 'things' has 409,601 bytes, more than 400 KB"),
         (item(ITEM), item(ITEM + 1), "an item for 'things' has 409,601 bytes, more than 400 KB"),
         (keyed(2_048, 9), keyed(2_050, 9), "the key 'partition' .* has more than 2,048 bytes"),
         (keyed(2_048, 1_024), keyed(2_048, 1_025), "the key 'sort' .* has more than 1,024 bytes"),
@@ -49,6 +55,15 @@ def test_writes_are_refused_when_they_exceed_a_transaction_by_a_byte() -> None:
     assert checked(Effects({}, (*ten, item(rest, "k"))))[0] == "{}"
     with pytest.raises(InvalidContent, match="the writes have 4,194,305 bytes, more than 4 MB in one transaction"):
         checked(Effects({}, (*ten, item(rest + 1, "k"))))
+
+
+def test_writes_are_refused_when_what_they_expect_exceeds_a_transaction_by_a_byte() -> None:
+    ten = tuple(item(ITEM, name) for name in "abcdefghij")
+    rest = TRANSACTION - 10 * ITEM - len("{}") - len(KEY) - 1 - len("text")
+    fits, exceeds = (Check(TABLE, {KEY: "k"}, {"text": "x" * length}) for length in (rest, rest + 1))
+    assert checked(Effects({}, (*ten, fits)))[0] == "{}"
+    with pytest.raises(InvalidContent, match="the writes have 4,194,305 bytes"):
+        checked(Effects({}, (*ten, exceeds)))
 
 
 def test_write_is_refused_when_its_table_has_no_name() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from boto3.dynamodb.conditions import Attr
@@ -277,6 +277,11 @@ REFUSED: list[tuple[Callable[[], Write], str]] = [
         lambda: Check("stock", {"sku": "a"}, expect=Attr("x").eq(1.5)),
         r"'x' in 'stock' is a float, .* Decimal\(str\(value\)\)",
     ),
+    (
+        lambda: Update("stock", {"sku": "a"}, set={("a", "b"): 1, ("a.b",): 2}),
+        "is written twice, as a path and as a name",
+    ),
+    (lambda: cast("Write", "put"), "a write is a str; write Put, Update, Delete, Check or Raw"),
     (lambda: Raw({"Get": {"TableName": "stock"}}), "Raw takes one element of TransactItems"),
     (
         lambda: Raw({"Put": {"TableName": "shop", "Item": {"customer": {"S": "c"}}}}),
@@ -289,6 +294,12 @@ REFUSED: list[tuple[Callable[[], Write], str]] = [
 def test_write_is_refused_with_the_remedy_when_it_is_wrong(ledger: Any, write: Callable[[], Write], text: str) -> None:
     with pytest.raises(InvalidEffects, match=text):
         commit(ledger, write())
+
+
+def test_raw_write_is_accepted_when_it_has_a_condition(ledger: Any) -> None:
+    request = {"TableName": "stock", "Key": {"sku": {"S": "a"}}, "ConditionExpression": "attribute_not_exists(sku)"}
+
+    assert isinstance(ledger.commit(claim(ledger), Effects({}, Raw({"Delete": request}))), Committed)
 
 
 def test_undeclared_key_is_named_when_a_put_needs_it() -> None:
