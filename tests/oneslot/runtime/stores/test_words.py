@@ -181,7 +181,9 @@ def test_otherwise_answers_from_the_item_when_the_condition_fails(ledger: Any) -
         return order()(message)
 
     assert answered(ledger, "m-1", decide) == {"outcome": "taken"}
+    before = ledger.surroundings.now_ms()
     assert answered(ledger, "m-2", decide) == {"outcome": "sold_out", "left": 0}
+    assert ledger.surroundings.now_ms() == before, "it waited"
     assert answered(ledger, "m-2", decide) == {"outcome": "sold_out", "left": 0}
     assert decided == ["m-1", "m-2"]
     assert found(ledger, "stock", sku="socks") == {"sku": "socks", "left": 0}
