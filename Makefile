@@ -69,6 +69,7 @@ COMPILE = $(BIN)/uv pip compile -q --generate-hashes --custom-compile-command "m
 lock: $(VENV)/.installed ## resolve and hash each dependency group of pyproject.toml into its list
 	for list in dev docs dependencies templates; do $(COMPILE) $$list -o requirements/$$list.txt || exit; done
 	$(COMPILE) run -c requirements/dev.txt -o requirements/run.txt
+	$(COMPILE) mutants -c requirements/dev.txt -o requirements/mutants.txt
 	$(COMPILE) deploy -c requirements/dev.txt -o requirements.txt
 	$(COMPILE) function -c requirements/dev.txt -o lambda_src/requirements.txt
 	$(COMPILE) emulator --universal -c requirements/dev.txt -o oneslot/local/aws/emulator.txt
@@ -88,4 +89,4 @@ browser: ## install Chromium for the tests that open the audit's report; needs a
 	@command -v chromium chromium-browser google-chrome || { $(APT) update -qq && $(APT) install -y -qq chromium; }
 
 clean: ## remove everything that these targets made
-	rm -rf $(VENV) node_modules cdk.out .oneslot build dist
+	rm -rf $(VENV) node_modules cdk.out .oneslot build dist mutants

@@ -32,7 +32,7 @@ ALIVE := sh -c '"$$@" & work=$$!; trap "kill $$work" INT TERM; s=0; \
   while kill -0 $$work 2>/dev/null; do sleep 1; s=$$((s+1)); test $$((s % 2)) = 1 || echo "    $$s s"; done; wait $$work' alive
 
 # The environments of tools whose packages are not the product's.
-$(VENV)/docs/.installed $(VENV)/templates/.installed $(VENV)/dependencies/.installed: $(VENV)/%/.installed: requirements/%.txt | $(VENV)/.installed
+$(VENV)/docs/.installed $(VENV)/templates/.installed $(VENV)/dependencies/.installed $(VENV)/mutants/.installed: $(VENV)/%/.installed: requirements/%.txt | $(VENV)/.installed
 	@$(BIN)/uv venv -q --clear --python $(BIN)/python $(@D)
 	@$(BIN)/uv pip install -q --python $(@D)/bin/python --require-hashes -r $<
 	@touch $@

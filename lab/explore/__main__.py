@@ -1,6 +1,6 @@
-"""`python -m lab.explore`: our handler and the peers through every schedule within the budgets, and the core's mutants.
+"""`python -m lab.explore`: our handler and the peers through every schedule within the budgets.
 
-python -m lab.explore --short --no-mutants               half a minute
+python -m lab.explore --short                            half a minute
 python -m lab.explore --replay lab/results/booked-twice.json
 """
 
@@ -9,14 +9,10 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import click
-from click.core import ParameterSource
 from rich.table import Table
 
 from demo.declared import CONSUMER as DECLARED
@@ -24,9 +20,7 @@ from lab.explore import exploration
 from lab.explore.budgets import BY_NAME
 from lab.explore.exploration import SUBJECTS, Explored, Results, to_json
 from lab.figures.correctness_page import of_the_simulation
-from lab.figures.tables import mutants_score, page
-from lab.mutation import mutants
-from lab.mutation.mutants import ALIVE, Verdict
+from lab.figures.tables import page
 from lab.peers.peers import PEERS
 from oneslot.cli import run_command
 from oneslot.errors import OneslotError
@@ -35,80 +29,35 @@ from oneslot.options import FILE, json_option
 from oneslot.terminal import Terminal, table
 
 DIRECTORY = click.Path(file_okay=False, writable=True, path_type=Path)
-INEFFECTIVE = {
-    "replay": ("short", "mutants", "only_mutants", "record", "save", "write"),
-    "only_mutants": ("short", "mutants", "save", "write"),
-    "short": ("record",),
-}
-"""For each option the options that have no effect beside it."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """The options of one run, except --replay. `save` and `write` are directories."""
-
-    short: bool = False
-    mutants: bool = True
-    only_mutants: bool = False
-    record: bool = False
-    save: Path | None = None
-    write: Path | None = None
 
 
 @click.command()
 @click.option("--short", is_flag=True, help="Use the budgets of `make test`: less than a minute.")
-@click.option("--mutants/--no-mutants", default=True, help="Also judge every mutant of the core.")
-@click.option("--only-mutants", is_flag=True, help="Judge the mutants, and explore nothing.")
-@click.option("--record", is_flag=True, help="Record the mutants' verdicts as the expected ones.")
 @click.option("--save", type=DIRECTORY, help="Write each counterexample to this directory, for --replay.")
 @click.option("--write", type=DIRECTORY, help="Write the figures and their tables to this directory.")
 @click.option("--replay", type=FILE, help="Replay the counterexample in this file on the current code.")
 @json_option
-def explore(replay: Path | None, as_json: bool, **options: Any) -> int:
-    """Explore our handler and the peers', judge the mutants of ours, and print what was covered and what broke.
+def explore(short: bool, save: Path | None, write: Path | None, replay: Path | None, as_json: bool) -> int:
+    """Explore our handler and the peers', and print what was covered and what broke.
 
-    Exit status 0 only if no schedule of ours breaks a law, every peer breaks its known laws, and every mutant has its
-    recorded verdict.
+    Exit status 0 only if no schedule of ours breaks a law, and every peer breaks its known laws.
     """
-    _refuse_ineffective_options()
     terminal = Terminal(as_json)
-    return run(Options(**options), terminal) if replay is None else run_replay(replay, terminal)
-
-
-def _refuse_ineffective_options() -> None:
-    context = click.get_current_context()
-    given = {
-        option.name: "/".join([*option.opts, *option.secondary_opts])
-        for option in context.command.params
-        if context.get_parameter_source(str(option.name)) is not ParameterSource.DEFAULT
-    }
-    for name, others in INEFFECTIVE.items():
-        ineffective = [given[other] for other in others if other in given]
-        if name in given and ineffective:
-            raise click.UsageError(f"{given[name]} does nothing with {', '.join(ineffective)}; leave out one of them.")
-
-
-def run(options: Options, terminal: Terminal) -> int:
-    """Explore and judge as the options say, and show the results. Return the exit status."""
-    if options.only_mutants:
-        return _show_mutants(terminal, *_judge_mutants(terminal, options.record))
-    for directory in (options.save, options.write):
+    if replay is not None:
+        return run_replay(replay, terminal)
+    for directory in (save, write):
         if directory is not None:  # before the exploration, so that an unusable directory costs no time
             directory.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
     with terminal.working("Exploring every schedule"):
-        ours, peers = exploration.explore_all(options.short, lambda explored: _say_explored(terminal, explored))
-    results = Results(ours, peers, (), (), time.perf_counter() - started)
-    # Written before the mutants, which take as long again and may fail.
-    if options.save is not None:
-        _save(options.save, results, terminal)
-    if options.write is not None:
-        _write(options.write, results, terminal)
-    if options.mutants and not options.short:
-        verdicts, unexpected = _judge_mutants(terminal, options.record)
-        results = replace(results, mutants=verdicts, unexpected=unexpected)
-        if options.write is not None:
-            _write(options.write, results, terminal)
+        ours, peers = exploration.explore_all(short, lambda explored: _say_explored(terminal, explored))
+    results = Results(ours, peers, time.perf_counter() - started)
+    if save is not None:
+        _save(save, results, terminal)
+    if write is not None:
+        (write / "explored.json").write_text(to_json(results))
+        (write / "explored.md").write_text(page(results.document))
+        terminal.say(f"Wrote explored.json and explored.md to {write}")
     terminal.result(results.document)
     _show(terminal, results)
     return 0 if results.holds else 1
@@ -141,36 +90,12 @@ def _say_explored(terminal: Terminal, explored: Explored) -> None:
     )
 
 
-def _judge_mutants(terminal: Terminal, record: bool) -> tuple[tuple[Verdict, ...], tuple[str, ...]]:
-    every = mutants.all_mutants()
-    with terminal.progress("Mutants", len(every)) as advance:
-        verdicts = mutants.judge_all(every, on_verdict=lambda _: advance())
-    if record:
-        mutants.record(verdicts)
-    return tuple(verdicts), tuple(mutants.differences(verdicts))
-
-
-def _show_mutants(terminal: Terminal, verdicts: Sequence[Verdict], unexpected: Sequence[str]) -> int:
-    counts = Counter(verdict.by for verdict in verdicts)
-    holds = not unexpected and not counts[ALIVE]
-    terminal.result({"holds": holds, "mutants": dict(counts), "unexpected": list(unexpected)})
-    terminal.plain(mutants_score(counts), style="bold green" if holds else "bold red")
-    for verdict in verdicts:
-        if verdict.by == ALIVE:
-            terminal.plain(f"  lives: {verdict.mutant.name}: {verdict.mutant.change}", style="bold red")
-    for line in unexpected:
-        terminal.plain(f"  {line}", style="bold red")
-    return 0 if holds else 1
-
-
 def _show(terminal: Terminal, results: Results) -> None:
     terminal.show(_table("Oneslot", "Scenario", results.ours), _table("The peers", "Handler", results.peers))
     for explored in results.ours:
         for found in explored.counterexamples:
             figures = explored.exploration
             terminal.plain(f"{figures.scenario} ({figures.size}): {'; '.join(found.laws)}", style="bold red")
-    if results.mutants:
-        _show_mutants(terminal, results.mutants, results.unexpected)
     terminal.plain("The laws:")
     for law in (law for law in DECLARED.laws if not of_the_simulation(law)):
         terminal.plain(f"  {law.name:4} {law.sentence}")
@@ -219,13 +144,6 @@ def _save(directory: Path, results: Results, terminal: Terminal) -> None:
             path = directory / f"{re.sub('[,:=]', '', name)}.json"
             path.write_text(found.to_json())
             terminal.say(f"Wrote {path}. Replay it: python -m lab.explore --replay {path}")
-
-
-def _write(directory: Path, results: Results, terminal: Terminal) -> None:
-    document = results.document
-    (directory / "explored.json").write_text(to_json(results))
-    (directory / "explored.md").write_text(page(document))
-    terminal.say(f"Wrote explored.json and explored.md to {directory}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The budgets of the explorations: quick for mutants, short for `make test`, full for `make -C lab explore`."""
+"""The budgets of the explorations: short for `make test`, full for `make -C lab explore`."""
 
 from __future__ import annotations
 
@@ -52,30 +52,6 @@ from oneslot.explorer.scenario import Scenario
 def _sized(scenario: Scenario, faults: int, expiries: int, *deliveries: tuple[int, ...]) -> Scenario:
     return replace(scenario, faults=faults, expiries=expiries, deliveries=deliveries or scenario.deliveries)
 
-
-QUICK = (
-    *ALONE,
-    ONE_REQUEST,
-    DOMAIN_EXCEPTION,
-    RELEASED,
-    OTHER_CONTENT,
-    _sized(UNKNOWN_PRACTICE, 1, 0),
-    _sized(FORGOTTEN, 1, 0),
-    _sized(FORGOTTEN_AND_LATE, 1, 0),
-    _sized(FORGOTTEN_OTHER, 0, 0),
-    _sized(FORGOTTEN_OTHER_AND_LATE, 0, 0),
-    _sized(FORGOTTEN_CANCELLATION, 1, 0),
-    _sized(TOO_LATE, 0, 2),
-    _sized(SAME_SLOT, 1, 0),
-    _sized(LAST_SLOT, 1, 0, (0,), (1,)),
-    _sized(BOOK_AND_CANCEL, 1, 0, (0,), (1,)),
-    _sized(CANCEL_TWICE, 0, 0),
-    _sized(CANCEL_WAITING, 1, 0),
-    _sized(SENT_TWICE, 1, 0),
-    _sized(BATCH, 0, 1),
-    _sized(BATCH_SIDE_BY_SIDE, 0, 0),
-)
-"""A second or two: every mutant runs these."""
 
 SHORT = (
     *ALONE,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
@@ -13,7 +12,6 @@ from typing import Any
 from lab.explore.budgets import FULL, GROUPS_FULL, GROUPS_SHORT, SHORT
 from lab.explore.ours import OURS, OURS_IN_GROUPS
 from lab.explore.scenarios import ONE_REQUEST
-from lab.mutation.mutants import ALIVE, Verdict
 from lab.peers.peers import CONTROL, PEERS
 from oneslot.explorer.counterexample import Counterexample, counterexample
 from oneslot.explorer.explorer import Exploration, Explorer
@@ -34,33 +32,28 @@ class Explored:
 
 @dataclass(frozen=True)
 class Results:
-    """The results of one run. `seconds` are those of the explorations, without the mutants.
+    """The results of one run. `seconds` are those of the explorations.
 
     `peers` has a row for each of `PEERS`, then one for the control: our handler in the same budget.
     """
 
     ours: tuple[Explored, ...]
     peers: tuple[Explored, ...]
-    mutants: tuple[Verdict, ...]
-    unexpected: tuple[str, ...]
     seconds: float
 
     @property
     def holds(self) -> bool:
-        """Whether ours and the control break no law, each peer breaks its laws, and every mutant has its verdict."""
+        """Whether ours and the control break no law, and each peer breaks its laws."""
         if not self.ours or len(self.peers) != len(PEERS) + 1:
             return False
         *peers, control = self.peers
-        return (
-            all(one.exploration.complete and not one.exploration.laws_broken for one in (*self.ours, control))
-            and all(peer.breaks <= set(one.exploration.laws_broken) for peer, one in zip(PEERS, peers, strict=True))
-            and not self.unexpected
-            and all(verdict.by != ALIVE for verdict in self.mutants)
-        )
+        return all(
+            one.exploration.complete and not one.exploration.laws_broken for one in (*self.ours, control)
+        ) and all(peer.breaks <= set(one.exploration.laws_broken) for peer, one in zip(PEERS, peers, strict=True))
 
     @property
     def document(self) -> dict[str, Any]:
-        """The results as JSON values. The mutants are in it only if this run judged them."""
+        """The results as JSON values."""
         ours = [figures(one.exploration) for one in self.ours]
         return {
             "holds": self.holds,
@@ -70,8 +63,6 @@ class Results:
                 name: sum(row[name] for row in ours) for name in ("schedules", "executions", "states", "violating")
             },
             "peers": [figures(one.exploration) for one in self.peers],
-            **({"mutants": dict(Counter(verdict.by for verdict in self.mutants))} if self.mutants else {}),
-            "unexpected": list(self.unexpected),
         }
 
 

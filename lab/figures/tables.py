@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lab.mutation.mutants import BY_WHOM
-
 Row = Mapping[str, Any]
 LEFT, RIGHT = "---", "---:"
 
@@ -47,12 +45,6 @@ def peers_table(peers: Sequence[Row]) -> str:
     return table(header, rows, [LEFT, RIGHT, RIGHT, RIGHT, LEFT])
 
 
-def mutants_score(counts: Mapping[str, int]) -> str:
-    """Return a sentence with the number of mutants, by who catches them."""
-    parts = ", ".join(f"{counts[who]} {how}" for who, how in BY_WHOM.items() if counts.get(who))
-    return f"{sum(counts.values())} mutants of the core: {parts}."
-
-
 def share(row: Row) -> str:
     """Return the share of violating schedules in percent."""
     if not row["violating"]:
@@ -66,7 +58,7 @@ def page(document: Row) -> str:
     return (
         "# Each exploration\n\n"
         "Written by `make -C lab explore`, or for small budgets by"
-        " `python -m lab.explore --short --no-mutants --write lab/results`.\n"
+        " `python -m lab.explore --short --write lab/results`.\n"
         "A budget is the deliveries (K), faults (F) and lease expiries (T) of one schedule."
         " [Correctness](../../docs/understand/correctness.md#what-was-explored) has the method and the totals.\n\n"
         f"{explorations_table(document)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from lab.explore.budgets import GROUPS_SHORT, QUICK
+from lab.explore.budgets import GROUPS_SHORT, SHORT
 from lab.explore.ours import OURS, OURS_IN_GROUPS
 from lab.simulation.counterexample import from_json
 from lab.simulation.run import FOLDER, points, run
@@ -20,7 +20,7 @@ def laws_broken(search: str, law: str) -> Iterable[str]:
     """Return the laws that a search finds broken; see `Edit`. It ends with the first seed that breaks `law`."""
     kind, _, where = search.partition(" ")
     if kind == "explore":
-        subject, budgets = (OURS_IN_GROUPS, GROUPS_SHORT) if "group" in where else (OURS, QUICK)
+        subject, budgets = (OURS_IN_GROUPS, GROUPS_SHORT) if "group" in where else (OURS, SHORT)
         return explore(next(scenario for scenario in budgets if scenario.name == where), subject).laws_broken
     if kind == "replay":
         name, plan = from_json((FOLDER / f"{where}.json").read_text())

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from lab.mutation.mutants import Workbench
 from lab.simulation.run import points
 from lab.simulation.world.points import Instrumented
 
@@ -37,13 +36,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE) and not any(item.path.is_relative_to(HERE / room) for room in PRODUCT):
             item.add_marker(pytest.mark.lab)
-
-
-@pytest.fixture(scope="session")
-def bench() -> Iterator[Workbench]:
-    """One workbench for all mutants, because its server loads the libraries once."""
-    with Workbench() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ LISTS = {
     "function": "lambda_src/requirements.txt",
     "deploy": "requirements.txt",
     "emulator": "oneslot/local/aws/emulator.txt",
-    **{name: f"requirements/{name}.txt" for name in ("run", "dev", "docs", "dependencies", "templates")},
+    **{name: f"requirements/{name}.txt" for name in ("run", "dev", "docs", "dependencies", "templates", "mutants")},
 }
 GROUPS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]
 # What a deployment never runs: the local run, Spark, the checks.

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from click.testing import CliRunner
 
@@ -70,23 +69,6 @@ def test_replay_names_the_file_when_it_is_invalid(
     ran = CliRunner().invoke(explore, ["--replay", str(path)], standalone_mode=False)
     assert isinstance(ran.exception, OneslotError)
     assert f"kept.json: not a counterexample that `--save` wrote{sentence}" in str(ran.exception)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["--short"], "--replay does nothing with --short;"),
-        (["--no-mutants"], "--replay does nothing with --mutants/--no-mutants;"),
-        (["--record", "--short", "--only-mutants"], "--replay does nothing with --short, --only-mutants, --record;"),
-    ],
-)
-def test_replay_refuses_ineffective_options(
-    kept: Counterexample, tmp_path: Path, arguments: list[str], sentence: str
-) -> None:
-    path = tmp_path / "kept.json"
-    path.write_text(kept.to_json())
-    with pytest.raises(click.UsageError, match=sentence):
-        explore.main(["--replay", str(path), *arguments], standalone_mode=False)
 
 
 def test_command_fails_when_the_replay_breaks_a_law(kept: Counterexample, tmp_path: Path) -> None:

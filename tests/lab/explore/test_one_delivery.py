@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore import exceptions
 
-from lab.explore.budgets import FULL, GROUPS_FULL, GROUPS_SHORT, QUICK, SHORT
+from lab.explore.budgets import FULL, GROUPS_FULL, GROUPS_SHORT, SHORT
 from lab.explore.group_scenarios import GROUP_BY_ITSELF
 from lab.explore.ours import OURS, OURS_IN_GROUPS
 from lab.explore.scenarios import ALONE
@@ -41,7 +41,7 @@ def test_transaction_is_refused_at_each_item() -> None:
 
 
 def test_e1_is_checked_in_every_budget() -> None:
-    for explorations in (QUICK, SHORT, FULL):
+    for explorations in (SHORT, FULL):
         assert all(scenario in explorations for scenario in ALONE)
     for of_groups in (GROUPS_SHORT, GROUPS_FULL):
         assert GROUP_ALONE in of_groups
