@@ -35,6 +35,7 @@ Verdict = Literal[Kind, "refused", "needs an event"]
 
 GRACE_S = 30
 """The seconds that a process has beyond its budget: for imports, and for a step that takes long."""
+NO_RETRY = "Its state machine has no Retry, so nothing runs it again. Add one, or explore it with `oneslot explore`."
 NO_TEST = "No test: "
 """How `Row.test` begins where the path has none."""
 MOST_GUESSES = 12
@@ -188,18 +189,17 @@ def _refused(properties: Mapping[str, Any], source: Source | None) -> str:
     """Return why a function cannot be explored, and the remedy; empty if it may be."""
     if source is None:
         return "The template gives it no event source. Explore it alone with `oneslot explore`, and its event."
-    if source.kind not in KNOWN:
-        return f"{source.kind} is not a source that the explorer knows. Use `oneslot explore` with a recorded event."
-    if source.kind == TASK and not _retries(source):
-        return (
-            "Its state machine has no Retry, so nothing runs it again. Add one, or explore it with `oneslot explore`."
-        )
     runtime = str(properties.get("Runtime", "python"))
-    if properties.get("PackageType") == "Image" or "ImageUri" in properties:
-        return "It is a container image. Explore its handler with `oneslot explore`."
-    if not runtime.startswith("python"):
-        return f"It runs on {runtime}. The explorer runs handlers in Python."
-    return ""
+    is_image = properties.get("PackageType") == "Image" or "ImageUri" in properties
+    unknown = f"{source.kind} is not a source that the explorer knows. Use `oneslot explore` with a recorded event."
+    reasons = {
+        unknown: source.kind not in KNOWN,
+        "It is a container image. Explore its handler with `oneslot explore`.": is_image,
+        NO_RETRY: source.kind == TASK and not _retries(source),
+        f"It runs on {runtime}. The explorer runs handlers in Python.": not runtime.startswith("python"),
+        "It has no Handler, which Lambda requires. Name it, such as app.handler.": "Handler" not in properties,
+    }
+    return next((why for why, is_so in reasons.items() if is_so), "")
 
 
 def _retries(source: Source) -> bool:

@@ -93,6 +93,9 @@ Resources:
   Pool:
     Type: AWS::Serverless::Function
     Properties: {Handler: app.orders, Events: {User: {Type: Cognito, Properties: {UserPool: !Ref Users}}}}
+  Nameless:
+    Type: AWS::Serverless::Function
+    Properties: {Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic}}}}
   Once:
     Type: AWS::Serverless::Function
     Properties: {Handler: app.orders}

@@ -39,6 +39,7 @@ def _row(scanned: Scan, function: str) -> Row:
         ("Missing", "refused", "sam build"),
         ("Pool", "refused", "Cognito"),
         ("Once", "refused", "no Retry"),
+        ("Nameless", "refused", "no Handler"),
         ("Inline", "needs an event", "called nothing"),
     ],
 )
@@ -115,6 +116,7 @@ def test_sarif_places_breaches_in_the_handler_and_rules_in_the_template(scanned:
     line = at["no-failure-destination"]["region"]["startLine"]
     assert Path(scanned.template).read_text().splitlines()[line - 1].strip() in (
         "Counter:",
+        "Nameless:",
         "Picky:",
         "Node:",
         "Missing:",

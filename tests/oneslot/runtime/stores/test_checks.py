@@ -66,6 +66,11 @@ def test_writes_are_refused_when_what_they_expect_exceeds_a_transaction_by_a_byt
         checked(Effects({}, (*ten, exceeds)))
 
 
+def test_write_is_refused_when_it_could_repeat_and_the_message_has_no_id() -> None:
+    with pytest.raises(InvalidEffects, match="would repeat it"):
+        checked(Effects({}, (item(100), Update(TABLE, {KEY: "b"}, set={"a": 1}))))
+
+
 def test_write_is_refused_when_its_table_has_no_name() -> None:
     effects = Effects({}, (item(100),))
     assert checked(effects, {TABLE})[0] == "{}"

@@ -243,6 +243,19 @@ def test_write_is_accepted_when_something_prevents_a_repetition(ledger: Any, wri
     assert kept.commit(claim(kept, "m-2"), Effects({}, write)) == Committed({})
 
 
+@pytest.mark.parametrize(
+    "beside",
+    [
+        Put("stock", {"sku": "m-1"}, replace=True),
+        Check("stock", {"sku": "m-1"}, expect={"left": 1}),
+        Put("stock", {"sku": "a new item of another message"}),
+    ],
+)
+def test_write_is_refused_when_nothing_new_holds_the_id(ledger: Any, beside: Write) -> None:
+    with pytest.raises(InvalidEffects, match="would repeat it; put `once` beside it"):
+        ledger.commit(claim(ledger), Effects({}, beside, Delete("stock", {"sku": "a"})))
+
+
 OVERLAPS = "changes its key, or sets and removes one attribute: x"
 REFUSED: list[tuple[Callable[[], Write], str]] = [
     (lambda: Put("shop", {"customer": "c"}), "a put into 'shop' has no attribute 'line' in its item"),
