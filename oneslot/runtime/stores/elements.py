@@ -195,7 +195,7 @@ def _update(update: Update, keys: Keys) -> Element:
     condition = words.condition(update.expect)
     repeats = "" if condition else "has no condition"
     # An equality is over once the write has changed what it compares. A comparison may hold again.
-    if (update.add or update.append) and not (isinstance(update.expect, Mapping) and update.expect):
+    if (update.add or update.append) and not isinstance(update.expect, Mapping):
         repeats = "adds to what it finds"
     request = {"Key": key, **words.request(UpdateExpression=change, ConditionExpression=condition)}
     changed = len(update.set) + len(update.remove) + len(update.add) + len(update.append)
@@ -314,7 +314,7 @@ class _Expressions:
             self.expected += 1
             self.named += len(operand.name)
             return _NAME_IN_PATH.sub(lambda found: self._name(found[0]), operand.name)
-        if grouped and isinstance(operand, list | tuple | set):
+        if grouped:  # the values of `is_in`
             return f"({', '.join(self._operand(each, name, grouped=False) for each in operand)})"
         typed = to_attributes({name: operand})[name]
         self.named += _size({"": typed})

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from boto3.dynamodb.types import Binary, TypeSerializer
 
-from oneslot.runtime.effects import Once, Put, Update
+from oneslot.runtime.effects import Once, Put, Raw, Update
 from oneslot.runtime.stores.elements import transact_items
 from oneslot.runtime.values import to_attributes
 
@@ -82,3 +82,9 @@ def test_once_is_a_put() -> None:
     update: Any = Update("seats", {"seat": "A1"}, {"state": "free"}, {"state": "taken"})
     with pytest.raises(TypeError, match="`once` must hold a Put"):
         Once(update, dict)
+
+
+def test_raw_write_has_its_tables_real_name() -> None:
+    request = {"TableName": "things", "Key": {"id": {"S": "a"}}, "ConditionExpression": "attribute_exists(id)"}
+    (made,) = transact_items([Raw({"Delete": request})], {"things": "RealThings"}, {})
+    assert made["Delete"] == {**request, "TableName": "RealThings", "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
