@@ -279,7 +279,10 @@ REFUSED: list[tuple[Callable[[], Write], str]] = [
         lambda: Update("stock", {"sku": "a"}, append={"x": "1"}),
         "'x' in 'stock' is given to `append`, which takes a list",
     ),
+    (lambda: Update("stock", {"sku": "a"}, set={"x": [2]}, append={"x": [1]}), OVERLAPS),
+    (lambda: Update("stock", {"sku": "a"}, set={"x[0]": 1}), r"'x\[0\]' is a path or a name; write a tuple"),
     (lambda: Update("stock", {"sku": "a"}, set={"x.y": 1}), r"'x\.y' is a path or a name; write a tuple"),
+    (lambda: Update("stock", {"sku": "a"}, set={(): 1}), "is no path; begin it with an attribute's name"),
     (lambda: Update("stock", {"sku": "a"}, set={(0, "y"): 1}), "is no path; begin it with an attribute's name"),
     (
         lambda: Update("stock", {"sku": "a"}, set={("x", "y"): 1, "x": 2}),
