@@ -33,9 +33,21 @@ def updated(size: int) -> Update:
     return Update(TABLE, {KEY: "a"}, {"b": 1}, {"text": "x" * (size - len(KEY) - 1 - len("text"))})
 
 
+def appended(size: int) -> Update:
+    """An update that appends so much text to a list: a list takes three bytes, and one for each element."""
+    return Update(TABLE, {KEY: "a"}, {"b": 1}, append={"list": ["x" * (size - len(KEY) - 1 - len("list") - 4)]})
+
+
+def added(size: int) -> Update:
+    """An update that adds so much text to a set."""
+    return Update(TABLE, {KEY: "a"}, {"b": 1}, add={"names": {"x" * (size - len(KEY) - 1 - len("names"))}})
+
+
 @pytest.mark.parametrize(
     ("fits", "exceeds", "text"),
     [
+        (appended(ITEM), appended(ITEM + 1), "an item for 'things' has 409,601 bytes, more than 400 KB"),
+        (added(ITEM), added(ITEM + 1), "an item for 'things' has 409,601 bytes, more than 400 KB"),
         (updated(ITEM), updated(ITEM + 1), "an item for 'things' has 409,601 bytes, more than 400 KB"),
         (item(ITEM), item(ITEM + 1), "an item for 'things' has 409,601 bytes, more than 400 KB"),
         (keyed(2_048, 9), keyed(2_050, 9), "the key 'partition' .* has more than 2,048 bytes"),
