@@ -339,3 +339,9 @@ def test_effects_are_the_same_when_the_writes_are_one_tuple() -> None:
     assert effects == Effects({}, writes, ONCE) == Effects(result={}, writes=writes, once=ONCE)
     assert replace(effects, result={"a": 1}) == Effects({"a": 1}, writes, ONCE)
     assert effects.all_writes == (*writes, ONCE.write)
+
+
+def test_put_is_the_same_when_its_parts_are_named() -> None:
+    item = {"sku": "a"}
+    assert Put("stock", "sku", item) == Put("stock", key="sku", item=item)
+    assert Put("stock", item) == Put("stock", item=item)
