@@ -250,6 +250,7 @@ def test_write_is_accepted_when_something_prevents_a_repetition(ledger: Any, wri
         Put("stock", {"sku": "m-1"}, replace=True),
         Check("stock", {"sku": "m-1"}, expect={"left": 1}),
         Put("stock", {"sku": "a new item of another message"}),
+        Put("scans", {"digest": b"m-1"}),
     ],
 )
 def test_write_is_refused_when_nothing_new_holds_the_id(ledger: Any, beside: Write) -> None:
@@ -313,6 +314,14 @@ REFUSED: list[tuple[Callable[[], Write], str]] = [
 def test_write_is_refused_with_the_remedy_when_it_is_wrong(ledger: Any, write: Callable[[], Write], text: str) -> None:
     with pytest.raises(InvalidEffects, match=text):
         commit(ledger, write())
+
+
+def test_delete_is_accepted_when_it_has_a_condition(ledger: Any) -> None:
+    keep(ledger, "stock", SOCKS)
+
+    assert ledger.commit(
+        claim(ledger), Effects({}, Delete("stock", {"sku": "socks"}, expect={"left": 3}))
+    ) == Committed({})
 
 
 def test_raw_write_is_accepted_when_it_has_a_condition(ledger: Any) -> None:
