@@ -10,6 +10,7 @@ from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
 
 from oneslot.operator.commands.explore.scan import scan as command
@@ -97,6 +98,7 @@ def _template(folder: Path) -> Path:
     return template
 
 
+@pytest.mark.slow
 def test_scan_finds_each_planted_bug_and_its_written_test_fails_by_an_assertion(tmp_path: Path) -> None:
     template = _template(tmp_path)
     expected = {name: verdict for name, (*_, verdict) in TABLE_OF_HANDLERS.items()}
