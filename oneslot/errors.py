@@ -62,7 +62,7 @@ class ExtraMissing(BadInput):
 
 
 class DeclarationNotFound(BadInput):
-    """There is no `oneslot.toml` here or above."""
+    """`oneslot.toml` was not found here or in a folder above."""
 
 
 class DeclarationUntrusted(BadInput):
@@ -206,7 +206,7 @@ class RowChanged(OneslotError):
 
 
 class NoRedrive(OneslotError):
-    """There is no interrupted redrive to resume or to end."""
+    """No interrupted redrive was found to resume or to end."""
 
 
 class RedriveUnfinished(OneslotError):
@@ -238,11 +238,11 @@ class AwsUnreachable(OneslotError):
 
 
 class NoCredentials(OneslotError):
-    """There are no AWS credentials."""
+    """The AWS credentials are missing."""
 
 
 class NoRegion(OneslotError):
-    """There is no AWS region."""
+    """The AWS region is missing."""
 
 
 class InvalidCredentials(OneslotError):

@@ -58,7 +58,7 @@ REJECTED_EARLIER = (
 SECONDS_FOR_CHECKSUMS = 3
 """What the checksums of an export of usual size take at most. Those of a larger one go on beside the work."""
 FEW_ITEMS = 75_000
-"""Up to so many items of exports the operations tables are made without Spark."""
+"""The most items of exports for which the operations tables are made without Spark."""
 BROADCAST_KEYS = 4_000_000  # at 16 bytes each; more are joined by a shuffle
 
 

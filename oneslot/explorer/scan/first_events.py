@@ -28,7 +28,7 @@ from oneslot.explorer.scan.sources import (
     STREAMS,
     TASK,
     URL,
-    Source,
+    EventSource,
 )
 
 KNOWN = (*QUEUES, *STREAMS, *ASYNCHRONOUS, HTTP_1, HTTP_2, URL, TASK)
@@ -90,7 +90,7 @@ class Payload:
         return True
 
 
-def options_for(source: Source, payload: Mapping[str, Any], tables: Mapping[str, TableSchema]) -> dict[str, Any]:
+def options_for(source: EventSource, payload: Mapping[str, Any], tables: Mapping[str, TableSchema]) -> dict[str, Any]:
     """Return what `explore` needs to know of a source: its first event, and the rules by which it comes again."""
     text = json.dumps(payload)
     if source.kind in QUEUES:
@@ -99,7 +99,7 @@ def options_for(source: Source, payload: Mapping[str, Any], tables: Mapping[str,
     return {**options, "objects": {source.physical: {FIRST_OBJECT: text}}} if source.kind == S3 else options
 
 
-def rules_of(source: Source) -> dict[str, Any]:
+def rules_of(source: EventSource) -> dict[str, Any]:
     """Return how a source delivers again.
 
     An asynchronous invocation is tried three times. A shard, and a state machine, invoke nothing twice at a time: an
@@ -112,7 +112,7 @@ def rules_of(source: Source) -> dict[str, Any]:
     return {}
 
 
-def event_of(source: Source, payload: Mapping[str, Any], tables: Mapping[str, TableSchema]) -> Any:
+def event_of(source: EventSource, payload: Mapping[str, Any], tables: Mapping[str, TableSchema]) -> Any:
     """Return one event as its source sends it, with the payload where a producer's own words stand."""
     if source.kind == DYNAMODB:
         return {"Records": [_row_inserted(source, payload, tables)]}
@@ -124,7 +124,7 @@ def _arn(service: str, name: str) -> str:
     return f"arn:aws:{service}:{':'.join(_AT)}:{name}"
 
 
-def _notification(source: Source, payload: Mapping[str, Any]) -> dict[str, Any]:
+def _notification(source: EventSource, payload: Mapping[str, Any]) -> dict[str, Any]:
     notification: dict[str, Any] = {
         "Type": "Notification",
         "MessageId": "11111111-0000-4000-8000-000000000001",
@@ -137,7 +137,7 @@ def _notification(source: Source, payload: Mapping[str, Any]) -> dict[str, Any]:
     return {"Records": [{"EventSource": "aws:sns", "EventVersion": "1.0", "Sns": notification}]}
 
 
-def _object_created(source: Source, payload: Mapping[str, Any]) -> dict[str, Any]:
+def _object_created(source: EventSource, payload: Mapping[str, Any]) -> dict[str, Any]:
     record = {
         "eventVersion": "2.1",
         "eventSource": "aws:s3",
@@ -152,7 +152,7 @@ def _object_created(source: Source, payload: Mapping[str, Any]) -> dict[str, Any
     return {"Records": [record]}
 
 
-def _scheduled(source: Source, payload: Mapping[str, Any]) -> dict[str, Any]:
+def _scheduled(source: EventSource, payload: Mapping[str, Any]) -> dict[str, Any]:
     return {**_envelope("aws.events", "Scheduled Event"), "detail": dict(payload)}
 
 
@@ -169,7 +169,7 @@ def _envelope(source: str, detail_type: str) -> dict[str, Any]:
     }
 
 
-def _bus(source: Source, payload: Mapping[str, Any]) -> dict[str, Any]:
+def _bus(source: EventSource, payload: Mapping[str, Any]) -> dict[str, Any]:
     """Return an event that the rule's pattern matches, as far as the pattern lists plain values."""
     pattern = source.settings.get("Pattern", source.settings.get("EventPattern", {}))
     pattern = pattern if isinstance(pattern, Mapping) else {}
@@ -190,7 +190,7 @@ def _matching(pattern: Any) -> Any:
     return "" if isinstance(first, Mapping) else first
 
 
-def _http_1(source: Source, payload: Mapping[str, Any]) -> dict[str, Any]:
+def _http_1(source: EventSource, payload: Mapping[str, Any]) -> dict[str, Any]:
     path, method = (
         source.settings.get("Path", "/"),
         _method(source.settings.get("Method", source.settings.get("HttpMethod"))),
@@ -218,7 +218,7 @@ def _http_1(source: Source, payload: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _http_2(source: Source, payload: Mapping[str, Any]) -> dict[str, Any]:
+def _http_2(source: EventSource, payload: Mapping[str, Any]) -> dict[str, Any]:
     path, method = source.settings.get("Path", "/"), _method(source.settings.get("Method"))
     return {
         "version": "2.0",
@@ -253,7 +253,7 @@ def _concrete(path: str) -> str:
     return re.sub(r"\{([^}]+)\}", lambda found: f"{found[1].rstrip('+')}-1", path)
 
 
-def _row_inserted(source: Source, payload: Mapping[str, Any], tables: Mapping[str, TableSchema]) -> dict[str, Any]:
+def _row_inserted(source: EventSource, payload: Mapping[str, Any], tables: Mapping[str, TableSchema]) -> dict[str, Any]:
     schema = tables.get(source.physical)
     kinds = {name: schema.types.get(name, "S") for name in schema.keys} if schema else {}
     keys = {name: {kind: "1" if kind == "N" else f"{name}-1"} for name, kind in kinds.items()}
@@ -274,7 +274,7 @@ def _row_inserted(source: Source, payload: Mapping[str, Any], tables: Mapping[st
     }
 
 
-def _kinesis(source: Source, payload: Mapping[str, Any]) -> dict[str, Any]:
+def _kinesis(source: EventSource, payload: Mapping[str, Any]) -> dict[str, Any]:
     number = "49590338271490256608559692538361571095921575989136588898"
     record = {
         "eventID": f"shardId-000000000000:{number}",
@@ -292,7 +292,7 @@ def _kinesis(source: Source, payload: Mapping[str, Any]) -> dict[str, Any]:
     return {"Records": [record]}
 
 
-_EVENTS: Mapping[str, Callable[[Source, Mapping[str, Any]], dict[str, Any]]] = {
+_EVENTS: Mapping[str, Callable[[EventSource, Mapping[str, Any]], dict[str, Any]]] = {
     **{SNS: _notification, S3: _object_created, BUS: _bus, SCHEDULE: _scheduled, KINESIS: _kinesis},
     **{HTTP_1: _http_1, HTTP_2: _http_2, URL: _http_2},
 }

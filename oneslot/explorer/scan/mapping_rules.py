@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
 from oneslot.explorer.handlers.templates.template import DEFAULT_SECONDS
-from oneslot.explorer.scan.sources import ASYNCHRONOUS, FIFO, QUEUES, STREAMS, Source
+from oneslot.explorer.scan.sources import ASYNCHRONOUS, FIFO, QUEUES, STREAMS, EventSource
 
 LAMBDA = "https://docs.aws.amazon.com/lambda/latest/dg"
 QUEUE_PAGE = f"{LAMBDA}/services-sqs-configure.html"
@@ -44,7 +44,7 @@ class _Mapping:
     """A mapping with its values resolved; None is a value that the template does not give."""
 
     resolver: Resolver
-    source: Source
+    source: EventSource
     function: Mapping[str, Any]
 
     def of_source(self, name: str, otherwise: Any = None) -> Any:
@@ -175,7 +175,7 @@ _RULES: Mapping[str, tuple[Callable[[_Mapping], Iterator[Found]], ...]] = {
 }
 
 
-def findings(resolver: Resolver, name: str, function: Mapping[str, Any], source: Source) -> list[Finding]:
+def findings(resolver: Resolver, name: str, function: Mapping[str, Any], source: EventSource) -> list[Finding]:
     """Return the rules that a source of a function breaks.
 
     Args:

@@ -154,7 +154,7 @@ class Replay:
             if is_cold:
                 self._forget_modules()
             path, _, function = self._handler.replace("/", ".").rpartition(".")
-            return getattr(importlib.import_module(path), function)(self._event, Context())
+            return getattr(importlib.import_module(path), function)(self._event, ReplayContext())
 
         return Invocation(invoke)
 
@@ -210,7 +210,7 @@ def _with_valid_buckets(parameters: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-class Context:
+class ReplayContext:
     """Lambda's context."""
 
     function_name = "replayed"

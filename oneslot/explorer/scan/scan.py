@@ -28,7 +28,7 @@ from oneslot.explorer.handlers.verdict import Kind, Result
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.scan.first_events import KNOWN, Payload, options_for
 from oneslot.explorer.scan.mapping_rules import Finding, findings
-from oneslot.explorer.scan.sources import QUEUES, TASK, Source, functions, references, sources_of
+from oneslot.explorer.scan.sources import QUEUES, TASK, EventSource, functions, references, sources_of
 from oneslot.explorer.scan.written_test import written_test
 
 Verdict = Literal[Kind, "refused", "needs an event"]
@@ -86,12 +86,12 @@ class Scan:
 
 
 @dataclass(frozen=True)
-class Job:
+class ScanJob:
     """One function to explore with one source. `budget` is in seconds."""
 
     template: Path
     function: str
-    source: Source
+    source: EventSource
     parameters: Mapping[str, Any]
     env: Mapping[str, str]
     given: Mapping[str, Any]
@@ -133,7 +133,7 @@ def scan(
     workers = workers or os.cpu_count() or 1
     share = budget * min(workers, len(pairs) or 1) / (len(pairs) or 1)
     found: list[Finding] = []
-    jobs: list[Job | Row] = []
+    jobs: list[ScanJob | Row] = []
     for name, source in pairs:
         properties = {**function_properties(document, name), **_invoke_config(resolver, name)}
         why = _refused(properties, source)
@@ -144,7 +144,9 @@ def scan(
             own = _given(events, name)
             known = tuple(f"{one}={value}" for one, value in assumed.items())
             jobs.append(
-                Job(file, name, source, {**assumed, **(parameters or {})}, environment, own, share, (*known, *unknown))
+                ScanJob(
+                    file, name, source, {**assumed, **(parameters or {})}, environment, own, share, (*known, *unknown)
+                )
             )
         if source is not None:
             found += findings(resolver, name, properties, source)
@@ -172,7 +174,7 @@ def _chosen(names: Sequence[str], only: Sequence[str], file: Path) -> list[str]:
     return [name for name in names if not only or name in only]
 
 
-def _sources(resolver: Resolver, function: str) -> Sequence[Source | None]:
+def _sources(resolver: Resolver, function: str) -> Sequence[EventSource | None]:
     return sources_of(resolver, function) or [None]
 
 
@@ -185,7 +187,7 @@ def _invoke_config(resolver: Resolver, function: str) -> dict[str, Any]:
     return {}
 
 
-def _refused(properties: Mapping[str, Any], source: Source | None) -> str:
+def _refused(properties: Mapping[str, Any], source: EventSource | None) -> str:
     """Return why a function cannot be explored, and the remedy; empty if it may be."""
     if source is None:
         return "The template gives it no event source. Explore it alone with `oneslot explore`, and its event."
@@ -202,7 +204,7 @@ def _refused(properties: Mapping[str, Any], source: Source | None) -> str:
     return next((why for why, is_so in reasons.items() if is_so), "")
 
 
-def _retries(source: Source) -> bool:
+def _retries(source: EventSource) -> bool:
     """Return whether a state machine retries, as far as the template shows its definition."""
     held = [source.settings[name] for name in ("Definition", "DefinitionString") if name in source.settings]
     return not held or "Retry" in json.dumps(held)
@@ -243,10 +245,10 @@ def _given(events: Path | None, function: str) -> Mapping[str, Any]:
     return {name: value for name, value in values.items() if name in GIVEN}
 
 
-def _run(jobs: Sequence[Job | Row], workers: int, on_row: Callable[[Row], None]) -> Iterator[tuple[int, Row]]:
+def _run(jobs: Sequence[ScanJob | Row], workers: int, on_row: Callable[[Row], None]) -> Iterator[tuple[int, Row]]:
     """Yield the row of each job with its position, as soon as it is known."""
     waiting = list(enumerate(jobs))
-    running: dict[Connection, tuple[int, Job, BaseProcess, float]] = {}
+    running: dict[Connection, tuple[int, ScanJob, BaseProcess, float]] = {}
     # Forked from this process, a child finds boto3 and the explorer imported, and no other handler's traces.
     context = multiprocessing.get_context("fork")
     while waiting or running:
@@ -272,7 +274,7 @@ def _run(jobs: Sequence[Job | Row], workers: int, on_row: Callable[[Row], None])
                 yield position, row
 
 
-def _received(reader: Connection, job: Job, *, is_late: bool) -> Row:
+def _received(reader: Connection, job: ScanJob, *, is_late: bool) -> Row:
     why = "Its exploration did not stop at its budget: it may loop without a call. End the loop, or raise --budget."
     if not is_late:
         try:
@@ -284,7 +286,7 @@ def _received(reader: Connection, job: Job, *, is_late: bool) -> Row:
     return Row(job.function, job.source.title, "refused", why, assumed=job.assumed)
 
 
-def _explore_into(writer: Connection, job: Job) -> None:
+def _explore_into(writer: Connection, job: ScanJob) -> None:
     """Explore in this process, which ends with it, and send the row."""
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
@@ -301,7 +303,7 @@ def _explore_into(writer: Connection, job: Job) -> None:
     writer.close()
 
 
-def explored(job: Job) -> Row:
+def explored(job: ScanJob) -> Row:
     """Explore one function with one source in this process. Raises `NotExplorable`."""
     options = from_template(job.template, function=job.function, parameters=job.parameters, env=job.env)
     if job.source.kind not in QUEUES:
@@ -315,7 +317,7 @@ def explored(job: Job) -> Row:
         return _tried(job, options)
 
 
-def _write_inline_code(job: Job, options: dict[str, Any], folder: Path) -> None:
+def _write_inline_code(job: ScanJob, options: dict[str, Any], folder: Path) -> None:
     """Write code that the template holds itself into a folder: Lambda calls the file index.py."""
     text = inline_code(function_properties(read_template(job.template), job.function))
     if text:
@@ -330,7 +332,7 @@ def inline_code(properties: Mapping[str, Any]) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _tried(job: Job, options: Mapping[str, Any]) -> Row:
+def _tried(job: ScanJob, options: Mapping[str, Any]) -> Row:
     """Explore with the recorded event, or with a first event that grows by what the handler says it misses."""
     payload = Payload()
     ends = time.monotonic() + job.budget
@@ -372,7 +374,7 @@ def _tried(job: Job, options: Mapping[str, Any]) -> Row:
     )
 
 
-def _test(job: Job, options: Mapping[str, Any], result: Result) -> str:
+def _test(job: ScanJob, options: Mapping[str, Any], result: Result) -> str:
     document = read_template(job.template)
     if inline_code(function_properties(document, job.function)):
         return f"{NO_TEST}Its code is in the template, where no test can import it."

@@ -32,7 +32,7 @@ _MAPPING = "AWS::Lambda::EventSourceMapping"
 
 
 @dataclass(frozen=True)
-class Source:
+class EventSource:
     """What invokes a function.
 
     Attributes:
@@ -60,7 +60,7 @@ def functions(resolver: Resolver) -> list[str]:
     return [name for name, resource in resolver.resources.items() if resource["Type"] in FUNCTIONS]
 
 
-def sources_of(resolver: Resolver, function: str) -> list[Source]:
+def sources_of(resolver: Resolver, function: str) -> list[EventSource]:
     """Return what invokes a function."""
     found = [*_events(resolver, function), *_resources(resolver, function)]
     return list({(source.kind, source.name): source for source in found}.values())
@@ -89,7 +89,7 @@ def references(node: Any) -> set[str]:
     return found
 
 
-def _events(resolver: Resolver, function: str) -> Iterator[Source]:
+def _events(resolver: Resolver, function: str) -> Iterator[EventSource]:
     """Yield the events that SAM writes within the function."""
     properties = resolver.resources[function].get("Properties", {})
     for event in properties.get("Events", {}).values():
@@ -97,10 +97,10 @@ def _events(resolver: Resolver, function: str) -> Iterator[Source]:
         kind = _OF_SAM.get(event["Type"], event["Type"])
         yield _source(resolver, kind, own, own.get("Queue", own.get("Topic", own.get("Stream", own.get("Bucket")))))
     if "FunctionUrlConfig" in properties:
-        yield Source(URL)
+        yield EventSource(URL)
 
 
-def _resources(resolver: Resolver, function: str) -> Iterator[Source]:
+def _resources(resolver: Resolver, function: str) -> Iterator[EventSource]:
     """Yield the sources that are resources of their own and refer to the function, or to a version of it."""
     targets = {function} | {
         name
@@ -116,30 +116,30 @@ def _resources(resolver: Resolver, function: str) -> Iterator[Source]:
             case "AWS::SNS::Subscription" if targets & references(own.get("Endpoint")):
                 yield _source(resolver, SNS, own, own.get("TopicArn"))
             case "AWS::Events::Rule" if targets & references(own.get("Targets")):
-                yield Source(SCHEDULE if "ScheduleExpression" in own else BUS, name, own, own)
+                yield EventSource(SCHEDULE if "ScheduleExpression" in own else BUS, name, own, own)
             case "AWS::Scheduler::Schedule" if targets & references(own.get("Target")):
-                yield Source(SCHEDULE, name, own, own)
+                yield EventSource(SCHEDULE, name, own, own)
             case "AWS::S3::Bucket" if targets & references(own.get("NotificationConfiguration")):
-                yield Source(S3, name, own, own, resolver.physical_name(name))
+                yield EventSource(S3, name, own, own, resolver.physical_name(name))
             case "Custom::S3BucketNotifications" if targets & references(own.get("NotificationConfiguration")):
                 yield _source(resolver, S3, own, own.get("BucketName"))
             case "AWS::Lambda::Url" if targets & references(own.get("TargetFunctionArn")):
-                yield Source(URL, "", own)
+                yield EventSource(URL, "", own)
             case "AWS::ApiGateway::Method" if targets & references(own.get("Integration")):
-                yield Source(HTTP_1, "", own)
+                yield EventSource(HTTP_1, "", own)
             case "AWS::ApiGatewayV2::Integration" if targets & references(own.get("IntegrationUri")):
-                yield Source(HTTP_2, "", own)
+                yield EventSource(HTTP_2, "", own)
             case kind if kind in _STATE_MACHINES and targets & references(own):
-                yield Source(TASK, name, own, own)
+                yield EventSource(TASK, name, own, own)
 
 
-def _source(resolver: Resolver, kind: str, settings: Mapping[str, Any], of: Any) -> Source:
+def _source(resolver: Resolver, kind: str, settings: Mapping[str, Any], of: Any) -> EventSource:
     names = sorted(references(of) & resolver.resources.keys())
     resource = resolver.resources[names[0]].get("Properties", {}) if names else {}
     if kind == SQS and _is_true(resolver, resource.get("FifoQueue")):
         kind = FIFO
     name = names[0] if names else ""
-    return Source(kind, name, settings, resource, resolver.physical_name(name) if name else "")
+    return EventSource(kind, name, settings, resource, resolver.physical_name(name) if name else "")
 
 
 def _is_true(resolver: Resolver, node: Any) -> bool:

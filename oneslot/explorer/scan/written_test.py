@@ -15,7 +15,7 @@ from oneslot.explorer.handlers.scenario import messages_of
 from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
 from oneslot.explorer.handlers.verdict import Result
 from oneslot.explorer.refusal import NotExplorable
-from oneslot.explorer.scan.sources import Source
+from oneslot.explorer.scan.sources import EventSource
 from oneslot.explorer.system import WARM
 
 DELETED, LOST_ANSWER = "message deleted", "crash before the message is deleted"
@@ -28,7 +28,9 @@ def file_name(function: str, source: str) -> str:
     return f"test_{_snake(function)}_{_snake(source)}.py"
 
 
-def written_test(function: str, source: Source, options: Mapping[str, Any], result: Result, resolver: Resolver) -> str:
+def written_test(
+    function: str, source: EventSource, options: Mapping[str, Any], result: Result, resolver: Resolver
+) -> str:
     """Return the test's text. `options` are those of `explore`.
 
     Raises `NotExplorable` if the path needs what moto or a test's clock cannot show.

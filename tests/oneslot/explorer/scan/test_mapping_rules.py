@@ -8,7 +8,7 @@ import pytest
 
 from oneslot.explorer.handlers.templates.intrinsics import Resolver
 from oneslot.explorer.scan.mapping_rules import findings
-from oneslot.explorer.scan.sources import BUS, DYNAMODB, FIFO, SQS, Source
+from oneslot.explorer.scan.sources import BUS, DYNAMODB, FIFO, SQS, EventSource
 
 POLICY = {"RedrivePolicy": {"maxReceiveCount": 5}}
 SOUND = {"VisibilityTimeout": 180, **POLICY}
@@ -17,7 +17,7 @@ BOUNDED = {"MaximumRetryAttempts": 10, "DestinationConfig": {"OnFailure": {}}, *
 
 
 def _rules(kind: str, function: dict[str, Any], queue: dict[str, Any], mapping: dict[str, Any]) -> list[str]:
-    return [one.rule for one in findings(Resolver({}, {}), "F", function, Source(kind, "Q", mapping, queue))]
+    return [one.rule for one in findings(Resolver({}, {}), "F", function, EventSource(kind, "Q", mapping, queue))]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from oneslot.explorer.scan.sources import (
     SQS,
     TASK,
     URL,
-    Source,
+    EventSource,
     sources_of,
 )
 
@@ -98,7 +98,7 @@ def test_each_event_has_the_payload_where_a_producer_writes() -> None:
     tables = {"orders": TableSchema("pk", "n", types={"pk": "S", "n": "N"})}
 
     def event(kind: str, **settings: Any) -> Any:
-        return event_of(Source(kind, "Orders", settings, {}, "orders"), payload, tables)
+        return event_of(EventSource(kind, "Orders", settings, {}, "orders"), payload, tables)
 
     row = event(DYNAMODB)["Records"][0]["dynamodb"]
     assert row["Keys"] == {"pk": {"S": "pk-1"}, "n": {"N": "1"}}
@@ -122,7 +122,7 @@ def test_each_event_has_the_payload_where_a_producer_writes() -> None:
     ],
 )
 def test_a_source_has_its_own_rules_of_delivery(kind: str, rules: dict[str, Any]) -> None:
-    assert options_for(Source(kind), {}, {}) == rules
+    assert options_for(EventSource(kind), {}, {}) == rules
 
 
 def test_payload_grows_by_what_the_handler_misses() -> None:
