@@ -45,6 +45,8 @@ class Code:
         self.forget_reads()
         self.visible = Visible()
         self.shared = Shared()
+        self.unchanged: list[Any] = []
+        """The ended invocations whose environments are as their import made them. The next ones run there."""
         self.unseen = ""
         """What an environment holds whose state cannot be seen."""
         self._lines: dict[str, str] = {}

@@ -172,7 +172,14 @@ class RunningHandler(RunningInvocation):
         self._state_at_import: str | None = None
         """What the environment has of its own when it is fresh; None in one that is used again."""
         self._frames: list[FrameType] | None = None
+        if before is None and self.code.unchanged:
+            self._enter(self.code.unchanged.pop())
         super().__init__(program, clock, before)
+
+    def _enter(self, ended: RunningHandler) -> None:
+        """Run in the environment that another invocation left as its import had made it: it equals a fresh one."""
+        self.own_modules, self.environment = ended.own_modules, ended.environment
+        self._imported, self._state_at_import = ended._imported, ended._state_at_import
 
     def read_clock(self) -> int:
         """Return the time (epoch ms), and note that the code has read it."""
@@ -316,7 +323,7 @@ class RunningHandler(RunningInvocation):
             variable.set(value)
         self._begin_watch()
         try:
-            if self.before is None:
+            if self.before is None and self._imported is None:
                 if self.code.load() is None:
                     self.refuse(f"{self.code.module} has no {self.code.function}. {HANDLER_REMEDY}")
                 self._note_import()
@@ -333,6 +340,8 @@ class RunningHandler(RunningInvocation):
             self.refusal = f"The handler returns while its thread pool works. {POOL_REMEDY}."
         self.environment.context = copy_context()
         dirty = self._state_at_import is not None and self._has_changed()
+        if self._state_at_import is not None and not dirty and self._is_repeatable():
+            self.code.unchanged.append(self)
         self.code.reads_identity |= dirty
         unfinished = ("unfinished",) if self.last_failed else ()
         self.outcome = HandlerEnd(failures, error, (), unfinished, dirty, self.returned, self.raised)
@@ -347,6 +356,12 @@ class RunningHandler(RunningInvocation):
         self._state_at_import = _environments().state(self.environment, self.now)
         if self.code.shared.both:
             self.code.unseen = self.code.unseen or self._imported.unseen()
+
+    def _is_repeatable(self) -> bool:
+        """Return whether another import would read what this one has read, so that its environment serves again."""
+        of_its_own = (self.environment.number, self.environment.seed, self.environment.random)
+        is_quiet = len(self._strands) == 1 and not self._read_at_import and of_its_own == (None, None, None)
+        return is_quiet and bool(self.code.shared.both)
 
     def _has_changed(self) -> bool:
         """Return whether the next invocation in this environment may find something else than a fresh one."""

@@ -6,10 +6,12 @@ import shutil
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from oneslot.explorer.handlers.exploration import explore
+from oneslot.explorer.handlers.modules import Code
 
 HANDLER = """
 import boto3
@@ -39,3 +41,26 @@ def test_layer_is_explored_when_it_has_a_compiled_package(
     result = explore("app.handler", messages=["o-1"], tables=["orders:id"], path=[tmp_path, tmp_path / "layer"])
 
     assert result.verdict == "holds at every level"
+
+
+@pytest.mark.parametrize(("keeps", "is_imported_again"), [("pass", False), ("seen.append(1)", True)])
+def test_module_is_imported_again_when_an_invocation_has_changed_it(
+    keeps: str, is_imported_again: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imports: list[str] = []
+    execute = Code.exec_module
+
+    def counted(code: Code, module: ModuleType) -> None:
+        imports.append(module.__name__)
+        execute(code, module)
+
+    monkeypatch.setattr(Code, "exec_module", counted)
+    (tmp_path / "app.py").write_text(
+        "import boto3\n\ntable = boto3.resource('dynamodb').Table('orders')\nseen = []\n\n"
+        f"def handler(event, context):\n    {keeps}\n    table.put_item(Item={{'id': 'n'}})\n    return seen[:0]\n"
+    )
+
+    result = explore("app.handler", messages=["m"], tables={"orders": "id"}, path=tmp_path, reports_failures=False)
+
+    assert result.complete
+    assert (len(imports) > 3) is is_imported_again  # the explorer learns from three fresh environments

@@ -32,7 +32,10 @@ End = tuple[str, int, tuple[str, ...]]
 
 
 class ReadingProcess(RunningHandler):
-    """A process whose code counts as having read, and as remembering, all that it was given."""
+    """A process that imports its modules, and whose code counts as having read, and as remembering, all that it was given."""
+
+    def _enter(self, ended: RunningHandler) -> None:
+        """Leave the environment of another invocation."""
 
     def memory(self) -> None:
         return None
