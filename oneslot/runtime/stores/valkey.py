@@ -11,12 +11,22 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 from oneslot.runtime.backoff import Backoff, retry
-from oneslot.runtime.effects import Check, Delete, Effects, InvalidEffects, Item, Put, Update, Write
+from oneslot.runtime.effects import (
+    Delete,
+    Effects,
+    Expected,
+    InvalidEffects,
+    Item,
+    Put,
+    Raw,
+    Update,
+    Write,
+)
 from oneslot.runtime.protocol import (
     COMPLETE,
     Busy,
@@ -45,6 +55,8 @@ READ_MS = 5_000
 
 LARGEST_SUM = 2**53 - 1
 """Up to this size the numbers of Lua are exact."""
+
+_COMPARISONS = ("<", "<=", ">", ">=")
 
 _FOREVER = 0
 _ROW = "'status', 'payload_hash', 'lease_until', 'claimed_by', 'consumption_count', 'result'"
@@ -93,6 +105,14 @@ for at, write in ipairs(writes) do
     end
     for _, pair in ipairs(write.expect) do
         holds = holds and redis.call('HGET', KEYS[at + 1], pair[1]) == pair[2]
+    end
+    for _, comparison in ipairs(write.compare) do
+        local name, operator, wanted = unpack(comparison)
+        local found = tonumber(redis.call('HGET', KEYS[at + 1], name) or '')
+        if found and (found % 1 ~= 0 or math.abs(found) > {LARGEST_SUM}) then return {{'unfit'}} end
+        holds = holds and found ~= nil and (
+            (operator == '<' and found < wanted) or (operator == '<=' and found <= wanted) or
+            (operator == '>' and found > wanted) or (operator == '>=' and found >= wanted))
     end
     if not holds then
         refused[#refused + 1] = {{at, redis.call('HGETALL', KEYS[at + 1])}}
@@ -231,7 +251,7 @@ class ValkeyLedger:
 
         Raises:
             InvalidEffects: as the DynamoDB ledger does, and by name for values and words that this one does not keep.
-            CommitRefused: for a sum that it cannot make.
+            CommitRefused: for a sum or a comparison that it cannot make.
         """
         for_ever = self._to_live == _FOREVER
         result, _ = checked(effects, None, self._keys, message_id=claim.message_id, for_ever=for_ever)
@@ -258,7 +278,7 @@ class ValkeyLedger:
                     return taken([(writes[at - 1], partial(_plain, item)) for at, item in refused])
                 case ["unfit"]:
                     raise CommitRefused(
-                        f"an `add` meets no whole number, or its sum exceeds {LARGEST_SUM:,}; Valkey adds no others"
+                        f"an `add` or a comparison meets no whole number, or one above {LARGEST_SUM:,}; Valkey has no others"
                     )
                 case _:
                     return Fenced(claim)
@@ -321,43 +341,65 @@ class ValkeyLedger:
 
 
 def _described(write: Write, key: Item) -> Mapping[str, Any]:
-    """Return a write as the script takes it: `new`, `expect`, then `clear`, `remove`, `set` and `add`."""
-    expect = getattr(write, "expect", None) or {}
-    parts: list[Any] = [expect]
+    """Return a write as the script takes it: `new`, `expect`, `compare`, then `clear`, `remove`, `set` and `add`."""
+    if isinstance(write, Raw) or (isinstance(write, Update) and write.append):
+        raise _not_kept(write)
+    terms = [*_terms(write, write.expect)]
+    compare = [term for term in terms if term[1] != "="]
+    change: Mapping[Any, Any] = {}
+    remove: tuple[Any, ...] = ()
+    add: Mapping[str, Any] = {}
     match write:
         case Put():
-            parts += [write.item, (), {}]
-        case Update(append=append) if not append:
+            change = write.item
+        case Update():
             # An item that is made has its key, as DynamoDB's has.
-            parts += [{**write.set, **({} if expect else key)}, write.remove, write.add]
-        case Delete() | Check():
-            parts += [{}, (), {}]
-        case _:
-            raise _not_kept(write)
-    expected, change, remove, add = parts
-    flat = isinstance(expected, Mapping) and all(isinstance(each, str) for each in (*expected, *change, *remove))
-    if not flat or not all(type(number) is int and abs(number) <= LARGEST_SUM for number in add.values()):
+            change = {**write.set, **({} if terms else key)}
+            remove, add = write.remove, write.add
+    names = (*change, *remove, *(name for name, _, _ in terms))
+    numbers = (*add.values(), *(number for _, _, number in compare))
+    exact = all(type(number) is int and abs(number) <= LARGEST_SUM for number in numbers)
+    if not exact or not all(isinstance(each, str) for each in names):
         raise _not_kept(write)
     return {
         "new": isinstance(write, Put) and not write.replace,
-        "expect": _pairs(write.table, expected),
+        "expect": _pairs(write.table, ((name, value) for name, operator, value in terms if operator == "=")),
+        "compare": compare,
         "clear": isinstance(write, Delete) or (isinstance(write, Put) and write.replace),
         "remove": list(remove),
-        "set": _pairs(write.table, change),
+        "set": _pairs(write.table, change.items()),
         "add": list(add.items()),
     }
 
 
+def _terms(write: Write, expected: Expected | None) -> Iterator[tuple[str, str, Any]]:
+    """Yield name, operator and value of each comparison on which the write relies."""
+    if expected is None or isinstance(expected, Mapping):
+        yield from ((name, "=", value) for name, value in (expected or {}).items())
+        return
+    expression = expected.get_expression()
+    operator, (attribute, *values) = expression["operator"], expression["values"]
+    if operator == "AND":
+        for each in (attribute, *values):
+            yield from _terms(write, each)
+        return
+    plain = not hasattr(attribute, "get_expression") and not {".", "["} & {*attribute.name}  # no size(), and no path
+    if operator not in ("=", *_COMPARISONS) or not plain or hasattr(values[0], "name"):
+        raise _not_kept(write)
+    yield attribute.name, operator, values[0]
+
+
 def _not_kept(write: Write) -> InvalidEffects:
     return InvalidEffects(
-        f"{describe(write)} is in words that Valkey does not keep: it has no Raw, no `append`, no nested attributes, no "
-        "condition but a mapping of equal values, and adds whole numbers only; use a DynamoDBLedger for others"
+        f"{describe(write)} is in words that Valkey does not keep: it has no Raw, no `append` and no nested attributes. "
+        "It adds whole numbers, and its conditions are equal values and comparisons with whole numbers, joined by `&`; "
+        "use a DynamoDBLedger for others"
     )
 
 
-def _pairs(table: str, attributes: Mapping[Any, Any]) -> list[tuple[str, str]]:
+def _pairs(table: str, attributes: Iterable[tuple[str, Any]]) -> list[tuple[str, str]]:
     pairs = []
-    for name, value in attributes.items():
+    for name, value in attributes:
         try:
             pairs.append((name, _json(value)))
         except TypeError:

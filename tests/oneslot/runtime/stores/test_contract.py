@@ -489,7 +489,10 @@ WORDS: list[tuple[Any, dict[str, Any] | None]] = [
     (Put(TABLE, {**ROOT, "left": 0}, replace=True), {**ROOT, "left": 0}),
     (Put(TABLE, ROOT, replace=True, expect={"left": 3}), ROOT),
     (Delete(TABLE, ROOT), None),
+    (Update(TABLE, ROOT, Attr("left").gte(3), add={"left": -1}), {**ROOT, "left": 2, "state": "old"}),
     (Delete(TABLE, ROOT, {"state": "old"}), None),
+    (Delete(TABLE, ROOT, Attr("left").gt(2) & Attr("state").eq("old")), None),
+    (Put(TABLE, ROOT, replace=True, expect=Attr("left").lt(4) & Attr("left").lte(3)), ROOT),
     (Check(TABLE, ROOT, {"state": "old"}), {**ROOT, "left": 3, "state": "old"}),
     (Update(TABLE, {KEY: "b"}, set={"made": 1}), {**ROOT, "left": 3, "state": "old"}),
 ]
@@ -524,13 +527,35 @@ def test_otherwise_is_given_the_item_when_its_condition_fails(kept: Kept) -> Non
 
 
 @pytest.mark.parametrize(
+    "expected",
+    [
+        *(Attr("left").gt(3), Attr("left").gte(4), Attr("left").lt(3), Attr("left").lte(2)),
+        *(Attr("gone").lt(9), Attr("left").eq("3"), Attr("left").eq(3) & Attr("left").gt(3)),
+    ],
+)
+def test_condition_of_boto3_refuses_the_write_when_it_does_not_hold(kept: Kept, expected: Any) -> None:
+    kept.keep({**ROOT, "left": 3, "state": "old"})
+    assert kept.ledger().commit(claim(kept), Effects({}, Check(TABLE, ROOT, expected))) == Taken()
+    assert kept.ledger().commit(claim(kept, "another"), Effects({}, Delete(TABLE, ROOT, expected))) == Taken()
+    assert kept.thing("a") == {**ROOT, "left": 3, "state": "old"}
+
+
+@pytest.mark.parametrize(
     "write",
     [
         Raw({"Delete": {"TableName": TABLE, "Key": {KEY: {"S": "a"}}}}),
         Update(TABLE, ROOT, {"left": 3}, append={"log": [1]}),
         Update(TABLE, ROOT, {"left": 3}, set={("at", "shelf"): 1}),
         Update(TABLE, ROOT, {"left": 3}, add={"left": Decimal("0.5")}),
-        Check(TABLE, ROOT, Attr("left").gte(1)),
+        *(
+            Check(TABLE, ROOT, expected)
+            for expected in (
+                *(Attr("left").gte(Decimal("0.5")), Attr("left").gte(2**53), Attr("state").gte("a")),
+                *(Attr("left").eq(1) | Attr("left").eq(2), ~Attr("left").eq(1), Attr("left").ne(1)),
+                *(Attr("left").exists(), Attr("left").between(1, 2), Attr("at.shelf").eq(1), Attr("lines[0]").eq(1)),
+                *(Attr("state").size().gt(1), Attr("left").eq(Attr("right")), Attr("left").gt(Attr("right"))),
+            )
+        ),
     ],
 )
 def test_valkey_refuses_by_name_what_it_does_not_keep(write: Any) -> None:
@@ -546,6 +571,22 @@ def test_valkey_refuses_a_sum_that_it_cannot_make(there: Any) -> None:
     kept = InValkey(cast("redis.Redis", ValkeyClient(Valkey(Clock()))))
     kept.ledger().commit(claim(kept, "first"), Effects({}, Put(TABLE, {**ROOT, "left": there})))
     add = Effects({}, Update(TABLE, ROOT, add={"left": 1}), once=Once(Put(TABLE, {KEY: "mark"})))
-    with pytest.raises(CommitRefused, match="an `add` meets no whole number, or its sum exceeds"):
+    with pytest.raises(CommitRefused, match="an `add` or a comparison meets no whole number, or one above"):
         kept.ledger().commit(claim(kept), add)
     assert kept.thing("mark") is None
+
+
+def test_valkey_finds_text_in_no_comparison_with_a_number() -> None:
+    """As DynamoDB does; moto raises."""
+    kept = InValkey(cast("redis.Redis", ValkeyClient(Valkey(Clock()))))
+    kept.keep({**ROOT, "state": "5"})
+    assert kept.ledger().commit(claim(kept), Effects({}, Delete(TABLE, ROOT, Attr("state").gte(3)))) == Taken()
+
+
+@pytest.mark.parametrize("there", [Decimal("0.5"), 2**53, -(2**53)])
+def test_valkey_refuses_a_comparison_that_it_cannot_make(there: Any) -> None:
+    kept = InValkey(cast("redis.Redis", ValkeyClient(Valkey(Clock()))))
+    kept.ledger().commit(claim(kept, "first"), Effects({}, Put(TABLE, {**ROOT, "left": there})))
+    with pytest.raises(CommitRefused, match="an `add` or a comparison meets no whole number, or one above"):
+        kept.ledger().commit(claim(kept), Effects({}, Delete(TABLE, ROOT, Attr("left").lt(1))))
+    assert kept.thing("a") == {**ROOT, "left": there}
