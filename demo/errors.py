@@ -1,4 +1,4 @@
-"""Errors of the appointments' own verbs; their codes are in docs/look-up/errors.md, as those of `oneslot.errors`."""
+"""Errors of the appointments' own verbs. Each has a code, as those of `oneslot.errors` have."""
 
 from oneslot.errors import BadInput, OneslotError
 

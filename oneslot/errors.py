@@ -1,7 +1,7 @@
 """Errors whose text is shown to the user.
 
 Each class has a code, its name in small letters: `StackNotFound` is `stack-not-found`. The command line writes it in brackets
-behind the sentence, and as `code` with `--json`. The class's docstring is its line in docs/look-up/errors.md.
+behind the sentence, and as `code` with `--json`. docs/look-up/command-line.md lists the codes.
 """
 
 from __future__ import annotations

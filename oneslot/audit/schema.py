@@ -1,6 +1,6 @@
-"""The columns of an audit's outputs, for readers of other tools, and the page that lists them.
+"""The columns of an audit's outputs, for readers of other tools.
 
-    python -m oneslot.audit.schema       print docs/look-up/audit-schema.md
+    python -m oneslot.audit.schema       print each table, with its query in DuckDB and its statement for Athena
 
 Readers find columns by name. A version of the audit may add columns; to rename, retype or remove one it raises `VERSION`.
 """
@@ -65,8 +65,6 @@ def outputs(model: Model) -> list[Output]:
 
 INTRODUCTION = f"""# The tables of an audit
 
-<!-- Made by `python -m oneslot.audit.schema`. -->
-
 An audit is a folder of Parquet tables, version {VERSION}. Each has its query in DuckDB and its statement for Athena;
 Spark reads the same folder with `spark.read.parquet`. Read columns by name: a later version may add some.
 `ONESLOT_CONSUMER=FILE python -m oneslot.audit.schema` lists those of another consumer.
@@ -79,7 +77,7 @@ from 1. One row of each file has in `cells` what the file adds to the operations
 
 
 def page(model: Model) -> str:
-    """Return the page about a consumer's audits as Markdown."""
+    """Return the tables of a consumer's audits as Markdown."""
     parts = [INTRODUCTION]
     for output in outputs(model):
         lines = [f"-- DuckDB\n{output.duckdb}", f"-- Athena\n{output.athena}"]

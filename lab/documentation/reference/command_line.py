@@ -1,4 +1,4 @@
-"""Every verb of the command line with its options, from the parser itself. `--help` of a verb explains them."""
+"""Every verb of the command line, and the options that most share, from the parser itself. `--help` has the others."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Verb = tuple[str, click.Command, click.Context]
 
 
 def verbs() -> str:
-    """Return each verb with its options and what it does, in the order of `oneslot --help`."""
-    return "".join(_line(*verb) for verb in _verbs(main, click.Context(main, info_name="oneslot")))
+    """Return each verb and what it does, in the order of `oneslot --help`."""
+    return listing(_entry(*verb) for verb in _verbs(main, click.Context(main, info_name="oneslot")))
 
 
 def send_of_any_consumer() -> str:
     """Return `send` as a consumer has it that declares no verb of this name, as the appointments do."""
-    return _line("send", send, click.Context(send))
+    return listing([_entry("send", send, click.Context(send))])
 
 
 def shared_options() -> str:
@@ -77,12 +77,10 @@ def _verbs(group: click.Group, context: click.Context, prefix: str = "") -> Iter
             yield prefix + name, command, below
 
 
-def _line(name: str, command: click.Command, context: click.Context) -> str:
+def _entry(name: str, command: click.Command, context: click.Context) -> tuple[str, str]:
     arguments = [each.make_metavar(context) for each in command.params if isinstance(each, click.Argument)]
-    usage = [(_synopsis(each, context), each.required) for each in _options(command) if each.name not in SHARED]
-    options = [text if required else f"[{text}]" for text, required in usage]
     summary = " ".join((command.help or "").partition("\n\n")[0].split())
-    return f"- `{' '.join(['oneslot', name, *arguments, *options])}`<br>{summary}\n"
+    return f"`{' '.join(['oneslot', name, *arguments])}`", summary
 
 
 def _options(command: click.Command) -> list[click.Option]:

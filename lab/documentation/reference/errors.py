@@ -6,14 +6,17 @@ from collections.abc import Iterator
 
 import demo.errors
 import oneslot.errors
-from lab.figures.tables import listing
 from oneslot.errors import OneslotError
 
 
 def codes() -> str:
-    """Return each error: its code, the exit status of a command that ends with it, and what it says."""
-    sentences = {f"`{each.code}` ({each.exit_code})": each.__doc__ or "" for each in _classes(OneslotError)}
-    return listing(sorted(sentences.items()))
+    """Return the codes of the errors, by the exit status of a command that ends with one."""
+    found = {each.code: each.exit_code for each in _classes(OneslotError)}
+    return "\n".join(_of_status(found, status) for status in sorted({*found.values()}))
+
+
+def _of_status(found: dict[str, int], status: int) -> str:
+    return f"Status {status}: {', '.join(f'`{code}`' for code in sorted(found) if found[code] == status)}.\n"
 
 
 def _classes(base: type[OneslotError]) -> Iterator[type[OneslotError]]:

@@ -16,20 +16,20 @@ WORKER = Path(__file__).resolve().parents[3] / "oneslot" / "worker"
 
 FIELDS = {
     "sqs_message_id": "SQS's own id of the message",
-    "receive_count": "how often SQS has delivered it, with this delivery",
+    "receive_count": "how often SQS has delivered it",
     "sent": "when it was sent, in epoch ms",
-    "function_request_id": "Lambda's id of the invocation, or the worker's",
-    "message_id": "the message's own id; null if it has none that may be logged",
+    "function_request_id": "the invocation's id, or the worker's",
+    "message_id": "the message's own id, if it may be logged",
     "outcome": "one of the outcomes below",
     "reason": "why it was quarantined or failed: a code, or an error's class",
-    "consumption_count": "how often the request was claimed, with this claim",
-    "claimed_by": "the random value of the claim that answered",
-    "answer": "a digest of the answer, by which duplicates' answers are compared",
+    "consumption_count": "how often the request was claimed",
+    "claimed_by": "the claim that answered",
+    "answer": "a digest of the answer, to compare duplicates'",
     "finished": "when the attempt ended, in epoch ms",
-    "attempt_ms": "how long the attempt took, in ms",
+    "attempt_ms": "the attempt's duration in ms",
     "trace": "the producer's trace, as W3C's or X-Ray's header",
-    "where": "file and line of your code where the attempt failed; of a library's, if none of yours was running",
-    "detail": "the text of one of Oneslot's own errors, such as `InvalidEffects`; it quotes no value",
+    "where": "file and line where the attempt failed, in your code if it was running",
+    "detail": "the text of an error of Oneslot, such as `InvalidEffects`, without values",
 }
 
 MEANINGS = {
@@ -37,10 +37,10 @@ MEANINGS = {
     "waitlist": "no slot was free",
     "cancelled": "the appointment is cancelled",
     "refused": "cannot be met",
-    "duplicate": "was answered before; gets the first answer",
-    "busy": "another consumer works on it; comes back later",
-    "quarantined": "can never succeed; is in the dead-letter queue with its reason",
-    "fenced": "another consumer took over; nothing was written",
+    "duplicate": "gets the first answer",
+    "busy": "another consumer works on it; comes back",
+    "quarantined": "is in the dead-letter queue with its reason",
+    "fenced": "another consumer took over, and nothing was written",
     "failed": "raised, or ran out of time; comes back",
 }
 

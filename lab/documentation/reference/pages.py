@@ -16,9 +16,9 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "exit statuses": command_line.exit_statuses,
         "verbs": command_line.verbs,
         "send": command_line.send_of_any_consumer,
+        "codes": errors.codes,
     },
     "construct.md": {"thresholds": settings.thresholds},
-    "errors.md": {"codes": errors.codes},
     "logs.md": {
         "delivery": logs.delivery,
         "outcomes": logs.outcomes,
@@ -31,6 +31,7 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "numbers": settings.numbers,
         "others": settings.others,
         "variables": settings.variables,
+        "command line": settings.command_lines,
     },
 }
 """A page → the names of its blocks, and the function that writes each."""

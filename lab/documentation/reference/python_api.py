@@ -1,4 +1,4 @@
-"""The public names of `oneslot`, with their parameters and the first lines of their docstrings."""
+"""The public names of `oneslot`, with the parameters that they need and the first lines of their docstrings."""
 
 from __future__ import annotations
 
@@ -25,9 +25,17 @@ GROUPS = {
 }
 """Each task, and the names for it, the most needed first."""
 
+CALLED = ("Producer", "Store")
+"""The classes whose methods a reader calls or writes. Those of the others are called by the library."""
+
+RECEIVED = ("Delivery", "Surroundings")
+"""What the library makes: its fields are on other pages, or matter to tests alone."""
+
+_COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
 
 def names() -> str:
-    """Return a line for each public name, by task, and one below it for each of its methods. Raises `LookupError`."""
+    """Return a line for each public name, by task, and one below it for each method of `CALLED`. Raises `LookupError`."""
     grouped = [name for group in GROUPS.values() for name in group.split()]
     if wrong := set(grouped) ^ set(oneslot.__all__):
         raise LookupError(f"not both in GROUPS and public: {', '.join(sorted(wrong))}")
@@ -48,7 +56,8 @@ def _lines(name: str, found: Any) -> Iterator[str]:
         yield from (f"  - `{each.__name__}{_parameters(each)}`" for each in public)
     elif inspect.isclass(found):
         yield f"- `{name}{_of_class(found)}`: {_summary(found)}"
-        yield from (f"  - `.{method}{_parameters(each, bound=True)}`" for method, each in _methods(found))
+        if name in CALLED:
+            yield from (f"  - `.{method}{_parameters(each, bound=True)}`" for method, each in _methods(found))
     elif inspect.isfunction(found):
         yield f"- `{name}{_parameters(found)}`: {_summary(found)}"
     else:
@@ -56,33 +65,24 @@ def _lines(name: str, found: Any) -> Iterator[str]:
 
 
 def _of_class(found: Any) -> str:
-    if getattr(found, "_is_protocol", False) or issubclass(found, BaseException):
+    if getattr(found, "_is_protocol", False) or issubclass(found, BaseException) or found.__name__ in RECEIVED:
         return ""
     return _parameters(found)
 
 
 def _methods(found: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the public methods of a class, without those that every `Store` has."""
+    """Yield the public methods of a class."""
     for method, each in vars(found).items():
-        known = found is not oneslot.Store and method in vars(oneslot.Store)
-        if inspect.isfunction(each) and not method.startswith("_") and not known:
+        if inspect.isfunction(each) and not method.startswith("_"):
             yield method, each
 
 
 def _parameters(found: Any, *, bound: bool = False) -> str:
+    """Return the parameters that a call must give; `...` stands for those that it may give."""
     parameters = list(inspect.signature(found).parameters.values())[1 if bound else 0 :]
-    texts = [_parameter(each) for each in parameters]
-    first = next((at for at, each in enumerate(parameters) if each.kind is each.KEYWORD_ONLY), None)
-    if first is not None and all(each.kind is not each.VAR_POSITIONAL for each in parameters):
-        texts.insert(first, "*")
-    return f"({', '.join(texts)})"
-
-
-def _parameter(each: inspect.Parameter) -> str:
-    if each.default is each.empty:
-        return f"{'**' if each.kind is each.VAR_KEYWORD else '*' * (each.kind is each.VAR_POSITIONAL)}{each.name}"
-    default = repr(each.default)
-    return f"{each.name}={'...' if default.startswith('<') else default}"
+    needed = [each for each in parameters if each.default is each.empty and each.kind not in _COLLECTING]
+    names = [f"{each.name}=" if each.kind is each.KEYWORD_ONLY else each.name for each in needed]
+    return f"({', '.join(names + ['...'] * (len(needed) < len(parameters)))})"
 
 
 def _summary(found: Any) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import Field, fields
 from pathlib import Path
 
-from lab.figures.tables import table
+from lab.figures.tables import listing, table
 from oneslot.cdk.numbers import FOREVER, LOG_RETENTION_DAYS, Numbers, Thresholds
 from oneslot.runtime.sqs.deferral import Deferral
 from stacks.context import KINDS, OVERRIDABLE, default_of
@@ -87,50 +87,39 @@ MEANINGS = {
 }
 """A setting → its meaning, and who sets it."""
 
-FUNCTION, CLI, APP = "function", "`oneslot`", "CDK app"
-
 VARIABLES = {
-    "ONESLOT_LEDGER_TABLE": (f"{FUNCTION}, `oneslot worker`", "the ledger's table"),
-    "ONESLOT_LEDGER_RETENTION_SECONDS": (f"{FUNCTION}, worker, audit", "how long a row is kept, or `forever`"),
-    "ONESLOT_QUEUE_URL": (f"{FUNCTION}, `oneslot worker`", "the queue"),
-    "ONESLOT_DEAD_LETTER_QUEUE_URL": (f"{FUNCTION}, worker", "its dead-letter queue"),
-    "ONESLOT_TABLE_NAME": (f"{FUNCTION}, worker", "a table of a decision, its name in capitals: `ONESLOT_TABLE_SLOTS`"),
-    "ONESLOT_KEY_NAME": (f"{FUNCTION}, worker", "that table's key: `id`, or `customer,order` with a sort key"),
+    "ONESLOT_LEDGER_TABLE": "the ledger's table",
+    "ONESLOT_LEDGER_RETENTION_SECONDS": "how long a row is kept, or `forever`",
+    "ONESLOT_QUEUE_URL": "the queue",
+    "ONESLOT_DEAD_LETTER_QUEUE_URL": "its dead-letter queue",
+    "ONESLOT_TABLE_NAME": "a table of a decision, its name in capitals: `ONESLOT_TABLE_SLOTS`",
+    "ONESLOT_KEY_NAME": "that table's key: `id`, or `customer,order` with a sort key",
     "ONESLOT_MAX_RECEIVE_COUNT ONESLOT_LONGEST_LEASE_SECONDS ONESLOT_LONGEST_RETRY_DELAY_SECONDS": (
-        f"{FUNCTION}, worker",
-        "the settings of these names; else 10, 900 and 0",
+        "the settings of these names; else 10, 900 and 0"
     ),
     "CANDIDATE_SLOTS GROUP_COMMIT CONTENT_BASED_DEDUPLICATION LEDGER_FORGOTTEN_BEFORE": (
-        "the appointments' function; `oneslot dlq`, `check`, audit",
-        "the settings of these names",
-    ),
-    "POWERTOOLS_SERVICE_NAME POWERTOOLS_METRICS_NAMESPACE POWERTOOLS_LOG_LEVEL": (
-        "Powertools in the function",
-        "the dimension `service`, the metrics' namespace, the log level",
-    ),
-    "ONESLOT_CONSUMER": (CLI, "the declaration, as `--consumer FILE`; else `oneslot.toml` here or above"),
-    "ONESLOT_HOME": (CLI, "the state folder; else `.oneslot` beside the declaration"),
-    "ONESLOT_DEBUG": (CLI, "any text: show an error's traceback in place of its sentence"),
-    "JAVA_HOME": ("`oneslot audit`", "the Java of Spark; else the one from PyPI"),
-    "JSII_NODE JSII_RUNTIME_PACKAGE_CACHE_ROOT JSII_RUNTIME_PACKAGE_CACHE": (
-        APP,
-        "the CDK library's Node.js, else the one from PyPI; its cache's folder, else beside the environment; its cache",
+        "the settings of these names, for the appointments"
     ),
 }
-"""Variables of one kind → who reads them, and their values."""
+"""Variables of a function or a worker → their values."""
 
-WRITTEN = {
-    *("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "ONESLOT_LOCAL_ASSET", "POWERTOOLS_TRACE_DISABLED"),
-    "AWS_LAMBDA_FUNCTION_VERSION",
+COMMAND_LINE = {
+    "ONESLOT_CONSUMER": "the declaration, as `--consumer FILE`",
+    "ONESLOT_HOME": "the state folder; else `.oneslot` beside the declaration",
+    "ONESLOT_DEBUG": "any text: show an error's traceback in place of its sentence",
+    "JAVA_HOME": "the Java of `oneslot audit`; else the one from PyPI",
 }
+"""Variables of the command line → their values."""
+
+WRITTEN = {"ONESLOT_LOCAL_ASSET", "AWS_LAMBDA_FUNCTION_VERSION"}
 """Variables that Lambda or our programs set for others, and no user does."""
 
-_NAMED = re.compile(r'"((?:ONESLOT|POWERTOOLS|JSII)_[A-Z_]+|LEDGER_FORGOTTEN_BEFORE)"')
+_NAMED = re.compile(r'"(ONESLOT_[A-Z_]+|LEDGER_FORGOTTEN_BEFORE)"')
 _CONFIGURED = re.compile(r'(?:number\(environment, |environment\.get\()"([A-Z]+_[A-Z_]+)"\)')
 
 
 def variables_in_code() -> set[str]:
-    """Return every variable of ours, or of a library, that product code names."""
+    """Return every variable of ours that product code names."""
     found = {f"ONESLOT_{field.name.upper()}" for field in fields(Deferral)}
     for folder in ("oneslot", "lambda_src", "stacks"):
         for source in (REPOSITORY / folder).rglob("*.py"):
@@ -140,13 +129,19 @@ def variables_in_code() -> set[str]:
 
 
 def variables() -> str:
-    """Return the table of environment variables. Raises `LookupError` if it lacks one, or has one that no code reads."""
-    if wrong := variables_in_code() ^ {name for names in VARIABLES for name in names.split()}:
+    """Return the list of a function's environment variables. Raises `LookupError` if the code reads others."""
+    if wrong := variables_in_code() ^ {name for names in (VARIABLES | COMMAND_LINE) for name in names.split()}:
         raise LookupError(f"not both in the code and in VARIABLES: {', '.join(sorted(wrong))}")
-    return table(
-        ["variable", "read by", "value"],
-        ([", ".join(f"`{name}`" for name in names.split()), *VARIABLES[names]] for names in VARIABLES),
-    )
+    return _listed(VARIABLES)
+
+
+def command_lines() -> str:
+    """Return the list of the command line's environment variables."""
+    return _listed(COMMAND_LINE)
+
+
+def _listed(variables: Mapping[str, str]) -> str:
+    return listing((", ".join(f"`{name}`" for name in names.split()), value) for names, value in variables.items())
 
 
 def numbers() -> str:
