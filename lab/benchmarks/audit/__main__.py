@@ -4,8 +4,8 @@
 
 Each measurement is a process of its own, so that its peak memory is its own. Both tools write a row with verdict and
 evidence for every request and slot, as Parquet sorted by key, and name every violation. Spark's figure also includes the MD5
-of every file, the counts against the manifests, and malformed lines. DuckDB is also measured without evidence and slots.
-Two sown corruptions must be found by both.
+of every file, the counts against the manifests, and malformed lines. Two sown corruptions must be found by both. The last
+audit has skewed keys: half of all requests at one practice, and one request with 100,000 deliveries.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import argparse
 import gzip
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -25,10 +26,21 @@ from pathlib import Path
 from typing import Any
 
 from lab.benchmarks.audit.data import DAY_MS, Requests, write_day, write_full
-from lab.benchmarks.audit.scale import tree_cpu_seconds
 
 DAY_SHARE = 100  # a day's change is a hundredth of the history
 CORES = os.cpu_count() or 1
+
+
+def tree_cpu_seconds(process: int) -> float:
+    """Return the CPU seconds of a process and of all that it started: Spark's Python workers are children of Java."""
+    fields = {
+        int(path.parent.name): path.read_text().rpartition(")")[2].split() for path in Path("/proc").glob("[0-9]*/stat")
+    }
+    family = {process}
+    while more := {each for each, of in fields.items() if int(of[1]) in family} - family:
+        family |= more
+    ticks = sum(int(time) for each in family for time in fields[each][11:15])  # of ended children, too
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def floor(folder: Path) -> dict[str, Any]:
@@ -76,7 +88,7 @@ def spark(
     }
 
 
-def duckdb(folder: Path, output: Path, memory: str, *, evidence: bool) -> dict[str, Any]:
+def duckdb(folder: Path, output: Path, memory: str) -> dict[str, Any]:
     """Measure the same questions in DuckDB."""
     from lab.benchmarks.audit import duckdb_audit as audit_duckdb
 
@@ -86,8 +98,7 @@ def duckdb(folder: Path, output: Path, memory: str, *, evidence: bool) -> dict[s
     with audit_duckdb.open_history(folder, threads=CORES, memory=gigabytes) as connection:
         connection.execute("set temp_directory = ?", [str(output.parent / "duckdb-scratch")])
         audit_duckdb.gather(connection, now, folder)
-        written = audit_duckdb.JUDGED if evidence else audit_duckdb.VERDICTS
-        connection.execute(f"copy ({written} order by id) to '{output}' (format parquet, compression zstd)")
+        connection.execute(f"copy ({audit_duckdb.JUDGED} order by id) to '{output}' (format parquet, compression zstd)")
         broken = sorted(audit_duckdb.violations(connection))
         requests = connection.execute("select count(*) from requests").fetchall()[0][0]
     usage = resource.getrusage(resource.RUSAGE_SELF)
@@ -98,6 +109,24 @@ def duckdb(folder: Path, output: Path, memory: str, *, evidence: bool) -> dict[s
         "requests": requests,
         "broken": {name: sum(1 for other, _ in broken if other == name) for name, _ in broken},
     }
+
+
+HOT_COPIES = 100_000
+SKEWED = "Spark: verdicts, skewed"
+
+
+def skew(folder: Path) -> None:
+    """Give half of all requests to one practice, and one request 100,000 more deliveries."""
+    for path in folder.rglob("data/*.gz"):
+        # Practices with an even code.
+        changed = re.sub(rb"A8\d{3}[02468]", b"A80000", gzip.decompress(path.read_bytes()))
+        path.write_bytes(gzip.compress(changed, 1, mtime=0))
+    for manifest in folder.rglob("manifest-files.json"):  # the checksums of the files before
+        manifest.write_text(re.sub(r'"md5Checksum": "[^"]*", ', "", manifest.read_text()))
+        manifest.with_suffix(".md5").unlink()
+    with gzip.open(next((folder / "deliveries").glob("*.gz"))) as log:
+        copy = json.dumps({**json.loads(next(log)), "outcome": "duplicate"}).encode() + b"\n"
+    (folder / "deliveries" / "hot.jsonl.gz").write_bytes(gzip.compress(copy * HOT_COPIES, 1, mtime=0))
 
 
 SOWN = {"I2": 1, "I7": 1}
@@ -142,15 +171,17 @@ def compare(requests: int, folder: Path, memory: str, duckdb_memory: str) -> boo
         "floor: decompress": ("floor", str(history)),
         "Spark: verdicts": ("spark", str(history), str(folder / "verdicts"), memory),
         "Spark: verdicts, to be continued": ("spark", str(history), str(folder / "full"), memory, "--continue"),
-        "DuckDB: verdicts": ("duckdb", str(history), judged, duckdb_memory, "--evidence"),
-        f"DuckDB: verdicts, in {memory}": ("duckdb", str(history), judged, memory, "--evidence"),
-        "DuckDB: ids and verdicts only": ("duckdb", str(history), str(folder / "verdicts.parquet"), duckdb_memory),
+        "DuckDB: verdicts": ("duckdb", str(history), judged, duckdb_memory),
+        f"DuckDB: verdicts, in {memory}": ("duckdb", str(history), judged, memory),
         daily: ("spark", str(day), str(folder / "next"), memory, "--previous", str(folder / "full")),
         "Spark: with tables and report": ("spark", str(history), str(folder / "tables"), memory, "--tables"),
+        SKEWED: ("spark", str(history), str(folder / "skewed"), memory),
     }
     print(f"{'':34}{'wall s':>8}{'CPU s':>8}{'peak GB':>9}{'us/request':>12}  broken", flush=True)
     rows = {}
     for name, arguments in wanted.items():
+        if name == SKEWED:
+            skew(history)
         row = measure(*arguments)
         if row is None:
             print(f"{name:34}{'failed':>8}", flush=True)
@@ -188,7 +219,6 @@ def main() -> int:
     parser.add_argument("--measure", nargs="+", help=argparse.SUPPRESS)
     parser.add_argument("--previous", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--continue", dest="keeps", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--evidence", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--tables", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.measure:
@@ -202,7 +232,7 @@ def main() -> int:
                 )
             )
         else:
-            print(json.dumps(duckdb(Path(rest[0]), Path(rest[1]), rest[2], evidence=given.evidence)))
+            print(json.dumps(duckdb(Path(rest[0]), Path(rest[1]), rest[2])))
         return 0
     if min(given.requests) < DAY_SHARE:
         parser.error(f"--requests must be {DAY_SHARE} or more: a day is a hundredth of them")

@@ -14,7 +14,7 @@ from lab.benchmarks.audit import __main__ as audit
 @pytest.fixture(autouse=True)
 def no_history(monkeypatch: pytest.MonkeyPatch) -> None:
     """Write no history: the measurements are fake."""
-    for name in ("write_full", "write_day", "sow"):
+    for name in ("write_full", "write_day", "sow", "skew"):
         monkeypatch.setattr(audit, name, lambda *_, **__: None)
 
 
