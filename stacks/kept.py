@@ -20,11 +20,8 @@ from stacks.context import STAGE_FILES, default_of, read_stage_file, settings_fr
 
 OUTPUT = "GivenSettings"
 
-REMAINDERS = {
-    "audit": "The stack {stack}-audit stays, audits each night and is billed. Delete it",
-    "backup": "The backups of {stack} stay until their days are over, and are billed. Delete them before that",
-}
-"""A setting → what stays after a deployment that ends it, because CDK deletes no stack and CloudFormation no backup."""
+AUDIT_STAYS = "The stack {stack}-audit stays, audits each night and is billed. Delete it: docs/do/deploy.md#delete-a-stage."
+"""What a deployment says that ends the audit, because CDK deletes no stack."""
 
 
 def main(arguments: Sequence[str], client: Any = None) -> int:
@@ -49,8 +46,8 @@ def main(arguments: Sequence[str], client: Any = None) -> int:
         )
         return 1
     lines = list(refusals(stage, deployed, named))
-    ended = [name for name in REMAINDERS if deployed.get(name) == "true" and not getattr(settings, name)]
-    notes = [f"{REMAINDERS[name].format(stack=stack)}: docs/do/deploy.md#delete-a-stage." for name in ended]
+    ended = deployed.get("audit") == "true" and not settings.audit
+    notes = [AUDIT_STAYS.format(stack=stack)] if ended else []
     sys.stderr.write("".join(f"Oneslot: {line}\n" for line in [*lines, *notes]))
     return 1 if lines else 0
 

@@ -21,9 +21,6 @@ from oneslot.cdk.numbers import (
 TOPIC_ARN = r"arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}"
 """A standard SNS topic of any partition."""
 
-MAIL = r"[^@\s]+@[^@\s]+\.[^@\s]+"
-"""A mailbox, as far as a typing error shows."""
-
 MOMENT = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"
 """A moment in UTC, as text."""
 
@@ -34,8 +31,6 @@ RANGES: Mapping[str, tuple[range, str]] = {
     **LIMITS,
     # More candidates are read, paid for and hashed without making conflicts rarer.
     "candidate_slots": (range(1, 51), "one query's"),
-    "monthly_budget_dollars": (range(0, 1_000_001), "the product's"),
-    "backup_days": (range(1, 3_654), "the product's"),
     # A Spark job has at least two workers, one of which drives.
     "audit_workers": (range(2, 300), "Glue's"),
 }
@@ -74,14 +69,6 @@ class Settings(Numbers):
     # The SNS topic that alarms and the audit publish to, by its ARN; empty for none.
     alarm_topic_arn: str = ""
 
-    # A notice when the stage's bill of a month nears this amount: to the mailbox, or else to the topic. 0 for none.
-    monthly_budget_dollars: int = 0
-    budget_mail: str = ""
-
-    # Nightly backups of ledger and appointments in a vault of their own, beside point-in-time recovery.
-    backup: bool = False
-    backup_days: int = 35
-
     # The nightly audit, a stack of its own.
     audit: bool = False
     audit_workers: int = 2  # Glue's least; under ten million requests ten, its default, would wait for each other
@@ -116,13 +103,6 @@ def _invalid_texts(s: Settings) -> Iterator[str]:
         yield (
             f"alarm_topic_arn is {s.alarm_topic_arn!r}, not the ARN of an SNS topic; use one such as "
             "arn:aws:sns:eu-west-2:111122223333:on-call"
-        )
-    if s.budget_mail and not re.fullmatch(MAIL, s.budget_mail):
-        yield f"budget_mail is {s.budget_mail!r}, not the address of a mailbox; use one such as oncall@example.org"
-    if s.monthly_budget_dollars and not (s.budget_mail or s.alarm_topic_arn):
-        yield (
-            f"monthly_budget_dollars is {s.monthly_budget_dollars}, and no one would be notified; set budget_mail or "
-            "alarm_topic_arn"
         )
     if s.ledger_forgotten_before and not _is_moment(s.ledger_forgotten_before):
         yield (

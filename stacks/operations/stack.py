@@ -10,8 +10,6 @@ from constructs import Construct
 
 from oneslot.cdk.monitoring.alarms import Alarms
 from oneslot.cdk.monitoring.conditions import conditions
-from stacks.operations.backup import TableBackup
-from stacks.operations.budget import StageBudget
 from stacks.operations.dashboard import Dashboard
 from stacks.settings import THRESHOLDS, Settings
 from stacks.shared.deployed import Deployed
@@ -20,7 +18,7 @@ from stacks.shared.resources import named_topic
 
 
 class OperationsStack(Stack):
-    """Alarms and a dashboard; a budget and backups, if the settings ask for them.
+    """Alarms and a dashboard.
 
     It reads the appointments stack and changes nothing in it.
     """
@@ -49,21 +47,3 @@ class OperationsStack(Stack):
             oldest_message_seconds=THRESHOLDS.alarm_oldest_message_seconds,
             audit=settings.audit,
         )
-        if settings.monthly_budget_dollars:
-            StageBudget(
-                self,
-                "Cost",
-                dollars=settings.monthly_budget_dollars,
-                mail=settings.budget_mail,
-                topic_arn=settings.alarm_topic_arn,
-                stacks=[appointments, construct_id, f"{appointments}-audit"],
-            )
-        if settings.backup:
-            TableBackup(
-                self,
-                "Backup",
-                stage=settings.stage,
-                table_arns=deployed.table_arns(),
-                days=settings.backup_days,
-                locked=settings.retain_data,
-            )

@@ -182,17 +182,3 @@ def test_put_back_of_all_tables_holds_after_a_resend(engineer: Engineer) -> None
         Environment={"Variables": {**variables, "LEDGER_FORGOTTEN_BEFORE": restarted}},
     )
     assert engineer.checked() == (True, set())
-
-
-@pytest.mark.slow
-def test_restored_table_takes_the_original_name(engineer: Engineer) -> None:
-    before = engineer.rows("slots")
-    engineer.damage("slots", {name: before[0][name] for name in ("practice", "slot_id")})
-    made = json.loads(engineer.shell(commands("aws dynamodb create-backup")))["BackupDetails"]["BackupArn"]
-    page = PAGE.read_text(encoding="utf-8")
-    block = page.partition("aws dynamodb create-backup")[2].partition("\n```")[0].splitlines()[1:]
-    output = engineer.shell([line.replace("THE_BACKUP_ARN", made) for line in block])
-    assert "free_slots" in output
-    assert engineer.rows("slots") == before
-    engineer.send([new(0)])
-    assert engineer.checked() == (True, set())

@@ -31,13 +31,12 @@ VARIANTS = {
     "fifo": {"stage": "dev", "queue": "fifo", "audit": "true"},
     "keys": {
         **{"stage": "prod", "audit": "true", "customer_managed_keys": "true", "alarm_topic_arn": TOPIC},
-        **{"monthly_budget_dollars": "200", "backup": "true", "backup_days": "90", "log_retention_days": "90"},
-        **{"ledger_retention_seconds": "forever", "ledger_forgotten_before": "2026-11-23T14:00:00Z"},
+        **{"log_retention_days": "90", "ledger_retention_seconds": "forever"},
+        "ledger_forgotten_before": "2026-11-23T14:00:00Z",
     },
     "rush": {
         **{"stage": "dev", "provisioned_pollers": "20", "max_concurrency": "1000", "snap_start": "true"},
         **{"table_warm_writes": "40000", "table_maximum_writes": "41000", "group_commit": "true"},
-        **{"monthly_budget_dollars": "200", "budget_mail": "oncall@example.org", "backup": "true"},
     },
 }
 """Every setting that changes a template. cfn-lint reads each of these, too."""
@@ -57,13 +56,13 @@ def fifo(variant: Callable[[str], Stage]) -> Stage:
 
 @pytest.fixture(scope="session")
 def keys(variant: Callable[[str], Stage]) -> Stage:
-    """Production with keys of its own, a topic, a budget and backups, and rows that stay for ever."""
+    """Production with keys of its own, a topic, and rows that stay for ever."""
     return variant("keys")
 
 
 @pytest.fixture(scope="session")
 def rush(variant: Callable[[str], Stage]) -> Stage:
-    """Development with every setting for speed, and a budget that notifies a mailbox."""
+    """Development with every setting for speed."""
     return variant("rush")
 
 

@@ -78,10 +78,6 @@ MEANINGS = {
     "ledger_forgotten_before": ("when the retention was raised, as `2026-11-23T14:00:00Z`", "who raised the retention"),
     "customer_managed_keys": ("encrypt with a key of this stage's own", "a rule on keys"),
     "alarm_topic_arn": ("the SNS topic of alarms and audit; empty for none", "who is on call"),
-    "monthly_budget_dollars": ("the amount of a month's bill at which to notify; 0 for none", "who pays"),
-    "budget_mail": ("the mailbox of the budget; empty for the topic", "who pays and is not on call"),
-    "backup": ("back ledger and appointments up each night, into a vault of their own", "a rule on backups"),
-    "backup_days": ("how long a backup is kept", "a rule on backups"),
     "audit": ("deploy the nightly audit", "who must show the result"),
     "audit_workers": ("Glue's workers of the Spark job", "more than ten million requests"),
 }
