@@ -20,7 +20,9 @@ from stacks.context import STAGE_FILES, default_of, read_stage_file, settings_fr
 
 OUTPUT = "GivenSettings"
 
-AUDIT_STAYS = "The stack {stack}-audit stays, audits each night and is billed. Delete it: docs/do/deploy.md#delete-a-stage."
+AUDIT_STAYS = (
+    "The stack {stack}-audit stays, audits each night and is billed. Delete it: docs/do/deploy.md#delete-a-stage."
+)
 """What a deployment says that ends the audit, because CDK deletes no stack."""
 
 

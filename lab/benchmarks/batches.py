@@ -109,12 +109,6 @@ def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     return tables.table(header, [[_text(cell) for cell in row] for row in rows])
 
 
-def between(page: str, begin: str, content: str, end: str) -> str:
-    """Return the page with this content between two comments."""
-    before, _, rest = page.partition(begin)
-    return f"{before}{begin}\n\n{content}\n{end}{rest.partition(end)[2]}"
-
-
 def _text(cell: Any) -> str:
     if isinstance(cell, float):
         return f"{cell:,.{2 if abs(cell) < 10 else 1 if abs(cell) < 100 else 0}f}"

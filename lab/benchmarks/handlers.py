@@ -55,17 +55,6 @@ def powertools(client: Any) -> Handler:
     return handler
 
 
-def effect_alone(client: Any) -> Handler:
-    """Return a handler without a ledger, for a FIFO queue whose five-minute deduplication it trusts."""
-
-    def handler(event: Mapping[str, Any], _: Any) -> Mapping[str, Any]:
-        for record in event["Records"]:
-            book(client, json.loads(record["body"]))
-        return {"batchItemFailures": []}
-
-    return handler
-
-
 def book(client: Any, message: Mapping[str, Any]) -> dict[str, Any]:
     """Take the first free slot, searching again if it was taken meanwhile, and write the appointment."""
     kind = f"{message['delivery_channel']}#{message['service_type']}"

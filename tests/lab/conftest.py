@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 PRODUCT = (
     "documentation",
     "powertools",
-    "benchmarks/test_fixed_cost.py",
+    "benchmarks/test_cost.py",
     "benchmarks/test_units.py",
     "explore/test_both_ways.py",
     "explore/test_clocks.py",
