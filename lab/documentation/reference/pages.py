@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from lab.documentation.blocks import replace_blocks
-from lab.documentation.reference import command_line, errors, logs, messages, python_api, settings
+from lab.documentation.reference import command_line, errors, python_api
 
 LOOK_UP = Path(__file__).resolve().parents[3] / "docs" / "look-up"
 
@@ -18,21 +18,7 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "send": command_line.send_of_any_consumer,
         "codes": errors.codes,
     },
-    "construct.md": {"thresholds": settings.thresholds},
-    "logs.md": {
-        "delivery": logs.delivery,
-        "outcomes": logs.outcomes,
-        "events": logs.events,
-        "metrics": logs.metrics,
-    },
-    "messages.md": {"book": lambda: messages.fields("book"), "cancel": lambda: messages.fields("cancel")},
     "python-api.md": {"names": python_api.names},
-    "settings.md": {
-        "numbers": settings.numbers,
-        "others": settings.others,
-        "variables": settings.variables,
-        "command line": settings.command_lines,
-    },
 }
 """A page → the names of its blocks, and the function that writes each."""
 
