@@ -28,9 +28,10 @@ LEDGER_ATTRIBUTES = (
     "claimed_by",
     "payload_hash",
     "result",
+    "unsent",
     "expires_at",
 )
-"""The attributes of a ledger row."""
+"""The attributes of a ledger row that tools read. `sends`, which holds bodies, is not one."""
 
 
 class Effect(NamedTuple):

@@ -263,6 +263,21 @@ class Raw:
 Write = Put | Update | Delete | Check | Raw
 
 
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A message that follows the commit, to a queue, a topic or a bus. A relay sends it at least once, under one id.
+
+    Attributes:
+        to: the target's logical name.
+        body: what JSON can hold; for a bus a mapping.
+        group: the message group, for a FIFO target.
+    """
+
+    to: str
+    body: Any = field(repr=False)
+    group: str = ""
+
+
 def own_result(item: Item) -> Result:  # noqa: ARG001 - recognised, and not called
     """Stand for the result of the decision itself, whatever the item says."""
     return {}
@@ -290,21 +305,27 @@ class Once:
 class Effects:
     """One request's effects: `writes` and `once` in one transaction with the ledger, and the `result` recorded there.
 
-    `Effects(result, Put(...), Update(...), once=Once(...))`. The writes may also be one tuple: `Effects(result, writes)`.
+    `Effects(result, Put(...), Send(...), once=Once(...))`. Writes and sends may also be one tuple: `Effects(result, writes)`.
     """
 
     result: Result
     writes: tuple[Write, ...]
     once: Once | None
+    sends: tuple[Send, ...]
 
     @overload
-    def __init__(self, result: Result, *writes: Write, once: Once | None = None) -> None: ...
+    def __init__(self, result: Result, *writes: Write | Send, once: Once | None = None) -> None: ...
 
     @overload
-    def __init__(self, result: Result, writes: Iterable[Write], once: Once | None = None) -> None: ...
+    def __init__(self, result: Result, writes: Iterable[Write | Send], once: Once | None = None) -> None: ...
 
     def __init__(
-        self, result: Result, *given: Any, writes: Iterable[Write] | None = None, once: Once | None = None
+        self,
+        result: Result,
+        *given: Any,
+        writes: Iterable[Write | Send] | None = None,
+        once: Once | None = None,
+        sends: Iterable[Send] = (),
     ) -> None:
         if given and isinstance(given[0], Iterable):
             writes, given = given[0], given[1:]
@@ -312,7 +333,10 @@ class Effects:
                 (once,) = given
         elif writes is None:
             writes = given
-        for name, value in zip(self.__match_args__, (result, tuple(writes), once), strict=True):
+        every = (*writes, *sends)
+        sends = tuple(each for each in every if isinstance(each, Send))
+        others = tuple(each for each in every if not isinstance(each, Send)) if sends else every
+        for name, value in zip(self.__match_args__, (result, others, once, sends), strict=True):
             object.__setattr__(self, name, value)
 
     @property

@@ -8,6 +8,7 @@
 | `ONESLOT_DEAD_LETTER_QUEUE_URL`    | its dead-letter queue                                  |
 | `ONESLOT_TABLE_ORDERS`             | the table that a decision calls "orders"; one for each |
 | `ONESLOT_KEY_ORDERS`               | that table's key, such as `id`, or `customer,order` with a sort key |
+| `ONESLOT_SEND_MAILS`               | the target that a decision calls "mails": a queue's URL, or the ARN of a topic or bus |
 | `ONESLOT_MAX_RECEIVE_COUNT` ...    | the deferral's numbers, optional; see `sqs/deferral.py` |
 """
 
@@ -60,6 +61,7 @@ LEDGER_RETENTION = "ONESLOT_LEDGER_RETENTION_SECONDS"
 QUEUE_URL = "ONESLOT_QUEUE_URL"
 DEAD_LETTER_QUEUE_URL = "ONESLOT_DEAD_LETTER_QUEUE_URL"
 TABLE_PREFIX = "ONESLOT_TABLE_"
+SEND_PREFIX = "ONESLOT_SEND_"
 FOREVER = "forever"
 
 
@@ -130,9 +132,9 @@ def ledger_from_environment(
     retention = _text(environment, LEDGER_RETENTION)
     if retention != FOREVER and not (retention.isdecimal() and int(retention) > 0):
         raise ValueError(f"environment variable {LEDGER_RETENTION} must be a whole number above 0, or {FOREVER!r}")
-    tables, keys = (
+    tables, keys, sends = (
         {name.removeprefix(prefix).lower(): value for name, value in environment.items() if name.startswith(prefix)}
-        for prefix in (TABLE_PREFIX, KEY_PREFIX)
+        for prefix in (TABLE_PREFIX, KEY_PREFIX, SEND_PREFIX)
     )
     if client is None:
         with uncollected():
@@ -143,6 +145,7 @@ def ledger_from_environment(
         retention_seconds=None if retention == FOREVER else int(retention),
         tables=tables,
         keys={table: tuple(key.split(",")) for table, key in keys.items()},
+        sends=sends,
         surroundings=surroundings,
     )
 

@@ -24,6 +24,9 @@ from oneslot.runtime.surroundings import Surroundings
 IN_PROGRESS = "IN_PROGRESS"
 COMPLETE = "COMPLETE"
 
+UNSENT = "unsent"
+"""The number of messages that a COMPLETE row holds in `sends`. Both go once a relay has sent them."""
+
 ANY_CONTENT = ""
 """The digest in a COMPLETE row that `oneslot ledger enter` made from an id alone: it answers a copy of any content."""
 

@@ -210,14 +210,23 @@ def canonical_json(value: Any) -> str:
     return to_json(value, decimal=_marked, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
+def plain_json(value: Any) -> str:
+    """Return JSON text for readers elsewhere, with plain numbers. Raises as `canonical_json` does."""
+    return to_json(value, decimal=_in_range, separators=(",", ":"), allow_nan=False)
+
+
 def from_json(text: str) -> Any:
     """Return what `canonical_json` was given."""
     return json.loads(text, parse_float=lambda each: number(each) if each.endswith("E0") else float(each))
 
 
-def _marked(value: Decimal) -> str:
+def _in_range(value: Decimal) -> str:
     _require_range(value)
-    text = _plain(value)
+    return _plain(value)
+
+
+def _marked(value: Decimal) -> str:
+    text = _in_range(value)
     return f"{text}E0" if "." in text else text
 
 

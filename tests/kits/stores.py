@@ -20,6 +20,7 @@ from tests.kits.consumer import Clock, create_table, session, surroundings
 
 TABLE = "things"
 KEY = "thing_id"
+TARGET = "mails"
 RETENTION_SECONDS = 100
 
 
@@ -60,6 +61,7 @@ class InDynamoDB:
             retention_seconds=None if for_ever else RETENTION_SECONDS,
             tables={TABLE: TABLE},
             keys={TABLE: KEY},
+            sends={TARGET: "https://sqs/mails"},
             surroundings=surroundings(self.clock),
         )
 

@@ -13,7 +13,7 @@ import oneslot
 GROUPS = {
     "Write a consumer": (
         "consumer_from_environment ledger_from_environment Consumer Queues JsonMessage Message Identity envelopes "
-        "Effects Put Update Delete Check Raw Once from_attributes Unprocessable InvalidEffects conflict Delivery"
+        "Effects Put Update Delete Check Raw Send Once from_attributes Unprocessable InvalidEffects conflict Delivery"
     ),
     "Make a handler idempotent": (
         "make_handler_idempotent performing again set_aside ask Done NOT_DONE UNKNOWN Locked LockLost "

@@ -200,21 +200,17 @@ class GroupCommit(Generic[M]):
 
     def _members(self, group: Sequence[Decided]) -> Iterator[_Member]:
         now = self.ledger.surroundings.now_ms()
-        expiry = self.ledger.expiry(now)
         for decided in group:
             try:
-                result, _ = self.ledger.checked(decided.message_id, decided.effects)
+                completed, _ = self.ledger.completed(decided.message_id, decided.effects, now)
             except InvalidEffects:
                 continue  # the ordinary way raises it
             row = {
                 "message_id": decided.message_id,
-                "status": COMPLETE,
+                **completed,
                 "consumption_count": 1,
-                "updated": now,
                 "claimed_by": self.ledger.surroundings.new_id(),
                 "payload_hash": decided.payload_hash,
-                "result": result,
-                **expiry,
             }
             writes = (mine := Put(LEDGER, "message_id", row), *decided.effects.all_writes)
             keys = self.ledger.keys

@@ -63,14 +63,20 @@ def checked(
     tables: Collection[str] | None = None,
     keys: Keys | None = None,
     *,
+    sends: Mapping[str, str] | None = None,
+    ledger: str = LEDGER,
     message_id: str = "",
     for_ever: bool = False,
-) -> tuple[str, list[Element]]:
-    """Return the result as the ledger records it, and the writes as elements, if DynamoDB would take the effects.
+) -> tuple[dict[str, str], list[Element]]:
+    """Return what the ledger's row records, and the writes as elements, if DynamoDB would take the effects.
+
+    The row records the result, and the sends if there are any.
 
     Args:
         tables: the logical names that there are; None for any.
         keys: the key of each table whose key is declared.
+        sends: the targets by their logical names; None for any.
+        ledger: the ledger's name, which the sends' ids depend on.
         for_ever: whether the ledger keeps its rows for ever.
 
     Raises:
@@ -83,8 +89,15 @@ def checked(
     if len(writes) > MAXIMUM_WRITES:
         raise InvalidContent(f"{len(writes)} writes, more than {MAXIMUM_WRITES} in one transaction; split the message")
     elements = [_checked_element(write, tables, keys or {}) for write in writes]
-    result = _result_text(effects.result)
-    total = len(result)
+    recorded = {"result": _result_text(effects.result)}
+    if effects.sends:
+        from oneslot.runtime.sends.outbox import SENDS, sends_text  # imported by who sends: a cold start is short
+
+        recorded[SENDS] = sends_text(effects.sends, sends, ledger, message_id)
+    total = sum(map(len, recorded.values()))
+    if total > MAXIMUM_RESULT_BYTES:
+        what = "result and the sends have" if effects.sends else "result has"
+        raise InvalidContent(f"the {what} {total} bytes, more than {MAXIMUM_RESULT_BYTES}; store the content elsewhere")
     for write, made in zip(writes, elements, strict=True):
         if made.left > LARGEST_ITEM:
             raise InvalidContent(
@@ -98,7 +111,7 @@ def checked(
         raise InvalidContent("two writes change the same item; a transaction takes one write for each: merge them")
     if not for_ever and effects.once is None:
         _refuse_repeats(writes, elements, message_id)
-    return result, elements
+    return recorded, elements
 
 
 def item_of(table: str, key: Mapping[str, Any]) -> tuple[str, str]:
@@ -169,16 +182,13 @@ def _result_text(result: Result) -> str:
     if not isinstance(result, Mapping) or not all(isinstance(name, str) for name in result):
         raise InvalidEffects('the result must be a mapping with text keys, such as {"outcome": "shipped"}')
     try:
-        text = canonical_json(result)
+        return canonical_json(result)
     except InvalidValue as error:
         raise InvalidContent(f"a number in the result {error.problem}") from None
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidEffects(
             "the result cannot be written as JSON; return text, numbers, lists and mappings, moderately nested"
         ) from error
-    if len(text) > MAXIMUM_RESULT_BYTES:
-        raise InvalidContent(f"the result has {len(text)} bytes, more than {MAXIMUM_RESULT_BYTES}; store it elsewhere")
-    return text
 
 
 def taken(failed: Sequence[tuple[Write, Callable[[], Item]]]) -> Taken:

@@ -15,6 +15,7 @@ from oneslot.runtime.effects import LEDGER, Effects, Item, Update
 from oneslot.runtime.protocol import (
     COMPLETE,
     IN_PROGRESS,
+    UNSENT,
     Busy,
     Claim,
     CommitRefused,
@@ -51,6 +52,8 @@ class DynamoDBLedger:
     Args:
         tables: logical table names in `Effects` → real ones. "ledger" is the ledger's own: ValueError.
         keys: the key of each table by its logical name: the partition key's attribute, or with a sort key both names.
+        sends: logical names in `Send` → queues' URLs, or ARNs of topics and event buses. The table needs a stream, and the
+            stream a relay.
         retention_seconds: how long a row outlives its last change and its lease; None for ever. It only cleans: it must
             exceed every retention in which a copy of the message can wait.
     """
@@ -63,8 +66,13 @@ class DynamoDBLedger:
         retention_seconds: int | None,
         tables: Mapping[str, str] | None = None,
         keys: Mapping[str, str | tuple[str, ...]] | None = None,
+        sends: Mapping[str, str] | None = None,
         surroundings: Surroundings | None = None,
     ) -> None:
+        if sends:
+            from oneslot.runtime.sends.outbox import require_targets  # imported by who sends: a cold start is short
+
+            require_targets(sends)
         if tables and LEDGER in tables:
             raise ValueError(f'"{LEDGER}" in `tables` names the ledger\'s own table; give your table another name')
         require_retention(retention_seconds)
@@ -72,6 +80,7 @@ class DynamoDBLedger:
         self.table_name = table_name
         self.tables = {**(tables or {}), LEDGER: table_name}
         self.keys = declared_keys(keys)
+        self.sends: Mapping[str, str] | None = dict(sends or {})
         self.surroundings = surroundings or Surroundings()
         self._retention_seconds = None if retention_seconds is None else int(retention_seconds)
 
@@ -119,18 +128,16 @@ class DynamoDBLedger:
             InvalidEffects: before anything is sent, as `checked` says.
             CommitRefused: for a cancellation that is neither an answer nor transient.
         """
-        now = self.surroundings.now_ms()
-        expiry = self.expiry(now)
-        result, elements = self.checked(claim.message_id, effects)
-        committed = Committed(from_json(result))
+        complete_row, elements = self.completed(claim.message_id, effects, self.surroundings.now_ms())
+        committed = Committed(from_json(complete_row["result"]))
         # One token for all attempts: a lost answer is given again, and nothing is performed twice.
         token = self.surroundings.new_id()
         complete = Update(
             table=LEDGER,
             key={"message_id": claim.message_id},
             expect={"status": IN_PROGRESS, "claimed_by": claim.claimed_by},
-            set={"status": COMPLETE, "updated": now, "result": result, **expiry},
-            remove=("lease_until",) if expiry else ("lease_until", "expires_at"),
+            set=complete_row,
+            remove=("lease_until",) if "expires_at" in complete_row else ("lease_until", "expires_at"),
         )
         tables = [self.tables[write.table] for write in effects.all_writes]
         items = transact_items((complete,), self.tables, self.keys) + items_of(elements, tables)
@@ -154,10 +161,22 @@ class DynamoDBLedger:
         """Hold the claim until `lease_until` (epoch ms) at least; it never shortens a lease. False if the claim was lost."""
         return self._set_lease(claim, lease_until, " AND lease_until BETWEEN :least AND :ended")
 
-    def checked(self, message_id: str, effects: Effects) -> tuple[str, list[Element]]:
-        """Return the row's result, and the writes, if the effects can be committed. Raises `InvalidEffects` if not."""
-        for_ever = self._retention_seconds is None
-        return checked(effects, self.tables, self.keys, message_id=message_id, for_ever=for_ever)
+    def completed(self, message_id: str, effects: Effects, now: int) -> tuple[dict[str, Any], list[Element]]:
+        """Return what a commit sets in the row, and the writes. Raises `InvalidEffects` if they cannot be committed.
+
+        A row that holds sends does not expire before the relay has marked them as sent.
+        """
+        recorded, elements = checked(
+            effects,
+            self.tables,
+            self.keys,
+            sends=self.sends,
+            ledger=self.table_name,
+            message_id=message_id,
+            for_ever=self._retention_seconds is None,
+        )
+        end = {UNSENT: len(effects.sends)} if effects.sends else self.expiry(now)
+        return {"status": COMPLETE, "updated": now, **recorded, **end}, elements
 
     def expiry(self, now_ms: int) -> dict[str, int]:
         """Return the time to live of a row that changes now, `expires_at` (epoch s); empty where rows are kept for ever."""

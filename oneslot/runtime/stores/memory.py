@@ -27,6 +27,7 @@ class MemoryLedger:
     Args:
         keys: the key of each table, as `DynamoDBLedger` takes it. A table that is not named here has the key of the first
             write to it.
+        sends: as of `DynamoDBLedger`; by default a decision may send to any name. The row keeps what would be sent.
         retention_seconds: as of `DynamoDBLedger`. By default effects are judged as the construct's ledger judges them; no
             row is ever deleted.
 
@@ -41,6 +42,7 @@ class MemoryLedger:
         self,
         *,
         keys: Mapping[str, str | tuple[str, ...]] | None = None,
+        sends: Mapping[str, str] | None = None,
         retention_seconds: int | None = RETENTION_SECONDS,
         surroundings: Surroundings | None = None,
     ) -> None:
@@ -49,8 +51,15 @@ class MemoryLedger:
         dynamodb = InMemoryDynamoDB(self.surroundings.now_ms, ledger)
         self.client = cast("DynamoDB", _Locked(dynamodb, self.surroundings.threads.lock()))
         self._ledger = DynamoDBLedger(
-            self.client, LEDGER, retention_seconds=retention_seconds, keys=keys, surroundings=self.surroundings
+            self.client,
+            LEDGER,
+            retention_seconds=retention_seconds,
+            keys=keys,
+            sends=sends,
+            surroundings=self.surroundings,
         )
+        if sends is None:
+            self._ledger.sends = None
         self.rows = _Items(dynamodb, LEDGER, lambda row: str(row["message_id"]))
         self.tables = _Tables(dynamodb, self._ledger)
 

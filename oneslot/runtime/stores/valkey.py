@@ -254,8 +254,12 @@ class ValkeyLedger:
             CommitRefused: for a sum or a comparison that it cannot make.
         """
         for_ever = self._to_live == _FOREVER
-        result, _ = checked(effects, None, self._keys, message_id=claim.message_id, for_ever=for_ever)
-        writes = effects.all_writes
+        recorded, _ = checked(effects, None, self._keys, message_id=claim.message_id, for_ever=for_ever)
+        if effects.sends:
+            raise InvalidEffects(
+                f"a send to {effects.sends[0].to!r} follows DynamoDB's stream, which Valkey lacks; use a DynamoDBLedger"
+            )
+        result, writes = recorded["result"], effects.all_writes
         items = [key_of(write, self._keys) for write in writes]
         described = json.dumps([_described(write, key) for write, key in zip(writes, items, strict=True)])
         named = (self.item_key(write.table, key) for write, key in zip(writes, items, strict=True))

@@ -56,7 +56,7 @@ def added(size: int) -> Update:
     ],
 )
 def test_write_is_refused_when_it_exceeds_a_limit_by_a_byte(fits: Write, exceeds: Write, text: str) -> None:
-    assert checked(Effects({}, (fits,)))[0] == "{}"
+    assert checked(Effects({}, (fits,)))[0] == {"result": "{}"}
     with pytest.raises(InvalidContent, match=text):
         checked(Effects({}, (exceeds,)))
 
@@ -64,7 +64,7 @@ def test_write_is_refused_when_it_exceeds_a_limit_by_a_byte(fits: Write, exceeds
 def test_writes_are_refused_when_they_exceed_a_transaction_by_a_byte() -> None:
     ten = tuple(item(ITEM, name) for name in "abcdefghij")
     rest = TRANSACTION - 10 * ITEM - len("{}")
-    assert checked(Effects({}, (*ten, item(rest, "k"))))[0] == "{}"
+    assert checked(Effects({}, (*ten, item(rest, "k"))))[0] == {"result": "{}"}
     with pytest.raises(InvalidContent, match="the writes have 4,194,305 bytes, more than 4 MB in one transaction"):
         checked(Effects({}, (*ten, item(rest + 1, "k"))))
 
@@ -73,7 +73,7 @@ def test_writes_are_refused_when_what_they_expect_exceeds_a_transaction_by_a_byt
     ten = tuple(item(ITEM, name) for name in "abcdefghij")
     rest = TRANSACTION - 10 * ITEM - len("{}") - len(KEY) - 1 - len("text")
     fits, exceeds = (Check(TABLE, {KEY: "k"}, {"text": "x" * length}) for length in (rest, rest + 1))
-    assert checked(Effects({}, (*ten, fits)))[0] == "{}"
+    assert checked(Effects({}, (*ten, fits)))[0] == {"result": "{}"}
     with pytest.raises(InvalidContent, match="the writes have 4,194,305 bytes"):
         checked(Effects({}, (*ten, exceeds)))
 
@@ -85,7 +85,7 @@ def test_write_is_refused_when_it_could_repeat_and_the_message_has_no_id() -> No
 
 def test_write_is_refused_when_its_table_has_no_name() -> None:
     effects = Effects({}, (item(100),))
-    assert checked(effects, {TABLE})[0] == "{}"
+    assert checked(effects, {TABLE})[0] == {"result": "{}"}
     with pytest.raises(InvalidEffects, match="there is no table 'things'; name it in `tables`"):
         checked(effects, {"others"})
 

@@ -22,6 +22,7 @@ from oneslot.runtime.effects import (
     Once,
     Put,
     Raw,
+    Send,
     Update,
 )
 from oneslot.runtime.protocol import (
@@ -37,7 +38,7 @@ from oneslot.runtime.protocol import (
     Taken,
 )
 from tests.kits.consumer import Clock
-from tests.kits.stores import KEY, RETENTION_SECONDS, TABLE, InMemory, InValkey, Kept, in_dynamodb
+from tests.kits.stores import KEY, RETENTION_SECONDS, TABLE, TARGET, InMemory, InValkey, Kept, in_dynamodb
 
 LEASE = 30_000
 
@@ -437,6 +438,22 @@ INVALID_EFFECTS: list[tuple[Any, type[InvalidEffects], str]] = [
         InvalidContent,
         "100 writes, more than 99",
     ),
+    (
+        Effects({}, PUT, Send(TARGET, {"at": object()})),
+        InvalidEffects,
+        "the body for 'mails' cannot be written as JSON",
+    ),
+    (Effects({}, PUT, Send(TARGET, {"at": Decimal("1E+5000")})), InvalidContent, "a number in the body for 'mails' is"),
+    (
+        Effects({}, PUT, Send(TARGET, "x" * 259_999)),
+        InvalidContent,
+        "the body for 'mails' has 260,001 bytes, more than",
+    ),
+    (
+        Effects({"large": "x" * 131_000}, PUT, Send(TARGET, "x" * 259_000)),
+        InvalidContent,
+        "the result and the sends have 390... bytes, more than 390000",
+    ),
 ]
 
 
@@ -564,6 +581,14 @@ def test_valkey_refuses_by_name_what_it_does_not_keep(write: Any) -> None:
     with pytest.raises(InvalidEffects, match="'things' is in words that Valkey does not keep"):
         kept.ledger().commit(mine, Effects({}, write, once=Once(Put(TABLE, {KEY: "mark"}))))
     assert kept.thing("mark") is None
+
+
+def test_valkey_refuses_a_send_by_name() -> None:
+    kept = InValkey(cast("redis.Redis", ValkeyClient(Valkey(Clock()))))
+    mine = claim(kept)
+    with pytest.raises(InvalidEffects, match="a send to 'mails' follows DynamoDB's stream, which Valkey lacks"):
+        kept.ledger().commit(mine, Effects({}, PUT, Send(TARGET, {})))
+    assert kept.thing("a") is None
 
 
 @pytest.mark.parametrize("there", ["text", Decimal("0.5"), 2**53 - 1, 1 - 2**54])

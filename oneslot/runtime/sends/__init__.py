@@ -1,0 +1,1 @@
+"""Messages that follow a commit: how a ledger's row holds them, and the relay that sends them."""

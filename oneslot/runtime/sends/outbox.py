@@ -1,0 +1,112 @@
+"""What a row holds until a relay has sent it: `sends`, a JSON list of id, target, body and group, and `unsent`, their number.
+
+Tools read the number and never a body. A row with unsent messages has no `expires_at`: it must not expire before they are
+sent, however late that is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from oneslot.runtime.effects import InvalidContent, InvalidEffects, Send
+from oneslot.runtime.sqs.fifo import is_fifo
+from oneslot.runtime.values import InvalidValue, plain_json
+
+SENDS = "sends"
+
+MAXIMUM_BODY_BYTES = 260_000
+"""A topic takes 256 KB with the attributes, and so does a queue of which no more was asked."""
+
+QUEUE, TOPIC, BUS = "queue", "topic", "bus"
+
+_TARGETS = {QUEUE: r"https?://.+", TOPIC: r"arn:[^:]+:sns:.+", BUS: r"arn:[^:]+:events:.+"}
+_GROUP = re.compile(r"[!-~]{1,128}")
+
+
+@dataclass(frozen=True, slots=True)
+class Unsent:
+    """A message as the row holds it."""
+
+    id: str
+    to: str
+    body: str = field(repr=False)
+    group: str = ""
+
+
+def kind_of(target: str) -> str | None:
+    """Return what a target is, by its URL or ARN; None for anything else."""
+    return next((kind for kind, form in _TARGETS.items() if re.fullmatch(form, target)), None)
+
+
+def require_targets(targets: Mapping[str, str]) -> None:
+    """Raise `ValueError` for a target that is no queue's URL, and no ARN of a topic or a bus."""
+    if wrong := [name for name, target in targets.items() if not kind_of(target)]:
+        raise ValueError(
+            f"the target {wrong[0]!r} must be a queue's URL, or the ARN of a topic or of an event bus; "
+            f"correct it in `sends`, or in ONESLOT_SEND_{wrong[0].upper()}"
+        )
+
+
+def sends_text(sends: Iterable[Send], targets: Mapping[str, str] | None, ledger: str, message_id: str) -> str:
+    """Return the row's attribute.
+
+    Each message gets an id of its own, which depends on the ledger, on the message and on its place among the sends: two
+    consumers of one message may share a FIFO queue.
+
+    Raises:
+        InvalidEffects: for what no relay can send.
+        InvalidContent: if that is because of the message.
+    """
+    entries = []
+    for place, send in enumerate(sends):
+        entry = {"to": send.to, "body": _checked_body(send, targets)}
+        if send.group:
+            entry["group"] = send.group
+        digest = hashlib.sha256(f"{ledger}/{message_id}/{place}".encode("utf-8", "surrogatepass"))
+        entries.append({"id": digest.hexdigest()[:32], **entry})
+    return json.dumps(entries, separators=(",", ":"))
+
+
+def unsent(row: Mapping[str, Any]) -> list[Unsent]:
+    """Return the messages that a row of the ledger holds."""
+    return [Unsent(**entry) for entry in json.loads(row.get(SENDS, "[]"))]
+
+
+def _checked_body(send: Send, targets: Mapping[str, str] | None) -> str:
+    """Return the body's JSON text, if the target takes the message. Raises `InvalidEffects` if not."""
+    if targets is not None and send.to not in targets:
+        raise InvalidEffects(f"there is no target {send.to!r} to send to; name it in `sends`, or in ONESLOT_SEND_...")
+    if targets is not None:
+        _check_for_target(send, targets[send.to])
+    if send.group and not _GROUP.fullmatch(send.group):
+        raise InvalidContent(
+            f"the group of a send to {send.to!r} must have 1 to 128 ASCII letters, digits or marks, and no spaces"
+        )
+    try:
+        body = plain_json(send.body)
+    except InvalidValue as error:
+        raise InvalidContent(f"a number in the body for {send.to!r} {error.problem}") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidEffects(
+            f"the body for {send.to!r} cannot be written as JSON; send text, numbers, lists and mappings"
+        ) from error
+    if len(body) > MAXIMUM_BODY_BYTES:
+        raise InvalidContent(
+            f"the body for {send.to!r} has {len(body):,} bytes, more than {MAXIMUM_BODY_BYTES:,}; "
+            "store the content elsewhere, and send its name"
+        )
+    return body
+
+
+def _check_for_target(send: Send, target: str) -> None:
+    if is_fifo(target) and not send.group:
+        raise InvalidEffects(f"a send to {send.to!r} has no group, and its target is FIFO; name the message's `group`")
+    if send.group and not is_fifo(target):
+        raise InvalidEffects(f"a send to {send.to!r} has a group, and its target is not FIFO; leave `group` out")
+    if kind_of(target) == BUS and not isinstance(send.body, Mapping):
+        raise InvalidEffects(f"the body for {send.to!r} must be a mapping, because an event bus takes no other")

@@ -1,0 +1,1 @@
+"""The messages that follow a commit, and their relay."""

@@ -1,0 +1,176 @@
+"""A row keeps what a decision sends, in both DynamoDBs; what no target takes is refused before anything is written."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from moto import mock_aws
+
+from oneslot.runtime.consumer.group_commit import Decided, GroupCommit
+from oneslot.runtime.effects import Effects, InvalidContent, InvalidEffects, Once, Put, Send
+from oneslot.runtime.lambda_consumer import ledger_from_environment
+from oneslot.runtime.protocol import Claim, Committed, Exists
+from oneslot.runtime.sends.outbox import Unsent, unsent
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
+from oneslot.runtime.stores.memory import MemoryLedger
+from oneslot.runtime.values import from_attributes
+from tests.kits.consumer import Clock, create_table, session, surroundings
+
+TARGETS = {
+    "mails": "https://sqs.eu-west-2.amazonaws.com/123456789012/mails",
+    "orders": "https://sqs.eu-west-2.amazonaws.com/123456789012/orders.fifo",
+    "news": "arn:aws:sns:eu-west-2:123456789012:news",
+    "events": "arn:aws:events:eu-west-2:123456789012:event-bus/shop",
+}
+
+
+@pytest.fixture(params=["memory", "moto"])
+def ledger(request: pytest.FixtureRequest) -> Iterator[MemoryLedger | DynamoDBLedger]:
+    outside = surroundings(Clock())
+    if request.param == "memory":
+        yield MemoryLedger(keys={"cards": "id"}, sends=TARGETS, surroundings=outside)
+        return
+    with mock_aws():
+        client = session().client("dynamodb")
+        create_table(client, "ledger", "message_id")
+        create_table(client, "cards", "id")
+        tables, keys = {"cards": "cards"}, {"cards": "id"}
+        yield DynamoDBLedger(
+            client, "ledger", retention_seconds=100, tables=tables, keys=keys, sends=TARGETS, surroundings=outside
+        )
+
+
+def claim(ledger: Any, message_id: str = "m-1") -> Claim:
+    granted = ledger.claim(message_id, "h", ledger.surroundings.now_ms() + 30_000)
+    assert isinstance(granted, Claim)
+    return granted
+
+
+def row(ledger: Any, message_id: str = "m-1") -> dict[str, Any]:
+    return from_attributes(ledger.client.get_item(TableName="ledger", Key={"message_id": {"S": message_id}})["Item"])
+
+
+def test_row_keeps_what_is_sent_and_does_not_expire_when_effects_are_committed(ledger: Any) -> None:
+    body = {"to": "c", "price": Decimal("12.50"), "text": "é"}
+    effects = Effects({}, Put("cards", {"id": "m-1"}), Send("mails", body), Send("orders", ["a"], group="c"))
+
+    assert ledger.commit(claim(ledger), effects) == Committed({})
+
+    first, second = unsent(row(ledger))
+    assert (first.to, json.loads(first.body), first.group) == ("mails", {"to": "c", "price": 12.5, "text": "é"}, "")
+    assert second == Unsent(second.id, "orders", '["a"]', "c")
+    assert (row(ledger)["unsent"], "expires_at" in row(ledger)) == (2, False)
+
+
+def test_row_expires_when_nothing_is_sent(ledger: Any) -> None:
+    ledger.commit(claim(ledger), Effects({}))
+
+    assert row(ledger).keys() & {"sends", "unsent"} == set()
+    assert row(ledger)["expires_at"] > 0
+
+
+def test_ids_are_the_same_when_the_message_is_decided_again() -> None:
+    def ids(message_id: str, table: str = "ledger") -> list[str]:
+        ledger: Any = DynamoDBLedger(
+            MemoryLedger().client, table, retention_seconds=None, sends=TARGETS, surroundings=surroundings(Clock())
+        )
+        recorded, _ = ledger.completed(message_id, Effects({}, Send("mails", 1), Send("mails", 1)), 0)
+        return [each.id for each in unsent(recorded)]
+
+    first, second = ids("m-1")
+    assert all(re.fullmatch("[0-9a-f]{32}", each) for each in (first, second))
+    assert ids("m-1") == [first, second]
+    assert len({first, second, *ids("m-2"), *ids("m-1", "another ledger")}) == 6, "two consumers may share a queue"
+
+
+def test_nothing_is_sent_again_when_once_exists(ledger: Any) -> None:
+    effects = Effects({}, Send("mails", {}), once=Once(Put("cards", {"id": "a"})))
+    ledger.commit(claim(ledger), effects)
+
+    copy = claim(ledger, "a copy")
+    assert ledger.commit(copy, effects) == Exists({"id": "a"})
+    ledger.commit(copy, Effects({}))
+
+    assert unsent(row(ledger, "a copy")) == []
+
+
+def test_group_commit_keeps_what_is_sent_when_it_commits_first(ledger: Any) -> None:
+    group: GroupCommit[Any] = GroupCommit(getattr(ledger, "_ledger", ledger), lambda *_: [])
+    decided = [Decided(name, "h", Effects({}, Send("mails", name))) for name in ("a", "b")]
+
+    assert {*group.commit_first(decided)} == {"a", "b"}
+
+    assert [[each.body for each in unsent(row(ledger, name))] for name in ("a", "b")] == [['"a"'], ['"b"']]
+    assert (row(ledger, "a")["unsent"], "expires_at" in row(ledger, "a")) == (1, False)
+
+
+REFUSED: list[tuple[Send, type[InvalidEffects], str]] = [
+    (
+        Send("letters", {}),
+        InvalidEffects,
+        "there is no target 'letters' to send to; name it in `sends`, or in ONESLOT_",
+    ),
+    (Send("orders", {}), InvalidEffects, "a send to 'orders' has no group, and its target is FIFO"),
+    (Send("mails", {}, group="c"), InvalidEffects, "a send to 'mails' has a group, and its target is not FIFO"),
+    (Send("orders", {}, group="c 1"), InvalidContent, "the group of a send to 'orders' must have 1 to 128 ASCII"),
+    (Send("orders", {}, group="c" * 129), InvalidContent, "the group of a send to 'orders' must have 1 to 128 ASCII"),
+    (Send("events", ["a"]), InvalidEffects, "the body for 'events' must be a mapping"),
+    (Send("news", float("nan")), InvalidEffects, "the body for 'news' cannot be written as JSON"),
+]
+
+
+@pytest.mark.parametrize(("send", "error", "text"), REFUSED)
+def test_send_is_refused_before_any_write_when_its_target_cannot_take_it(
+    ledger: Any, send: Send, error: type[InvalidEffects], text: str
+) -> None:
+    mine = claim(ledger)
+    before = row(ledger)
+    with pytest.raises(InvalidEffects, match=text) as refused:
+        ledger.commit(mine, Effects({}, Put("cards", {"id": "m-1"}), send))
+    assert type(refused.value) is error
+    assert row(ledger) == before
+    assert "Item" not in ledger.client.get_item(TableName="cards", Key={"id": {"S": "m-1"}})
+
+
+@pytest.mark.parametrize("send", [Send("orders", {}, group="!" * 128), Send("events", {}), Send("news", None)])
+def test_send_is_accepted_when_its_target_takes_it(ledger: Any, send: Send) -> None:
+    assert ledger.commit(claim(ledger), Effects({}, send)) == Committed({})
+
+
+def test_any_target_is_accepted_when_memory_knows_none() -> None:
+    ledger = MemoryLedger()
+    ledger.commit(claim(ledger), Effects({}, Send("anywhere", {}), Send("a line", {}, group="c")))
+    assert [each.to for each in unsent(ledger.rows["m-1"])] == ["anywhere", "a line"]
+
+
+@pytest.mark.parametrize("target", ["mails", "arn:aws:sqs:eu-west-2:123456789012:mails", ""])
+def test_target_is_refused_when_it_is_neither_a_url_nor_an_arn_of_a_topic_or_bus(target: str) -> None:
+    environment = {
+        "ONESLOT_LEDGER_TABLE": "ledger",
+        "ONESLOT_LEDGER_RETENTION_SECONDS": "forever",
+        "ONESLOT_SEND_MAILS": target,
+    }
+    with pytest.raises(ValueError, match=r"the target 'mails' must be .* or in ONESLOT_SEND_MAILS"):
+        ledger_from_environment(environment=environment, client=MemoryLedger().client)
+
+
+def test_targets_are_read_from_the_environment() -> None:
+    environment = {"ONESLOT_LEDGER_TABLE": "l", "ONESLOT_LEDGER_RETENTION_SECONDS": "forever"}
+    ledger = ledger_from_environment(
+        environment={**environment, "ONESLOT_SEND_MAILS": TARGETS["mails"]}, client=MemoryLedger().client
+    )
+    assert ledger.sends == {"mails": TARGETS["mails"]}
+
+
+def test_sends_are_apart_from_the_writes_when_effects_hold_both() -> None:
+    put, send = Put("cards", {"id": "a"}), Send("mails", {"to": "c"})
+    effects = Effects({}, send, put)
+    assert (effects.writes, effects.sends, effects.all_writes) == ((put,), (send,), (put,))
+    assert effects == Effects({}, (put, send)) == replace(effects)
+    assert "c" not in repr(send), "a body is in no log"
