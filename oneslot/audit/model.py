@@ -231,7 +231,6 @@ def _exported(name: str, table: DeclaredTable) -> ExportedTable:
     request = () if by_function or table.request is None else (table.request,)
     times = (table.time,) if table.time else ()
     travels = tuple(each for each in table.attributes or table.needed if each not in times)
-    needed = [text(each) for each in dict.fromkeys([*table.key, *request])]
     return ExportedTable(
         key=table.key,
         texts=(),
@@ -239,7 +238,7 @@ def _exported(name: str, table: DeclaredTable) -> ExportedTable:
         anything=travels,
         subjects=subjects_of(table, text),
         problems={
-            Problem.MISSING_ATTRIBUTE: absent(*needed),
+            Problem.MISSING_ATTRIBUTE: absent(*map(text, table.key)),
             Problem.UNKNOWN_VALUE: " OR ".join(reserved(text(each)) for each in request) or "false",
         },
         counted=f"{name}_rows",
@@ -250,7 +249,7 @@ def _exported(name: str, table: DeclaredTable) -> ExportedTable:
 
 def text(name: str) -> str:
     """Return SQL for an attribute of any type as text."""
-    return f"coalesce(`{name}`.S, `{name}`.N)"
+    return f"coalesce(`{name}`.S, `{name}`.N, `{name}`.B)"
 
 
 def subjects_of(table: DeclaredTable, text_of: Callable[[str], str] = "`{}`".format) -> tuple[str, ...]:

@@ -120,12 +120,12 @@ class AuditConsumer:
 
 def row_key(key: tuple[Any, ...]) -> str:
     """Return the subject's key of a row with a key of several attributes."""
-    return "".join(f"{ROW_PREFIX}{part}" for part in key)
+    return f"{ROW_PREFIX}{text_of(key)}"
 
 
 def shown_key(key: str) -> str:
     """Return the text of a key: a subject as laws name it."""
-    return key[1:].replace(ROW_PREFIX, "/") if key.startswith(ROW_PREFIX) else key
+    return key.removeprefix(ROW_PREFIX)
 
 
 def decoded(row: Row) -> Row:

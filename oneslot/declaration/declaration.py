@@ -192,7 +192,10 @@ class Declaration:
         lacking = (
             self._function(declared.lacking, f"tables.{name}.lacking")
             if declared.lacking
-            else lambda row: lacks(row, dict.fromkeys(needed, str), {declared.time: int} if declared.time else {})
+            # A row that names no request, such as a counter beside the requests' rows, is judged by no request.
+            else lambda row: lacks(
+                row, {}, dict.fromkeys(needed, str) | ({declared.time: int} if declared.time else {})
+            )
         )
         return Table(
             name,

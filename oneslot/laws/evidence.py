@@ -133,8 +133,8 @@ class Breach:
     detail: str
 
 
-Breaches = Callable[[Evidence], Iterable[tuple[str, str]]]
-"""A law as a plain function: the evidence → (subject, detail) for each breach."""
+Breaches = Callable[[Evidence], Iterable[tuple[Key, str]]]
+"""A law as a plain function: the evidence → (subject, detail) for each breach. A subject is an id, or the key of a row."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def breaches_of(law: Law, evidence: Evidence) -> Iterator[tuple[str, str]]:
             if (detail := law.of_request(request)) is not None:
                 yield subject, detail
     elif law.breaches is not None:
-        yield from law.breaches(evidence)
+        yield from ((text_of(subject), detail) for subject, detail in law.breaches(evidence))
 
 
 def lacking(evidence: Evidence) -> Iterator[tuple[str, str, str]]:

@@ -38,7 +38,7 @@ def named_by(table: Table, row: Row) -> Iterator[str]:
     for name in table.names:
         parts = [row.get(part) for part in name.split("/")]
         if None not in parts:
-            yield "/".join(map(str, parts))
+            yield text_of(tuple(parts))
 
 
 def named_by_answer(row: Row, schema: Schema) -> Iterator[str]:

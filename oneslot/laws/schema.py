@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, NamedTuple
 
 Row = Mapping[str, Any]
-Key = str | tuple[Any, ...]
+Key = str | int | Decimal | bytes | tuple[Any, ...]
 
 LIBRARY_OUTCOMES = frozenset({"duplicate", "busy", "quarantined", "fenced", "failed"})
 """The outcomes in the delivery log that are the library's own. Every other one is the consumer's first answer."""
@@ -143,5 +145,12 @@ def is_answer(outcome: str) -> bool:
 
 
 def text_of(key: Key) -> str:
-    """Return a key as one text."""
-    return "/".join(map(str, key)) if isinstance(key, tuple) else str(key)
+    """Return a key as one text, a number and bytes as DynamoDB's exports have them."""
+    match key:
+        case tuple():
+            return "/".join(map(text_of, key))
+        case Decimal():
+            return f"{key:f}"
+        case bytes():
+            return base64.b64encode(key).decode()
+    return str(key)

@@ -1,6 +1,6 @@
 """Spark only carries: each row and line of a source, as JSON, to every subject that it names.
 
-A carried row has three columns. `key` is the subject: a request's id, or `#a#b` for a row with a key of two attributes.
+A carried row has three columns. `key` is the subject: a request's id, or `#a/b` for a row with a key of two attributes.
 `place` is the number of the source from 1, negative for an old image, which takes the equal row back. `row` is JSON. A row that
 cannot be used becomes a reject of its file: only a file with rejects is read a second time.
 """
@@ -118,8 +118,8 @@ def reserved(key: str) -> str:
 
 def key_of_row(*parts: str) -> str:
     """Return SQL of the key of a row with a key of several attributes. Its `#` keeps it apart from message ids."""
-    prefixed = (f"'{ROW_PREFIX}', {part}" for part in parts)
-    return f"concat({', '.join(prefixed)})"
+    joined = ", '/', ".join(parts)
+    return f"concat('{ROW_PREFIX}', {joined})"
 
 
 def first_problem(conditions: Mapping[Problem, str]) -> str:

@@ -81,8 +81,7 @@ def write_findings(
 
 def display_key() -> Column:
     """Return a key for display: a row that is judged as itself is `part/part`, as a slot is `practice/slot_id`."""
-    return (
-        F.when(F.startswith("key", F.lit(ROW_PREFIX)), F.replace(F.substring("key", 2, 10_000), F.lit("#"), F.lit("/")))
-        .when(F.col("subject").isin(SubjectKind.FILE, SubjectKind.UNIDENTIFIED), F.substring("key", 2, 10_000))
-        .otherwise(F.col("key"))
+    prefixed = F.startswith("key", F.lit(ROW_PREFIX)) | F.col("subject").isin(
+        SubjectKind.FILE, SubjectKind.UNIDENTIFIED
     )
+    return F.when(prefixed, F.substring("key", 2, 10_000)).otherwise(F.col("key"))

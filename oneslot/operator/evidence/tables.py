@@ -14,7 +14,7 @@ from oneslot.explanations import how_to_restore
 from oneslot.runtime.backoff import Backoff
 from oneslot.runtime.stores.expressions import error_code
 from oneslot.runtime.surroundings import Surroundings
-from oneslot.runtime.values import from_attributes
+from oneslot.runtime.values import from_attributes, to_attributes
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
@@ -49,15 +49,17 @@ def scan(
 
 
 def read_row(
-    client: DynamoDBClient, table_name: str, key: Mapping[str, str], attributes: Sequence[str]
+    client: DynamoDBClient, table_name: str, key: Mapping[str, Any], attributes: Sequence[str]
 ) -> dict[str, Any] | None:
-    """Return these attributes of one row, consistently read; None if the row does not exist."""
-    answer = client.get_item(
-        TableName=table_name,
-        Key={name: {"S": value} for name, value in key.items()},
-        ConsistentRead=True,
-        **projection(attributes),
-    )
+    """Return these attributes of one row, consistently read; None if the row does not exist, or its key is of other types."""
+    try:
+        answer = client.get_item(
+            TableName=table_name, Key=to_attributes(key), ConsistentRead=True, **projection(attributes)
+        )
+    except ClientError as error:
+        if error_code(error) != "ValidationException":
+            raise
+        return None
     return from_attributes(answer["Item"]) if "Item" in answer else None
 
 

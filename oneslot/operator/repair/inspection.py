@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from oneslot.declaration.declaration import Declaration
@@ -184,8 +185,10 @@ def inspect(target: Target, message_id: str) -> Inspection:
     for _ in tables:
         for name, table in tables.items():
             known = {table.key[0]: message_id} | named if table.by_request else named
-            key = {attribute: known[attribute] for attribute in table.key if known.get(attribute)}
-            if name in asked or key.keys() != set(table.key) or not all(isinstance(each, str) for each in key.values()):
+            key = {attribute: known.get(attribute) for attribute in table.key}
+            if name in asked or not all(
+                isinstance(each, str | int | Decimal | bytes) and each != "" for each in key.values()
+            ):
                 continue
             asked.add(name)
             if found := row(name, outputs.tables[name], key, table.attributes):

@@ -34,12 +34,7 @@ class Judged(NamedTuple):
     @property
     def shown(self) -> str:
         """Return the key for display."""
-        match self.subject:
-            case "slot":
-                return self.key[1:].replace("#", "/")
-            case "file" | "unidentified":
-                return self.key[1:]
-        return self.key
+        return self.key[1:] if self.subject in ("slot", "row", "file", "unidentified") else self.key
 
 
 def judged(folder: Path) -> list[Judged]:

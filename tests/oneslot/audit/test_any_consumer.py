@@ -14,12 +14,15 @@ import pytest
 
 from oneslot.audit.conclusion import Conclusion
 from oneslot.audit.errors import AuditRefused
+from oneslot.audit.layout import Full, Part, item_line, write_export
 from oneslot.audit.model import model_of
 from oneslot.audit.report.page import headline, next_steps
 from oneslot.declaration.reading import choosing, parse_declaration
 from oneslot.errors import BadInput
 from oneslot.laws.evidence import Evidence
-from tests.kits.histories import MINUTE, START
+from oneslot.laws.groups import judge
+from oneslot.operator.evidence.malformed import malformed_evidence
+from tests.kits.histories import MINUTE, START, arn
 from tests.kits.order_histories import CORRUPTIONS, ORDERS, ORDERS_FILE, OrderHistory
 from tests.oneslot.audit.audit_answers import audit_found, audit_verdicts, judged
 
@@ -159,6 +162,65 @@ def test_exported_row_of_every_type_reaches_a_law(audited: Audited, tmp_path: Pa
     with choosing(parse_declaration(TYPED, None)):
         document = audited(history.write(tmp_path / "history", key="id")).document
     assert (document["violations"]["rows_are_there"], document["violations"]["rows_differ"]) == (1, 0)
+
+
+MIXED = """
+name = "shop"
+handler = "app.handler"
+stack = "Shop"
+laws = ["tests.oneslot.audit.test_any_consumer.nothing_is_negative"]
+[tables.shop]
+key = ["pk", "sk"]
+request = "request"
+rows = 1
+attributes = ["pk", "sk", "request", "left"]
+[tables.stock]
+key = ["number"]
+attributes = ["number", "left"]
+[tables.marks]
+key = ["raw", "at"]
+attributes = ["raw", "at", "left"]
+[tables.baskets]
+key = ["id"]
+"""
+"""A table of two keys with rows that name no request, one that is counted, one under bytes, one whose rows are deleted."""
+
+
+def nothing_is_negative(evidence: Evidence) -> Iterator[tuple[Any, str]]:
+    """Nothing has less than nothing left."""
+    for table in ("shop", "stock", "marks"):
+        for key, row in evidence.rows(table).items():
+            if row.get("left", 0) < 0:
+                yield key, f"has {row['left']} left"
+
+
+def test_keys_of_any_type_are_judged_as_check_judges_them(audited: Audited, tmp_path: Path) -> None:
+    declaration = parse_declaration(MIXED, None)
+    order = {"pk": "CUSTOMER#c", "sk": "ORDER#o-1", "request": "o-1"}
+    tables: dict[str, list[dict[str, Any]]] = {
+        "shop": [order, {"pk": "CUSTOMER#c", "sk": "COUNT", "left": -1}],
+        "stock": [{"number": Decimal("0.0000000001"), "left": -1}, {"number": 7, "left": -2}, {"number": 8, "left": 1}],
+        "marks": [{"raw": b"\xff", "at": 1, "left": -3}],
+        "baskets": [],
+    }
+    history = OrderHistory(charges=[])
+    history.write(tmp_path / "history")
+    for name, rows in tables.items():
+        lines = [item_line(row) for row in rows]
+        write_export(tmp_path / "history" / name, arn(name), Full(history.now), [Part(b"".join(lines), len(lines))])
+    of_tables = {name: declaration.schema.tables[name].by_key(rows) for name, rows in tables.items()}
+    evidence = declaration.evidence(**of_tables, ledger={row["message_id"]: row for row in history.ledger})
+    negative = {"CUSTOMER#c/COUNT", "0.0000000001", "7", "/w==/1"}
+    assert {(each.invariant, each.subject) for each in judge(evidence, declaration.laws)} == {
+        ("nothing_is_negative", subject) for subject in negative
+    }
+    assert malformed_evidence(evidence) == []
+
+    with choosing(declaration):
+        conclusion = audited(tmp_path / "history")
+
+    assert audit_found(tmp_path / "audit") == {("nothing_is_negative", subject) for subject in negative}
+    assert conclusion.document["rejects"]["lines"] == 0
 
 
 @pytest.mark.slow

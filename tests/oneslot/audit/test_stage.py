@@ -138,7 +138,7 @@ def test_figures_of_a_request_come_from_all_sources() -> None:
 
 
 SUBJECTS: dict[str, tuple[list[Carried], str]] = {
-    "#A#s": ([("#A#s", "slots", SLOT)], "slot"),
+    "#A/s": ([("#A/s", "slots", SLOT)], "slot"),
     "?sqs": ([("?sqs", "deliveries", delivery("quarantined"))], "unidentified"),
     "!file": ([("!file", REJECTED, 2)], "file"),
     "m": ([("m", "waiting", 1)], "request"),
@@ -157,9 +157,9 @@ def test_subject_follows_from_what_names_it(key: str) -> None:
 def test_export_that_holds_a_row_twice_is_found() -> None:
     """Under the row's own key alone, although the row travels to another subject."""
     slot = {**SLOT, "status": "busy", "appointment_id": "a"}
-    twice: list[Carried] = [(key, "slots", slot) for key in ("#A#s", "a") for _ in range(2)]
+    twice: list[Carried] = [(key, "slots", slot) for key in ("#A/s", "a") for _ in range(2)]
     found = judged(*twice, ("m", "ledger", row("m")), ("m", "ledger", row("m")), ("m", "waiting", 1))
-    assert "S1" in found["#A#s"]["violations"].split()
+    assert "S1" in found["#A/s"]["violations"].split()
     assert "S1" not in found["a"]["violations"].split()
     assert (found["m"]["violations"], found["m"]["verdict"]) == ("S1", "duplicate_effect")
 
@@ -171,7 +171,7 @@ def test_audit_of_changes_adds_to_what_was_kept() -> None:
         ("m", "waiting", 1),
         ("m", "deliveries", delivery("failed")),
         ("m", "accepted", {"sent": 4, "copies": 1}),
-        ("#A#s", "slots", SLOT),
+        ("#A/s", "slots", SLOT),
     ]
     before = judged(*yesterday, keeps=True)
     slot = {**SLOT, "status": "busy", "appointment_id": "m"}
@@ -180,8 +180,8 @@ def test_audit_of_changes_adds_to_what_was_kept() -> None:
         ("m", "-ledger", row("m")),
         ("m", "ledger", complete),
         ("m", "deliveries", delivery("refused", answer="a")),
-        ("#A#s", "-slots", SLOT),
-        ("#A#s", "slots", slot),
+        ("#A/s", "-slots", SLOT),
+        ("#A/s", "slots", slot),
         ("m", "slots", slot),
     ]
     kept: list[Carried] = [(key, PREVIOUS, json.loads(each["evidence"])) for key, each in before.items()]

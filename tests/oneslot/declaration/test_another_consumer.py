@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,7 @@ def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Orders]:
             "DeadLetterQueueUrl": made.dead_letter_queue_url,
             "LedgerTableName": "ledger",
             "ChargesTableName": "charges",
+            "LinesTableName": "lines",
             "ConsumerFunctionName": "consumer",
             "EventSourceMappingId": "6f4a2d1e-0000-4000-8000-000000000000",
             "ConsumerLogGroupName": "/orders",
@@ -220,6 +222,36 @@ def test_inspect_shows_an_order_with_its_effect(orders: Orders) -> None:
     found = document(invoke("inspect", "north-1", *ON_ORDERS, "--json"))
 
     assert (found["summary"], found["rows"]["charges"]["pence"]) == ("Charged: 250 pence.", 250)
+
+
+@pytest.mark.parametrize(("kind", "shown"), [("N", {"charges", "lines"}), ("S", {"charges"})])
+def test_inspect_reads_a_row_whose_key_another_row_names(
+    orders: Orders, tmp_path: Path, kind: Any, shown: set[str]
+) -> None:
+    """A key whose attributes are declared in vain is of no row: the table's are of another type."""
+    keys = {"order_id": "S", "charged_at": kind}
+    orders.dynamodb.create_table(
+        TableName="lines",
+        KeySchema=[{"AttributeName": name, "KeyType": of} for name, of in zip(keys, ("HASH", "RANGE"), strict=True)],
+        AttributeDefinitions=[{"AttributeName": name, "AttributeType": of} for name, of in keys.items()],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    at = order_book.NOW if kind == "N" else str(order_book.NOW)
+    orders.put("lines", order_id="north-1", charged_at=at, price=Decimal("2.50"), raw=b"x", tags={"a"})
+    orders.deliver(order(1), order(7, article="unknown"))
+    declared = tmp_path / "oneslot.toml"
+    lines = '[tables.lines]\nkey = ["order_id", "charged_at"]\nrequest = "order_id"\nby_request = true\n'
+    declared.write_text(f"entry = {json.dumps(str(ORDERS.parent))}\n{ORDERS.read_text()}\n{lines}")
+
+    found = document(invoke("inspect", "north-1", "--consumer", str(declared), "--json"))
+    checked = document(invoke("check", "--consumer", str(declared), "--json"))
+    letters = document(invoke("dlq", "list", "--consumer", str(declared), "--json"))
+
+    assert (found["rows"].keys(), checked["kind"], [each["message_id"] for each in letters["messages"]]) == (
+        shown,
+        "holds",
+        ["north-7"],
+    )
 
 
 def test_dlq_knows_a_letter_by_the_consumers_own_id(orders: Orders) -> None:

@@ -159,11 +159,11 @@ NAMES: dict[str, tuple[str, dict[str, Any], set[str]]] = {
     "cancelled": ("ledger", complete("cancelled", "m"), {"m"}),
     "cancelling another": ("ledger", complete("cancelled", "x"), {"m", "x"}),
     "cancelled, and then begun again": ("ledger", {**complete("cancelled", "x"), "status": "IN_PROGRESS"}, {"m"}),
-    "free": ("slots", {}, {"#A81001#s"}),
-    "held": ("slots", {"status": "busy", "appointment_id": "m"}, {"#A81001#s", "m"}),
-    "booked in a slot": ("appointments", {}, {"m", "#A81001#s"}),
+    "free": ("slots", {}, {"#A81001/s"}),
+    "held": ("slots", {"status": "busy", "appointment_id": "m"}, {"#A81001/s", "m"}),
+    "booked in a slot": ("appointments", {}, {"m", "#A81001/s"}),
     "waiting": ("appointments", WAITS, {"m"}),
-    "cancelled later": ("appointments", {"status": "cancelled", "cancelled_by": "c"}, {"m", "c", "#A81001#s"}),
+    "cancelled later": ("appointments", {"status": "cancelled", "cancelled_by": "c"}, {"m", "c", "#A81001/s"}),
     "cancelled before it came": ("appointments", {**dict.fromkeys(APPOINTMENT), **TOMBSTONE}, {"m", "c"}),
 }
 

@@ -129,7 +129,7 @@ def test_quiet_day_judges_open_requests_again(
     with duckdb.connect(config={"threads": 1}) as connection:
         layer = f"{tmp_path / 'day-1' / 'verdicts'}/*.parquet"
         found = connection.execute("SELECT key FROM read_parquet(?) WHERE violations = 'I4'", [layer]).fetchall()
-    assert found == [(f"#{broken['practice']}#{broken['slot_id']}",)]
+    assert found == [(f"#{broken['practice']}/{broken['slot_id']}",)]
     by_change, at_once = (verdict_rows(spark, tmp_path / name, "subject <> 'file'") for name in ("day-1", "full"))
     assert by_change == at_once
 
