@@ -1,6 +1,6 @@
 """The cases that at-least-once delivery is known for, each with the answer that this consumer must give.
 
-The letters are those of the table in docs/understand/correctness.md. Faults are put between the consumer and moto:
+docs/understand/guarantees.md names them by their letters. Faults are put between the consumer and moto:
 `Killed` stops the process where it stands, a frozen process is one whose clock and neighbours move on before its next call.
 """
 

@@ -1,11 +1,11 @@
-"""docs/understand/correctness.md agrees with the code: failures, laws and known cases."""
+"""docs/understand/correctness.md agrees with the code: failures and laws."""
 
 from __future__ import annotations
 
 import re
 
 from demo.declared import CONSUMER as DECLARED
-from lab.figures.correctness_page import CONSUMER, PAGE, REPOSITORY
+from lab.figures.correctness_page import CONSUMER, PAGE
 
 TEXT = PAGE.read_text()
 
@@ -31,10 +31,3 @@ def test_page_lists_every_invariant() -> None:
     listed = dict(re.findall(r"^- (.+) \(([A-Z]\d+r?)\)\.$", TEXT, re.MULTILINE))
     declared = {each.sentence.removesuffix("."): each.name for each in DECLARED.laws if each.name[0] not in "QM"}
     assert listed == declared
-
-
-def test_page_lists_the_cases_that_have_tests() -> None:
-    cases = [row[0] for row in rows("The known cases")]
-    assert [case for case in cases if len(case) == 1] == list("abcdefghijklmnop")
-    text = (REPOSITORY / "tests" / "behaviours" / "test_protocol_cases.py").read_text()
-    assert set(re.findall(r"^def test_([a-z]2?)_", text, flags=re.MULTILINE)) == set(cases)
