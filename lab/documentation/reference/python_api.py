@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from enum import Enum
 from types import ModuleType
 from typing import Any
 
@@ -12,34 +11,37 @@ import oneslot
 
 GROUPS = {
     "Write a consumer": (
-        "consumer_from_environment ledger_from_environment Consumer Queues JsonMessage Message Identity envelopes "
-        "Effects Put Update Delete Check Raw Send Once from_attributes Unprocessable InvalidEffects conflict Delivery"
+        "consumer_from_environment ledger_from_environment Consumer Queues JsonMessage Identity envelopes "
+        "Effects Put Update Delete Check Raw Send Once from_attributes Unprocessable conflict"
     ),
     "Make a handler idempotent": (
-        "make_handler_idempotent performing again set_aside ask Done NOT_DONE UNKNOWN Locked LockLost "
-        "acquire mark_processed release on_release"
+        "make_handler_idempotent performing again set_aside ask acquire mark_processed release on_release"
     ),
-    "Send messages": "Producer Outgoing Accepted NotAccepted",
-    "Attempt one message": "attempt Outcome Answer Busy Conflict Fenced",
-    "Store": ("DynamoDBLedger MemoryLedger RenewingLedger Store Claim Duplicate Committed Exists Taken Surroundings"),
+    "Send messages": "Producer Outgoing",
+    "Attempt one message": "attempt",
+    "Store": "DynamoDBLedger MemoryLedger RenewingLedger Store",
 }
 """Each task, and the names for it, the most needed first."""
 
+GIVEN = (
+    "Accepted Answer Busy Claim Committed Conflict Delivery Done Duplicate Exists Fenced InvalidEffects Locked LockLost "
+    "Message NOT_DONE NotAccepted Outcome Surroundings Taken UNKNOWN"
+)
+"""What these return, raise or take, which `help` explains."""
+
 CALLED = ("Producer", "Store")
 """The classes whose methods a reader calls or writes. Those of the others are called by the library."""
-
-RECEIVED = ("Delivery", "Surroundings")
-"""What the library makes: its fields are on other pages, or matter to tests alone."""
 
 _COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def names() -> str:
-    """Return a line for each public name, by task, and one below it for each method of `CALLED`. Raises `LookupError`."""
-    grouped = [name for group in GROUPS.values() for name in group.split()]
+    """Return a line for each name to call, by task, then the other names. Raises `LookupError` if one is missing."""
+    grouped = [name for group in (*GROUPS.values(), GIVEN) for name in group.split()]
     if wrong := set(grouped) ^ set(oneslot.__all__):
         raise LookupError(f"not both in GROUPS and public: {', '.join(sorted(wrong))}")
-    return "\n".join(f"## {task}\n\n{_list(group.split())}" for task, group in GROUPS.items())
+    tasks = "\n".join(f"## {task}\n\n{_list(group.split())}" for task, group in GROUPS.items())
+    return f"{tasks}\n## What these return, raise or take\n\n{', '.join(f'`{name}`' for name in GIVEN.split())}\n"
 
 
 def _list(group: list[str]) -> str:
@@ -47,9 +49,7 @@ def _list(group: list[str]) -> str:
 
 
 def _lines(name: str, found: Any) -> Iterator[str]:
-    if isinstance(found, Enum):
-        yield f"- `{name}`: a result of a probe"
-    elif isinstance(found, ModuleType):
+    if isinstance(found, ModuleType):
         yield f"- `{name}`: {_summary(found)}"
         functions = [each for each in vars(found).values() if inspect.isfunction(each)]
         public = [each for each in functions if each.__module__ == found.__name__ and not each.__name__.startswith("_")]
@@ -58,14 +58,12 @@ def _lines(name: str, found: Any) -> Iterator[str]:
         yield f"- `{name}{_of_class(found)}`: {_summary(found)}"
         if name in CALLED:
             yield from (f"  - `.{method}{_parameters(each, bound=True)}`" for method, each in _methods(found))
-    elif inspect.isfunction(found):
-        yield f"- `{name}{_parameters(found)}`: {_summary(found)}"
     else:
-        yield f"- `{name}`: {', '.join(f'`{each.__name__}`' for each in found.__args__)}"
+        yield f"- `{name}{_parameters(found)}`: {_summary(found)}"
 
 
 def _of_class(found: Any) -> str:
-    if getattr(found, "_is_protocol", False) or issubclass(found, BaseException) or found.__name__ in RECEIVED:
+    if getattr(found, "_is_protocol", False) or issubclass(found, BaseException):
         return ""
     return _parameters(found)
 
