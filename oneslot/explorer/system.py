@@ -74,6 +74,8 @@ class System:
         self.texts: Texts = before.texts if before else Texts()
         self.requests, self.observations, self.worlds = self.texts.requests, self.texts.observations, self.texts.worlds
         self.calls_made = 0
+        self.offered: set[int] = set()
+        """The requests, as their senders named them, whose faults were all tried."""
         self._services = services or InMemoryServices(scenario.tables)
         self._behaviours: dict[tuple[tuple[int, ...], int, int], Behaviour] = before._behaviours if before else {}
         self._environments: list[tuple[Behaviour, int]] = before._environments if before else []
@@ -267,9 +269,10 @@ class System:
     def _moves_of(self, world: int, expiries: int, delivery: int, code: int, faulty: bool) -> Iterator[_Move]:
         for strand, seen_request in self._behaviour[delivery].nodes[code].pending:
             request = self.renamed("request", seen_request, swap(delivery))
-            for choice in (PERFORMED, *self.choices(request)):
-                if choice.is_fault and not faulty:
-                    continue
+            choices = [one for one in self.choices(request) if faulty or not one.is_fault]
+            if len(choices) == len(self.choices(request)):
+                self.offered.add(seen_request)
+            for choice in (PERFORMED, *choices):
                 yield self._move((world, self._clocks[expiries], delivery, code), strand, request, choice)
 
     def _move(self, at: tuple[int, int, int, int], strand: int, request: int, choice: Choice) -> _Move:

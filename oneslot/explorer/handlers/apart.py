@@ -6,7 +6,9 @@ import multiprocessing
 import sys
 import traceback
 import warnings
+from collections.abc import Callable
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 from oneslot.explorer.handlers.exploration import explore
@@ -16,6 +18,22 @@ FORKS = sys.platform == "linux"
 """Elsewhere a fork may crash in the system's own libraries, so the exploration runs in this process."""
 
 
+def forked(target: Callable[..., None], *arguments: Any) -> tuple[Connection, BaseProcess]:
+    """Start a function in a fork of this process. Its first argument is the end of a pipe to write to.
+
+    A fork finds boto3 and the explorer imported, and no other handler's traces.
+    """
+    context = multiprocessing.get_context("fork")
+    reader, writer = context.Pipe(duplex=False)
+    process = context.Process(target=target, args=(writer, *arguments), daemon=True)
+    with warnings.catch_warnings():
+        # Python warns of a process with threads. They end in the fork, which needs none of them.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        process.start()
+    writer.close()
+    return reader, process
+
+
 def explore_apart(handler: str, **options: Any) -> Result:
     """Explore as `explore` does, and raise what it raises, in a fork of this process.
 
@@ -23,14 +41,7 @@ def explore_apart(handler: str, **options: Any) -> Result:
     """
     if not FORKS:
         return explore(handler, **options)
-    context = multiprocessing.get_context("fork")
-    reader, writer = context.Pipe(duplex=False)
-    process = context.Process(target=_explore_into, args=(writer, handler, options))
-    with warnings.catch_warnings():
-        # Python warns of a process with threads. They end in the fork, which needs none of them.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        process.start()
-    writer.close()
+    reader, process = forked(_explore_into, handler, options)
     try:
         ended = reader.recv()
     except EOFError:

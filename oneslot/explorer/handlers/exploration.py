@@ -50,15 +50,18 @@ LAMBDA = {
     "AWS_REGION": "eu-west-2",
     "AWS_DEFAULT_REGION": "eu-west-2",
     "AWS_LAMBDA_FUNCTION_NAME": "explored",
+    "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
+    "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "128",
     "AWS_EC2_METADATA_DISABLED": "true",
     "POWERTOOLS_TRACE_DISABLED": "true",
 }
-IMPORT_REMEDY = "Install what it imports here, name its folders in path, and give its variables in env."
+IMPORT_REMEDY = "Install what it imports here, give its folders in path=, and its variables in env=."
 UNREAD = "It read no Records. If its event is not of SQS, give it whole with event=..."
 UNSEEN_REMEDY = "every invocation leaves another environment. Make it within the handler"
 IDLE = "but it called nothing and wrote nothing"
 MOST_DRAWN = 400
 """The most single deliveries with different random numbers that are tried for "as if once"."""
+USUAL_COPIES = 2
 MOST_ORDERS = 4
 """The most messages whose orders are all tried for "as if once"."""
 
@@ -80,7 +83,7 @@ def explore(
     path: str | Path | Sequence[str | Path] = ".",
     batch: int = 1,
     reports_failures: bool = True,
-    copies: int = 2,
+    copies: int = USUAL_COPIES,
     faults: int = 1,
     budget: float = 60,
     timeout: int = 30,
@@ -151,7 +154,7 @@ def explore(
         services=AccountServices(
             tables_of(tables), answers or {}, _values(parameters, secrets), depends_on_time=code.note_clock
         ),
-        environment={**LAMBDA, **(env or {})},
+        environment={**LAMBDA, "LAMBDA_TASK_ROOT": str(code.roots[0]), **(env or {})},
         possible=FIFO_LEVELS if fifo else LEVELS,
         budget=budget,
         progress=progress,
@@ -187,6 +190,8 @@ class _Exploration:
     known: System | None = None
     at_work: set[int] = field(default_factory=set)
     """The messages for which a single delivery makes a call."""
+    raised: str = ""
+    """The last exception within the handler at a single delivery, whether or not it is caught."""
 
     def run(self) -> Result:
         """Run without faults first, then level by level."""
@@ -204,6 +209,7 @@ class _Exploration:
             self._refuse_guess()
             self.code.forget_reads()
             self._learn_receives()
+            self.raised = self._last_raised()
             result = self._fails_without_faults(started) or self._explored(started)
             repeats.check()
         return replace(
@@ -212,6 +218,7 @@ class _Exploration:
             seconds=time.perf_counter() - started,
             outside=tuple(f"{effect} ({count} times)" for effect, count in sorted(self.laws.left.twice.items())),
             masked=tuple(sorted(self.laws.masks)),
+            raised=self.raised,
         )
 
     @property
@@ -267,6 +274,12 @@ class _Exploration:
             once, later = (self._deliver_first(None, position, receives) for receives in (1, 2))
             if (once.calls, once.outcome) != (later.calls, later.outcome):
                 self.code.looked_up.add(RECEIVES)
+
+    def _last_raised(self) -> str:
+        self.code.is_watched = True
+        self._deliver_first()
+        self.code.is_watched = False
+        return self.code.last_words[0]
 
     def _fails_without_faults(self, started: float) -> Result | None:
         """Deliver each message once, in every order, with random numbers drawn both ways; learn what that leaves."""
@@ -345,15 +358,32 @@ class _Exploration:
                 return result
             if result is None or result.kind == "not finished":
                 return self._not_finished(level)
-        return Result(self.code.name, "holds", f"holds at every level{self._idle()}")
+        text = f"holds at every level{self._idle()}"
+        return Result(self.code.name, "holds", text, unrun=self.code.reached.unrun, unmet=self.code.reached.unmet)
+
+    @property
+    def _copies(self) -> int:
+        return self.scenario.deliveries.count(self.scenario.deliveries[0])
 
     @property
     def _possible(self) -> list[Level]:
         return [level for level in self.possible if self.scenario.faults or not level.faulty]
 
     def _not_finished(self, level: Level) -> Result:
-        verdict = f"{over_budget(self._possible, level)}{self._idle()}{self._unseen()}"
-        return Result(self.code.name, "not finished", verdict, level=level.name)
+        text = over_budget(self._possible, level, self._copies, self.scenario.faults)
+        verdict = f"{text}{self._idle()}{self._unseen()}"
+        return Result(self.code.name, "not finished", verdict, level=level.name, remedy=self._smaller())
+
+    def _smaller(self) -> str:
+        """Return what would complete the next level."""
+        scenario = self.scenario
+        possible = {
+            "fewer messages": len(scenario.messages) > 1,
+            "copies=2": self._copies > USUAL_COPIES,
+            "faults=1": scenario.faults > 1,
+        }
+        others = [one for one, is_so in possible.items() if is_so]
+        return f"To complete the next level, raise the budget{', or give ' if others else ''}{', '.join(others)}."
 
     def _unseen(self) -> str:
         """Return a sentence about what kept the explorer from finding two environments equal."""
@@ -364,7 +394,8 @@ class _Exploration:
         idle = [str(position + 1) for position in range(len(self.scenario.messages)) if position not in self.at_work]
         if not idle:
             return ""
-        which = "" if not self.at_work else f" for message {' and '.join(idle)}"
+        after = f", after {self.raised}" if self.raised else ""
+        which = after if not self.at_work else f" for message {' and '.join(idle)}"
         return f", {IDLE}{which}"
 
     def _level(self, level: Level, seconds: float) -> Result:
@@ -384,6 +415,8 @@ class _Exploration:
             explored = explorer.run(True, functools.partial(self.progress, level.name), over)
             if knows == self._knows():
                 break
+        texts, calls = explorer.system.requests.texts, self.code.reached.calls
+        self.code.reached.met |= {calls[texts[request]] for request in explorer.system.offered}
         self.levels.append(
             Explored(
                 level.name,

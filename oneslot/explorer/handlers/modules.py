@@ -16,14 +16,19 @@ from typing import Any
 from oneslot.explorer.execution.process import RunningInvocation
 from oneslot.explorer.handlers.memory.imported import Shared
 from oneslot.explorer.handlers.memory.visible import LOOP, Loop, Visible
+from oneslot.explorer.handlers.reached import RAN, Reached, ran
 from oneslot.explorer.handlers.surroundings.chance import HASH, hashed
 from oneslot.explorer.refusal import NotExplorable
+from oneslot.explorer.world import ApiCall
 
 _SHARED = ("site-packages", "dist-packages", "lib/python")
 _OURS = str(Path(__file__).parents[2])
 _COMPILABLE = (importlib.machinery.SourceFileLoader, importlib.machinery.SourcelessFileLoader)
 """The loaders of modules that can be made again for each environment. An extension module is left to Python, which
 loads it once in a process."""
+
+_ASYNCHRONOUS = ("aioboto3", "aiobotocore")
+_AWAIT_REMEDY = "Call boto3 in the coroutine, or await asyncio.to_thread with its call."
 
 RECORDS, RECEIVES = "Records", "ApproximateReceiveCount"
 """The names of the event that the code under test may look up. `followed` notes it."""
@@ -42,6 +47,7 @@ class Code:
         self.is_watched = False
         self.last_words = ("", "")
         """The last invocation's last exception, if it is watched, and its last line of output."""
+        self.reached = Reached(self.roots)
         self.forget_reads()
         self.visible = Visible()
         self.shared = Shared()
@@ -49,13 +55,13 @@ class Code:
         """The ended invocations whose environments are as their import made them. The next ones run there."""
         self.unseen = ""
         """What an environment holds whose state cannot be seen."""
-        self._lines: dict[str, str] = {}
         self._compiled: dict[str, tuple[CodeType, Any]] = {}
 
     def forget_reads(self) -> None:
-        """Forget that an invocation has read the clock, an id or its event, and how many random numbers one has drawn."""
+        """Forget that an invocation has read the clock, an id or its event, what it drew, and what it reached."""
         self.reads_clock = self.reads_identity = False
         self.draws = 0
+        self.reached.forget()
         self.looked_up = set() if self.follows else {RECEIVES, RECORDS}
 
     @property
@@ -67,18 +73,18 @@ class Code:
         """Note that time makes a difference to the code."""
         self.reads_clock = True
 
-    def note_line(self, call: str, frame: FrameType | None) -> None:
-        """Note the line that makes a call."""
-        if call in self._lines:
+    def note_call(self, call: ApiCall, frame: FrameType | None) -> None:
+        """Note a call, with the line that makes it."""
+        if call.text in self.reached.calls:
             return
         while frame is not None and not self.is_own(frame.f_code.co_filename):
             frame = frame.f_back
-        if frame is not None:
-            self._lines[call] = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        line = "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        self.reached.calls[call.text] = (call.parts[0], line)
 
     def line_of(self, call: str) -> str:
         """Return the file and line that makes a call, which one of the invocations has made; empty if it is not known."""
-        return self._lines.get(call, "")
+        return self.reached.calls.get(call, ("", ""))[1]
 
     def load(self) -> Any:
         """Return the function of the running environment, imported where it is not yet; None if there is none."""
@@ -106,7 +112,11 @@ class Code:
             name: module
             for name, module in sys.modules.items()
             if not name.startswith(("tests", "test_", "conftest", "__main__"))
-            and (self.is_own(file := getattr(module, "__file__", None)) or self._has_the_name(name, file))
+            and (
+                name.startswith(_ASYNCHRONOUS)
+                or self.is_own(file := getattr(module, "__file__", None))
+                or self._has_the_name(name, file)
+            )
         }
         for name in hidden:
             del sys.modules[name]
@@ -126,6 +136,8 @@ class Code:
         process: Any = RunningInvocation.running
         if process is None:
             return None
+        if name in _ASYNCHRONOUS:
+            process.refuse(f"The handler imports {name}, whose calls the explorer cannot schedule. {_AWAIT_REMEDY}")
         if name not in self._compiled:
             spec = importlib.machinery.PathFinder.find_spec(name, path, target)
             if spec is None or not isinstance(spec.loader, _COMPILABLE) or not self.is_own(spec.origin):
@@ -141,7 +153,10 @@ class Code:
 
     def _code(self, name: str, spec: Any) -> CodeType:
         source = spec.loader.get_source(name)
-        return self.visible.compiled(source, spec.origin) if source is not None else spec.loader.get_code(name)
+        if source is None:
+            return spec.loader.get_code(name)  # type: ignore[no-any-return]
+        tree = self.reached.marked(self.visible.parsed(source, spec.origin), spec.origin)
+        return compile(tree, spec.origin, "exec", dont_inherit=True)
 
     def create_module(self, spec: Any) -> None:
         """Let Python make the module."""
@@ -151,6 +166,7 @@ class Code:
         code, _ = self._compiled[module.__name__]
         setattr(module, LOOP, Loop)
         setattr(module, HASH, hashed)
+        setattr(module, RAN, ran)
         exec(code, module.__dict__)  # noqa: S102 - it is the code under test
 
     def get_data(self, path: str) -> bytes:

@@ -52,7 +52,7 @@ LONGEST_OUTPUT = 4_000
 RUNTIME = str(Path(marshalling.__file__).parents[1])
 """The folder of the library that may run inside the handler."""
 
-HANDLER_REMEDY = "Name the handler as its template does: handler=... (--handler)."
+HANDLER_REMEDY = "Name the handler as its template does, such as app.handler."
 
 ANSWER_REMEDY = (
     'Return None or {"batchItemFailures": [...]}, or give reports_failures=False for a mapping without '
@@ -60,6 +60,10 @@ ANSWER_REMEDY = (
 )
 
 SERVER_ERROR = 500
+
+TIMED_OUT = "TimeoutError: the function's timeout, while it sleeps"
+OWN_FAILURES = (TIMED_OUT, SystemExit.__name__, marshalling.MarshalError.__name__, "InvalidAnswer")
+"""How the errors of an invocation start that no other event would spare it."""
 
 AT_IMPORT = "at import"
 """How the error of an invocation starts whose module raised."""
@@ -192,10 +196,11 @@ class RunningHandler(RunningInvocation):
         return self.clock + self._slept
 
     def sleep(self, seconds: float) -> None:
-        """Pass this invocation's time. Lambda ends it at its timeout."""
+        """Pass this invocation's time. At its timeout Lambda ends it, whatever it catches, with its environment."""
         self._slept += int(seconds * 1000)
         if self.clock + self._slept >= self.started_at + self._invocation.timeout_ms:
-            raise TimeoutError("the function's timeout, while it sleeps")
+            self.outcome = HandlerEnd((), TIMED_OUT, (), self._unfinished(), raised=self.raised)
+            self.pause()
 
     def unique_bytes(self, size: int) -> bytes:
         """Return bytes that no other invocation gets; zeros to a library that is imported, once for all invocations."""
@@ -257,7 +262,7 @@ class RunningHandler(RunningInvocation):
 
     def wait(self, request: ApiCall) -> str:
         """See `RunningInvocation.wait`."""
-        self.code.note_line(request.text, sys._getframe(1))
+        self.code.note_call(request, sys._getframe(1))
         operation = request.parts[0].rpartition(".")[2]
         self._frames = waiting_frames(
             self.code.visible, sys._getframe(1), operation, HandlerProgram.__call__.__qualname__
@@ -335,7 +340,8 @@ class RunningHandler(RunningInvocation):
         except (Stop, SystemExit) as raised:
             error = f"{type(raised).__name__}: {raised}"
             self._state_at_import = None  # Lambda starts a new environment
-        self.code.last_words = (self.raised, self.output.strip().rpartition("\n")[2])
+        if self._dead:
+            return  # Lambda has ended it
         if self.working and error is None:
             self.refusal = f"The handler returns while its thread pool works. {POOL_REMEDY}."
         self.environment.context = copy_context()
@@ -343,8 +349,10 @@ class RunningHandler(RunningInvocation):
         if self._state_at_import is not None and not dirty and self._is_repeatable():
             self.code.unchanged.append(self)
         self.code.reads_identity |= dirty
-        unfinished = ("unfinished",) if self.last_failed else ()
-        self.outcome = HandlerEnd(failures, error, (), unfinished, dirty, self.returned, self.raised)
+        self.outcome = HandlerEnd(failures, error, (), self._unfinished(), dirty, self.returned, self.raised)
+
+    def _unfinished(self) -> tuple[str, ...]:
+        return ("unfinished",) if self.last_failed else ()
 
     def _note_import(self) -> None:
         """Note what the environment is when it is fresh, and what its import has read that other imports may not."""
@@ -382,6 +390,9 @@ class RunningHandler(RunningInvocation):
         RunningInvocation.running = self
         try:
             self.run()
+            if self.outcome is not None:
+                self.code.last_words = (self.raised, self.output.strip().rpartition("\n")[2])
+                self.kill()  # what waits for ever
         finally:
             RunningInvocation.running = outer
             _environments().leave(self.environment, self.now)

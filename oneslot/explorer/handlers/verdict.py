@@ -57,6 +57,10 @@ class Result:
         line: the file and line of the handler whose call the fault met, or whose call was the path's last.
         schedule: that path for a program: the delivery (-1: none), what happens, and the operation ("": none).
         outside: outside effects that may happen more often than in a run without a fault.
+        unrun: if it holds, the lines that no schedule ran, of the handler's functions that ran.
+        unmet: if it holds, the calls that never met a fault, because they follow one.
+        remedy: if it is not finished, what would complete the next level.
+        raised: the last exception within the handler when nothing goes wrong, whether or not it is caught.
     """
 
     handler: str
@@ -71,6 +75,10 @@ class Result:
     masked: tuple[str, ...] = ()
     line: str = ""
     schedule: tuple[tuple[int, str, str], ...] = ()
+    unrun: tuple[str, ...] = ()
+    unmet: tuple[str, ...] = ()
+    remedy: str = ""
+    raised: str = ""
 
     @property
     def holds(self) -> bool:
@@ -83,6 +91,12 @@ class Result:
         return self.holds
 
     @property
+    def reached(self) -> tuple[str, ...]:
+        """What "holds" does not speak of, in sentences."""
+        found = {"No schedule runs": self.unrun, "Never met by a fault": self.unmet}
+        return tuple(f"{what}: {', '.join(named)}." for what, named in found.items() if named)
+
+    @property
     def document(self) -> dict[str, Any]:
         """What `--json` prints."""
         return {**asdict(self), "holds": self.holds, "complete": self.complete}
@@ -91,6 +105,8 @@ class Result:
         lines = [f"{self.handler}: {self.verdict}"]
         lines += [f"  {_figures(one, self)}" for one in self.levels]
         lines += [f"  may happen twice: {one}" for one in self.outside]
+        lines += [f"  {one}" for one in self.reached]
+        lines += [f"  {self.remedy}"] if self.remedy else []
         return "\n".join([*lines, *(["", self.counterexample] if self.counterexample else [])])
 
 
@@ -101,9 +117,11 @@ def _figures(one: Explored, result: Result) -> str:
     return f"{one.name}: {end}, {one.states:,} states, {one.seconds:.1f} s"
 
 
-def over_budget(possible: Sequence[Level], at: Level) -> str:
+def over_budget(possible: Sequence[Level], at: Level, copies: int, faults: int) -> str:
     """Return the verdict if the budget ends at a level: the levels before it are complete."""
     number = possible.index(at)
-    complete = ", ".join(f'"{one.name}"' for one in possible[:number])
+    complete = ", ".join(
+        f'"{one.name}" (copies {copies}, faults {faults if one.faulty else 0})' for one in possible[:number]
+    )
     text = f'no breach found, but the budget ended at level {number + 1} of {len(possible)}, "{at.name}"'
     return f"{text}; complete: {complete}" if complete else f"{text}; no level is complete"

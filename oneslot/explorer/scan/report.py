@@ -82,7 +82,7 @@ def markdown(scan: Scan, known: Collection[str] = ()) -> str:
 
 def cells_of(row: Row, known: Collection[str] = ()) -> tuple[str, str, str, str, str]:
     """Return a row of the table: function, source, verdict, steps of the path, why."""
-    why = row.why if row.verdict != "holds" else ""
+    why = row.why if row.verdict != "holds" else " ".join(row.reached)
     twice = "; ".join(row.outside)
     why += f"{' ' if why else ''}May go out twice: {twice}." if twice else ""
     verdict = f"{row.verdict}{_known(row, known, ' (', ')')}" if row.verdict == "breaks" else row.verdict

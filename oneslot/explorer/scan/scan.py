@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
+import re
 import runpy
 import tempfile
 import time
@@ -16,9 +16,12 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Literal
 
+from oneslot.explorer.handlers.apart import forked
 from oneslot.explorer.handlers.exploration import GIVEN, IDLE, explore
+from oneslot.explorer.handlers.process import OWN_FAILURES
 from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
 from oneslot.explorer.handlers.templates.template import (
+    PARAMETER_REMEDY,
     from_template,
     function_properties,
     read_template,
@@ -57,6 +60,7 @@ class Row:
         path: the shortest path, to read.
         line: the handler's "file:line" of the call that the fault met.
         test: a pytest of that path on moto, or why there is none.
+        reached: what "holds" does not speak of: lines that no schedule ran, and calls that never met a fault.
         first: the payload of the first event, as the scan made it; empty if the event was recorded.
         assumed: the template's values that the scan had to assume.
         seconds: how long the exploration took.
@@ -71,6 +75,7 @@ class Row:
     path: str = ""
     line: str = ""
     test: str = ""
+    reached: tuple[str, ...] = ()
     first: str = ""
     assumed: tuple[str, ...] = ()
     seconds: float = 0.0
@@ -249,8 +254,6 @@ def _run(jobs: Sequence[ScanJob | Row], workers: int, on_row: Callable[[Row], No
     """Yield the row of each job with its position, as soon as it is known."""
     waiting = list(enumerate(jobs))
     running: dict[Connection, tuple[int, ScanJob, BaseProcess, float]] = {}
-    # Forked from this process, a child finds boto3 and the explorer imported, and no other handler's traces.
-    context = multiprocessing.get_context("fork")
     while waiting or running:
         while waiting and len(running) < workers:
             position, job = waiting.pop(0)
@@ -258,10 +261,7 @@ def _run(jobs: Sequence[ScanJob | Row], workers: int, on_row: Callable[[Row], No
                 on_row(job)
                 yield position, job
                 continue
-            reader, writer = context.Pipe(duplex=False)
-            process: BaseProcess = context.Process(target=_explore_into, args=(writer, job), daemon=True)
-            process.start()
-            writer.close()
+            reader, process = forked(_explore_into, job)
             running[reader] = (position, job, process, time.monotonic() + job.budget + GRACE_S)
         ready = wait(list(running), timeout=1)
         for reader, (position, own_job, process, ends) in list(running.items()):
@@ -295,7 +295,7 @@ def _explore_into(writer: Connection, job: ScanJob) -> None:
     try:
         row = explored(job)
     except NotExplorable as error:
-        row = Row(job.function, job.source.title, "refused", str(error))
+        row = Row(job.function, job.source.title, "refused", _placed(str(error), job.function))
     except Exception as error:
         why = f"The handler and the explorer do not work together: {type(error).__name__}. Use `oneslot explore`."
         row = Row(job.function, job.source.title, "refused", why)
@@ -305,7 +305,10 @@ def _explore_into(writer: Connection, job: ScanJob) -> None:
 
 def explored(job: ScanJob) -> Row:
     """Explore one function with one source in this process. Raises `NotExplorable`."""
-    options = from_template(job.template, function=job.function, parameters=job.parameters, env=job.env)
+    try:
+        options = from_template(job.template, function=job.function, parameters=job.parameters, env=job.env)
+    except NotExplorable as error:
+        raise NotExplorable(str(error).replace(PARAMETER_REMEDY, "--parameter Name=...")) from error
     if job.source.kind not in QUEUES:
         options = {name: value for name, value in options.items() if name not in ("receives", "visibility")}
     with tempfile.TemporaryDirectory() as folder:
@@ -333,33 +336,31 @@ def inline_code(properties: Mapping[str, Any]) -> str:
 
 
 def _tried(job: ScanJob, options: Mapping[str, Any]) -> Row:
-    """Explore with the recorded event, or with a first event that grows by what the handler says it misses."""
-    payload = Payload()
+    """Explore with the recorded event, or with a first event that grows by what the handler says it misses.
+
+    What it misses and catches counts, too, unless the grown event is one on which it fails.
+    """
+    payload, found = Payload(), list[tuple[dict[str, Any], Result, str]]()
     ends = time.monotonic() + job.budget
     is_made = not {"event", "messages"} & job.given.keys()
-    for guess in range(MOST_GUESSES):
+    for _ in range(MOST_GUESSES):
         given = options_for(job.source, payload.value, options["tables"])
         if not is_made:
             given = {name: value for name, value in given.items() if name not in ("event", "messages")}
-        given = {**given, **job.given}
-        result = explore(**{**options, **given, "budget": max(1.0, ends - time.monotonic())})
+        given = {**options, **given, **job.given}
+        result = explore(**{**given, "budget": max(1.0, ends - time.monotonic())})
         failed = result.level == "once"
-        words = f"{result.verdict}\n{result.counterexample}"
-        if not failed or not is_made or guess == MOST_GUESSES - 1 or not payload.grow(words):
+        if found and failed and found[-1][1].level != "once":
             break
-    first = json.dumps(payload.value) if is_made else ""
-    verdict: Verdict = result.kind
-    why = result.verdict
-    if is_made and (failed or IDLE in why):
-        verdict = "needs an event"
-        remedy = f"Record one, or give what it finds: --events FOLDER, with {job.function}.json or .py."
-        why = f"On a made event it {result.verdict}. {remedy}"
+        found.append((given, result, json.dumps(payload.value) if is_made else ""))
+        said = f"{result.verdict}\n{result.counterexample}" if failed else result.raised
+        if not is_made or result.schedule or not payload.grow(said):
+            break
+    given, result, first = found[-1]
+    verdict, why = _judged(job, result, is_made=is_made)
     line = result.line
     with suppress(ValueError):
         line = str(Path(line).relative_to(Path.cwd()))
-    test = ""
-    if result.schedule:
-        test = _test(job, {**options, **given}, result)
     return Row(
         job.function,
         job.source.title,
@@ -369,12 +370,38 @@ def _tried(job: ScanJob, options: Mapping[str, Any]) -> Row:
         result.outside,
         result.counterexample,
         line,
-        test,
+        _test(job, given, result) if result.kind == "breaks" else "",
+        result.reached,
         first,
     )
 
 
+def _judged(job: ScanJob, result: Result, *, is_made: bool) -> tuple[Verdict, str]:
+    """Return the verdict and its sentence, with the scan's own remedies."""
+    why = _placed(result.verdict, job.function)
+    if result.remedy:
+        remedy = result.remedy.replace("raise the budget", "raise --budget, or name fewer functions with --function")
+        return result.kind, f"{why}. {remedy}"
+    failed = result.level == "once"
+    if not is_made or not (failed or IDLE in why):
+        return result.kind, why
+    why = f"On a made event it {why}"
+    if failed and any(f": {one}" in why for one in OWN_FAILURES):
+        return result.kind, why
+    remedy = f"Record one, or give what it finds: --events FOLDER, with {job.function}.json or .py."
+    return "needs an event", f"{why}. {remedy}"
+
+
+def _placed(sentence: str, function: str) -> str:
+    """Return a sentence that says where the values of `explore` go which it names."""
+    names = dict.fromkeys(re.findall(rf"\b({'|'.join(sorted(GIVEN))})=", sentence))
+    where = f". Give {' and '.join(names)} in {function}.py of --events FOLDER." if names else ""
+    return f"{sentence.rstrip('.')}{where}" if where else sentence
+
+
 def _test(job: ScanJob, options: Mapping[str, Any], result: Result) -> str:
+    if not result.schedule:
+        return f"{NO_TEST}It fails without a fault. Invoke it with the event."
     document = read_template(job.template)
     if inline_code(function_properties(document, job.function)):
         return f"{NO_TEST}Its code is in the template, where no test can import it."

@@ -100,9 +100,9 @@ class Visible:
         self._places: dict[str, dict[Place, Call]] = {}
         self._at: dict[tuple[CodeType, int], Call | None] = {}
 
-    def compiled(self, source: str, path: str) -> CodeType:
-        """Return the code of a file, whose loops have variables."""
-        tree = _Loops().visit(ast.parse(source, path))
+    def parsed(self, source: str, path: str) -> ast.Module:
+        """Return the tree of a file, whose loops have variables."""
+        tree: ast.Module = _Loops().visit(ast.parse(source, path))
         shared = {
             name for node in ast.walk(tree) if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names
         }
@@ -113,7 +113,7 @@ class Visible:
             for computed, names in _computed(node.body, shared)
             for call in _visible(computed, shared)
         }
-        return compile(tree, path, "exec", dont_inherit=True)
+        return tree
 
     def calls(self, frame: FrameType, callee: CodeType | None, name: str) -> bool:
         """Return whether a frame waits at a visible call of the function with this code and name, and of nothing else."""
@@ -215,8 +215,13 @@ def read_later(code: CodeType, offset: int) -> frozenset[str] | None:
     """Return the local variables that may be read after the instruction at `offset`; None for all of them."""
     if _LOOK_AROUND & set(code.co_names):
         return None
-    following = _Function(code).after.get(offset)
+    following = _live_after(code).get(offset)
     return None if following is None else frozenset(following) | {*code.co_cellvars, *code.co_freevars}
+
+
+@functools.lru_cache(maxsize=1_000)
+def _live_after(code: CodeType) -> dict[int, set[str]]:
+    return _Function(code).after
 
 
 class _Function:

@@ -70,7 +70,7 @@ class LambdaEnvironment:
     Attributes:
         variables: its environment variables, if they are not those of the start; `path`: the same of `sys.path`.
         folder: where its /tmp is kept, if something is in it.
-        working: its working directory below /tmp, once it has changed that.
+        working: its working directory, relative to /tmp, once it has changed that.
         providers: the parameters and secrets that Powertools keeps for it.
         random: the random numbers of the module `random`, once they are used.
         context: the values of context variables, as its last invocation left them.
@@ -112,7 +112,9 @@ class LambdaEnvironments:
         self._running = running
         self._variables = dict(os.environ)
         self._path: list[str] = []
-        self._directory = Path.cwd()
+        self._own = [one.resolve() for one in own]
+        self._outside = Path.cwd()
+        self._directory = self._own[0] if self._own else self._outside
         self._variables_changed = self._files_changed = self._directory_changed = self._looks = False
         self._count = itertools.count()
 
@@ -157,15 +159,14 @@ class LambdaEnvironments:
             environment.folder.rename(self.tmp)
             environment.folder = None
         self._directory_changed = environment.working is not None
-        if environment.working is not None:
-            os.chdir(self.tmp / environment.working)
+        os.chdir(self._directory if environment.working is None else self.tmp / environment.working)
 
     def leave(self, environment: LambdaEnvironment, now_ms: int) -> None:
         """Keep what an environment has of its own, and put back what was before."""
         environment.state = self.state(environment, now_ms)
         if self._directory_changed:
             environment.working = os.path.relpath(Path.cwd(), self.tmp)
-            os.chdir(self._directory)
+        os.chdir(self._outside)
         environment.variables = environment.path = environment.folder = None
         if self._variables_changed:
             environment.variables = dict(os.environ)
@@ -243,7 +244,7 @@ class LambdaEnvironments:
         if event == "os.chdir":
             with self._looking():
                 place = _place(values[0], -1, _FOLLOWED)
-            if not place.is_relative_to(self.tmp):
+            if not any(place.is_relative_to(one) for one in (self.tmp, *self._own)):
                 process.refuse(
                     f"The handler uses {place} as its working directory. Give the paths of files in full, or use /tmp."
                 )

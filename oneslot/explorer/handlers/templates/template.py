@@ -23,6 +23,9 @@ DEFAULT_SECONDS = {"timeout": 3, "visibility": 30}
 """The defaults of Lambda and of SQS."""
 
 
+PARAMETER_REMEDY = 'parameters={"Name": "..."}, or name tables and environment by hand'
+
+
 def from_template(
     path: str | Path,
     *,
@@ -126,7 +129,7 @@ def _resolved(resolver: Resolver, node: Any, where: str, remedy: str = "") -> An
     try:
         return resolver.value(node)
     except Unresolved as error:
-        remedy = remedy or 'Give the parameter: parameters={"Name": "..."}, or name tables and environment by hand'
+        remedy = remedy or f"Give the parameter: {PARAMETER_REMEDY}"
         raise NotExplorable(f"{where}: the template does not say what {error} is. {remedy}.") from error
 
 

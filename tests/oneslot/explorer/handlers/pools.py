@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import threading
+import time
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, as_completed, wait
 from typing import Any
 
@@ -40,6 +42,28 @@ def put_in_a_thread_of_asyncio(event: Any, context: Any) -> None:
         return await asyncio.wait_for(asyncio.to_thread(_put, "o-1"), 5)
 
     assert asyncio.run(main()) == "o-1"
+
+
+def put_in_coroutines_of_asyncio(event: Any, context: Any) -> None:
+    async def put(name: str) -> str:
+        await asyncio.sleep(0.1)
+        return _put(name)
+
+    async def main() -> tuple[str, str]:
+        return await asyncio.gather(put("o-1"), put("o-2"))
+
+    assert tuple(asyncio.run(main())) == ("o-1", "o-2")
+
+
+def await_aws(event: Any, context: Any) -> None:
+    importlib.import_module("aioboto3")
+
+
+def sleep_too_long(event: Any, context: Any) -> None:
+    try:
+        time.sleep(60)
+    except BaseException:
+        _put("o-1")
 
 
 def map_puts(event: Any, context: Any) -> None:

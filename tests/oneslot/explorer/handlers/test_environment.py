@@ -375,7 +375,8 @@ WRITES = {
     "truncate": "os.truncate(kept, 0)",
     "chmod": "os.chmod(kept, 0)",
     "utime": "os.utime(kept)",
-    "the folder below": "os.chdir(folder)",
+    "the folder above": "os.chdir('/')",
+    "its working directory": "open('new', 'w')",
     "relative to a folder": 'os.unlink("kept", dir_fd=os.open(folder, os.O_RDONLY))',
     "temporary": "tempfile.mkstemp(dir=folder)",
     "database": "sqlite3.connect(place)",
@@ -520,6 +521,10 @@ RIGHT = {
     "a working directory": (
         "os.chdir('/tmp')",
         "open('x', 'w').close(); assert os.getcwd() == '/tmp' and os.listdir('.') == ['x']; os.remove('/tmp/x')",
+    ),
+    "files of its working directory": (
+        "TEXT = open('package/word.txt').read()",
+        "os.chdir(os.environ['LAMBDA_TASK_ROOT']); assert open('package/word.txt').read() == TEXT",
     ),
     "its log as a file": ("", "open('/dev/stdout', 'w').write('a'); open('/dev/stderr', 'w').write('a')"),
     "Powertools' batch": (

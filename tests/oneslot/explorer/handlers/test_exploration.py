@@ -47,9 +47,9 @@ def test_verdict_is_not_finished_when_the_budget_ends() -> None:
 
 
 def test_verdict_names_the_complete_levels_when_the_budget_ends() -> None:
-    assert over_budget(LEVELS, LEVELS[2]) == (
+    assert over_budget(LEVELS, LEVELS[2], 2, 1) == (
         'no breach found, but the budget ended at level 3 of 4, "at the same time"; '
-        'complete: "twice", "one fault, then again"'
+        'complete: "twice" (copies 2, faults 0), "one fault, then again" (copies 2, faults 1)'
     )
 
 

@@ -194,6 +194,8 @@ CASES = {
     "a pool that gathers": case("pools.gather", messages=[{}]),
     "a pool of the module": case("pools.use_pool_of_module", messages=[{}]),
     "a thread of asyncio": case("pools.put_in_a_thread_of_asyncio", messages=[{}]),
+    "coroutines of asyncio": case("pools.put_in_coroutines_of_asyncio", messages=[{}]),
+    "a sleep beyond the timeout": case("pools.sleep_too_long", f"{FAILS}TimeoutError: the function's timeout"),
     "workers that race": case("pools.race", "both were counted: does not hold", **POOL),
     "threads of asyncio that race": case(
         "pools.race_in_threads_of_asyncio", "both were counted: does not hold", **POOL
@@ -237,6 +239,7 @@ REFUSED = {
     "a parameter without a value": case("senders.bill", 'parameters={"/bucket"'),
     "a function without an answer": case("senders.ask", 'answers={"lambda.invoke"'),
     "a pool that is left": case("pools.forget", "returns while its thread pool works", **POOL),
+    "asynchronous clients": case("pools.await_aws", "The handler imports aioboto3, whose calls", **POOL),
     "a wait for a thread": case("pools.wait_on_event", "waits for another thread", **POOL),
     "too many random numbers": case(
         "subjects.draw_mixed", "Give fewer messages", messages=[{"order": name} for name in "abcd"]

@@ -44,6 +44,23 @@ def reader(event, context):
     table.put_item(Item={**row, "read": True})
 
 
+def careful(event, context):
+    try:
+        order = json.loads(event["Records"][0]["Sns"]["Message"])["order"]
+    except Exception:
+        return
+    table.put_item(Item={"id": order})
+
+
+def leave(event, context):
+    table.put_item(Item={"id": "1"})
+    raise SystemExit(1)
+
+
+def report(event, context):
+    boto3.client("athena").start_query_execution(QueryString="select 1")
+
+
 def picky(event, context):
     raise ValueError("not a document")
 """
@@ -84,6 +101,15 @@ Resources:
   Reader:
     Type: AWS::Serverless::Function
     Properties: {Handler: app.reader, Events: {Any: {Type: EventBridgeRule, Properties: {Pattern: {source: [shop]}}}}}
+  Careful:
+    Type: AWS::Serverless::Function
+    Properties: {Handler: app.careful, Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic}}}}
+  Leave:
+    Type: AWS::Serverless::Function
+    Properties: {Handler: app.leave, Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic}}}}
+  Report:
+    Type: AWS::Serverless::Function
+    Properties: {Handler: app.report, Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic}}}}
   Node:
     Type: AWS::Serverless::Function
     Properties: {Handler: app.orders, Runtime: nodejs22.x, Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic}}}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from contextlib import chdir
@@ -35,6 +36,9 @@ def _row(scanned: Scan, function: str) -> Row:
         ("Counter", "breaks", "Lambda delivers some messages twice"),
         ("Api", "holds", "every level"),
         ("Picky", "needs an event", "--events"),
+        ("Careful", "holds", "every level"),
+        ("Leave", "breaks", "SystemExit: 1"),
+        ("Report", "refused", "Give answers in Report.py of --events FOLDER."),
         ("Node", "refused", "nodejs22.x"),
         ("Missing", "refused", "sam build"),
         ("Pool", "refused", "Cognito"),
@@ -50,10 +54,26 @@ def test_each_function_has_a_verdict_and_others_go_on(scanned: Scan, function: s
     assert word in row.why
 
 
+def test_sentence_names_only_options_that_scan_has(scanned: Scan) -> None:
+    sentences = [*(row.why for row in scanned.rows), *(one.sentence for one in scanned.findings)]
+    options = {option for parameter in command.params for option in parameter.opts}
+
+    assert set(re.findall(r"--[a-z-]+", " ".join(sentences))) <= options
+
+
+def test_row_that_holds_names_the_lines_that_no_schedule_ran(scanned: Scan) -> None:
+    (text,) = _row(scanned, "Careful").reached
+    line = 1 + (Path(scanned.template).parent / "src" / "app.py").read_text().splitlines().index("        return")
+
+    assert text == f"No schedule runs: app.py:{line}."
+    assert text in report.markdown(scanned)
+
+
 def test_first_events_grow_and_assumed_values_are_named(scanned: Scan) -> None:
-    orders = _row(scanned, "Orders")
+    orders, careful = _row(scanned, "Orders"), _row(scanned, "Careful")
 
     assert json.loads(orders.first) == {"order": "order-1", "count": 1}
+    assert json.loads(careful.first) == {"order": "order-1"}
     assert orders.assumed == ("Stage=stage", "BANK=bank")
 
 
@@ -110,17 +130,12 @@ def test_a_scan_is_refused_when_there_is_nothing_to_scan(
 
 def test_sarif_places_breaches_in_the_handler_and_rules_in_the_template(scanned: Scan) -> None:
     results = report.sarif(scanned)["runs"][0]["results"]
-    at = {one["ruleId"]: one["locations"][0]["physicalLocation"] for one in results}
+    at = {one["ruleId"]: one["locations"][0]["physicalLocation"] for one in reversed(results)}
 
     assert at[report.BREACH_RULE]["artifactLocation"]["uri"].endswith("src/app.py")
     line = at["no-failure-destination"]["region"]["startLine"]
-    assert Path(scanned.template).read_text().splitlines()[line - 1].strip() in (
-        "Counter:",
-        "Nameless:",
-        "Picky:",
-        "Node:",
-        "Missing:",
-    )
+    named = Path(scanned.template).read_text().splitlines()[line - 1].strip()
+    assert named in {f"{row.function}:" for row in scanned.rows}
 
 
 def test_a_known_breach_is_marked_and_does_not_fail(scanned: Scan, tmp_path: Path) -> None:
@@ -128,7 +143,9 @@ def test_a_known_breach_is_marked_and_does_not_fail(scanned: Scan, tmp_path: Pat
     baseline.write_text(report.baseline_text(scanned))
     known = report.read_baseline(baseline)
 
-    assert [report.key_of(one) for one in report.failures(scanned)] == [f"{report.BREACH_RULE} Counter SNS Topic"]
+    assert [report.key_of(one) for one in report.failures(scanned)] == [
+        f"{report.BREACH_RULE} {function} SNS Topic" for function in ("Counter", "Leave")
+    ]
     assert report.failures(scanned, known) == []
     assert "breaks (known)" in report.markdown(scanned, known)
     assert not any(one["new"] for one in report.document(scanned, known)["functions"])
