@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import click
 
+from lab.documentation.blocks import first_sentence
 from lab.figures.tables import listing, table
 from oneslot.cli import INTERRUPTED, main
 from oneslot.errors import BadInput, OneslotError
@@ -79,8 +80,7 @@ def _verbs(group: click.Group, context: click.Context, prefix: str = "") -> Iter
 
 def _entry(name: str, command: click.Command, context: click.Context) -> tuple[str, str]:
     arguments = [each.make_metavar(context) for each in command.params if isinstance(each, click.Argument)]
-    summary = " ".join((command.help or "").partition("\n\n")[0].split())
-    return f"`{' '.join(['oneslot', name, *arguments])}`", summary
+    return f"`{' '.join(['oneslot', name, *arguments])}`", first_sentence(command.help or "")
 
 
 def _options(command: click.Command) -> list[click.Option]:

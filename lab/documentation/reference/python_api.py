@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import oneslot
+from lab.documentation.blocks import first_sentence
 
 GROUPS = {
     "Write a consumer": (
@@ -84,4 +85,4 @@ def _parameters(found: Any, *, bound: bool = False) -> str:
 
 
 def _summary(found: Any) -> str:
-    return " ".join((inspect.getdoc(found) or "").partition("\n\n")[0].split())
+    return first_sentence(inspect.getdoc(found) or "")

@@ -63,9 +63,9 @@ PAGE = type("Page", (), {"file": type("File", (), {"src_uri": "do/deploy.md"})})
     ],
 )
 def test_link_into_the_code_leads_to_the_repository_when_there_is_one(repository: str | None, code: str) -> None:
-    text = "[the `code`](../../app.py#L1) [page](upgrade.md) ![p](../images/reuse.svg)"
+    text = "[the `code`](../../app.py#L1) [page](repair.md) ![p](../images/reuse.svg)"
     shown = on_page_markdown(text, PAGE, {"repo_url": repository})
-    assert shown == f"{code} [page](upgrade.md) ![p](../images/reuse.svg)\n"
+    assert shown == f"{code} [page](repair.md) ![p](../images/reuse.svg)\n"
 
 
 def test_nested_block_is_indented_by_four() -> None:
