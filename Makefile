@@ -10,7 +10,7 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:[^#]*##/\t/' | expand -t 14
 
 run: $(VENV)/.run ## the whole way on this machine: embedded AWS, deploy, seed, send, drain, verdict
-	$(BIN)/python -m oneslot run $(if $(REQUESTS),--requests "$(REQUESTS)") $(if $(PRACTICES),--practices "$(PRACTICES)") $(if $(DEMAND),--demand "$(DEMAND)")
+	$(BIN)/python -m oneslot run $(if $(REQUESTS),--requests "$(REQUESTS)")
 
 # The tests start hundreds of processes. Without bytecode on disk, each would compile every module again.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --durations 25

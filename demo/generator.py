@@ -17,7 +17,7 @@ from appointments.messages import DELIVERY_CHANNELS
 from demo.errors import SlotsOver
 from demo.malformed import CONFLICT, MALFORMATIONS, Malformation
 from demo.plan import Plan
-from demo.practices import synthetic_nhs_number
+from demo.practices import CHANNEL_WEIGHTS, synthetic_nhs_number
 from demo.slots import LOCAL_TIME, SERVICE_TYPES, SERVICE_WEIGHTS, opening_hours
 from oneslot.errors import InvalidArguments
 from oneslot.operator.sending.messages import MALFORMED, Archived, RequestCopy
@@ -153,7 +153,7 @@ class RequestGenerator:
             "nhs_number": synthetic_nhs_number(rng),
             "not_before": not_before,
             "not_after": not_after,
-            "delivery_channel": rng.choices(DELIVERY_CHANNELS, opening.demand.channels)[0],
+            "delivery_channel": rng.choices(DELIVERY_CHANNELS, CHANNEL_WEIGHTS)[0],
             "service_type": rng.choices(SERVICE_TYPES, SERVICE_WEIGHTS)[0],
         }
 

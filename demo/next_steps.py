@@ -19,7 +19,7 @@ from oneslot.target import Target
 def next_steps(target: Target, state: LocalState) -> list[tuple[str, str, str]]:
     """Return `(name, purpose, shell lines)`: one request by the AWS CLI, then thousands by the command line."""
     seeded = load(target.plan, target.identity)
-    practice = seeded.openings[0].demand.practice if seeded else synthetic_practices(1)[0].code
+    practice = seeded.openings[0].demand.practice if seeded else synthetic_practices(1)[0]
     days = seeded.days if seeded else working_days(next_monday(date.today()), 5)  # noqa: DTZ011 - the user's own day
     first, last = (opening_hours(days[at])[end].astimezone(LOCAL_TIME).isoformat() for at, end in ((0, 0), (-1, 1)))
     message_id = str(uuid4())

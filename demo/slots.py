@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from appointments.allocation import free_key, utc_text
 from appointments.messages import DELIVERY_CHANNELS
 from appointments.statuses import FREE
-from demo.practices import Demand
+from demo.practices import CHANNEL_WEIGHTS, Demand
 
 LOCAL_TIME = ZoneInfo("Europe/London")
 # Core hours of a GP practice, Monday to Friday (the NHS's GP contract).
@@ -35,7 +35,7 @@ MINUTES = {name: minutes for name, minutes, _ in SERVICES}
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """The slots that one practice opens, over all days and channels, in the proportions of its demand."""
+    """The slots that one practice opens, over all days and channels."""
 
     demand: Demand
     slots: int
@@ -88,22 +88,22 @@ def slot_items(opening: Opening, days: Sequence[date], seed: int) -> Iterator[di
     for number, day in enumerate(days):
         # The remainder goes to the first days, because Mondays are the busiest.
         count = opening.slots // len(days) + (number < opening.slots % len(days))
-        yield from _day(opening.demand, day, count, seed)
+        yield from _day(opening.demand.practice, day, count, seed)
 
 
-def _day(demand: Demand, day: date, count: int, seed: int) -> Iterator[dict[str, Any]]:
+def _day(practice: str, day: date, count: int, seed: int) -> Iterator[dict[str, Any]]:
     """One day: clinicians' diaries, filled from 08:00 to 18:30, one after the other."""
-    rng = random.Random(f"slots:{seed}:{demand.practice}:{day.isoformat()}")
+    rng = random.Random(f"slots:{seed}:{practice}:{day.isoformat()}")
     opens, closes = opening_hours(day)
     clinician, at = 1, opens
     for _ in range(count):
-        channel = rng.choices(DELIVERY_CHANNELS, demand.channels)[0]
+        channel = rng.choices(DELIVERY_CHANNELS, CHANNEL_WEIGHTS)[0]
         service = rng.choices(SERVICE_TYPES, SERVICE_WEIGHTS)[0]
         length = timedelta(minutes=MINUTES[service])
         if at + length > closes:
             clinician, at = clinician + 1, opens
         slot = {
-            "practice": demand.practice,
+            "practice": practice,
             "slot_id": f"{at:%Y%m%dT%H%MZ}-{clinician:02d}",
             "start": utc_text(at),
             "end": utc_text(at + length),

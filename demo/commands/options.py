@@ -7,26 +7,11 @@ from typing import Any, TypeVar
 
 import click
 
-from oneslot.options import COUNT, FILE, Number
+from oneslot.options import Number
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 SHARE = Number(0, 1)
-
-
-def practice_options(function: F) -> F:
-    """`--practices`, `--demand` and `--practice-count`: which practices take part."""
-    for option in (
-        click.option("--practice-count", type=COUNT, metavar="N", help="Choose N practices at random, by --seed."),
-        click.option(
-            "--demand", type=FILE, metavar="FILE", help="Read the appointments per practice: CSV with a header row."
-        ),
-        click.option(
-            "--practices", type=FILE, metavar="FILE", help="Read the ODS file epraccur.csv. Default: made-up practices."
-        ),
-    ):
-        function = option(function)
-    return function
 
 
 def mix_options(function: F) -> F:

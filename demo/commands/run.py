@@ -9,16 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import click
 
-from demo.commands.options import mix_options, practice_options
+from demo.commands.options import mix_options
 from demo.commands.seed import seed_plan
 from demo.commands.send import generated
 from demo.generator import Mix
-from demo.plan import Candidates, Plan, make_plan, read_candidates
+from demo.plan import Plan, make_plan
+from demo.practices import Demand, synthetic_demand, synthetic_practices
 from demo.slots import LOCAL_TIME, next_monday
 from oneslot.declaration.reading import declared
 from oneslot.local.stack import LocalStack, local_stack
@@ -48,7 +48,7 @@ DRAIN_TIMEOUT_SECONDS = 900.0
     "--requests", "count", type=COUNT, metavar="N", default=2000, show_default=True, help="Send N different requests."
 )
 @mix_options
-@practice_options
+@click.option("--practice-count", type=COUNT, metavar="N", help="Open slots at N practices.")
 @click.option(
     "--seed",
     "seed_number",
@@ -67,8 +67,6 @@ def run(
     duplicates: float,
     malformed: float,
     cancellations: float,
-    practices: Path | None,
-    demand: Path | None,
     practice_count: int | None,
     seed_number: int,
     stage: str,
@@ -84,10 +82,8 @@ def run(
     """
     terminal = Terminal(as_json)
     mix = Mix(count, duplicates, malformed, cancellations)
-    # An unusable file is reported before anything starts.
-    at_most = max(FEWEST_PRACTICES, count // REQUESTS_PER_PRACTICE)
-    candidates = read_candidates(practices, demand, seed_number, count=practice_count, at_most=at_most)
-    plan = open_week(candidates, mix, seed_number)
+    practices = synthetic_practices(practice_count or max(FEWEST_PRACTICES, count // REQUESTS_PER_PRACTICE))
+    plan = open_week(list(synthetic_demand(practices, seed_number)), mix, seed_number)
     home = home_folder()
     stages = Stages(terminal)
     with _sigterm_like_ctrl_c(), ExitStack() as running:
@@ -95,7 +91,6 @@ def run(
             stack = running.enter_context(local_stack(home, progress=terminal.say, stage=stage, context=dict(context)))
         target = local_target(stack.state, home)
         with stages.stage("seed", f"Seed {numbered(plan.slots, 'slot')} at {numbered(len(plan.openings), 'practice')}"):
-            terminal.say(f"{candidates.note}.")
             start_and_seed(stack, target, plan, terminal)
         with stages.stage(
             "send",
@@ -124,7 +119,6 @@ def run(
     document = {
         **verdict.document(),
         "practices": len(plan.openings),
-        "source": candidates.note,
         "slots": plan.slots,
         "messages_accepted": sent.accepted,
         "seconds": {name: round(seconds, 3) for name, _, seconds in stages.done},
@@ -199,10 +193,10 @@ class Stages:
         self.terminal.say(f"   {seconds:.1f} s", style="dim")
 
 
-def open_week(candidates: Candidates, mix: Mix, seed: int) -> Plan:
+def open_week(demands: Sequence[Demand], mix: Mix, seed: int) -> Plan:
     """Plan next week's slots: few more than bookings, so that patients compete for them."""
-    slots = max(len(candidates.demands), round(mix.bookings * SLOTS_PER_BOOKING))
-    return make_plan(candidates.demands, next_monday(datetime.now(LOCAL_TIME).date()), DAYS, slots, seed)
+    slots = max(len(demands), round(mix.bookings * SLOTS_PER_BOOKING))
+    return make_plan(demands, next_monday(datetime.now(LOCAL_TIME).date()), DAYS, slots, seed)
 
 
 def start_and_seed(stack: LocalStack, target: Target, plan: Plan, terminal: Terminal) -> None:

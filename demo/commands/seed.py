@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import date, datetime
-from pathlib import Path
 from typing import Any
 
 import click
 
-from demo.commands.options import practice_options
-from demo.plan import Plan, make_plan, read_candidates, save
+from appointments.messages import ODS_CODE
+from demo.plan import Plan, make_plan, save
+from demo.practices import synthetic_demand, synthetic_practices
 from demo.seeding import Seeded, SlotWriter
 from demo.seeding import seed as insert
 from demo.slots import LOCAL_TIME, demanded_slots, next_monday
@@ -18,6 +19,18 @@ from oneslot.options import COUNT, WholeNumber, json_option, stack_option
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal
 from oneslot.wording import numbered
+
+
+class Code(click.ParamType[str]):
+    """A practice's ODS code."""
+
+    name = "code"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the code. Raise a usage error for anything else."""
+        if not ODS_CODE.fullmatch(str(value)):
+            self.fail(f"{value!r} is not an ODS code, e.g. A81001.", param, ctx)
+        return str(value)
 
 
 class Day(click.ParamType[date]):
@@ -35,8 +48,15 @@ class Day(click.ParamType[date]):
             self.fail(f"{value!r} is not a valid date. Write it as YYYY-MM-DD, e.g. 2026-11-23.", param, ctx)
 
 
-@click.command(short_help="Open slots at made-up practices, or by the NHS's files.")
-@practice_options
+PRACTICES = 12
+"""Made-up practices, unless a number is given."""
+
+
+@click.command(short_help="Open slots at made-up practices, or at yours.")
+@click.option(
+    "--practice", "practices", multiple=True, type=Code(), metavar="CODE", help="Open slots at this practice."
+)
+@click.option("--practice-count", type=COUNT, metavar="N", help="Open slots at N made-up practices. Default: 12.")
 @click.option(
     "--days",
     type=WholeNumber(1, 260),
@@ -62,8 +82,7 @@ class Day(click.ParamType[date]):
 @json_option
 def seed(
     *,
-    practices: Path | None,
-    demand: Path | None,
+    practices: Sequence[str],
     practice_count: int | None,
     days: int,
     first_day: date | None,
@@ -72,17 +91,19 @@ def seed(
     stack: str | None,
     as_json: bool,
 ) -> None:
-    """Open slots at practices, in proportion to their demand, from 08:00 to 18:30 UK time, Monday to Friday.
+    """Open slots at practices, in proportion to a made-up demand, from 08:00 to 18:30 UK time, Monday to Friday.
 
     Safe to repeat: a slot that exists stays as it is, booked or free.
     """
+    if practices and practice_count:
+        raise click.UsageError("--practice names the practices. Leave out --practice-count.")
     terminal = Terminal(as_json)
-    candidates = read_candidates(practices, demand, seed_number, count=practice_count)
+    codes = sorted({*practices}) or synthetic_practices(practice_count or PRACTICES)
+    demands = list(synthetic_demand(codes, seed_number))
     first_day = first_day or next_monday(datetime.now(LOCAL_TIME).date())
-    plan = make_plan(candidates.demands, first_day, days, slots, seed_number)
+    plan = make_plan(demands, first_day, days, slots, seed_number)
     target = open_target(stack)
-    terminal.say(f"{candidates.note}.")
-    asked = demanded_slots(candidates.demands, days)
+    asked = demanded_slots(demands, days)
     if slots is None and plan.slots < asked:
         terminal.say(f"The demand is {asked:,} slots, of which {plan.slots:,} are opened. Open more with --slots.")
     started = time.monotonic()
@@ -92,7 +113,6 @@ def seed(
         {
             "stack_name": target.stack_name,
             "practices": len(plan.openings),
-            "source": candidates.note,
             "first_day": plan.days[0].isoformat(),
             "last_day": plan.days[-1].isoformat(),
             "slots": plan.slots,

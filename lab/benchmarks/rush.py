@@ -1,13 +1,12 @@
 """The 8 a.m. rush on the embedded AWS: the real handler and Powertools' under one load, with and without dying consumers.
 
-    python -m lab.benchmarks.rush [--requests 20000] [--demand FILE] [--kill-every 3] [--handlers ours,Powertools]
+    python -m lab.benchmarks.rush [--requests 20000] [--kill-every 3] [--handlers ours,Powertools]
 
-Requests follow the practices' demand, from a file as for `oneslot seed --demand` or synthetic. 30 % are sent twice,
-and all are sent at once to consumer processes that receive batches of ten. With `--kill-every`, consumers are killed
-(SIGKILL) in turn and replaced, the first as soon as a message is done; SQS redelivers their messages after the
-visibility timeout. Then the tables are read for requests that hold two slots and for requests without an answer.
-Latency is from SQS's SentTimestamp to the moment before deletion, of each request's first copy. All are sent at once,
-so most of it is waiting in the queue.
+Requests follow the practices' demand. 30 % are sent twice, and all are sent at once to consumer processes that receive
+batches of ten. With `--kill-every`, consumers are killed (SIGKILL) in turn and replaced, the first as soon as a message is
+done; SQS redelivers their messages after the visibility timeout. Then the tables are read for requests that hold two slots
+and for requests without an answer. Latency is from SQS's SentTimestamp to the moment before deletion, of each request's
+first copy. All are sent at once, so most of it is waiting in the queue.
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ from typing import Any
 from lab.benchmarks.batches import table
 from lab.benchmarks.cold_start import ENVIRONMENT
 from lab.benchmarks.rush_consumer import TIMEOUT_MS
-from lab.benchmarks.rush_load import create_tables, demands, requests, slots
-from oneslot.errors import BadInput
+from lab.benchmarks.rush_load import create_tables, requests, slots
 from oneslot.local.aws.embedded_aws import EmbeddedAws
 from oneslot.runtime.values import to_attributes
 
@@ -163,14 +161,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=20_000, help="requests, before the 30 %% that are sent twice")
     parser.add_argument("--practices", type=int, default=1_000, help="number of practices")
-    parser.add_argument("--demand", type=Path, help="a file of appointments by practice; synthetic without it")
     parser.add_argument("--kill-every", type=float, default=0, help="seconds between two kills; 0: none")
     parser.add_argument("--handlers", default=",".join(HANDLERS), help="parts of the names of handlers")
     options = parser.parse_args()
-    try:
-        bodies = requests(demands(options.demand, options.practices), options.requests)
-    except BadInput as error:
-        parser.error(f"--demand: {error}")
+    bodies = requests(options.practices, options.requests)
     figures = []
     for name in HANDLERS:
         if any(part in name for part in options.handlers.split(",")):

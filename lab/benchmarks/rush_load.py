@@ -6,29 +6,21 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from appointments.allocation import utc_text
 from appointments.messages import DELIVERY_CHANNELS
-from demo.practices import Demand, read_demand, synthetic_demand, synthetic_practices
+from demo.practices import CHANNEL_WEIGHTS, synthetic_demand, synthetic_practices
 from lab.benchmarks.batches import NHS_NUMBER, SERVICE, free_slot
 from lab.benchmarks.metered import ALL_TABLES
 
 DUPLICATES = 0.3
 
 
-def demands(path: Path | None, practices: int, seed: int = 1) -> list[Demand]:
-    """Return up to `practices` practices with their demand, sampled from the file, or synthetic without one."""
-    if path is None:
-        return list(synthetic_demand(synthetic_practices(practices), seed))
-    known = list(read_demand(path))
-    return random.Random(seed).sample(known, min(practices, len(known)))
-
-
-def requests(chosen: Sequence[Demand], number: int) -> list[dict[str, Any]]:
+def requests(practices: int, number: int) -> list[dict[str, Any]]:
     """Return bodies in the order of sending, practices in proportion to their demand, 30 % of the bodies twice."""
     rng = random.Random(1)
+    chosen = list(synthetic_demand(synthetic_practices(practices), seed=1))
     first = datetime.now(UTC).replace(hour=8, minute=0, second=0, microsecond=0) + timedelta(days=7)
     picked = rng.choices(chosen, [one.appointments for one in chosen], k=number)
     bodies = [
@@ -39,7 +31,7 @@ def requests(chosen: Sequence[Demand], number: int) -> list[dict[str, Any]]:
             "nhs_number": NHS_NUMBER,
             "not_before": utc_text(first),
             "not_after": utc_text(first + timedelta(days=5)),
-            "delivery_channel": rng.choices(DELIVERY_CHANNELS, demand.channels)[0],
+            "delivery_channel": rng.choices(DELIVERY_CHANNELS, CHANNEL_WEIGHTS)[0],
             "service_type": SERVICE,
         }
         for position, demand in enumerate(picked)

@@ -13,9 +13,10 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from click.testing import CliRunner, Result
 
+from demo.plan import Plan
+from demo.seeding import Seeded
 from oneslot.cli import main
 from oneslot.errors import OneslotError
-from tests.demo.test_practices import line as practice_line
 from tests.kits.consumer import booking
 from tests.kits.moto_stack import PLAN, MotoStack, document, invoke
 
@@ -74,12 +75,19 @@ def test_send_counts_accepted_messages_when_it_ends_early(
     assert document(invoke("status", "--json"))["queue"]["waiting"] == 20
 
 
-def test_seed_reads_its_files_before_it_opens_a_stack(nothing_runs: Invoke, tmp_path: Path) -> None:
-    path = tmp_path / "epraccur.csv"
-    path.write_text(practice_line(status="C"))
-    result = nothing_runs("seed", "--practices", str(path))
-    assert result.exit_code == 2
-    assert "no active GP practice" in result.stderr
+def test_seed_opens_slots_at_the_practices_that_are_named(
+    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeded: list[Plan] = []
+
+    def seed_plan(_: Any, plan: Plan, __: Any) -> Seeded:
+        seeded.append(plan)
+        return Seeded(created=plan.slots)
+
+    monkeypatch.setattr("demo.commands.seed.seed_plan", seed_plan)
+    result = invoke("seed", "--practice", "A81002", "--practice", "A81001", "--slots", "6")
+    assert "6 slots at 2 practices" in result.stdout
+    assert [opening.demand.practice for opening in seeded[0].openings] == ["A81001", "A81002"]
 
 
 @pytest.mark.parametrize("dash", [True, False])

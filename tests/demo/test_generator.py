@@ -16,14 +16,15 @@ from appointments import nhs_number
 from appointments.messages import BookRequest, CancelRequest, Request, parse_message
 from demo.generator import HORIZON, Mix, RequestGenerator
 from demo.malformed import MALFORMATIONS, UNKNOWN_PRACTICE
-from demo.plan import Plan, make_plan, read_candidates
+from demo.plan import Plan, make_plan
+from demo.practices import synthetic_demand, synthetic_practices
 from oneslot.errors import BadInput
 from oneslot.operator.sending.messages import MALFORMED, RequestCopy
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import identify, parse_body, payload_hash
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-PLAN = make_plan(read_candidates(None, None, 1).demands, date(2026, 11, 23), 5, 200, 1)
+PLAN = make_plan(list(synthetic_demand(synthetic_practices(12), 1)), date(2026, 11, 23), 5, 200, 1)
 REASON = {each.name: each.reason for each in MALFORMATIONS}
 
 

@@ -123,9 +123,3 @@ def test_run_stops_the_stack_when_it_fails(
     result = invoke(*ARGUMENTS)
     assert result.exit_code == 130
     assert stages == ["started", "stopped"]
-
-
-def test_run_rejects_a_file_before_it_starts(stages: list[str]) -> None:
-    result = invoke("run", "--practices", __file__)
-    assert result.exit_code == 2
-    assert stages == []

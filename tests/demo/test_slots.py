@@ -6,13 +6,12 @@ from collections import Counter
 from datetime import UTC, date, datetime, time
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from appointments.allocation import FreeSlot, free_key_range, free_slot
 from appointments.messages import DELIVERY_CHANNELS, parse_message
-from demo.practices import NATIONAL_CHANNELS, Demand
+from demo.practices import CHANNEL_WEIGHTS, Demand
 from demo.slots import (
     CLOSES,
     LOCAL_TIME,
@@ -64,12 +63,11 @@ def test_opening_hours_follow_british_summer_time() -> None:
     assert opening_hours(date(2026, 11, 23))[1].timetz() == time(18, 30, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("weights", [NATIONAL_CHANNELS, (0.0, 1.0, 0.0)])
-def test_channels_divide_as_the_demand_does(weights: tuple[float, ...]) -> None:
-    items = list(slot_items(Opening(Demand("Z00001", 1, weights), 5_000), working_days(MONDAY, 5), 1))
+def test_channels_divide_as_in_england() -> None:
+    items = list(slot_items(Opening(Demand("Z00001", 1), 5_000), working_days(MONDAY, 5), 1))
     share = Counter(item["delivery_channel"] for item in items)
-    for channel, weight in zip(DELIVERY_CHANNELS, weights, strict=True):
-        assert abs(share[channel] / 5_000 - weight / sum(weights)) < 0.03 * (weight > 0) + 1e-9
+    for channel, weight in zip(DELIVERY_CHANNELS, CHANNEL_WEIGHTS, strict=True):
+        assert abs(share[channel] / 5_000 - weight / sum(CHANNEL_WEIGHTS)) < 0.03
 
 
 def test_a_seeded_slot_is_found_by_the_consumer() -> None:

@@ -13,7 +13,7 @@ from lab.benchmarks.batches import Handler, LambdaContext, booking, event, week
 from lab.benchmarks.cold_start import FLOOR, STARTS, measure, start
 from lab.benchmarks.handlers import powertools
 from lab.benchmarks.metered import MeteredDynamoDB
-from lab.benchmarks.rush_load import DUPLICATES, demands, requests, slots
+from lab.benchmarks.rush_load import DUPLICATES, requests, slots
 from oneslot.runtime.values import to_attributes
 
 PRACTICE = "A81001"
@@ -94,7 +94,7 @@ def test_powertools_books_twice_when_killed_before_its_record() -> None:
 
 
 def test_load_has_a_slot_for_each_request_and_thirty_percent_twice() -> None:
-    bodies = requests(demands(None, 20), 1_000)
+    bodies = requests(20, 1_000)
     copies = Counter(body["message_id"] for body in bodies)
     different = {body["message_id"]: body for body in bodies}.values()
     made = list(slots(bodies))

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from demo.generator import Mix, RequestGenerator
-from demo.plan import make_plan, read_candidates
+from demo.plan import make_plan
+from demo.practices import synthetic_demand, synthetic_practices
 from oneslot.errors import InvalidRetention
 from oneslot.local.aws.connection import Connection
 from oneslot.operator.evidence.gathering import gather
@@ -31,7 +32,7 @@ NOW = datetime.fromtimestamp(BEFORE / 1000, UTC)
 
 def send(stack: MotoStack, mix: Mix, slots: int = 40) -> list[RequestCopy]:
     """Seed, and send a mix of requests."""
-    plan = make_plan(read_candidates(None, None, 1, count=2).demands, datetime(2026, 11, 23).date(), 2, slots, 1)
+    plan = make_plan(list(synthetic_demand(synthetic_practices(2), 1)), datetime(2026, 11, 23).date(), 2, slots, 1)
     for item in plan.items():
         stack.bench.dynamodb.put_item(TableName="slots", Item=to_attributes(item))
     messages = list(RequestGenerator(plan, mix, 1, NOW).messages())
