@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from examples.shop import scenario as shop
 from lab.explore.practice import (
     APPOINTMENTS,
     DEAD_LETTERS,
@@ -70,10 +71,11 @@ OURS = (
         "app.handler",
         ("oneslot/starter/consumer",),
         {
-            "messages": [{"message_id": "first", "quantity": 2}],
-            "tables": {"orders": "id", LEDGER: "message_id"},
+            "messages": [{"message_id": "first", "article": "teapot", "pieces": -2}],
+            "tables": {"orders": "id", "stock": "article", LEDGER: "message_id"},
+            "rows": {"stock": [{"article": "teapot", "left": 3}]},
             "ignore": [f"{LEDGER}.consumption_count"],
-            "env": {**CONSTRUCT, "ONESLOT_TABLE_ORDERS": "orders"},
+            "env": {**CONSTRUCT, "ONESLOT_TABLE_ORDERS": "orders", "ONESLOT_TABLE_STOCK": "stock"},
         },
     ),
     Subject(
@@ -107,6 +109,18 @@ def _both(file: str, **options: Any) -> tuple[Subject, ...]:
     return tuple(Subject(f"{file}.{each}", f"{file}.{each}", (folder,), options) for each in ("handler", "fixed"))
 
 
+TOPIC = "arn:aws:sns:eu-west-2:000000000000:taken"
+SHOP: Mapping[str, Any] = {"messages": shop.messages, "rows": shop.rows}
+SHOP_VARIABLES = {
+    **CONSTRUCT,
+    **{f"ONESLOT_TABLE_{name.upper()}": name for name in shop.tables},
+    **{
+        f"ONESLOT_KEY_{name.upper()}": key if isinstance(key, str) else ",".join(key)
+        for name, key in shop.tables.items()
+    },
+    "ONESLOT_SEND_TAKEN": TOPIC,
+}
+
 QUESTIONS = (
     *_both(
         "twice",
@@ -121,6 +135,23 @@ QUESTIONS = (
         tables={"stock": "article", "sales": "id"},
         rows={"stock": [{"article": "teapot", "pieces": 9}]},
         fifo=True,
+    ),
+    Subject(
+        "shop.usual",
+        "usual.handler",
+        ("examples/shop",),
+        {**SHOP, "tables": {**shop.tables, "idempotency": "id"}, "env": {"TOPIC": TOPIC}},
+    ),
+    Subject(
+        "shop.app",
+        "app.handler",
+        ("examples/shop/consumer",),
+        {
+            **SHOP,
+            "tables": {**shop.tables, LEDGER: "message_id"},
+            "ignore": [f"{LEDGER}.consumption_count"],
+            "env": SHOP_VARIABLES,
+        },
     ),
 )
 """The handlers of the question pages: as they break, and fixed."""

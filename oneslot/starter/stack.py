@@ -1,4 +1,4 @@
-"""The CDK stack: queue, dead-letter queue, ledger, function, table and alarms. cdk.json names this file."""
+"""The CDK stack: queue, dead-letter queue, ledger, function, tables and alarms. cdk.json names this file."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from constructs import Construct  # isort: skip
 
 
 class OrdersStack(Stack):
-    """The consumer of orders, and the table that it writes."""
+    """The consumer of orders, and the tables that it writes."""
 
     def __init__(self, scope: Construct, construct_id: str) -> None:
         super().__init__(scope, construct_id)
@@ -18,7 +18,7 @@ class OrdersStack(Stack):
             "Consumer",
             entry=Path(__file__).with_name("consumer"),
             handler="app.handler",
-            tables={"orders": new_table(self, "Table", "id")},
+            tables={"orders": new_table(self, "Table", "id"), "stock": new_table(self, "Stock", "article")},
         )
         consumer.add_alarms()
         consumer.add_outputs()  # by which `oneslot` finds it

@@ -15,7 +15,8 @@ STARTER = Path(__file__).resolve().parents[2] / "starter"
 EXAMPLE = "orders"
 """The name in the starter's files that a consumer's own name replaces."""
 NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
-TAKEN = "ledger"
+TAKEN = ("ledger", "stock")
+"""Tables of the starter beside the one that has the consumer's name."""
 
 
 @click.command(short_help="Write the folder of a new consumer: handler, stack, tests, laws.")
@@ -40,10 +41,10 @@ def write_starter(name: str, folder: Path) -> list[str]:
 
     Raises `BadInput` for a name that a table cannot have, and for a folder that is not empty.
     """
-    if not NAME.fullmatch(name) or name == TAKEN:
+    if not NAME.fullmatch(name) or name in TAKEN:
         raise InvalidName(
             f"{name!r} is not a valid name of a consumer. Use 1 to 40 small letters, digits and underscores, "
-            f"with a letter first, and not {TAKEN!r}; e.g. {EXAMPLE}."
+            f"with a letter first, and not {' or '.join(map(repr, TAKEN))}; e.g. {EXAMPLE}."
         )
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise FolderExists(f"{folder} exists and is not an empty folder. Choose another name, or remove it.")

@@ -1,12 +1,22 @@
-"""What a message does: one row in the table, under the message's own id."""
+"""What a message does: it changes the stock of an article, and leaves a row under its own id."""
 
-from oneslot import Effects, JsonMessage, Once, Put, Unprocessable
+from boto3.dynamodb.conditions import Attr
+from oneslot import Effects, JsonMessage, Once, Put, Unprocessable, Update
 
 
 def take(message: JsonMessage) -> Effects:
-    """Return the row that the message adds, and its answer. The ledger writes both in one transaction."""
-    quantity = message.body.get("quantity", 1)
-    if type(quantity) is not int or quantity < 1:
-        raise Unprocessable("invalid_field", "quantity must be a whole number above 0")
-    put = Put("orders", key="id", item={"id": message.message_id, "quantity": quantity})
-    return Effects({"outcome": "taken"}, once=Once(put))
+    """Return the writes of a message, and its answer. The ledger commits all of it in one transaction."""
+    article, pieces = message.body.get("article"), message.body.get("pieces")
+    if not isinstance(article, str) or not article or type(pieces) is not int or pieces == 0:
+        raise Unprocessable("invalid_field", "article must be text, and pieces a whole number other than 0")
+    return Effects(
+        {"outcome": "taken"},
+        Update(
+            "stock",
+            {"article": article},
+            Attr("left").gte(-pieces) if pieces < 0 else None,  # what comes in needs no stock
+            add={"left": pieces},
+            otherwise=lambda found: Effects({"outcome": "sold_out"}),
+        ),
+        once=Once(Put("orders", key="id", item={"id": message.message_id, "article": article, "pieces": pieces})),
+    )

@@ -8,40 +8,48 @@ from oneslot import Answer, JsonMessage, MemoryLedger, Unprocessable, attempt
 from oneslot.laws.evidence import Evidence
 
 from decision import take
-from laws import quantity_is_positive
+from laws import stock_counts_each_row_once
 
 
-def test_message_takes_effect_once_when_delivered_twice() -> None:
+def test_stock_is_counted_once_when_a_message_is_delivered_twice() -> None:
     ledger = MemoryLedger()
-    message = JsonMessage("first", body={"quantity": 2})
     deadline = ledger.surroundings.now_ms() + 30_000
 
-    answers = [attempt(ledger, message, take, deadline) for _ in range(2)]
+    answers = [
+        attempt(ledger, JsonMessage(message_id, body={"article": "teapot", "pieces": pieces}), take, deadline)
+        for message_id, pieces in (("first", 5), ("second", -4), ("second", -4), ("third", -2))
+    ]
 
-    assert [isinstance(each, Answer) and each.duplicate for each in answers] == [False, True]
-    assert list(ledger.tables["orders"].values()) == [{"id": "first", "quantity": 2}]
+    found = [(each.result["outcome"], each.duplicate) for each in answers if isinstance(each, Answer)]
+    assert found == [("taken", False), ("taken", False), ("taken", True), ("sold_out", False)]
+    assert list(ledger.tables["stock"].values()) == [{"article": "teapot", "left": 1}]
+    assert [row["id"] for row in ledger.tables["orders"].values()] == ["first", "second"]
 
 
-@pytest.mark.parametrize("quantity", [None, 0, "2"])
-def test_invalid_quantity_is_quarantined(quantity: Any) -> None:
+@pytest.mark.parametrize(("article", "pieces"), [("", 1), ("teapot", 0), ("teapot", "2")])
+def test_invalid_message_is_quarantined(article: Any, pieces: Any) -> None:
     with pytest.raises(Unprocessable):
-        take(JsonMessage("first", body={"quantity": quantity}))
+        take(JsonMessage("first", body={"article": article, "pieces": pieces}))
 
 
-def test_law_finds_a_quantity_of_zero() -> None:
-    rows = {"first": {"id": "first", "quantity": 1}, "second": {"id": "second", "quantity": 0}}
-    assert list(quantity_is_positive(Evidence(tables={"orders": rows}))) == [("second", "has the quantity 0")]
+def test_law_finds_a_stock_that_was_counted_twice() -> None:
+    rows = {"first": {"id": "first", "article": "teapot", "pieces": 5}}
+    stock = {"teapot": {"article": "teapot", "left": 10}}
+    found = list(stock_counts_each_row_once(Evidence(tables={"orders": rows, "stock": stock})))
+    assert found == [("teapot", "has 10 left, and its rows say 5")]
 
 
 def test_handler_takes_effect_once_under_every_fault(explore: Any) -> None:
     result = explore(
         "app.handler",
         path=Path(__file__).parents[1] / "consumer",
-        messages=[{"message_id": "first", "quantity": 2}],
-        tables={"orders": "id", "ledger": "message_id"},
+        messages=[{"message_id": "first", "article": "teapot", "pieces": -2}],
+        tables={"orders": "id", "stock": "article", "ledger": "message_id"},
+        rows={"stock": [{"article": "teapot", "left": 3}]},
         ignore=["ledger.consumption_count"],  # it counts the attempts
         env={
             "ONESLOT_TABLE_ORDERS": "orders",
+            "ONESLOT_TABLE_STOCK": "stock",
             "ONESLOT_LEDGER_TABLE": "ledger",
             "ONESLOT_LEDGER_RETENTION_SECONDS": "forever",
             "ONESLOT_QUEUE_URL": "https://queue",

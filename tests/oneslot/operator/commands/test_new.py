@@ -34,8 +34,11 @@ def test_new_puts_the_name_into_every_file(project: Path) -> None:
     assert [name for name, text in texts.items() if re.search("orders", text, re.IGNORECASE)] == []
     assert "class GiftCardsStack(Stack)" in texts["stack.py"]
     assert '"ONESLOT_TABLE_GIFT_CARDS": "gift_cards"' in texts["test_consumer.py"]
-    (table,) = read_declaration(project / "oneslot.toml").schema.tables.values()
-    assert (table.name, table.output) == ("gift_cards", "GiftCardsTableName")
+    tables = read_declaration(project / "oneslot.toml").schema.tables
+    assert {name: table.output for name, table in tables.items()} == {
+        "gift_cards": "GiftCardsTableName",
+        "stock": "StockTableName",
+    }
 
 
 def test_new_names_the_next_three_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +95,7 @@ def test_new_project_passes_its_tests_and_linters(project: Path) -> None:
 def test_new_project_fails_its_test_when_its_decision_does(project: Path, change: str, said: str) -> None:
     decision = project / "consumer" / "decision.py"
     decision.write_text(
-        f"import boto3\n{decision.read_text().replace('    quantity = ', f'    {change}' + chr(10) + '    quantity = ')}"
+        f"import boto3\n{decision.read_text().replace('    article, ', f'    {change}' + chr(10) + '    article, ', 1)}"
     )
 
     tested = run("pytest", "-q", "-p", "no:cacheprovider", "-k", "under_every_fault", folder=project)

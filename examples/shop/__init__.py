@@ -1,0 +1,1 @@
+"""An example without appointments: a shop that counts its stock, and announces each order."""
