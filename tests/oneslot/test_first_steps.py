@@ -18,7 +18,10 @@ ROOT = Path(__file__).resolve().parents[2]
 UV = Path(sys.executable).with_name("uv")
 MISSING = {"java", "node", "nodejs"}
 """What the machine of a new user may lack."""
-SEND_TWICE = """oneslot send '{"message_id": "%s", "article": "teapot", "pieces": 5}' --copies 2 && oneslot watch --until-drained"""
+SEND_TWICE = (
+    """oneslot send '{"message_id": "%s", "article": "teapot", "pieces": 5}' --copies 2"""
+    " && oneslot watch --until-drained"
+)
 
 Shell = Callable[..., subprocess.CompletedProcess[str]]
 
