@@ -176,11 +176,12 @@ def all_verbs() -> Mapping[str, Sequence[click.Command]]:
     from oneslot.operator.commands.stack import down, up
     from oneslot.operator.commands.status import status
     from oneslot.operator.commands.watch import watch
+    from oneslot.operator.commands.worker.relay import relay
     from oneslot.operator.commands.worker.worker import worker
 
     return {
         "Start": (new, up, env, down),
-        "Send and consume": (send, worker),
+        "Send and consume": (send, worker, relay),
         "Watch and judge": (watch, status, inspect, check, export, audit),
         "Repair": (dlq, ledger, pause, resume),
         "Explore": (explore, scan),

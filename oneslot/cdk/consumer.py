@@ -31,7 +31,7 @@ from oneslot.cdk.existing import (
 from oneslot.cdk.function import ConsumerFunction, EventSource, Network
 from oneslot.cdk.gradual import GradualDeployment
 from oneslot.cdk.monitoring.alarms import Alarms
-from oneslot.cdk.monitoring.conditions import conditions
+from oneslot.cdk.monitoring.conditions import conditions, relay_conditions
 from oneslot.cdk.monitoring.metrics import ConsumerMetrics, count_deliveries
 from oneslot.cdk.numbers import (
     FOREVER,
@@ -43,6 +43,7 @@ from oneslot.cdk.numbers import (
     refused_on_fifo,
 )
 from oneslot.cdk.queues import RequestQueue
+from oneslot.cdk.relay import Relay, Target, send_variables
 from oneslot.cdk.resources import path_name, unique_name
 from oneslot.cdk.rights import TableRights, consumer_rights, use_key
 from oneslot.cdk.tables import key_of, new_ledger
@@ -69,6 +70,7 @@ class ExactlyOnceConsumer(Construct):
         function, log_group: the consumer, and its delivery log.
         mapping: feeds the function from the queue.
         metrics: every metric of these.
+        relay: sends what decisions send; None without `sends`.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class ExactlyOnceConsumer(Construct):
         handler: str,
         tables: Mapping[str, Table | TableRights],
         keys: Mapping[str, str | tuple[str, str]] | None = None,
+        sends: Mapping[str, Target] | None = None,
         entry: str | Path | None = None,
         code: lambda_.Code | None = None,
         numbers: Numbers | None = None,
@@ -109,6 +112,7 @@ class ExactlyOnceConsumer(Construct):
             handler: the function in `entry`, as Lambda writes it: `app.handler` is `handler` in `app.py`.
             tables: the name that a decision writes to → the table, with the rights to put and update, or `TableRights`.
             keys: the key of each imported table, which CDK does not know: its partition key's name, or with a sort key both.
+            sends: the name that a decision sends to → a queue, a topic or an event bus. The ledger gets a stream, and a relay.
             entry: the folder with the handler. `oneslot.runtime` and the packages that its `requirements.txt` pins are added.
             code: an asset of your own in place of `entry`. It must have `oneslot.runtime`.
             numbers: timeouts, sizes and retentions, each with a default.
@@ -141,7 +145,7 @@ class ExactlyOnceConsumer(Construct):
             name: table if isinstance(table, TableRights) else TableRights(table=table)
             for name, table in tables.items()
         }
-        variables = _table_variables(self.tables, keys or {})
+        variables = {**_table_variables(self.tables, keys or {}), **send_variables(sends or {})}
         refuse(mixed_queues(existing_queue, existing_dead_letter_queue, queue_name, fifo=fifo))
         queues: ExistingQueue | RequestQueue
         if existing_queue:
@@ -164,19 +168,22 @@ class ExactlyOnceConsumer(Construct):
         if existing_ledger:
             check_ledger(existing_ledger, expires=expires)
         self.ledger: Table = existing_ledger or new_ledger(
-            self, "Ledger", numbers=self.numbers, retain_data=retain_data, key=key
+            self, "Ledger", numbers=self.numbers, retain_data=retain_data, key=key, streams=bool(sends)
         )
+        code = _code(self, entry, code, handler)
+        retention = {"ONESLOT_LEDGER_RETENTION_SECONDS": str(self.numbers.ledger_retention_seconds or FOREVER)}
+        network = Network(vpc, vpc_subnets, security_groups)
         consumer = ConsumerFunction(
             self,
             "Consumer",
-            code=_code(self, entry, code, handler),
+            code=code,
             handler=handler,
             description=description,
             environment={
                 "ONESLOT_LEDGER_TABLE": self.ledger.table_name,
                 "ONESLOT_QUEUE_URL": self.queue.queue_url,
                 "ONESLOT_DEAD_LETTER_QUEUE_URL": self.dead_letter_queue.queue_url,
-                "ONESLOT_LEDGER_RETENTION_SECONDS": str(self.numbers.ledger_retention_seconds or FOREVER),
+                **retention,
                 **self.numbers.deferral_variables,
                 **variables,
                 **(environment or {}),
@@ -197,12 +204,32 @@ class ExactlyOnceConsumer(Construct):
             key=key,
             layers=layers,
             tracing=tracing,
-            network=Network(vpc, vpc_subnets, security_groups),
+            network=network,
         )
         self.function, self.log_group = consumer.function, consumer.log_group
         self.mapping = EventSource(
             self, "EventSource", numbers=self.numbers, queue=self.queue, function=consumer.target
         ).mapping
+        self.relay = (
+            Relay(
+                self,
+                "Sends",
+                code=code,
+                ledger=self.ledger,
+                targets=sends,
+                environment={
+                    "ONESLOT_LEDGER_TABLE": self.ledger.table_name,
+                    **retention,
+                    **send_variables(sends),
+                },
+                numbers=self.numbers,
+                retain=retain_data,
+                key=key,
+                network=network,
+            )
+            if sends
+            else None
+        )
         self.metrics = ConsumerMetrics(
             queue_name=self.queue.queue_name,
             dead_letter_queue_name=self.dead_letter_queue.queue_name,
@@ -271,6 +298,7 @@ class ExactlyOnceConsumer(Construct):
             "ConsumerFunctionName": self.function.function_name,
             "ConsumerLogGroupName": self.log_group.log_group_name,
             "EventSourceMappingId": self.mapping.event_source_mapping_id,
+            **({"RelayFunctionName": self.relay.function.function_name} if self.relay else {}),
         }
         for name, value in outputs.items():
             CfnOutput(stack, f"{prefix}{name}", value=value)
@@ -285,7 +313,10 @@ class ExactlyOnceConsumer(Construct):
         """
         limits = thresholds or Thresholds()
         refuse(late_alarms(limits, self.numbers))
-        return Alarms(self, "Alarms", conditions=conditions(self.metrics, limits, self.numbers), topic=topic).alarms
+        every = conditions(self.metrics, limits, self.numbers)
+        if self.relay:
+            every += relay_conditions(self.relay.function.function_name, self.relay.failures.queue_name)
+        return Alarms(self, "Alarms", conditions=every, topic=topic).alarms
 
     def metric_deliveries(self, outcome: str = "", **options: Any) -> cloudwatch.Metric:
         """Return the number of deliveries with this outcome of the library's, such as `duplicate`; of all without one.

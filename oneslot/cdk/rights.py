@@ -77,13 +77,15 @@ def consumer_rights(
     return {"Ledger": document(allow(of_ledger, ledger.table_arn)), **of_tables, **own}
 
 
-def use_key(key: kms.IKey) -> iam.PolicyStatement:
-    """Allow DynamoDB and SQS to use the key in the consumer's name, and the consumer itself nothing."""
+def use_key(key: kms.IKey, *services: str) -> iam.PolicyStatement:
+    """Allow services to use the key in the function's name, and the function itself nothing: DynamoDB and SQS by default."""
     region = key.env.region
     return iam.PolicyStatement(
         actions=["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey"],
         resources=[key.key_arn],
         conditions={
-            "StringEquals": {"kms:ViaService": [f"{name}.{region}.amazonaws.com" for name in ("dynamodb", "sqs")]}
+            "StringEquals": {
+                "kms:ViaService": [f"{name}.{region}.amazonaws.com" for name in services or ("dynamodb", "sqs")]
+            }
         },
     )

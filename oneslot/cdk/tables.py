@@ -70,9 +70,19 @@ def new_table(
 
 
 def new_ledger(
-    scope: Construct, construct_id: str, *, numbers: Numbers, retain_data: bool, key: kms.IKey | None
+    scope: Construct,
+    construct_id: str,
+    *,
+    numbers: Numbers,
+    retain_data: bool,
+    key: kms.IKey | None,
+    streams: bool = False,
 ) -> dynamodb.TableV2:
-    """Return a ledger: one row for each request, which expires unless rows are kept for ever."""
+    """Return a ledger: one row for each request, which expires unless rows are kept for ever.
+
+    Args:
+        streams: give it a stream, from which a relay sends.
+    """
     ledger = new_table(
         scope,
         construct_id,
@@ -82,6 +92,7 @@ def new_ledger(
         warm_writes=numbers.table_warm_writes,
         maximum_writes=numbers.table_maximum_writes,
         time_to_live_attribute=LEDGER_EXPIRY,
+        dynamo_stream=dynamodb.StreamViewType.NEW_IMAGE if streams else None,
     )
     if numbers.ledger_retention_seconds is None:
         # Disabled rather than left out: CloudFormation leaves on what a template stops to mention. Older rows stay, too.

@@ -7,7 +7,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from oneslot.local.aws.deployment import Deployment, deploy
 from oneslot.local.aws.embedded_aws import EmbeddedAws
 from oneslot.local.aws.synthesis import app_command, synthesise
 from oneslot.local.mapping.event_source_mapping import DEFAULT_PROCESSES, EventSourceMapping
+from oneslot.local.mapping.stream_mapping import StreamMapping
 from oneslot.local.state import STATE_FILE, STATISTICS_FILE, LocalState, prepare_home, write_atomically
 
 STATISTICS_SECONDS = 0.5  # between two writes of `statistics.json`
@@ -88,9 +89,15 @@ def local_stack(
             poller = EventSourceMapping(connection, mapping, folder=home, processes=processes)
             state = LocalState.of(deployment, poller.log_file)
             poller.log_file.touch(mode=0o600)
+            function = deployment.outputs.get(consumer.output("RelayFunctionName"))
+            relay = StreamMapping(connection, function, folder=home) if function else nullcontext()
             write, follow = partial(_write_statistics, home / STATISTICS_FILE, poller), partial(_follow_pauses, poller)
             try:
-                with _repeated(write, STATISTICS_SECONDS, "statistics"), _repeated(follow, PAUSE_SECONDS, "pauses"):
+                with (
+                    _repeated(write, STATISTICS_SECONDS, "statistics"),
+                    _repeated(follow, PAUSE_SECONDS, "pauses"),
+                    relay,
+                ):
                     state.write(home)
                     yield LocalStack(state, poller, aws)
             finally:

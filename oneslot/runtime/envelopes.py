@@ -13,6 +13,9 @@ from urllib.parse import unquote_plus
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE, Identity, parse_body, payload_hash, require_message_id
 
+SEND_SOURCE = "oneslot"
+"""The `source` of an event that a decision sent. Its `detail-type` is the target's logical name, its first resource the id."""
+
 
 def sns(record: Mapping[str, Any]) -> Identity:
     """Identify an SNS notification (without raw message delivery). Its content is the message, which must be a JSON object.
@@ -32,13 +35,14 @@ def sns(record: Mapping[str, Any]) -> Identity:
 def eventbridge(record: Mapping[str, Any]) -> Identity:
     """Identify an EventBridge event. Its content is `source`, `detail-type` and `detail`.
 
-    The id is the detail's `message_id`, else the event's `id`.
+    The id is the detail's `message_id`, else that of a decision's `Send`, else the event's `id`.
     """
     event = parse_body(record["body"])
     try:
         content = {name: event[name] for name in ("source", "detail-type", "detail")}
-        own_id = event["detail"].get("message_id", event["id"])
-    except (AttributeError, KeyError):
+        own_id = event["resources"][0] if event["source"] == SEND_SOURCE else event["id"]
+        own_id = event["detail"].get("message_id", own_id)
+    except (AttributeError, IndexError, KeyError, TypeError):
         raise _unlike("EventBridge event; use no input transformer") from None
     return Identity(require_message_id(own_id), content)
 

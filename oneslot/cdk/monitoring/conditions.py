@@ -6,7 +6,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from oneslot.cdk.monitoring.alarms import WINDOW_MINUTES, AlarmCondition, over_window
-from oneslot.cdk.monitoring.metrics import ConsumerMetrics
+from oneslot.cdk.monitoring.metrics import ConsumerMetrics, metric
 from oneslot.cdk.numbers import (
     HOUR,
     Numbers,
@@ -64,6 +64,30 @@ def conditions(measures: ConsumerMetrics, thresholds: Thresholds, numbers: Numbe
             silence=cloudwatch.TreatMissingData.IGNORE,
         ),
         *_counts(measures, thresholds),
+    ]
+
+
+def relay_conditions(function_name: str, failures: str) -> list[AlarmCondition]:
+    """Return the conditions of a relay. Both are about messages that wait in the ledger, which are late and not lost."""
+    return [
+        AlarmCondition(
+            name="relay-behind",
+            means="Messages that follow a commit have waited for ten minutes: the relay fails, or its target refuses them.",
+            metric=metric(
+                "AWS/Lambda", "IteratorAge", {"FunctionName": function_name}, "Maximum", "age of unsent messages"
+            ),
+            above=600_000,
+            periods=3,
+        ),
+        AlarmCondition(
+            name="relay-failures",
+            means="The relay has set messages aside after an hour. They wait in the ledger until a person sends them.",
+            metric=metric(
+                "AWS/SQS", "ApproximateNumberOfMessagesVisible", {"QueueName": failures}, "Maximum", "relay failures"
+            ),
+            above=0,
+            silence=cloudwatch.TreatMissingData.IGNORE,  # as for dead letters
+        ),
     ]
 
 

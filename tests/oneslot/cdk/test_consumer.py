@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -13,6 +14,7 @@ from oneslot.cdk import ContradictorySettings, ExactlyOnceConsumer, Numbers, Tab
 from oneslot.cdk.tables import text
 from oneslot.declaration.reading import parse_declaration
 from oneslot.runtime import lambda_consumer
+from oneslot.runtime.protocol import UNSENT
 from oneslot.runtime.sqs.deferral import Deferral, deferral_of
 from oneslot.runtime.stores.elements import KEY_PREFIX
 from oneslot.target import STACK_OUTPUTS, Outputs
@@ -24,6 +26,7 @@ from aws_cdk import App, Duration, Stack  # isort: skip
 from aws_cdk.assertions import Template  # isort: skip
 from aws_cdk import aws_dynamodb as dynamodb  # isort: skip
 from aws_cdk import aws_ec2 as ec2  # isort: skip
+from aws_cdk import aws_events as events  # isort: skip
 from aws_cdk import aws_iam as iam  # isort: skip
 from aws_cdk import aws_kms as kms  # isort: skip
 from aws_cdk import aws_lambda as lambda_  # isort: skip
@@ -50,7 +53,7 @@ def rights(defined: Defined) -> dict[str, set[str]]:
     return found
 
 
-@pytest.mark.parametrize("name", ["defaults", "everything"])
+@pytest.mark.parametrize("name", ["defaults", "everything", "sends"])
 def test_construct_is_its_snapshot(tmp_path: Path, name: str) -> None:
     """UPDATE_SNAPSHOTS=1 writes the file after an intended change."""
     _, shop = stack = new_stack(tmp_path)
@@ -62,9 +65,21 @@ def test_construct_is_its_snapshot(tmp_path: Path, name: str) -> None:
             **{"fifo": True, "gradual_deployment": True, "group_commit": True, "snap_start": True},
             "numbers": Numbers(ledger_retention_seconds=None),
         }
+    if name == "sends":
+        properties = {"sends": targets(shop)}
     defined = define(tmp_path, stack, **properties)
     template = Template.from_stack(defined.stack).to_json()
     assert_snapshot(template, Path(__file__).with_name("snapshots") / f"{name}.txt")
+
+
+def targets(shop: Stack, key: kms.IKey | None = None) -> dict[str, Any]:
+    """Return one target of each kind."""
+    encrypted = sqs.QueueEncryption.KMS if key else sqs.QueueEncryption.SQS_MANAGED
+    return {
+        "mails": sqs.Queue(shop, "Mails", enforce_ssl=True, encryption=encrypted, encryption_master_key=key),
+        "shop_news": sns.Topic(shop, "News", enforce_ssl=True, master_key=key),
+        "order_taken": events.EventBus(shop, "Bus"),
+    }
 
 
 @pytest.mark.parametrize("outcome", ["", "duplicate", "busy", "quarantined", "fenced", "failed"])
@@ -181,6 +196,67 @@ def test_existing_queue_and_ledger_are_used_when_they_are_imported(tmp_path: Pat
     assert rights(defined)[arn] == {"dynamodb:UpdateItem"}
 
 
+def test_relay_may_send_to_its_targets_and_mark_the_ledger(tmp_path: Path) -> None:
+    _, shop = stack = new_stack(tmp_path)
+    key = kms.Key(shop, "Key")
+    to = targets(shop, key)
+    defined = define(tmp_path, stack, sends=to)
+    relay = defined.consumer.relay
+    assert relay
+    (role,) = (
+        each
+        for each in defined.resources("AWS::IAM::Role")
+        if "Stream" in {policy["PolicyName"] for policy in each["Policies"]}
+    )
+    granted = {
+        statement["Resource"]: statement["Action"]
+        for policy in role["Policies"]
+        for statement in policy["PolicyDocument"]["Statement"]
+        if policy["PolicyName"] != "Logs"
+    }
+    ledger = defined.logical_id(defined.consumer.ledger)
+    assert granted == {
+        f"<{ledger}.Arn>": "dynamodb:UpdateItem",
+        f"<{ledger}.StreamArn>": ["dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"],
+        "*": "dynamodb:ListStreams",
+        f"<{defined.logical_id(relay.failures)}.Arn>": "sqs:SendMessage",
+        f"<{defined.logical_id(to['mails'])}.Arn>": "sqs:SendMessage",
+        f"<{defined.logical_id(to['shop_news'])}>": "sns:Publish",
+        f"<{defined.logical_id(to['order_taken'])}.Arn>": "events:PutEvents",
+        f"<{defined.logical_id(key)}.Arn>": ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey"],
+    }
+
+
+def test_relay_reads_the_records_that_hold_messages(tmp_path: Path) -> None:
+    _, shop = stack = new_stack(tmp_path)
+    defined = define(tmp_path, stack, sends=targets(shop))
+    (mapping,) = (each for each in defined.resources("AWS::Lambda::EventSourceMapping") if "StartingPosition" in each)
+    row = {UNSENT: {"N": [{"exists": True}]}}
+    assert [json.loads(each["Pattern"]) for each in mapping["FilterCriteria"]["Filters"]] == [
+        {"dynamodb": {"NewImage": row}}
+    ]
+    assert (mapping["FunctionResponseTypes"], mapping["BisectBatchOnFunctionError"]) == (
+        ["ReportBatchItemFailures"],
+        True,
+    )
+    streams = [each.get("StreamSpecification") for each in defined.resources("AWS::DynamoDB::GlobalTable")]
+    assert sorted(streams, key=bool) == [None, {"StreamViewType": "NEW_IMAGE"}], "of the ledger alone"
+
+
+def test_runtime_reads_every_target_of_the_construct(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, shop = stack = new_stack(tmp_path)
+    defined = define(tmp_path, stack, sends=targets(shop), tables={})
+    consumer, relay = (
+        each["Environment"]["Variables"]
+        for each in sorted(defined.resources("AWS::Lambda::Function"), key=lambda each: each["Handler"])
+    )
+    sends = {name for name in consumer if name.startswith(lambda_consumer.SEND_PREFIX)}
+    assert sends == {"ONESLOT_SEND_MAILS", "ONESLOT_SEND_SHOP_NEWS", "ONESLOT_SEND_ORDER_TAKEN"}
+    assert {name: relay[name] for name in relay} == {
+        name: consumer[name] for name in (*sends, lambda_consumer.LEDGER_TABLE, lambda_consumer.LEDGER_RETENTION)
+    }
+
+
 @pytest.mark.parametrize("in_network", [False, True])
 def test_construct_breaks_no_rule(tmp_path: Path, in_network: bool) -> None:
     """Held to cdk-nag's two packs, as the stacks are; synthesis fails with a finding."""
@@ -189,7 +265,8 @@ def test_construct_breaks_no_rule(tmp_path: Path, in_network: bool) -> None:
     vpc: Any = ec2.Vpc.from_vpc_attributes(shop, "Net", **place) if in_network else None
     groups: Any = [ec2.SecurityGroup.from_security_group_id(shop, "Group", "sg-1")] if in_network else None
     tracing = lambda_.Tracing.ACTIVE if in_network else None
-    defined = define(tmp_path, stack, vpc=vpc, security_groups=groups, tracing=tracing)
+    bus = {"order_taken": events.EventBus(shop, "Bus")}
+    defined = define(tmp_path, stack, vpc=vpc, security_groups=groups, tracing=tracing, sends=bus)
     defined.consumer.add_alarms()
     add_rules(defined.app)
     defined.app.synth()
@@ -201,12 +278,14 @@ def alarms(defined: Defined) -> dict[str, dict[str, Any]]:
     return {each["AlarmDescription"].rpartition("docs/do/runbooks.md#")[2]: each for each in found}
 
 
-def test_alarms_have_a_runbook_and_notify_the_topic(tmp_path: Path) -> None:
-    defined = define(tmp_path)
+@pytest.mark.parametrize("sends", [False, True])
+def test_alarms_have_a_runbook_and_notify_the_topic(tmp_path: Path, sends: bool) -> None:
+    _, shop = stack = new_stack(tmp_path)
+    defined = define(tmp_path, stack, sends=targets(shop) if sends else None)
     topic = sns.Topic(defined.stack, "OnCall")
     defined.consumer.add_alarms(topic)
     page = (Path(__file__).parents[3] / "docs" / "do" / "runbooks.md").read_text(encoding="utf-8").lower()
-    assert len(alarms(defined)) == 11
+    assert len(alarms(defined)) == (13 if sends else 11)
     for name, alarm in alarms(defined).items():
         assert f"\n## {name.replace('-', ' ')}\n" in page
         assert alarm["AlarmActions"] == alarm["OKActions"] == [f"<{defined.logical_id(topic)}>"]

@@ -130,6 +130,17 @@ def imported(shop: Stack, name: str) -> sqs.IQueue:
             lambda shop: {"tables": {"Gift-Cards": new_table(shop, "T", "id")}},
             "'Gift-Cards' cannot name an environment variable.*small letters",
         ),
+        (
+            lambda shop: {"sends": {"Gift-Mails": imported(shop, "mails")}},
+            "the target 'Gift-Mails' cannot name an environment variable.*small letters",
+        ),
+        (
+            lambda shop: {
+                "sends": {"mails": imported(shop, "mails")},
+                "existing_ledger": dynamodb.Table.from_table_name(shop, "Old", "old"),
+            },
+            "existing_ledger Shop/Old shows no stream.*import it with its table_stream_arn",
+        ),
         (lambda _: {"handler": "missing.handler"}, "missing.py.*does not exist.*correct handler or entry"),
         (lambda _: {"handler": "app.nothing"}, "'app.nothing' needs the name nothing in.*correct handler or file"),
         (lambda _: {"handler": "handler"}, "'handler' names no module.*`module.function`"),

@@ -96,6 +96,13 @@ def test_eventbridge_id_is_the_details_then_the_events() -> None:
     assert message(eventbridge, EVENT).body == {name: EVENT[name] for name in ("source", "detail-type", "detail")}
 
 
+def test_eventbridge_id_is_that_of_the_send_when_a_decision_sent_the_event() -> None:
+    sent = {**EVENT, "source": "oneslot", "resources": ["of-the-send"]}
+
+    assert message(eventbridge, sent).message_id == "of-the-send"
+    assert message(eventbridge, {**sent, "source": "aws.ec2"}).message_id == EVENT["id"]
+
+
 def test_eventbridge_content_is_equal_when_the_event_is_sent_again() -> None:
     first = {**EVENT, "detail": {"message_id": "m-1"}}
     again = {**first, "id": "another", "time": "2017-12-22T18:43:49Z"}
@@ -140,6 +147,7 @@ TEST_EVENT = {"Service": "Amazon S3", "Event": "s3:TestEvent", "Time": "2014-10-
         (sns, {**NOTIFICATION, "MessageId": "not valid"}, "invalid_message_id"),
         (eventbridge, {"order": 7}, "unknown_envelope"),
         (eventbridge, {**EVENT, "detail": "text"}, "unknown_envelope"),
+        (eventbridge, {**EVENT, "source": "oneslot", "resources": []}, "unknown_envelope"),
         (s3, TEST_EVENT, "unknown_envelope"),
         (s3, {"Records": [OBJECT, OBJECT]}, "unknown_envelope"),
         (s3, {"Records": ["text"]}, "unknown_envelope"),

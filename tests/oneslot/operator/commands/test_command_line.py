@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from oneslot import target
 from oneslot.cli import main
 from oneslot.errors import WrongConsumer
+from oneslot.operator.commands.worker.relay import relay
 from oneslot.operator.commands.worker.worker import worker
 from tests.kits.consumer import booking, record
 from tests.kits.moto_stack import PLAN, MotoStack, document, invoke
@@ -48,7 +49,7 @@ def test_every_verb_takes_json_and_stack() -> None:
         described = invoke(*path, "--help")
         assert described.exit_code == 0
         options = {option for parameter in verb.params for option in parameter.opts}
-        assert "--json" in options or verb is worker, path  # the worker runs on, and its log is JSON
+        assert "--json" in options or verb in (relay, worker), path  # they run on, and their log is JSON
         assert "--stack" in options or path[0] in WITHOUT_STACK, path
 
 

@@ -1,0 +1,93 @@
+"""`relay`: send the messages that follow commits, in a container or on a server, or once after a failure."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from functools import cache
+from types import FrameType
+from typing import Any
+
+import boto3
+import click
+
+from oneslot.errors import InvalidConfiguration
+from oneslot.options import stack_option
+from oneslot.runtime.failures import name_of
+from oneslot.runtime.lambda_consumer import client_configuration, ledger_from_environment
+from oneslot.runtime.sends.relay import Relay
+from oneslot.runtime.surroundings import Surroundings
+from oneslot.target import open_target
+from oneslot.worker.log import WorkerLog
+from oneslot.worker.stream import LedgerStream
+
+
+@click.command(short_help="Send what commits left to send, without Lambda.")
+@stack_option
+@click.option("--once", is_flag=True, help="Send what waits in the ledger now, and end. It reads the whole table.")
+def relay(*, stack: str | None, once: bool) -> int:
+    """Send the messages that decisions sent, until SIGTERM or Ctrl-C: first what waits in the ledger, then its stream.
+
+    \b
+    oneslot relay --stack Oneslot-dev     a stack on AWS, configured as its function is
+    oneslot relay                         by ONESLOT_LEDGER_TABLE ... in the environment, else the local stack
+
+    Each event is one JSON line on standard output. Exit status 1 if a message could not be sent.
+    """
+    environment, client = _environment(stack)
+    surroundings = Surroundings()
+    log = WorkerLog(surroundings=surroundings)
+    try:
+        ledger = ledger_from_environment(environment=environment, client=client("dynamodb"))
+    except ValueError as error:
+        raise InvalidConfiguration(f"The consumer's configuration is wrong: {error}.") from error
+    sender = Relay(ledger, client)
+    if once:
+        return _send_waiting(sender, log)
+    arn = client("dynamodb").describe_table(TableName=ledger.table_name)["Table"].get("LatestStreamArn")
+    if not arn:
+        raise InvalidConfiguration(
+            f"The ledger {ledger.table_name} has no stream. Give it one of new images, or run `oneslot relay --once`."
+        )
+    stopping = surroundings.threads.event()
+
+    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  the signature of a signal handler
+        stopping.set()
+
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, stop)
+    # Open before the table is read: what is committed meanwhile is in the stream.
+    with closing(client("dynamodbstreams")) as streams:
+        stream = LedgerStream(streams, arn, sender.consume, log=log, surroundings=surroundings)
+        _send_waiting(sender, log)
+        stream.run(stopping)
+    return 0
+
+
+def _send_waiting(sender: Relay, log: WorkerLog) -> int:
+    sent = failed = 0
+    for row in sender.waiting():
+        try:
+            sender.send(row)
+            sent += 1
+        except Exception as error:
+            failed += 1
+            log.event("not_sent", message_id=row["message_id"], error=name_of(error))
+    log.event("sent", rows=sent, failed=failed)
+    return 1 if failed else 0
+
+
+def _environment(stack: str | None) -> tuple[Mapping[str, str], Callable[[str], Any]]:
+    """Return the consumer's variables, and what makes a service's client, once."""
+    make: Any = boto3.client
+    if stack is None and "ONESLOT_LEDGER_TABLE" in os.environ:
+        return os.environ, cache(lambda service: make(service, config=client_configuration(threads=1)))
+    target = open_target(stack)
+    about = target.functions.get_function_configuration(FunctionName=target.outputs.consumer_function_name)
+    if target.local:
+        make = target.local.connection.client
+    return about.get("Environment", {}).get("Variables", {}), cache(
+        lambda service: make(service, config=client_configuration(threads=1))
+    )

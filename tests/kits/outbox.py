@@ -1,0 +1,90 @@
+"""A ledger on moto, targets of each kind, and a relay whose calls are noted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from oneslot.runtime.effects import Effects, Send
+from oneslot.runtime.protocol import Claim, Committed
+from oneslot.runtime.sends.relay import Relay
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
+from oneslot.runtime.values import from_attributes
+from tests.kits.consumer import Clock, create_table, session, surroundings
+
+RETENTION_SECONDS = 100
+
+
+@dataclass
+class Outbox:
+    """A ledger on moto, its targets, and a relay whose calls are noted."""
+
+    clock: Clock = field(default_factory=Clock)
+    calls: list[tuple[str, str]] = field(default_factory=list)
+    before: Callable[[str], None] = lambda _: None
+    retention_seconds: int | None = RETENTION_SECONDS
+
+    def __post_init__(self) -> None:
+        aws: Any = session()
+        self.clients = {name: aws.client(name) for name in ("dynamodb", "sqs", "sns", "events")}
+        create_table(self.clients["dynamodb"], "ledger", "message_id")
+        sqs = self.clients["sqs"]
+        self.mails = sqs.create_queue(QueueName="mails")["QueueUrl"]
+        self.orders = sqs.create_queue(QueueName="orders.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
+        self.targets = {
+            "mails": self.mails,
+            "orders": self.orders,
+            "news": self.clients["sns"].create_topic(Name="news")["TopicArn"],
+            "lines": self.clients["sns"].create_topic(Name="lines.fifo", Attributes={"FifoTopic": "true"})["TopicArn"],
+            "order_taken": self.clients["events"].create_event_bus(Name="shop")["EventBusArn"],
+        }
+
+    @property
+    def ledger(self) -> DynamoDBLedger:
+        return DynamoDBLedger(
+            self.clients["dynamodb"],
+            "ledger",
+            retention_seconds=self.retention_seconds,
+            sends=self.targets,
+            surroundings=surroundings(self.clock),
+        )
+
+    @property
+    def relay(self) -> Relay:
+        return Relay(self.ledger, lambda service: Noted(self, service))
+
+    def commit(self, message_id: str, *sends: Send) -> dict[str, Any]:
+        """Commit, and return the record of the ledger's stream."""
+        claim = self.ledger.claim(message_id, "h", self.clock() + 30_000)
+        assert isinstance(claim, Claim)
+        assert self.ledger.commit(claim, Effects({}, *sends)) == Committed({})
+        return {"dynamodb": {"NewImage": self.item(message_id), "SequenceNumber": f"number of {message_id}"}}
+
+    def item(self, message_id: str) -> dict[str, Any]:
+        answer = self.clients["dynamodb"].get_item(TableName="ledger", Key={"message_id": {"S": message_id}})
+        return dict(answer.get("Item", {}))
+
+    def row(self, message_id: str) -> dict[str, Any]:
+        return from_attributes(self.item(message_id))
+
+    def received(self, url: str) -> list[dict[str, Any]]:
+        answer = self.clients["sqs"].receive_message(
+            QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"], MessageSystemAttributeNames=["All"]
+        )
+        return list(answer.get("Messages", []))
+
+
+@dataclass
+class Noted:
+    outbox: Outbox
+    service: str
+
+    def __getattr__(self, operation: str) -> Callable[..., Any]:
+        def call(**request: Any) -> Any:
+            self.outbox.calls.append((operation, json.dumps(request)))
+            self.outbox.before(operation)
+            return getattr(self.outbox.clients[self.service], operation)(**request)
+
+        return call
