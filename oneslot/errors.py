@@ -217,10 +217,6 @@ class RedriveRunning(OneslotError):
     """Another process of this machine is redriving."""
 
 
-class MoveTaskRefused(OneslotError):
-    """SQS did not start its move task."""
-
-
 class NotPaused(OneslotError):
     """The change needs a paused consumer."""
 

@@ -56,7 +56,6 @@ LOOKS = (
 )
 REPAIRS = (
     ["dlq", "redrive", "retried", "--yes"],
-    ["dlq", "redrive", "--all", "--yes"],
     ["dlq", "drop", "duplicate", "--yes"],
     ["ledger", "unlock", "busy", "--yes"],
     ["ledger", "forget", "stuck", "--yes"],
@@ -139,12 +138,8 @@ def calls_of(service: str, operation: str, request: Mapping[str, Any]) -> Iterat
         case "dynamodb":
             for name, part in request.get("RequestItems", {request.get("TableName"): request}).items():
                 yield of_table(operation, name, part)
-        case "sqs" if operation == "StartMessageMoveTask":
-            for action in (operation, "ReceiveMessage", "DeleteMessage", "GetQueueAttributes"):
-                yield Call(f"sqs:{action}", request["SourceArn"])
-            yield Call("sqs:SendMessage", request["DestinationArn"])
         case "sqs":
-            name = request.get("SourceArn") or request["QueueUrl"].replace("/", ":")
+            name = request["QueueUrl"].replace("/", ":")
             arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name.rpartition(':')[2]}"
             yield Call(f"sqs:{operation.removesuffix('Batch')}", arn)
         case "lambda" if "FunctionName" in request:
@@ -173,14 +168,11 @@ def answer(functions: Functions, service: str, operation: str, request: dict[str
         if operation == "GetEventSourceMapping":
             found |= {"State": "Disabled" if functions.tags else "Enabled", "EventSourceMappingArn": MAPPING_ARN}
         return found
-    task = {"Status": "COMPLETED", "ApproximateNumberOfMessagesMoved": 1}
     outputs = [{"OutputKey": name, "OutputValue": value} for name, value in OUTPUTS.items()]
     canned: dict[str, Any] = {
         "DescribeStacks": {"Stacks": [{"StackName": STACK, "StackId": STACK_ID, "Outputs": outputs}]},
         "FilterLogEvents": {"events": []},
         "PutMetricData": {},
-        "StartMessageMoveTask": {},
-        "ListMessageMoveTasks": {"Results": [task]},
     }
     return canned.get(operation)
 

@@ -1,4 +1,4 @@
-"""Move dead letters back to the queue: in batches from here, or by SQS's move task."""
+"""Move dead letters back to the queue, in batches from here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 from oneslot.operator.evidence.operator_log import BEGUN, DONE, NOT_DONE, open_operator_log
 from oneslot.operator.repair.journal import Journal
-from oneslot.operator.repair.move_task import follow_move, start_move
 from oneslot.operator.repair.redrive import redrive
 from oneslot.target import Target
 from oneslot.terminal import Terminal
@@ -52,23 +51,3 @@ def move_in_batches(terminal: Terminal, target: Target, journal: Journal) -> dic
         "complete": redriven.complete,
         "journal": str(redriven.journal),
     }
-
-
-def move_by_task(terminal: Terminal, target: Target, rate: float, count: int) -> dict[str, Any]:
-    """Let SQS move every message, follow it, say how it ended, and return that as a document."""
-    log = open_operator_log(target)
-    log.write(REDRIVE, {"method": "move_task", "messages": count}, BEGUN)
-    start_move(target, rate)
-    terminal.say("SQS moves the messages now, and continues if you press Ctrl-C here.")
-    with terminal.progress("Redriving", count) as progress:
-        moved = follow_move(target, progress)
-    log.write(REDRIVE, {"method": "move_task"}, DONE if moved.completed else NOT_DONE, moved=moved.moved)
-    terminal.plain(
-        f"SQS's move task: {moved.status}, about {moved.moved:,} of {numbered(moved.to_move, 'message')} moved."
-    )
-    if moved.failure:
-        terminal.plain(
-            f"The move task failed: {moved.failure}. Move in batches: {target.command('dlq redrive --all --batches')}.",
-            style="red",
-        )
-    return {"moved": moved.moved, "status": moved.status, "failure": moved.failure, "complete": moved.completed}

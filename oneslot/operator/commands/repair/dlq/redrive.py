@@ -9,10 +9,9 @@ import click
 
 from oneslot.errors import InvalidArguments, NoRedrive
 from oneslot.operator.commands.repair.dlq.chosen import choose, selection_options
-from oneslot.operator.commands.repair.dlq.moving import move_by_task, move_in_batches
+from oneslot.operator.commands.repair.dlq.moving import move_in_batches
 from oneslot.operator.evidence.operator_log import open_operator_log
 from oneslot.operator.repair.journal import begin_journal, lock_journal, open_journal
-from oneslot.operator.repair.move_task import FASTEST
 from oneslot.operator.repair.selection import count_reordered_groups, select
 from oneslot.options import Number, json_option, stack_option, yes_option
 from oneslot.target import Target, open_target
@@ -22,12 +21,11 @@ from oneslot.wording import numbered
 
 @click.command(short_help="Send dead letters to the queue again.")
 @selection_options
-@click.option("--all", "everything", is_flag=True, help="Select every message. On AWS, SQS's own move task moves them.")
+@click.option("--all", "everything", is_flag=True, help="Select every message.")
 @click.option("--even-failing", is_flag=True, help="Include the messages that would fail again.")
-@click.option("--batches", is_flag=True, help="Move in batches from here, also on AWS.")
 @click.option(
     "--rate",
-    type=Number(min=0.1, max=FASTEST),
+    type=Number(min=0.1),
     metavar="N",
     default=100.0,
     show_default=True,
@@ -44,7 +42,6 @@ def redrive(  # noqa: PLR0917 - click passes them by name
     reason: str | None,
     everything: bool,
     even_failing: bool,
-    batches: bool,
     rate: float,
     resume: bool,
     abandon: bool,
@@ -69,10 +66,8 @@ def redrive(  # noqa: PLR0917 - click passes them by name
         with lock_journal(target):
             return _resume(terminal, target, abandon=abandon, yes=yes)
     chosen = choose(terminal, target, selection, lambda each: each.helps or even_failing or everything)
-    by_task = everything and target.local is None and not batches
     reordered = count_reordered_groups(chosen.taken, chosen.everything)
-    method = "move_task" if by_task else "batches"
-    document = chosen.document(target, "left_alone", method=method, reordered_groups=reordered)
+    document = chosen.document(target, "left_alone", reordered_groups=reordered)
     chosen.show(
         terminal,
         f"To send: {numbered(len(chosen.taken), 'message')}.",
@@ -91,14 +86,11 @@ def redrive(  # noqa: PLR0917 - click passes them by name
     if not chosen.taken or not terminal.goes_ahead(yes=yes):
         terminal.result(document | {"moved": 0, "dry_run": not yes})
         return chosen.exit_status
-    if by_task:
-        outcome = move_by_task(terminal, target, rate, len(chosen.taken))
-    else:
-        log = open_operator_log(target)
-        planned = frozenset(each.letter.sqs_message_id for each in chosen.taken)
-        with lock_journal(target):
-            journal = begin_journal(target, planned, rate, log.who)
-            outcome = move_in_batches(terminal, target, journal)
+    log = open_operator_log(target)
+    planned = frozenset(each.letter.sqs_message_id for each in chosen.taken)
+    with lock_journal(target):
+        journal = begin_journal(target, planned, rate, log.who)
+        outcome = move_in_batches(terminal, target, journal)
     terminal.result(document | outcome | {"dry_run": False})
     return chosen.exit_status if outcome["complete"] else 1
 

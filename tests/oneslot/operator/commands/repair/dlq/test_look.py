@@ -16,7 +16,7 @@ def test_redrive_brings_what_list_forecast(moto_stack: MotoStack) -> None:
     put_one_of_each(moto_stack)
     moto_stack.bench.deliveries.clear()
     moved = document(invoke("dlq", "redrive", "--all", "--yes", "--json"))
-    assert (moved["moved"], moved["method"]) == (12, "batches")
+    assert moved["moved"] == 12
     moto_stack.consume()
     came_to = {
         delivery.message_id or "": (delivery.outcome, delivery.reason) for delivery in moto_stack.bench.deliveries

@@ -81,7 +81,7 @@ def test_redrive_refuses_when_another_process_runs_one(moto_stack: MotoStack, ar
         begin_journal(moto_stack.target, ids, 500.0, {})
 
     with lock_journal(moto_stack.target):
-        refused = document(invoke("dlq", "redrive", *arguments, "--yes", "--batches", "--json"), 1)
+        refused = document(invoke("dlq", "redrive", *arguments, "--yes", "--json"), 1)
 
     assert refused["code"] == RedriveRunning.code
     assert document(invoke("dlq", "list", "--json"))["count"] == 1
