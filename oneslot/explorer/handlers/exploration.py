@@ -55,7 +55,7 @@ LAMBDA = {
     "AWS_EC2_METADATA_DISABLED": "true",
     "POWERTOOLS_TRACE_DISABLED": "true",
 }
-IMPORT_REMEDY = "Install what it imports here, give its folders in path=, and its variables in env=."
+IMPORT_REMEDY = "Install what it imports here. Its folders are those of path=, and its variables those of env=."
 UNREAD = "It read no Records. If its event is not of SQS, give it whole with event=..."
 UNSEEN_REMEDY = "every invocation leaves another environment. Make it within the handler"
 IDLE = "but it called nothing and wrote nothing"

@@ -9,11 +9,12 @@ import base64
 import json
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
-from oneslot.explorer.scan.sources import (
+from oneslot.explorer.handlers.templates.sources import (
     ASYNCHRONOUS,
     BUS,
     DYNAMODB,
@@ -153,6 +154,11 @@ def _object_created(source: EventSource, payload: Mapping[str, Any]) -> dict[str
 
 
 def _scheduled(source: EventSource, payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rule's own constant input, or the event of a schedule."""
+    targets = source.settings.get("Targets", source.settings.get("Target", {}))
+    target = targets[0] if isinstance(targets, list) else targets
+    with suppress(TypeError, ValueError):
+        return {**json.loads(source.settings.get("Input", target.get("Input"))), **payload}
     return {**_envelope("aws.events", "Scheduled Event"), "detail": dict(payload)}
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
+from oneslot.explorer.handlers.templates.sources import ASYNCHRONOUS, FIFO, QUEUES, STREAMS, EventSource
 from oneslot.explorer.handlers.templates.template import DEFAULT_SECONDS
-from oneslot.explorer.scan.sources import ASYNCHRONOUS, FIFO, QUEUES, STREAMS, EventSource
 
 LAMBDA = "https://docs.aws.amazon.com/lambda/latest/dg"
 QUEUE_PAGE = f"{LAMBDA}/services-sqs-configure.html"
@@ -25,6 +25,18 @@ LEAST_SECONDS = 0.5
 """The seconds that a message should have. Lambda's defaults, ten messages in 3 s, leave 0.3."""
 
 Severity = Literal["error", "warning"]
+RULES: Mapping[str, tuple[Severity, str]] = {
+    "visibility-below-timeout": ("error", QUEUE_PAGE),
+    "visibility-below-six-timeouts": ("warning", QUEUE_PAGE),
+    "no-dead-letter-queue": ("error", QUEUE_PAGE),
+    "too-few-receives": ("warning", QUEUE_PAGE),
+    "failures-not-reported": ("error", FAILURES_PAGE),
+    "batch-too-large-for-timeout": ("warning", QUEUE_PAGE),
+    "order-broken-by-dead-letters": ("warning", FIFO_PAGE),
+    "shard-blocked-by-a-record": ("error", STREAM_PAGE),
+    "no-failure-destination": ("warning", ASYNCHRONOUS_PAGE),
+}
+"""Each rule with its severity, and AWS's page that states it; a stream's mapping has a page of its own."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +101,8 @@ def _number(value: Any) -> float | None:
         return None
 
 
-Found = tuple[str, Severity, str, str]
+Found = tuple[str, str]
+"""A rule's name, and the sentence."""
 
 
 def _visibility(one: _Mapping) -> Iterator[Found]:
@@ -99,14 +112,14 @@ def _visibility(one: _Mapping) -> Iterator[Found]:
     wanted = TIMEOUTS * timeout + one.window
     if visibility < timeout:
         text = f"The visibility timeout, {visibility:g} s, is below the function's timeout, {timeout:g} s. Lambda refuses it."
-        yield "visibility-below-timeout", "error", f"{text} Set it to {wanted:g} s.", QUEUE_PAGE
+        yield "visibility-below-timeout", f"{text} Set it to {wanted:g} s."
     elif visibility < wanted:
         text = (
             f"The visibility timeout, {visibility:g} s, is below six times the function's timeout"
             f"{' and the batching window' if one.window else ''}. A throttled batch comes back before its retries end. "
             f"Set it to {wanted:g} s."
         )
-        yield "visibility-below-six-timeouts", "warning", text, QUEUE_PAGE
+        yield "visibility-below-six-timeouts", text
 
 
 def _dead_letters(one: _Mapping) -> Iterator[Found]:
@@ -117,26 +130,26 @@ def _dead_letters(one: _Mapping) -> Iterator[Found]:
         text = (
             "The queue has no dead-letter queue: a message that always fails is retried until it expires, and is lost."
         )
-        yield "no-dead-letter-queue", "error", f"{text} Add a RedrivePolicy.", QUEUE_PAGE
+        yield "no-dead-letter-queue", f"{text} Add a RedrivePolicy."
         return
     receives = _number(policy.get("maxReceiveCount")) if isinstance(policy, Mapping) else None
     if receives is not None and receives < LEAST_RECEIVES:
         text = f"maxReceiveCount is {receives:g}: throttles alone can send a good message to the dead-letter queue."
-        yield "too-few-receives", "warning", f"{text} Set it to {LEAST_RECEIVES} or more.", QUEUE_PAGE
+        yield "too-few-receives", f"{text} Set it to {LEAST_RECEIVES} or more."
 
 
 def _failures(one: _Mapping) -> Iterator[Found]:
     if (one.batch or 0) > 1 and not one.reports_failures:
         text = f"One failed message returns the whole batch of {one.batch:g}, so the others are processed again."
         remedy = "Add FunctionResponseTypes: [ReportBatchItemFailures], and return the failed messages."
-        yield "failures-not-reported", "error", f"{text} {remedy}", FAILURES_PAGE
+        yield "failures-not-reported", f"{text} {remedy}"
 
 
 def _batch(one: _Mapping) -> Iterator[Found]:
     timeout, batch = one.timeout, one.batch
     if timeout and batch and timeout / batch < LEAST_SECONDS:
         text = f"{batch:g} messages share {timeout:g} s, {1000 * timeout / batch:.0f} ms each. A timeout returns all of them."
-        yield "batch-too-large-for-timeout", "warning", f"{text} Lower BatchSize or raise Timeout.", QUEUE_PAGE
+        yield "batch-too-large-for-timeout", f"{text} Lower BatchSize or raise Timeout."
 
 
 def _order(one: _Mapping) -> Iterator[Found]:
@@ -144,7 +157,7 @@ def _order(one: _Mapping) -> Iterator[Found]:
         text = (
             "A dead-letter queue takes a failed message out of its group's order; the next one is processed without it."
         )
-        yield "order-broken-by-dead-letters", "warning", f"{text} Keep it only if order may break there.", FIFO_PAGE
+        yield "order-broken-by-dead-letters", f"{text} Keep it only if order may break there."
 
 
 def _stream(one: _Mapping) -> Iterator[Found]:
@@ -154,10 +167,10 @@ def _stream(one: _Mapping) -> Iterator[Found]:
     ):
         text = "A record that always fails blocks its shard until it expires."
         remedy = "Set MaximumRetryAttempts, BisectBatchOnFunctionError and an on-failure destination."
-        yield "shard-blocked-by-a-record", "error", f"{text} {remedy}", STREAM_PAGE
+        yield "shard-blocked-by-a-record", f"{text} {remedy}"
     elif not one.of_mapping("DestinationConfig"):
         text = "A record that fails too often is dropped, and nothing keeps it. Add an on-failure destination."
-        yield "no-failure-destination", "warning", text, STREAM_PAGE
+        yield "no-failure-destination", text
 
 
 def _asynchronous(one: _Mapping) -> Iterator[Found]:
@@ -165,10 +178,10 @@ def _asynchronous(one: _Mapping) -> Iterator[Found]:
     own = ("RedrivePolicy", "DeadLetterConfig", "DeadLetterQueue")
     if not any(name in one.function for name in keeps) and not any(name in one.source.settings for name in own):
         text = "After two retries Lambda drops the event, and nothing keeps it. Add an on-failure destination."
-        yield "no-failure-destination", "warning", text, ASYNCHRONOUS_PAGE
+        yield "no-failure-destination", text
 
 
-_RULES: Mapping[str, tuple[Callable[[_Mapping], Iterator[Found]], ...]] = {
+_CHECKS: Mapping[str, tuple[Callable[[_Mapping], Iterator[Found]], ...]] = {
     **dict.fromkeys(QUEUES, (_visibility, _dead_letters, _failures, _batch, _order)),
     **dict.fromkeys(STREAMS, (_stream, _failures)),
     **dict.fromkeys(ASYNCHRONOUS, (_asynchronous,)),
@@ -184,9 +197,10 @@ def findings(resolver: Resolver, name: str, function: Mapping[str, Any], source:
         function: the function's properties, over the template's Globals.
         source: what invokes it.
     """
-    one = _Mapping(resolver, source, function)
+    one, is_stream = _Mapping(resolver, source, function), source.kind in STREAMS
     return [
-        Finding(rule, severity, name, source.title, sentence, page)
-        for check in _RULES.get(source.kind, ())
-        for rule, severity, sentence, page in check(one)
+        Finding(rule, severity, name, source.title, sentence, STREAM_PAGE if is_stream else page)
+        for check in _CHECKS.get(source.kind, ())
+        for rule, sentence in check(one)
+        for severity, page in [RULES[rule]]
     ]

@@ -11,7 +11,7 @@ import queue
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import chdir, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 from unittest.mock import patch
@@ -122,7 +122,8 @@ class Replay:
                 getattr(client, operation)(**_with_valid_buckets(parameters))
             path = [*self._folders, *sys.path]
             try:
-                with patch.object(BaseClient, "_make_api_call", stopped), patch.object(sys, "path", path):
+                sent_by = patch.object(BaseClient, "_make_api_call", stopped)
+                with sent_by, patch.object(sys, "path", path), chdir(self._folders[0]):
                     succeeded = self._replay(schedule, most)
             finally:
                 self._forget_modules()

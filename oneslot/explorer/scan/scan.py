@@ -20,6 +20,7 @@ from oneslot.explorer.handlers.apart import forked
 from oneslot.explorer.handlers.exploration import GIVEN, IDLE, explore
 from oneslot.explorer.handlers.process import OWN_FAILURES
 from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
+from oneslot.explorer.handlers.templates.sources import QUEUES, TASK, EventSource, functions, references, sources_of
 from oneslot.explorer.handlers.templates.template import (
     PARAMETER_REMEDY,
     from_template,
@@ -31,7 +32,6 @@ from oneslot.explorer.handlers.verdict import Kind, Result
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.scan.first_events import KNOWN, Payload, options_for
 from oneslot.explorer.scan.mapping_rules import Finding, findings
-from oneslot.explorer.scan.sources import QUEUES, TASK, EventSource, functions, references, sources_of
 from oneslot.explorer.scan.written_test import written_test
 
 Verdict = Literal[Kind, "refused", "needs an event"]
@@ -39,6 +39,7 @@ Verdict = Literal[Kind, "refused", "needs an event"]
 GRACE_S = 30
 """The seconds that a process has beyond its budget: for imports, and for a step that takes long."""
 NO_RETRY = "Its state machine has no Retry, so nothing runs it again. Add one, or explore it with `oneslot explore`."
+BUILD_REMEDY = "Build the application first (`sam build`, `cdk synth`), or give the folder of its code in path=."
 NO_TEST = "No test: "
 """How `Row.test` begins where the path has none."""
 MOST_GUESSES = 12
@@ -314,25 +315,30 @@ def explored(job: ScanJob) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         _write_inline_code(job, options, Path(folder))
         for one in options["path"]:
-            if not one.is_dir() and one.parent not in options["path"]:
-                raise NotExplorable(f"{one} is not there. Build the application first: `sam build`, or `cdk synth`.")
+            if "path" not in job.given and not one.is_dir() and one.parent not in options["path"]:
+                raise NotExplorable(f"{one} is not there. {BUILD_REMEDY}")
         options["path"] = [one for one in options["path"] if one.is_dir()]
         return _tried(job, options)
 
 
 def _write_inline_code(job: ScanJob, options: dict[str, Any], folder: Path) -> None:
     """Write code that the template holds itself into a folder: Lambda calls the file index.py."""
-    text = inline_code(function_properties(read_template(job.template), job.function))
+    text = _inline_code(job)
     if text:
         (folder / "index.py").write_text(text)
         options["path"] = [folder, *options["path"][1:]]
 
 
-def inline_code(properties: Mapping[str, Any]) -> str:
+def _inline_code(job: ScanJob) -> str:
     """Return the code that a template holds itself; empty if it holds none."""
+    document = read_template(job.template)
+    properties = function_properties(document, job.function)
     code = properties.get("Code")
-    text = properties.get("InlineCode", code.get("ZipFile") if isinstance(code, Mapping) else "")
-    return text if isinstance(text, str) else ""
+    text = properties.get("InlineCode", code.get("ZipFile") if isinstance(code, Mapping) else None)
+    try:
+        return str(Resolver(document, job.parameters).value(text) or "")
+    except Unresolved:
+        return ""
 
 
 def _tried(job: ScanJob, options: Mapping[str, Any]) -> Row:
@@ -402,10 +408,10 @@ def _placed(sentence: str, function: str) -> str:
 def _test(job: ScanJob, options: Mapping[str, Any], result: Result) -> str:
     if not result.schedule:
         return f"{NO_TEST}It fails without a fault. Invoke it with the event."
-    document = read_template(job.template)
-    if inline_code(function_properties(document, job.function)):
+    if _inline_code(job):
         return f"{NO_TEST}Its code is in the template, where no test can import it."
     try:
-        return written_test(job.function, job.source, options, result, Resolver(document, job.parameters))
+        resolver = Resolver(read_template(job.template), job.parameters)
+        return written_test(job.function, job.source, options, result, resolver)
     except NotExplorable as error:
         return f"{NO_TEST}{error}"

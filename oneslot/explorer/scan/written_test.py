@@ -13,9 +13,9 @@ from oneslot.dynamodb_in_memory.contents import TableSchema
 from oneslot.explorer.handlers.process import DRAW
 from oneslot.explorer.handlers.scenario import messages_of
 from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
+from oneslot.explorer.handlers.templates.sources import EventSource
 from oneslot.explorer.handlers.verdict import Result
 from oneslot.explorer.refusal import NotExplorable
-from oneslot.explorer.scan.sources import EventSource
 from oneslot.explorer.system import WARM
 
 DELETED, LOST_ANSWER = "message deleted", "crash before the message is deleted"

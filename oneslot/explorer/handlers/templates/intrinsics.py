@@ -75,12 +75,14 @@ class Resolver:
     def physical_name(self, logical_id: str) -> str:
         """Return the name of a resource: the one that the template gives, or else its logical id."""
         resource = self.resources[logical_id]
-        kind = _KINDS.get(resource["Type"])
-        given = resource.get("Properties", {}).get(kind[0]) if kind else None
+        kind, own = _KINDS.get(resource["Type"]), resource.get("Properties", {})
+        is_fifo = str(own.get("FifoQueue", own.get("FifoTopic"))).lower() == "true"
+        usual = f"{logical_id}.fifo" if is_fifo else logical_id  # as CloudFormation ends the names that it makes
+        given = own.get(kind[0]) if kind else None
         try:
-            return logical_id if given is None else str(self.value(given))
+            return usual if given is None else str(self.value(given))
         except Unresolved:
-            return logical_id
+            return usual
 
     def holds(self, condition: Any) -> bool:
         """Return whether a condition holds, by its name or as it is written."""

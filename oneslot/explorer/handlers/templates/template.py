@@ -11,9 +11,9 @@ from typing import Any
 from oneslot.dynamodb_in_memory.contents import TableSchema
 from oneslot.dynamodb_in_memory.service import table_of
 from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
+from oneslot.explorer.handlers.templates.sources import QUEUES, SQS, STREAMS, EventSource, functions, sources_of
 from oneslot.explorer.refusal import NotExplorable
 
-FUNCTIONS = ("AWS::Serverless::Function", "AWS::Lambda::Function")
 TABLES = ("AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable")
 LAYERS = ("AWS::Serverless::LayerVersion", "AWS::Lambda::LayerVersion")
 ASSET = "aws:asset:path"
@@ -49,7 +49,8 @@ def from_template(
     name = _function(resolver, function)
     resource = resolver.resources[name]
     properties = function_properties(document, name)
-    queue, mapping = _event_source(resolver, name, properties)
+    source = _polled_source(resolver, name)
+    queue = source.resource if source.kind in QUEUES else {}
     options = {
         "handler": _resolved(resolver, properties.get("Handler", "app.handler"), f"{name}.Handler"),
         "path": [file.parent / one for one in _folders(resolver, resource, properties)],
@@ -59,7 +60,7 @@ def from_template(
         "visibility": int(
             _resolved(resolver, queue.get("VisibilityTimeout", DEFAULT_SECONDS["visibility"]), "the queue")
         ),
-        "reports_failures": "ReportBatchItemFailures" in mapping.get("FunctionResponseTypes", ()),
+        "reports_failures": "ReportBatchItemFailures" in source.settings.get("FunctionResponseTypes", ()),
     }
     policy = _resolved(resolver, queue.get("RedrivePolicy", {}), "the queue's RedrivePolicy")
     if "maxReceiveCount" in policy:
@@ -80,8 +81,10 @@ def template_file(path: Path) -> Path:
         return path
     found = sorted(path.glob("*.template.json"))
     if len(found) != 1:
-        names = ", ".join(one.name for one in found) or "none"
-        raise NotExplorable(f"{path} has these templates: {names}. Name one of them.")
+        names = ", ".join(one.name for one in found)
+        raise NotExplorable(
+            f"{path} has {f'these templates: {names}' if names else 'no *.template.json'}. Name a template."
+        )
     return found[0]
 
 
@@ -134,7 +137,7 @@ def _resolved(resolver: Resolver, node: Any, where: str, remedy: str = "") -> An
 
 
 def _function(resolver: Resolver, wanted: str) -> str:
-    names = [name for name, resource in resolver.resources.items() if resource["Type"] in FUNCTIONS]
+    names = functions(resolver)
     found = [name for name in names if wanted in (name, resolver.physical_name(name))]
     found = found or [name for name in names if name.startswith(wanted)]
     if not names:
@@ -205,20 +208,6 @@ def _values(resolver: Resolver) -> dict[str, Any]:
     return values
 
 
-def _event_source(
-    resolver: Resolver, function: str, properties: Mapping[str, Any]
-) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return the properties of the queue and of its mapping to the function, as far as the template has them."""
-    mappings = [one["Properties"] for one in properties.get("Events", {}).values() if one.get("Type") == "SQS"]
-    for resource in resolver.resources.values():
-        if resource["Type"] == "AWS::Lambda::EventSourceMapping":
-            own = resource.get("Properties", {})
-            if function in json.dumps(own.get("FunctionName", "")) and "EventSourceArn" in own:
-                mappings.append({"Queue": own["EventSourceArn"], **own})
-    for mapping in mappings:
-        for name, resource in resolver.resources.items():
-            if resource["Type"] == "AWS::SQS::Queue" and f'"{name}"' in json.dumps(mapping["Queue"]).replace(
-                ".Arn", ""
-            ):
-                return resource.get("Properties", {}), mapping
-    return {}, mappings[0] if mappings else {}
+def _polled_source(resolver: Resolver, function: str) -> EventSource:
+    """Return the queue or stream whose mapping invokes the function; one without properties if there is none."""
+    return next((one for one in sources_of(resolver, function) if one.kind in (*QUEUES, *STREAMS)), EventSource(SQS))

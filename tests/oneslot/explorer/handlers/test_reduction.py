@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from oneslot.explorer.aftermath import Aftermath
 from oneslot.explorer.explorer import Explorer
+from oneslot.explorer.handlers import exploration
 from oneslot.explorer.handlers.aws import intercepted
 from oneslot.explorer.handlers.exploration import LAMBDA
 from oneslot.explorer.handlers.laws import HandlerLaws, View
@@ -19,7 +21,9 @@ from oneslot.explorer.handlers.process import RunningHandler, running
 from oneslot.explorer.handlers.scenario import HandlerScenario, HandlerSubject, message_of
 from oneslot.explorer.handlers.services import AccountServices, handler_faults
 from oneslot.explorer.handlers.surroundings.takeover import taken_over
+from oneslot.explorer.handlers.templates.sources import EventSource
 from oneslot.explorer.handlers.templates.tables import tables_of
+from oneslot.explorer.scan.first_events import KNOWN, options_for
 from oneslot.explorer.state import ExploredState
 from oneslot.explorer.system import System
 from tests.oneslot.explorer.handlers.tiny import tiny_handler
@@ -27,6 +31,8 @@ from tests.oneslot.explorer.handlers.tiny import tiny_handler
 TABLES = tables_of({"orders": "id"})
 SEEDS = 48
 QUICK_SEEDS = 8
+COUNTS_AND_FAILS = 13
+"""The seed of a handler that fails once its counter is above one. It reads no event."""
 HERE = Path(__file__).parent
 End = tuple[str, int, tuple[str, ...]]
 
@@ -120,6 +126,20 @@ def test_reduced_exploration_equals_the_naive_walk(handler: str, faults: int, ti
     with installed(code) as subject:
         scenario = scenario_of(code, faults, timed)
         assert reduced(scenario, subject) == naive(scenario, subject)
+
+
+@pytest.mark.parametrize("kind", KNOWN)
+def test_exploration_of_each_source_equals_the_naive_walk(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "app.py").write_text(tiny_handler(COUNTS_AND_FAILS))
+    monkeypatch.setattr(exploration._Exploration, "run", lambda self: self)
+    options = options_for(EventSource(kind, "Source", {}, {}, "orders"), {"order": "o-1"}, TABLES)
+    made: Any = exploration.explore("app.handler", tables=TABLES, path=tmp_path, **options)
+    with installed(made.code) as subject:
+        own = replace(subject, reports_failures=made.scenario.reports_failures)
+        scenario = replace(made.scenario, timed=False)
+        assert reduced(scenario, own) == naive(scenario, own)
 
 
 @pytest.mark.parametrize(

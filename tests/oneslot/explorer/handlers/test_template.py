@@ -91,6 +91,24 @@ def test_output_of_cdk_is_read_from_its_folder(tmp_path: Path) -> None:
     assert options["tables"] == {"Orders7A1B": TableSchema("id")}
 
 
+def test_stream_and_fifo_queue_are_read_when_sam_writes_them(tmp_path: Path) -> None:
+    stream = {"Stream": "arn:aws:kinesis:x:1:stream/s", "FunctionResponseTypes": ["ReportBatchItemFailures"]}
+    properties = {
+        "Environment": {"Variables": {"NEXT": {"Ref": "Next"}}},
+        "Events": {"One": {"Type": "Kinesis", "Properties": stream}},
+    }
+    resources = {
+        "Next": {"Type": "AWS::SQS::Queue", "Properties": {"FifoQueue": True}},
+        "Consumer": {"Type": "AWS::Serverless::Function", "Properties": properties},
+    }
+    (tmp_path / "template.json").write_text(json.dumps({"Resources": resources}))
+
+    options = from_template(tmp_path / "template.json")
+
+    assert options["reports_failures"]
+    assert options["env"]["NEXT"].endswith("/Next.fifo")
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -107,7 +125,7 @@ def test_file_that_is_no_template_is_refused(tmp_path: Path) -> None:
     (tmp_path / "one.yaml").write_text("a: 1")
 
     for path, words in (
-        (tmp_path, "none. Name one"),
+        (tmp_path, "no .*json"),
         (tmp_path / "one.yaml", "no Resources"),
         (tmp_path / "x", "No such"),
     ):

@@ -11,6 +11,7 @@ import os
 import boto3
 
 table = boto3.resource("dynamodb").Table(os.environ["TABLE"])
+settings = open("settings.txt").read()
 
 
 def orders(event, context):
@@ -133,7 +134,7 @@ Resources:
     Properties:
       Handler: index.handler
       Runtime: python3.12
-      Code: {ZipFile: "def handler(event, context): return {'statusCode': 400}"}
+      Code: {ZipFile: !Sub "def handler(event, context): return {'statusCode': 400, 'body': '${Stage}'}"}
   Url: {Type: AWS::Lambda::Url, Properties: {TargetFunctionArn: !GetAtt Inline.Arn}}
 """
 
@@ -142,6 +143,7 @@ def written(folder: Path) -> Path:
     """Write the shop into a folder and return its template."""
     (folder / "src").mkdir()
     (folder / "src" / "app.py").write_text(HANDLERS)
+    (folder / "src" / "settings.txt").write_text("beside the code")
     template = folder / "template.yaml"
     template.write_text(TEMPLATE)
     return template

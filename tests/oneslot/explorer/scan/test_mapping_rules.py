@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from oneslot.explorer.handlers.templates.intrinsics import Resolver
-from oneslot.explorer.scan.mapping_rules import findings
-from oneslot.explorer.scan.sources import BUS, DYNAMODB, FIFO, SQS, EventSource
+from oneslot.explorer.handlers.templates.sources import BUS, DYNAMODB, FIFO, SQS, EventSource
+from oneslot.explorer.scan.first_events import KNOWN
+from oneslot.explorer.scan.mapping_rules import RULES, findings
 
 POLICY = {"RedrivePolicy": {"maxReceiveCount": 5}}
 SOUND = {"VisibilityTimeout": 180, **POLICY}
@@ -49,3 +52,12 @@ def test_mapping_breaks_these_rules(
     kind: str, function: dict[str, Any], queue: dict[str, Any], mapping: dict[str, Any], rules: list[str]
 ) -> None:
     assert _rules(kind, function, queue, mapping) == rules
+
+
+def test_page_lists_each_rule_with_its_severity_and_each_source() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "do" / "scan.md").read_text()
+    sources = page.partition("## How each source delivers again")[2].partition("## ")[0].lower()
+
+    listed = dict(re.findall(r"^- `([a-z-]+)`: .*\((error|warning)\)\.$", page, re.MULTILINE))
+    assert listed == {rule: severity for rule, (severity, _) in RULES.items()}
+    assert [kind for kind in KNOWN if kind.lower() not in sources] == []

@@ -10,8 +10,7 @@ import pytest
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
 from oneslot.explorer.handlers.templates.intrinsics import Resolver
-from oneslot.explorer.scan.first_events import Payload, event_of, options_for
-from oneslot.explorer.scan.sources import (
+from oneslot.explorer.handlers.templates.sources import (
     BUS,
     DYNAMODB,
     FIFO,
@@ -27,6 +26,7 @@ from oneslot.explorer.scan.sources import (
     EventSource,
     sources_of,
 )
+from oneslot.explorer.scan.first_events import Payload, event_of, options_for
 
 FUNCTION = {"Type": "AWS::Lambda::Function"}
 ARN = {"Fn::GetAtt": ["F", "Arn"]}
@@ -93,6 +93,20 @@ def test_a_mapping_of_an_alias_is_the_functions() -> None:
     assert _found(F=FUNCTION, A=alias, M=mapping, Q=_resource("AWS::SQS::Queue", FifoQueue=True)) == [(FIFO, "Q")]
 
 
+@pytest.mark.parametrize(
+    ("resource", "kind"),
+    [
+        (
+            _resource("AWS::Lambda::Permission", FunctionName=ARN, Principal="cognito-idp.amazonaws.com"),
+            "cognito-idp.amazonaws.com",
+        ),
+        (_resource("AWS::Lambda::EventSourceMapping", FunctionName=ARN, EventSourceArn="arn:aws:mq:x:1:broker"), "mq"),
+    ],
+)
+def test_source_is_named_when_the_explorer_does_not_know_it(resource: dict[str, Any], kind: str) -> None:
+    assert _found(F=FUNCTION, R=resource) == [(kind, "")]
+
+
 def test_each_event_has_the_payload_where_a_producer_writes() -> None:
     payload = {"id": "1"}
     tables = {"orders": TableSchema("pk", "n", types={"pk": "S", "n": "N"})}
@@ -111,6 +125,7 @@ def test_each_event_has_the_payload_where_a_producer_writes() -> None:
     bus = event(BUS, Pattern={"source": ["shop"], "detail-type": ["Paid"], "detail": {"kind": ["card"]}})
     assert (bus["source"], bus["detail-type"], bus["detail"]) == ("shop", "Paid", {"kind": "card", "id": "1"})
     assert event(TASK) == payload
+    assert event(SCHEDULE, Targets=[{"Input": '{"kind": "poll"}'}]) == {"kind": "poll", **payload}
 
 
 @pytest.mark.parametrize(

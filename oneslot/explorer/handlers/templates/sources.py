@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
-from oneslot.explorer.handlers.templates.template import FUNCTIONS
 
+FUNCTIONS = ("AWS::Serverless::Function", "AWS::Lambda::Function")
 SQS, FIFO, SNS, S3, BUS, SCHEDULE = "SQS", "SQS FIFO", "SNS", "S3", "EventBridge", "schedule"
 HTTP_1, HTTP_2, URL, TASK, DYNAMODB, KINESIS = (
     *("HTTP API v1", "HTTP API v2", "function URL"),
@@ -63,7 +63,14 @@ def functions(resolver: Resolver) -> list[str]:
 def sources_of(resolver: Resolver, function: str) -> list[EventSource]:
     """Return what invokes a function."""
     found = [*_events(resolver, function), *_resources(resolver, function)]
+    found = found or [EventSource(principal) for principal in _invokers(resolver, function)]
     return list({(source.kind, source.name): source for source in found}.values())
+
+
+def _invokers(resolver: Resolver, function: str) -> list[str]:
+    """Return the services that may invoke a function, such as that of load balancers."""
+    given = (one["Properties"] for one in resolver.resources.values() if one["Type"] == "AWS::Lambda::Permission")
+    return [str(one.get("Principal")) for one in given if function in references(one.get("FunctionName"))]
 
 
 def references(node: Any) -> set[str]:
@@ -157,4 +164,5 @@ def _polled(resolver: Resolver, settings: Mapping[str, Any]) -> str:
     for kind, service in ((SQS, "SQS"), (DYNAMODB, "DynamoDB"), (KINESIS, "Kinesis")):
         if any(one.startswith(f"AWS::{service}::") for one in types) or f":{service.lower()}:" in text:
             return kind
-    return next(iter(types), _MAPPING)
+    named = re.search(r"arn:[^:]*:(\w+):", text)
+    return next(iter(types), named[1] if named else _MAPPING)
