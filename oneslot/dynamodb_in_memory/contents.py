@@ -47,12 +47,16 @@ class TableSchema:
 
     def key_text(self, item: TypedItem) -> str:
         """Return an item's primary key as text."""
-        return "/".join(json.dumps(item[name], sort_keys=True, default=binary_text) for name in self.keys)
+        return "/".join([as_text(item[name]) for name in self.keys])
 
 
 def binary_text(value: Any) -> str:
     """Return binary as text, for JSON."""
     return base64.b64encode(value).decode()
+
+
+as_text = json.JSONEncoder(sort_keys=True, default=binary_text).encode
+"""Returns typed values as one text. One encoder, because `json.dumps` makes a new one for each call."""
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -14,7 +13,7 @@ from oneslot.dynamodb_in_memory.answers import (
     refuse,
     refuse_unknown,
 )
-from oneslot.dynamodb_in_memory.contents import binary_text
+from oneslot.dynamodb_in_memory.contents import as_text
 from oneslot.dynamodb_in_memory.expressions import TypedItem
 from oneslot.dynamodb_in_memory.reads import MAXIMUM_TRANSACTION_ITEMS
 from oneslot.dynamodb_in_memory.writes import CONDITION, ItemRefused, Writes
@@ -33,7 +32,7 @@ class Transactions(Writes):
         name = "TransactWriteItems"
         refuse_unknown(name, request, "TransactItems ClientRequestToken")
         token, now = request.get("ClientRequestToken"), self._now_ms()
-        wanted = json.dumps(request, sort_keys=True, default=binary_text)
+        wanted = "" if token is None else as_text(request)
         if token is not None and token in self.contents.tokens:
             self._depends_on_time()
             since, performed = self.contents.tokens[token]

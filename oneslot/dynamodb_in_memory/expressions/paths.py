@@ -32,6 +32,9 @@ def _child(value: AttributeValue, part: str | int) -> AttributeValue | None:
 
 def refuse_overlaps(paths: Iterable[Path]) -> None:
     """Raise `InvalidExpression` if one path is the start of another, or if two use one value as a map and as a list."""
+    paths = list(paths)
+    if len({path[0] for path in paths}) == len(paths):  # as in most updates
+        return
     for one, other in combinations(paths, 2):
         for left, right in zip(one, other, strict=False):
             if isinstance(left, int) != isinstance(right, int):

@@ -63,6 +63,8 @@ class PathOperand:
         """Return the path with its placeholders resolved."""
         if self.plain:
             return self.parts
+        if len(self.parts) == 1:
+            return (scope.name(str(self.parts[0])),)
         return tuple(scope.name(part) if isinstance(part, str) and part[0] == "#" else part for part in self.parts)
 
     def read(self, item: TypedItem, scope: Scope) -> AttributeValue | None:

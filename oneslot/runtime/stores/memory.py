@@ -167,6 +167,8 @@ class _Tables(MutableMapping[str, MutableMapping[str, dict[str, Any]]]):
             if table == LEDGER:
                 continue
             self._ledger.tables[table] = table
+            if (known := self._dynamodb.tables.get(table)) is not None and known.types:
+                continue
             try:
                 key = element(write, self._ledger.keys).key
             except InvalidEffects:
