@@ -13,13 +13,11 @@ from typing import Any
 
 import click
 
-from demo.commands.options import mix_options
-from demo.commands.seed import seed_plan
-from demo.commands.send import generated
+from demo.commands.seed import open_week, seed_plan
+from demo.commands.send import generated, malformed_option
 from demo.generator import Mix
-from demo.plan import Plan, make_plan
-from demo.practices import Demand, synthetic_demand, synthetic_practices
-from demo.slots import LOCAL_TIME, next_monday
+from demo.plan import Plan
+from demo.practices import synthetic_demand, synthetic_practices
 from oneslot.declaration.reading import declared
 from oneslot.local.stack import LocalStack, local_stack
 from oneslot.operator.commands.audit import audit_history
@@ -34,7 +32,6 @@ from oneslot.target import Target, home_folder, local_target
 from oneslot.terminal import Terminal, table
 from oneslot.wording import count_text, numbered, verdict_text
 
-DAYS = 5
 # Few enough practices that patients compete for slots.
 REQUESTS_PER_PRACTICE = 100
 FEWEST_PRACTICES = 5
@@ -47,7 +44,7 @@ DRAIN_TIMEOUT_SECONDS = 900.0
 @click.option(
     "--requests", "count", type=COUNT, metavar="N", default=2000, show_default=True, help="Send N different requests."
 )
-@mix_options
+@malformed_option
 @click.option("--practice-count", type=COUNT, metavar="N", help="Open slots at N practices.")
 @click.option(
     "--seed",
@@ -64,9 +61,7 @@ DRAIN_TIMEOUT_SECONDS = 900.0
 def run(
     *,
     count: int,
-    duplicates: float,
     malformed: float,
-    cancellations: float,
     practice_count: int | None,
     seed_number: int,
     stage: str,
@@ -81,9 +76,11 @@ def run(
     Exit status 0 only if every invariant holds.
     """
     terminal = Terminal(as_json)
-    mix = Mix(count, duplicates, malformed, cancellations)
+    mix = Mix(count, malformed=malformed)
     practices = synthetic_practices(practice_count or max(FEWEST_PRACTICES, count // REQUESTS_PER_PRACTICE))
-    plan = open_week(list(synthetic_demand(practices, seed_number)), mix, seed_number)
+    # Few more slots than bookings, so that patients compete for them.
+    slots = max(len(practices), round(mix.bookings * SLOTS_PER_BOOKING))
+    plan = open_week(list(synthetic_demand(practices, seed_number)), slots, seed_number)
     home = home_folder()
     stages = Stages(terminal)
     with _sigterm_like_ctrl_c(), ExitStack() as running:
@@ -191,12 +188,6 @@ class Stages:
         seconds = time.monotonic() - started
         self.done.append((name, what, seconds))
         self.terminal.say(f"   {seconds:.1f} s", style="dim")
-
-
-def open_week(demands: Sequence[Demand], mix: Mix, seed: int) -> Plan:
-    """Plan next week's slots: few more than bookings, so that patients compete for them."""
-    slots = max(len(demands), round(mix.bookings * SLOTS_PER_BOOKING))
-    return make_plan(demands, next_monday(datetime.now(LOCAL_TIME).date()), DAYS, slots, seed)
 
 
 def start_and_seed(stack: LocalStack, target: Target, plan: Plan, terminal: Terminal) -> None:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any
 
 import click
 
 from appointments.messages import ODS_CODE
 from demo.plan import Plan, make_plan, save
-from demo.practices import synthetic_demand, synthetic_practices
+from demo.practices import Demand, synthetic_demand, synthetic_practices
 from demo.seeding import Seeded, SlotWriter
 from demo.seeding import seed as insert
 from demo.slots import LOCAL_TIME, demanded_slots, next_monday
-from oneslot.options import COUNT, WholeNumber, json_option, stack_option
+from oneslot.options import COUNT, json_option, stack_option
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal
 from oneslot.wording import numbered
@@ -33,23 +33,9 @@ class Code(click.ParamType[str]):
         return str(value)
 
 
-class Day(click.ParamType[date]):
-    """A date as `YYYY-MM-DD`."""
-
-    name = "date"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
-        """Return the date. Raise a usage error for anything else."""
-        if isinstance(value, date):
-            return value
-        try:
-            return date.fromisoformat(str(value))
-        except ValueError:
-            self.fail(f"{value!r} is not a valid date. Write it as YYYY-MM-DD, e.g. 2026-11-23.", param, ctx)
-
-
 PRACTICES = 12
 """Made-up practices, unless a number is given."""
+DAYS = 5
 
 
 @click.command(short_help="Open slots at made-up practices, or at yours.")
@@ -57,15 +43,6 @@ PRACTICES = 12
     "--practice", "practices", multiple=True, type=Code(), metavar="CODE", help="Open slots at this practice."
 )
 @click.option("--practice-count", type=COUNT, metavar="N", help="Open slots at N made-up practices. Default: 12.")
-@click.option(
-    "--days",
-    type=WholeNumber(1, 260),
-    metavar="N",
-    default=5,
-    show_default=True,
-    help="Open slots on this many working days.",
-)
-@click.option("--from", "first_day", type=Day(), help="Begin on this day. Default: next Monday.")
 @click.option(
     "--slots", type=COUNT, metavar="N", help="Open N slots in all. Default: as many as the demand, up to 4,000."
 )
@@ -84,14 +61,12 @@ def seed(
     *,
     practices: Sequence[str],
     practice_count: int | None,
-    days: int,
-    first_day: date | None,
     slots: int | None,
     seed_number: int,
     stack: str | None,
     as_json: bool,
 ) -> None:
-    """Open slots at practices, in proportion to a made-up demand, from 08:00 to 18:30 UK time, Monday to Friday.
+    """Open next week's slots at practices, in proportion to a made-up demand, from 08:00 to 18:30 UK time.
 
     Safe to repeat: a slot that exists stays as it is, booked or free.
     """
@@ -100,10 +75,9 @@ def seed(
     terminal = Terminal(as_json)
     codes = sorted({*practices}) or synthetic_practices(practice_count or PRACTICES)
     demands = list(synthetic_demand(codes, seed_number))
-    first_day = first_day or next_monday(datetime.now(LOCAL_TIME).date())
-    plan = make_plan(demands, first_day, days, slots, seed_number)
+    plan = open_week(demands, slots, seed_number)
     target = open_target(stack)
-    asked = demanded_slots(demands, days)
+    asked = demanded_slots(demands, DAYS)
     if slots is None and plan.slots < asked:
         terminal.say(f"The demand is {asked:,} slots, of which {plan.slots:,} are opened. Open more with --slots.")
     started = time.monotonic()
@@ -126,6 +100,11 @@ def seed(
         f"{plan.days[0]} to {plan.days[-1]}: "
         f"{seeded.created:,} new, {seeded.kept:,} existing and unchanged."
     )
+
+
+def open_week(demands: Sequence[Demand], slots: int | None, seed: int) -> Plan:
+    """Plan next week's slots; see `make_plan`."""
+    return make_plan(demands, next_monday(datetime.now(LOCAL_TIME).date()), DAYS, slots, seed)
 
 
 def seed_plan(target: Target, plan: Plan, terminal: Terminal) -> Seeded:

@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from demo.commands.options import mix_options
 from demo.errors import NotSeeded
 from demo.generator import Mix, RequestGenerator, utc_now
 from demo.plan import load
@@ -22,12 +21,21 @@ from oneslot.options import COUNT, FILE_OR_PIPE, Number, json_option, stack_opti
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal
 
-GENERATOR_OPTIONS = ("count", "duplicates", "malformed", "cancellations", "seed_number")
+GENERATOR_OPTIONS = ("count", "malformed", "seed_number")
+
+malformed_option = click.option(
+    "--malformed",
+    type=Number(0, 1),
+    metavar="SHARE",
+    default=Mix.malformed,
+    show_default=True,
+    help="Make this share malformed.",
+)
 
 
 @click.command(short_help="Send requests: some twice, some cancelled, some malformed.")
 @click.option("--count", type=COUNT, metavar="N", default=2000, show_default=True, help="Send N different requests.")
-@mix_options
+@malformed_option
 @click.option(
     "--seed",
     "seed_number",
@@ -56,9 +64,7 @@ def send(
     ctx: click.Context,
     *,
     count: int,
-    duplicates: float,
     malformed: float,
-    cancellations: float,
     seed_number: int | None,
     file: Path | None,
     rate: float | None,
@@ -75,7 +81,7 @@ def send(
             raise click.UsageError("--file sends the file as it is. Leave out --count, --seed and the shares.")
         total, messages = load_requests(file)
         requests = total
-    mix = Mix(count, duplicates, malformed, cancellations)
+    mix = Mix(count, malformed=malformed)
     terminal = Terminal(as_json)
     target = open_target(stack)
     if file is None:

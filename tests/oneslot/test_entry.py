@@ -71,7 +71,7 @@ def test_verb_is_refused_when_no_consumer_is_declared(tmp_path: Path) -> None:
     [
         ["watch", "--timeout"],
         ["send", "--rate"],
-        ["send", "--duplicates"],
+        ["send", "--malformed"],
         ["dlq", "redrive", "--rate"],
         ["smoke", "--timeout"],
     ],

@@ -336,10 +336,10 @@ ROWS: dict[str, list[tuple[str, str]]] = {
 }
 USAGE = (
     *("fly", "check --loud", "inspect", "inspect two words", f"inspect {NHS_NUMBER}", "inspect 999-000-0018"),
-    *("seed --days 0", "seed --from Monday", "seed --slots few", "seed --practice no-code"),
+    *("seed --slots few", "seed --practice no-code"),
     *("seed --practice-count 5 --slots 3", "seed --practice A81001 --practice-count 5"),
-    *("send --count 0", "send --duplicates 20", "send --rate 0", "send --rate nan", "send --shape monday-8am"),
-    *("send --shape friday", "send --cancellations 0.9", f"send --file {THIS} --count 5", f"send --file {THIS}"),
+    *("send --count 0", "send --malformed 20", "send --rate 0", "send --rate nan", "send --shape monday-8am"),
+    *("send --shape friday", "send --malformed 0.99", f"send --file {THIS} --count 5", f"send --file {THIS}"),
     *("audit --memory lots", "audit --history nowhere", "watch --timeout 0"),
     "run --requests none",
     *("dlq fly", "dlq redrive two words", f"dlq show {NHS_NUMBER}", "dlq redrive --all m-1", "dlq drop"),
