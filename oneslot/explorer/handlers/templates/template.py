@@ -53,7 +53,7 @@ def from_template(
     queue = source.resource if source.kind in QUEUES else {}
     options = {
         "handler": _resolved(resolver, properties.get("Handler", "app.handler"), f"{name}.Handler"),
-        "path": [file.parent / one for one in _folders(resolver, resource, properties)],
+        "path": [file.parent / one for one in folders(resolver, resource, properties)],
         "tables": _tables(resolver),
         "env": _environment(resolver, document, name, env or {}),
         "timeout": int(_resolved(resolver, properties.get("Timeout", DEFAULT_SECONDS["timeout"]), f"{name}.Timeout")),
@@ -176,7 +176,7 @@ def _tables(resolver: Resolver) -> dict[str, TableSchema]:
     return tables
 
 
-def _folders(resolver: Resolver, resource: Mapping[str, Any], properties: Mapping[str, Any]) -> list[str]:
+def folders(resolver: Resolver, resource: Mapping[str, Any], properties: Mapping[str, Any]) -> list[str]:
     """Return the folder of the code, and those of the layers that the template has."""
     folders = [_folder(resource, properties, ("CodeUri", "Code")) or "."]
     for layer in properties.get("Layers", ()):
