@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
+from oneslot.explorer.handlers.templates.sources import functions, sources_of
 from oneslot.explorer.handlers.templates.template import folders, function_properties, read_template
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.scan.first_events import KNOWN
 from oneslot.explorer.scan.scan import inline_code
-from oneslot.explorer.scan.sources import functions, sources_of
 
 REPOSITORIES = {
     # collections of samples

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,25 +26,26 @@ from oneslot.explorer.handlers.templates.sources import (
     S3,
     SCHEDULE,
     SNS,
+    SOCKET,
     STREAMS,
     TASK,
     URL,
     EventSource,
 )
 
-KNOWN = (*QUEUES, *STREAMS, *ASYNCHRONOUS, HTTP_1, HTTP_2, URL, TASK)
+KNOWN = (*QUEUES, *STREAMS, *ASYNCHRONOUS, HTTP_1, HTTP_2, URL, SOCKET, TASK)
 RETRIES_S = 60
 """The seconds before Lambda's first retry of an asynchronous invocation."""
 ASYNCHRONOUS_ATTEMPTS = 3
 """An asynchronous invocation and its two retries: Lambda, "Understanding retry behavior"."""
 
-FIRST_OBJECT = "first.json"
+FIRST_OBJECT, _BUCKET = "first.json", "bucket"
 
 _TIME = "2026-01-05T09:00:00Z"
 _AT = ("eu-west-2", "111122223333")
 _OF_ANSWERS = ("Item", "Items", "Attributes", "Body")
 """What an answer of AWS lacks where nothing is there. No payload can give it."""
-_MISSING = re.compile(r"KeyError: ['\"]([^'\"]+)['\"]")
+_MISSING = re.compile(r"KeyError: ['\"]([^'\"]+)['\"]|Missing the key (\w+) in the item")
 _TAKES_PARTS = re.compile(r"string indices must be integers|'str' object has no attribute '(?:get|items|keys|values)'")
 _TAKES_NUMBERS = re.compile(
     r"invalid literal for int|could not convert string to float|unsupported operand type|ConversionSyntax"
@@ -54,41 +55,74 @@ _TAKES_NUMBERS = re.compile(
 
 @dataclass
 class Payload:
-    """What a producer would write. `last` is where the newest name was added: the object, and the name."""
+    """What a producer would write.
+
+    Attributes:
+        value: the payload.
+        added: where each name was added, in order: the object, and the name.
+        last: the one of these that the last failure was about.
+    """
 
     value: dict[str, Any] = field(default_factory=dict)
+    added: list[tuple[dict[str, Any], str]] = field(default_factory=list)
     last: tuple[dict[str, Any], str] | None = None
+    _tried: list[tuple[dict[str, Any], str, str]] = field(default_factory=list)
 
     def grow(self, failure: str) -> bool:
         """Add what this failure says is missing. Return whether it said so."""
         missing = _MISSING.search(failure)
-        if missing and missing[1] not in _OF_ANSWERS:
-            return self._add(missing[1])
+        name = (missing[1] or missing[2]) if missing else ""
+        takes_parts = not name and bool(_TAKES_PARTS.search(failure))
+        if not takes_parts:
+            self._tried.clear()
+        if name and name not in _OF_ANSWERS:
+            return self._add(name)
         if self.last is None:
             return False
+        if takes_parts:
+            return self._make_object()
         within, name = self.last
-        if _TAKES_PARTS.search(failure) and isinstance(within[name], str):
-            within[name] = {}
-            return True
         if _TAKES_NUMBERS.search(failure) and isinstance(within[name], str):
             within[name] = 1
             return True
         return False
 
     def _add(self, name: str) -> bool:
-        """Add a name beside the last one, and if it is still missed there, at the top."""
+        """Add a name beside the last one, and if it is still missed there, one level further out."""
         within = self.value
         if self.last is not None:
             beside, last = self.last
             within = beside[last] if isinstance(beside[last], dict) else beside
             if within is not self.value and name in within:
                 del within[name]
-                within = self.value
+                within = next(one for one in _objects(self.value) if any(held is within for held in one.values()))
         if name in within:
             return False
         within[name] = f"{name.lower().replace(' ', '-')}-1"
         self.last = (within, name)
+        self.added.append(self.last)
         return True
+
+    def _make_object(self) -> bool:
+        """Make the newest text an object. If that did not help, put it back, and take the one before it."""
+        if self._tried:
+            within, name, text = self._tried[-1]
+            within[name] = text
+        for within, name in reversed(self.added):
+            text = within.get(name)
+            if isinstance(text, str) and (within, name, text) not in self._tried:
+                self._tried.append((within, name, text))
+                within[name] = {}
+                self.last = (within, name)
+                return True
+        return False
+
+
+def _objects(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield value
+    for one in value.values():
+        if isinstance(one, dict):
+            yield from _objects(one)
 
 
 def options_for(source: EventSource, payload: Mapping[str, Any], tables: Mapping[str, TableSchema]) -> dict[str, Any]:
@@ -97,7 +131,12 @@ def options_for(source: EventSource, payload: Mapping[str, Any], tables: Mapping
     if source.kind in QUEUES:
         return {"messages": [text], "fifo": source.kind == FIFO}
     options = {"event": event_of(source, payload, tables), **rules_of(source)}
-    return {**options, "objects": {source.physical: {FIRST_OBJECT: text}}} if source.kind == S3 else options
+    if source.kind == S3:
+        options["objects"] = {source.physical: {FIRST_OBJECT: text}}
+    if source.kind == BUS and options["event"]["source"] == "aws.s3":
+        detail = options["event"]["detail"]
+        options["objects"] = {detail["bucket"]["name"]: {detail["object"]["key"]: text}}
+    return options
 
 
 def rules_of(source: EventSource) -> dict[str, Any]:
@@ -176,12 +215,16 @@ def _envelope(source: str, detail_type: str) -> dict[str, Any]:
 
 
 def _bus(source: EventSource, payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an event that the rule's pattern matches, as far as the pattern lists plain values."""
+    """Return an event that the rule's pattern matches, as far as the pattern lists values, prefixes and suffixes."""
     pattern = source.settings.get("Pattern", source.settings.get("EventPattern", {}))
     pattern = pattern if isinstance(pattern, Mapping) else {}
     event = _envelope(_first(pattern.get("source"), "app"), _first(pattern.get("detail-type"), "Event"))
     detail = _matching(pattern.get("detail", {}))
-    return {**event, "detail": {**(detail if isinstance(detail, dict) else {}), **payload}}
+    detail = detail if isinstance(detail, dict) else {}
+    if event["source"] == "aws.s3":
+        detail = {**detail, "bucket": {"name": _BUCKET, **detail.get("bucket", {})}}
+        detail["object"] = {"key": FIRST_OBJECT, "size": 2, **detail.get("object", {})}
+    return {**event, "detail": {**detail, **payload}}
 
 
 def _first(listed: Any, otherwise: str) -> str:
@@ -193,7 +236,10 @@ def _matching(pattern: Any) -> Any:
     if isinstance(pattern, Mapping):
         return {name: _matching(one) for name, one in pattern.items() if not name.startswith("$")}
     first = pattern[0] if isinstance(pattern, list) and pattern else ""
-    return "" if isinstance(first, Mapping) else first
+    if isinstance(first, Mapping):
+        before, after = (first.get(name, "") for name in ("prefix", "suffix"))
+        return f"{before}first{after}" if isinstance(before, str) and isinstance(after, str) else ""
+    return first
 
 
 def _http_1(source: EventSource, payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -216,6 +262,10 @@ def _http_1(source: EventSource, payload: Mapping[str, Any]) -> dict[str, Any]:
             "requestId": "33333333-0000-4000-8000-000000000003",
             "httpMethod": method,
             "resourcePath": path,
+            "path": _concrete(path),
+            "protocol": "HTTP/1.1",
+            "requestTime": "05/Jan/2026:09:00:00 +0000",
+            "requestTimeEpoch": 1_767_603_600_000,
             "stage": "explored",
             "identity": identity,
         },
@@ -244,6 +294,34 @@ def _http_2(source: EventSource, payload: Mapping[str, Any]) -> dict[str, Any]:
         "body": json.dumps(payload),
         "isBase64Encoded": False,
     }
+
+
+_SOCKET_EVENTS = {"$connect": "CONNECT", "$disconnect": "DISCONNECT"}
+
+
+def _socket(source: EventSource, payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a WebSocket API sends for a route. A message's body has the payload, and connections have headers."""
+    route = source.name or "$default"
+    kind = _SOCKET_EVENTS.get(route, "MESSAGE")
+    event: dict[str, Any] = {
+        "requestContext": {
+            "routeKey": route,
+            "eventType": kind,
+            "messageDirection": "IN",
+            "connectionId": "L0SM9cOFvHcCIhw=",
+            "connectedAt": 1_767_603_600_000,
+            "requestId": "33333333-0000-4000-8000-000000000003",
+            "extendedRequestId": "JKJaXmPLvHcESHA=",
+            "requestTime": "05/Jan/2026:09:00:00 +0000",
+            "requestTimeEpoch": 1_767_603_600_000,
+            "domainName": f"a1b2c3d4e5.execute-api.{_AT[0]}.amazonaws.com",
+            "apiId": "a1b2c3d4e5",
+            "stage": "explored",
+            "identity": {"sourceIp": "192.0.2.1", "userAgent": "client"},
+        },
+        "isBase64Encoded": False,
+    }
+    return {**event, **({"body": json.dumps(payload)} if kind == "MESSAGE" else {"headers": {}})}
 
 
 def _method(given: Any) -> str:
@@ -300,5 +378,5 @@ def _kinesis(source: EventSource, payload: Mapping[str, Any]) -> dict[str, Any]:
 
 _EVENTS: Mapping[str, Callable[[EventSource, Mapping[str, Any]], dict[str, Any]]] = {
     **{SNS: _notification, S3: _object_created, BUS: _bus, SCHEDULE: _scheduled, KINESIS: _kinesis},
-    **{HTTP_1: _http_1, HTTP_2: _http_2, URL: _http_2},
+    **{HTTP_1: _http_1, HTTP_2: _http_2, URL: _http_2, SOCKET: _socket},
 }

@@ -42,7 +42,7 @@ NO_RETRY = "Its state machine has no Retry, so nothing runs it again. Add one, o
 BUILD_REMEDY = "Build the application first (`sam build`, `cdk synth`), or give the folder of its code in path=."
 NO_TEST = "No test: "
 """How `Row.test` begins where the path has none."""
-MOST_GUESSES = 12
+MOST_GUESSES = 24
 """How often a first event grows."""
 
 
@@ -323,13 +323,13 @@ def explored(job: ScanJob) -> Row:
 
 def _write_inline_code(job: ScanJob, options: dict[str, Any], folder: Path) -> None:
     """Write code that the template holds itself into a folder: Lambda calls the file index.py."""
-    text = _inline_code(job)
+    text = inline_code(job)
     if text:
         (folder / "index.py").write_text(text)
         options["path"] = [folder, *options["path"][1:]]
 
 
-def _inline_code(job: ScanJob) -> str:
+def inline_code(job: ScanJob) -> str:
     """Return the code that a template holds itself; empty if it holds none."""
     document = read_template(job.template)
     properties = function_properties(document, job.function)
@@ -408,7 +408,7 @@ def _placed(sentence: str, function: str) -> str:
 def _test(job: ScanJob, options: Mapping[str, Any], result: Result) -> str:
     if not result.schedule:
         return f"{NO_TEST}It fails without a fault. Invoke it with the event."
-    if _inline_code(job):
+    if inline_code(job):
         return f"{NO_TEST}Its code is in the template, where no test can import it."
     try:
         resolver = Resolver(read_template(job.template), job.parameters)

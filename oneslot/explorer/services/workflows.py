@@ -1,6 +1,6 @@
-"""Step Functions: executions of standard workflows. State machines exist by use, and executions run on.
+"""Step Functions: executions of standard workflows, and tasks that wait for a token. Both exist by use.
 
-It leaves out the states, the end of an execution, and express workflows.
+It leaves out the states, the end of an execution, express workflows, and a task's own timeout.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from oneslot.dynamodb_in_memory.answers import refuse, refuse_unknown
@@ -57,6 +58,17 @@ def describe_execution(account: Account, parameters: Parameters) -> Mapping[str,
     return {"executionArn": arn, "stateMachineArn": machine, "name": wanted, "status": "RUNNING", **started}
 
 
+def _end_task(operation: str, name: str, account: Account, parameters: Parameters) -> Mapping[str, Any]:
+    """End a task. A token serves once: a task that has ended is refused as one that timed out (API reference)."""
+    token = parameters["taskToken"]
+    ended = account.state.setdefault("states/ended tasks", {})
+    if token in ended:
+        refuse(name, "TaskTimedOut", "Task Timed Out: 'Provided task does not exist anymore'")
+    ended[token] = {}
+    account.record("stepfunctions", operation, token, parameters)
+    return {}
+
+
 def _arn(machine: str, name: str) -> str:
     return f"{machine.replace(':stateMachine:', ':execution:')}:{name}"
 
@@ -64,4 +76,6 @@ def _arn(machine: str, name: str) -> str:
 OPERATIONS: dict[str, Operation] = {
     "stepfunctions.start_execution": start_execution,
     "stepfunctions.describe_execution": describe_execution,
+    "stepfunctions.send_task_success": partial(_end_task, "send_task_success", "SendTaskSuccess"),
+    "stepfunctions.send_task_failure": partial(_end_task, "send_task_failure", "SendTaskFailure"),
 }

@@ -34,6 +34,9 @@ _FIRST = 8
 HASH = "hash"
 """The name of `hashed` in a handler's modules."""
 
+_SAMPLED_LOG = "aws_lambda_powertools.logging.logger"
+"""Powertools draws here whether it logs more. It samples no invocation: what a log has is not an effect."""
+
 _BY_RANDOM: Any = random.Random._randbelow_without_getrandbits  # type: ignore[attr-defined]
 
 
@@ -133,7 +136,12 @@ def _of_machine() -> Iterator[Replacement]:
 
 
 def _drawn(name: str) -> Any:
-    return lambda process, _, *values, **named: getattr(process.random, name)(*values, **named)
+    def drawn(process: Any, _: Any, *values: Any, **named: Any) -> Any:
+        if sys._getframe(2).f_globals.get("__name__") == _SAMPLED_LOG:
+            return 1.0
+        return getattr(process.random, name)(*values, **named)
+
+    return drawn
 
 
 def _seeded(process: Any, original: Any, generator: Any, a: Any = None, version: int = 2) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +13,8 @@ from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
 
 FUNCTIONS = ("AWS::Serverless::Function", "AWS::Lambda::Function")
 SQS, FIFO, SNS, S3, BUS, SCHEDULE = "SQS", "SQS FIFO", "SNS", "S3", "EventBridge", "schedule"
-HTTP_1, HTTP_2, URL, TASK, DYNAMODB, KINESIS = (
-    *("HTTP API v1", "HTTP API v2", "function URL"),
+HTTP_1, HTTP_2, URL, SOCKET, TASK, DYNAMODB, KINESIS = (
+    *("HTTP API v1", "HTTP API v2", "function URL", "WebSocket API"),
     *("Step Functions", "DynamoDB stream", "Kinesis"),
 )
 QUEUES = (SQS, FIFO)
@@ -102,7 +103,8 @@ def _events(resolver: Resolver, function: str) -> Iterator[EventSource]:
     for event in properties.get("Events", {}).values():
         own = event.get("Properties", {})
         kind = _OF_SAM.get(event["Type"], event["Type"])
-        yield _source(resolver, kind, own, own.get("Queue", own.get("Topic", own.get("Stream", own.get("Bucket")))))
+        of = own.get("Queue", own.get("Topic", own.get("Stream", own.get("Bucket"))))
+        yield _source(resolver, kind, _with_values(resolver, own), of)
     if "FunctionUrlConfig" in properties:
         yield EventSource(URL)
 
@@ -123,7 +125,8 @@ def _resources(resolver: Resolver, function: str) -> Iterator[EventSource]:
             case "AWS::SNS::Subscription" if targets & references(own.get("Endpoint")):
                 yield _source(resolver, SNS, own, own.get("TopicArn"))
             case "AWS::Events::Rule" if targets & references(own.get("Targets")):
-                yield EventSource(SCHEDULE if "ScheduleExpression" in own else BUS, name, own, own)
+                values = _with_values(resolver, own)
+                yield EventSource(SCHEDULE if "ScheduleExpression" in own else BUS, name, values, own)
             case "AWS::Scheduler::Schedule" if targets & references(own.get("Target")):
                 yield EventSource(SCHEDULE, name, own, own)
             case "AWS::S3::Bucket" if targets & references(own.get("NotificationConfiguration")):
@@ -135,9 +138,32 @@ def _resources(resolver: Resolver, function: str) -> Iterator[EventSource]:
             case "AWS::ApiGateway::Method" if targets & references(own.get("Integration")):
                 yield EventSource(HTTP_1, "", own)
             case "AWS::ApiGatewayV2::Integration" if targets & references(own.get("IntegrationUri")):
-                yield EventSource(HTTP_2, "", own)
+                yield _of_api(resolver, name, own)
             case kind if kind in _STATE_MACHINES and targets & references(own):
                 yield EventSource(TASK, name, own, own)
+
+
+def _with_values(resolver: Resolver, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings with the values of a rule's pattern, as far as the template gives them."""
+    found = dict(settings)
+    for name in {"Pattern", "EventPattern"} & settings.keys():
+        with suppress(Unresolved):
+            found[name] = resolver.value(settings[name])
+    return found
+
+
+def _of_api(resolver: Resolver, integration: str, own: Mapping[str, Any]) -> EventSource:
+    """Return the source of an integration of API Gateway v2: of an HTTP API, or of one route of a WebSocket API."""
+    held = [resolver.resources[name] for name in references(own.get("ApiId")) & resolver.resources.keys()]
+    if not any(one.get("Properties", {}).get("ProtocolType") == "WEBSOCKET" for one in held):
+        return EventSource(HTTP_2, "", own)
+    routes = [
+        one["Properties"]
+        for one in resolver.resources.values()
+        if one["Type"] == "AWS::ApiGatewayV2::Route" and integration in references(one["Properties"].get("Target"))
+    ]
+    route = routes[0] if routes else {}
+    return EventSource(SOCKET, str(route.get("RouteKey", "")), route)
 
 
 def _source(resolver: Resolver, kind: str, settings: Mapping[str, Any], of: Any) -> EventSource:

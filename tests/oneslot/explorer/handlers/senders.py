@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -47,6 +48,18 @@ def start_named(event: Any, context: Any) -> None:
 def start_unnamed(event: Any, context: Any) -> None:
     for _ in _orders(event):
         boto3.client("stepfunctions").start_execution(stateMachineArn=MACHINE, input="{}")
+
+
+def end_task(event: Any, context: Any) -> None:
+    for order in _orders(event):
+        boto3.client("stepfunctions").send_task_success(taskToken=order, output="{}")
+
+
+def end_task_once(event: Any, context: Any) -> None:
+    states = boto3.client("stepfunctions")
+    for order in _orders(event):
+        with contextlib.suppress(states.exceptions.TaskTimedOut):
+            states.send_task_failure(taskToken=order, error="declined")
 
 
 def bill(event: Any, context: Any) -> None:

@@ -97,3 +97,22 @@ def test_choice_is_drawn_both_ways(letter: str, tmp_path: Path) -> None:
     result = explored(tmp_path, "random.choice('ab')", law=lambda world: letter in str(world["orders"]))
 
     assert not result.holds
+
+
+def test_log_that_powertools_samples_draws_nothing(tmp_path: Path) -> None:
+    """Powertools configures a logger once in a process, and draws again from the second invocation on."""
+    (tmp_path / "app.py").write_text("""
+import boto3
+from aws_lambda_powertools import Logger
+
+logger = Logger(service="orders", sampling_rate=0.5)
+table = boto3.resource("dynamodb").Table("orders")
+
+@logger.inject_lambda_context
+def handler(event, context):
+    table.put_item(Item={"id": event["order"]})
+""")
+
+    result = explore("app.handler", event={"order": "o-1"}, tables=["orders:id"], path=tmp_path)
+
+    assert result.kind == "holds"

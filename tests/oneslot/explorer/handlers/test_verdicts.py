@@ -152,6 +152,8 @@ CASES = {
     "an unnamed execution": case(
         "senders.start_unnamed", HOLDS, "stepfunctions.start_execution to ship for message 1 (2 times)", faults=0
     ),
+    "a task that has ended": case("senders.end_task", "a message is still in the queue"),
+    "a task that may have ended": case("senders.end_task_once"),
     "an object under a stable key": case("senders.bill", messages=TWO, faults=0, parameters={"/bucket": "bills"}),
     "an object under a new key": case(
         "senders.bill_under_new_key", "s3://bills has 2 rows, and single deliveries leave 1 row", faults=0

@@ -20,6 +20,7 @@ from oneslot.explorer.handlers.templates.sources import (
     S3,
     SCHEDULE,
     SNS,
+    SOCKET,
     SQS,
     TASK,
     URL,
@@ -128,6 +129,37 @@ def test_each_event_has_the_payload_where_a_producer_writes() -> None:
     assert event(SCHEDULE, Targets=[{"Input": '{"kind": "poll"}'}]) == {"kind": "poll", **payload}
 
 
+def test_route_of_a_websocket_api_has_an_event_of_its_own() -> None:
+    integration = _resource("AWS::ApiGatewayV2::Integration", ApiId={"Ref": "A"}, IntegrationUri=ARN)
+    route = _resource("AWS::ApiGatewayV2::Route", RouteKey="$connect", Target={"Fn::Join": ["/", ["x", {"Ref": "I"}]]})
+    api = _resource("AWS::ApiGatewayV2::Api", ProtocolType="WEBSOCKET")
+
+    assert _found(F=FUNCTION, I=integration, R=route, A=api) == [(SOCKET, "$connect")]
+    connection = event_of(EventSource(SOCKET, "$connect"), {"id": "1"}, {})
+    message = event_of(EventSource(SOCKET, "order"), {"id": "1"}, {})
+    assert (connection["requestContext"]["eventType"], "body" in connection) == ("CONNECT", False)
+    assert (message["requestContext"]["routeKey"], json.loads(message["body"])) == ("order", {"id": "1"})
+
+
+def test_pattern_of_a_bucket_gives_the_event_its_bucket_and_object() -> None:
+    pattern = {
+        "source": ["aws.s3"],
+        "detail": {"bucket": {"name": [{"Ref": "B"}]}, "object": {"key": [{"prefix": "in/"}, "x"]}},
+    }
+    rule = _resource("AWS::Events::Rule", EventPattern=pattern, Targets=[{"Arn": ARN}])
+    bucket = _resource("AWS::S3::Bucket", BucketName="uploads")
+    (source,) = sources_of(Resolver({"Resources": {"F": FUNCTION, "R": rule, "B": bucket}}, {}), "F")
+
+    options = options_for(source, {"id": "1"}, {})
+
+    assert options["event"]["detail"] == {
+        "bucket": {"name": "uploads"},
+        "object": {"key": "in/first", "size": 2},
+        "id": "1",
+    }
+    assert options["objects"] == {"uploads": {"in/first": '{"id": "1"}'}}
+
+
 @pytest.mark.parametrize(
     ("kind", "rules"),
     [
@@ -155,3 +187,36 @@ def test_payload_grows_by_what_the_handler_misses() -> None:
     assert all(payload.grow(failure) for failure in failures)
     assert payload.value == {"customer": {"id": "id-1", "name": "name-1"}, "pence": 1}
     assert not payload.grow("RuntimeError: closed")
+
+
+def test_payload_grows_when_an_earlier_name_takes_parts() -> None:
+    payload = Payload()
+    parts = "TypeError: string indices must be integers, not 'str'"
+
+    assert all(payload.grow(failure) for failure in ("KeyError: 'cart'", "KeyError: 'token'", parts, parts))
+    assert payload.value == {"cart": {}, "token": "token-1"}
+    assert payload.grow("KeyError: 'id'")
+    assert payload.value == {"cart": {"id": "id-1"}, "token": "token-1"}
+
+
+def test_payload_does_not_grow_when_no_text_takes_parts() -> None:
+    payload = Payload()
+    parts = "TypeError: string indices must be integers, not 'str'"
+
+    assert [payload.grow(failure) for failure in ("KeyError: 'cart'", parts, parts)] == [True, True, False]
+
+
+def test_payload_grows_outwards_when_a_name_is_still_missed() -> None:
+    payload = Payload()
+    parts = "'str' object has no attribute 'get'"
+    bucket = ("KeyError: 'detail'", parts, "KeyError: 'bucket'", parts, "KeyError: 'name'")
+
+    assert all(payload.grow(failure) for failure in (*bucket, "KeyError: 'object'", "KeyError: 'object'"))
+    assert payload.value == {"detail": {"bucket": {"name": "name-1"}, "object": "object-1"}}
+
+
+def test_payload_grows_by_the_key_that_an_item_lacks() -> None:
+    payload = Payload()
+
+    assert payload.grow("One or more parameter values were invalid: Missing the key order_id in the item")
+    assert payload.value == {"order_id": "order_id-1"}
