@@ -1,10 +1,4 @@
-"""One consumer process of the rush: receive batches of ten, call a handler, and delete the messages that did not fail.
-
-    python -m lab.benchmarks.rush_consumer HANDLER LOG   (with the environment of the Lambda function, see `rush.py`)
-
-HANDLER is one of `HANDLERS`. LOG gets a line for each deleted message: its id, the time it was sent, the time it was
-done. The process ends with the first empty receive after the file LOG + ".end" appears.
-"""
+"""One consumer process of the rush: receive batches of ten, call a handler, and delete the messages that did not fail."""
 
 from __future__ import annotations
 
@@ -12,18 +6,20 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import boto3
 
-from lab.benchmarks.batches import BATCH, Handler
-from lab.benchmarks.handlers import powertools
+from lab.benchmarks.batches import BATCH
 from oneslot.runtime.lambda_consumer import client_configuration
 from oneslot.runtime.sqs import lambda_event
 
 TIMEOUT_MS = 10_000
+ROOT = Path(__file__).resolve().parents[2]
+Done = list[tuple[str, int, int]]
+"""The id of each deleted message, the time it was sent, and the time it was done (epoch ms)."""
 
 
 class Context:
@@ -41,55 +37,44 @@ class Context:
         return max(0, int((self._deadline - time.monotonic()) * 1000))
 
 
-def _client(service: str) -> Any:
+def consume(kind: str, environment: Mapping[str, str], end: Path) -> Done:
+    """Consume with the handler of this kind until the queue is empty and `end` exists, in a process of its own."""
+    os.environ.update(environment)
+    sys.path.insert(0, str(ROOT / "lambda_src"))
     session: Any = boto3.Session()
-    return session.client(service, config=client_configuration(BATCH))
+    configuration = client_configuration(BATCH)
+    handle: Any
+    if kind == "ours":
+        import handler
 
+        handle = handler.lambda_handler
+    else:
+        from lab.benchmarks.handlers import powertools
 
-def _ours() -> Handler:
-    import handler
-
-    return handler.lambda_handler
-
-
-HANDLERS: dict[str, Callable[[], Handler]] = {
-    "ours": _ours,
-    "powertools": lambda: powertools(_client("dynamodb")),
-}
-
-
-def consume(handle: Handler, log_file: Path) -> None:
-    """Consume until the queue is empty and LOG + ".end" exists."""
-    sqs, queue_url = _client("sqs"), os.environ["ONESLOT_QUEUE_URL"]
-    with log_file.open("a", buffering=1) as log:
-        while True:
-            received = sqs.receive_message(
-                QueueUrl=queue_url,
-                MaxNumberOfMessages=BATCH,
-                WaitTimeSeconds=1,
-                MessageSystemAttributeNames=["ApproximateReceiveCount", "SentTimestamp"],
-            ).get("Messages", [])
-            if not received:
-                if log_file.with_suffix(".end").exists():
-                    return
-                continue
-            event = lambda_event.event(
-                received, queue_arn="arn:aws:sqs:eu-west-2:000000000000:requests", region="eu-west-2"
-            )
-            failed = {failure["itemIdentifier"] for failure in handle(event, Context())["batchItemFailures"]}
-            done = [message for message in received if message["MessageId"] not in failed]
-            now = time.time_ns() // 1_000_000
-            for message in done:
-                log.write(
-                    f"{json.loads(message['Body'])['message_id']} {message['Attributes']['SentTimestamp']} {now}\n"
-                )
-            if done:
-                entries = [
-                    {"Id": str(number), "ReceiptHandle": message["ReceiptHandle"]}
-                    for number, message in enumerate(done)
-                ]
-                sqs.delete_message_batch(QueueUrl=queue_url, Entries=entries)
-
-
-if __name__ == "__main__":
-    consume(HANDLERS[sys.argv[1]](), Path(sys.argv[2]))
+        handle = powertools(session.client("dynamodb", config=configuration))
+    sqs, url = session.client("sqs", config=configuration), environment["ONESLOT_QUEUE_URL"]
+    done: Done = []
+    while True:
+        received = sqs.receive_message(
+            QueueUrl=url,
+            MaxNumberOfMessages=BATCH,
+            WaitTimeSeconds=1,
+            MessageSystemAttributeNames=["ApproximateReceiveCount", "SentTimestamp"],
+        ).get("Messages", [])
+        if not received:
+            if end.exists():
+                return done
+            continue
+        event = lambda_event.event(
+            received, queue_arn="arn:aws:sqs:eu-west-2:000000000000:requests", region="eu-west-2"
+        )
+        failed = {failure["itemIdentifier"] for failure in handle(event, Context())["batchItemFailures"]}
+        now = time.time_ns() // 1_000_000
+        entries: list[dict[str, str]] = []
+        for message in received:
+            if message["MessageId"] not in failed:
+                sent = int(message["Attributes"]["SentTimestamp"])
+                done.append((json.loads(message["Body"])["message_id"], sent, now))
+                entries.append({"Id": str(len(entries)), "ReceiptHandle": message["ReceiptHandle"]})
+        if entries:
+            sqs.delete_message_batch(QueueUrl=url, Entries=entries)
