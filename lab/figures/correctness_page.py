@@ -60,7 +60,7 @@ def laws() -> str:
     everywhere = "".join(_in_words(law) for law in shown if law.is_judged)
     explored = "".join(_in_words(law) for law in shown if not law.is_judged)
     return (
-        f"The explorer, `oneslot check`, the audit, the simulation and the soak check these:\n\n{everywhere}\n"
+        f"The explorer, `oneslot check`, the audit and the simulation check these:\n\n{everywhere}\n"
         f"These are about calls and log lines, so the explorer alone checks them:\n\n{explored}"
     )
 

@@ -30,7 +30,8 @@ def explorations_table(document: Row) -> str:
 
 
 def peers_table(peers: Sequence[Row]) -> str:
-    """Return a row for each peer, and one for our handler."""
+    """Return their budget in words, then a row for each peer, and one for our handler."""
+    deliveries, faults, expiries = (int(part.partition("=")[2]) for part in peers[0]["size"].split())
     rows = [
         [
             row["subject"],
@@ -41,8 +42,9 @@ def peers_table(peers: Sequence[Row]) -> str:
         ]
         for row in peers
     ]
-    header = [f"handler ({peers[0]['size']})", "schedules", "violating", "share", "laws broken"]
-    return table(header, rows, [LEFT, RIGHT, RIGHT, RIGHT, LEFT])
+    budget = f"Deliveries of a message: {deliveries}. Faults: {faults}. Leases that end: {expiries}.\n"
+    header = ["handler", "schedules", "violating", "share", "laws broken"]
+    return f"{budget}\n{table(header, rows, [LEFT, RIGHT, RIGHT, RIGHT, LEFT])}"
 
 
 def share(row: Row) -> str:
