@@ -88,7 +88,7 @@ def _candidates(file: Path) -> Iterator[tuple[str, str, object, str]]:
         source = next((one.title for one in sources_of(resolver, name) if one.kind in KNOWN), "")
         if not source or not str(properties.get("Runtime")).startswith("python"):
             continue
-        if text := inline_code(properties):
+        if text := inline_code(resolver, properties):
             yield name, source, (file, name), text
             continue
         try:

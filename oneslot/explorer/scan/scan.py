@@ -323,20 +323,23 @@ def explored(job: ScanJob) -> Row:
 
 def _write_inline_code(job: ScanJob, options: dict[str, Any], folder: Path) -> None:
     """Write code that the template holds itself into a folder: Lambda calls the file index.py."""
-    text = inline_code(job)
+    text = _inline_code(job)
     if text:
         (folder / "index.py").write_text(text)
         options["path"] = [folder, *options["path"][1:]]
 
 
-def inline_code(job: ScanJob) -> str:
-    """Return the code that a template holds itself; empty if it holds none."""
+def _inline_code(job: ScanJob) -> str:
     document = read_template(job.template)
-    properties = function_properties(document, job.function)
+    return inline_code(Resolver(document, job.parameters), function_properties(document, job.function))
+
+
+def inline_code(resolver: Resolver, properties: Mapping[str, Any]) -> str:
+    """Return the code that a template holds itself; empty if it holds none."""
     code = properties.get("Code")
     text = properties.get("InlineCode", code.get("ZipFile") if isinstance(code, Mapping) else None)
     try:
-        return str(Resolver(document, job.parameters).value(text) or "")
+        return str(resolver.value(text) or "")
     except Unresolved:
         return ""
 
@@ -408,7 +411,7 @@ def _placed(sentence: str, function: str) -> str:
 def _test(job: ScanJob, options: Mapping[str, Any], result: Result) -> str:
     if not result.schedule:
         return f"{NO_TEST}It fails without a fault. Invoke it with the event."
-    if inline_code(job):
+    if _inline_code(job):
         return f"{NO_TEST}Its code is in the template, where no test can import it."
     try:
         resolver = Resolver(read_template(job.template), job.parameters)
