@@ -16,7 +16,7 @@ from oneslot.explorer.world import ApiCall, SqsMessage, answer_text
 from oneslot.runtime.identity import payload_hash
 
 BOOKING = booking("m-1")
-# Of two slots, both requests prefer the same one (tests/lab/explore/test_laws.py).
+# Of two slots, both requests prefer the same one.
 SAME_WISH = ("m-1", "m-8")
 # The same request sent again by its producer: another SQS message, with other spacing.
 SENT_AGAIN = SqsMessage(BOOKING.message_id, BOOKING.body.replace(": ", ":"))

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from demo.declared import CONSUMER as DECLARED
-from lab.explore.__main__ import ending, explore
+from lab.explore.__main__ import explore
 from lab.explore.exploration import Explored, Results, explore_one
 from lab.explore.ours import OURS
 from lab.explore.scenarios import ALONE, ONE_REQUEST
@@ -52,17 +52,6 @@ def test_results_hold_when_all_rows_are_as_expected() -> None:
 )
 def test_results_do_not_hold_when_a_row_differs(change: dict[str, Any]) -> None:
     assert not replace(RESULTS, **change).holds
-
-
-def test_ending_says_what_was_found_when_all_or_less_is() -> None:
-    missed = replace(RESULTS, peers=(*OURS_FINE, *PEERS_FOUND[1:], *OURS_FINE))
-
-    assert ending(RESULTS) == [
-        "PASS",
-        "Our explorations: 1; 9 schedules, 0 violating; 9 executions in 0 s.",
-        "5 of 5 broken handlers found.",
-    ]
-    assert (ending(missed)[0], ending(missed)[2]) == ("FAIL", "4 of 5 broken handlers found.")
 
 
 def test_explored_laws_are_shown_in_words(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from importlib import import_module
 
 from lab.simulation.world.points import instrumented
 from oneslot.worker import job
-from oneslot.worker.job import InHand, Job
+from oneslot.worker.job import InHand
 
 
 def test_point_comes_before_each_statement_that_runs() -> None:
@@ -37,15 +37,3 @@ def test_classes_stay_the_same_objects_and_get_their_code_back() -> None:
     assert isinstance(held, InHand)
     assert InHand.add.__code__ is code
     assert "__point__" not in vars(job)
-
-
-def test_properties_are_instrumented_too() -> None:
-    counted: list[int] = []
-
-    with instrumented([job]) as modules:
-        modules.set_point(lambda: counted.append(1))
-        receipt = Job.receipt.fget  # type: ignore[attr-defined]
-        assert receipt is not None
-        receipt(type("Held", (), {"message": {"ReceiptHandle": "r"}})())
-
-    assert counted == [1]

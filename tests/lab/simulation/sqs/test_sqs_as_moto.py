@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from moto import mock_aws
 
 from lab.simulation.sqs.service import SQSService
-from tests.kits.consumer import session
+from tests.kits.consumer import moto_client
 from tests.lab.simulation.sqs.sqs_clients import Queues
 from tests.oneslot.explorer.port_clients import Clock
 
@@ -113,7 +113,7 @@ def shown(message: dict[str, Any]) -> tuple[str, str, str]:
 @pytest.fixture(scope="module")
 def moto() -> Iterator[Any]:
     with mock_aws():
-        yield session().client("sqs")
+        yield moto_client("sqs")
 
 
 @given(steps("url", "dead") | steps("fifo", "fifo_dead"))
