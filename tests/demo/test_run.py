@@ -48,6 +48,7 @@ def stages(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 ARGUMENTS = ("run", "--requests", "20", "--malformed", "0.1")
+FEW = ("run", "--requests", "3")
 
 
 def test_run_succeeds_and_keeps_its_report_when_sound(moto_stack: MotoStack, stages: list[str]) -> None:
@@ -78,7 +79,7 @@ def test_run_fails_when_a_request_is_lost(
     forever = Functions({**ENVIRONMENT, "ONESLOT_LEDGER_RETENTION_SECONDS": "forever"})
     monkeypatch.setattr(Connection, "functions", lambda _: forever)
     monkeypatch.setattr(run_module, "follow", lose_one)
-    result = invoke(*ARGUMENTS)
+    result = invoke(*FEW)
     assert result.exit_code == 1
     assert "Broken: " in result.stdout
     assert "I2" in result.stdout
@@ -87,7 +88,7 @@ def test_run_fails_when_a_request_is_lost(
 
 def test_run_continues_when_its_report_is_unwritable(moto_stack: MotoStack, stages: list[str]) -> None:
     moto_stack.target.report.mkdir()
-    result = invoke(*ARGUMENTS)
+    result = invoke(*FEW)
     assert (result.exit_code, "check.json cannot be written" in result.stdout) == (1, True)
     assert "Audit: None is lost." in result.stdout
 
@@ -106,7 +107,7 @@ def test_run_fails_when_the_audit_alone_is_unsound_and_names_the_difference(
     document = {"verdicts": {"lost": 0, "stuck": 3}}
     audited = SimpleNamespace(sound=False, sentence="Three requests are stuck.", document=document)
     monkeypatch.setattr(run_module, "audit_history", lambda *_: audited)
-    result = invoke(*ARGUMENTS)
+    result = invoke(*FEW)
     assert result.exit_code == 1
     assert "Audit: Three requests are stuck." in result.stdout
     assert "Check and audit differ: stuck 0 and 3." in result.stdout
@@ -120,6 +121,6 @@ def test_run_stops_the_stack_when_it_fails(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(run_module, "follow", fail)
-    result = invoke(*ARGUMENTS)
+    result = invoke(*FEW)
     assert result.exit_code == 130
     assert stages == ["started", "stopped"]

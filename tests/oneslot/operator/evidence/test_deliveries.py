@@ -65,10 +65,6 @@ def test_log_reader_finds_a_message_by_either_id(moto_stack: MotoStack) -> None:
     assert '($.message_id = "m-2" || $.sqs_message_id = "m-2")' in logs.asked[0]["filterPattern"]
 
 
-def test_local_log_is_empty_when_the_file_is_missing(moto_stack: MotoStack) -> None:
-    assert list(read_deliveries(moto_stack.target)) == []
-
-
 class NoLogs(Logs):
     """Refuses every question."""
 
@@ -97,16 +93,6 @@ def test_counts_are_unknown_when_the_log_is_empty_or_missing(moto_stack: MotoSta
     assert inspect(on_it, "m-1").ledger
 
 
-def test_counts_are_zero_when_nothing_was_done(moto_stack: MotoStack) -> None:
-    counts = judge(gather(moto_stack.target), moto_stack.target.command).counts
-    assert (counts.deliveries, counts.duplicates) == (0, 0)
-
-
 def test_gather_raises_when_the_log_may_not_be_read(moto_stack: MotoStack) -> None:
     with pytest.raises(ClientError, match="AccessDenied"):
         gather(gathered_from(moto_stack, NoLogs("AccessDeniedException")))
-
-
-def test_export_raises_when_the_log_group_is_missing(moto_stack: MotoStack) -> None:
-    with pytest.raises(ClientError, match="ResourceNotFound"):
-        list(read_deliveries(on_aws(moto_stack, NoLogs("ResourceNotFoundException"))))

@@ -24,13 +24,6 @@ def at_work(moto_stack: MotoStack) -> MotoStack:
     return moto_stack
 
 
-def test_export_notes_that_the_queue_held_messages(at_work: MotoStack) -> None:
-    (note,) = document(invoke("export", "--json"))["notes"]
-    assert note.startswith(TOLD)
-    at_work.consume()
-    assert document(invoke("export", "--output", str(at_work.home / "drained"), "--json"))["notes"] == []
-
-
 def test_audit_notes_that_the_queue_held_messages(at_work: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
     def audited(_history: Path, answer: Path, *_: Any, **_named: Any) -> Any:
         for name in ("redrive", "look-at"):

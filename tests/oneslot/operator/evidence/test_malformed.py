@@ -10,7 +10,7 @@ import pytest
 
 from demo.declared import CONSUMER
 from oneslot.errors import MalformedRow
-from oneslot.operator.evidence.deliveries import read_deliveries, valid_deliveries
+from oneslot.operator.evidence.deliveries import valid_deliveries
 from oneslot.operator.evidence.malformed import Malformed, malformed_delivery, malformed_ledger_row, malformed_rows
 from oneslot.operator.evidence.operator_log import read_lines
 from oneslot.runtime.identity import payload_hash
@@ -205,28 +205,6 @@ def test_malformed_delivery_names_the_attribute(line: dict[str, Any], attribute:
     assert malformed_delivery(line, CONSUMER.schema) == attribute
 
 
-@pytest.mark.parametrize(("line", "attribute"), [MALFORMED_LINES[0], MALFORMED_LINES[-1]])
-def test_check_names_a_malformed_line_and_leaves_it_out(
-    moto_stack: MotoStack, line: dict[str, Any], attribute: str
-) -> None:
-    moto_stack.bench.deliver(record(booking("m-1")))
-    moto_stack.write_log()
-    assert invoke("check").exit_code == 0
-    assert moto_stack.target.local is not None
-    log = moto_stack.target.local.log_file
-    with Path(log).open("a") as file:
-        file.write(json.dumps(line) + "\n")
-    place = f"line 4 of {log}"
-    judged = document(invoke("check", "--json"), exit_code=1)
-    assert (judged["kind"], judged["counts"]["deliveries"]) == ("unreadable", 1)
-    assert judged["malformed"] == [{"where": "delivery log", "key": place, "attribute": attribute}]
-    if line.get("message_id") == "m-1":
-        found = document(invoke("inspect", "m-1", "--json"))
-        assert [each["outcome"] for each in found["deliveries"]] == ["booked"]
-        assert found["malformed"] == judged["malformed"]
-    assert list(read_deliveries(moto_stack.target))[1] == line, "the export hands it to the audit, which rejects it"
-
-
 def test_line_is_valid_when_it_has_one_of_both_ids(moto_stack: MotoStack) -> None:
     moto_stack.bench.deliver(record(booking("m-1")))
     moto_stack.write_log()
@@ -237,17 +215,6 @@ def test_line_is_valid_when_it_has_one_of_both_ids(moto_stack: MotoStack) -> Non
             file.write(json.dumps(line | {"outcome": "busy"}) + "\n")
     assert document(invoke("check", "--json"))["counts"]["deliveries"] == 3
     assert len(document(invoke("inspect", "m-1", "--json"))["deliveries"]) == 2
-
-
-def test_check_shows_a_breach_beside_a_malformed_line(moto_stack: MotoStack) -> None:
-    moto_stack.bench.deliver(record(booking("m-1")))
-    moto_stack.write_log()
-    moto_stack.bench.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "m-1"}})
-    assert moto_stack.target.local is not None
-    with Path(moto_stack.target.local.log_file).open("a") as file:
-        file.write('{"message": "delivery"}\n')
-    judged = document(invoke("check", "--json"), exit_code=1)
-    assert (judged["kind"], len(judged["malformed"])) == ("broken", 1)
 
 
 def test_malformed_line_is_named_by_its_event_on_aws(moto_stack: MotoStack) -> None:

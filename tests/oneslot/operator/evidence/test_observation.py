@@ -11,7 +11,6 @@ from oneslot.operator.evidence import observation
 from oneslot.operator.evidence.malformed import Tally
 from oneslot.operator.evidence.observation import LOOKS_WHEN_EMPTY, Observer, Snapshot, until_drained
 from oneslot.runtime.sqs.queue_depth import QueueDepth
-from tests.kits.consumer import booking, record
 from tests.kits.moto_stack import MotoStack
 
 
@@ -71,14 +70,6 @@ def test_watching_ends_after_its_timeout(moto_stack: MotoStack, monkeypatch: pyt
     looks = list(until_drained(observer, interval=1, timeout=5, sleep=waiting.sleep, clock=waiting.clock))
     assert len(looks) == 6
     assert not looks[-1].drained
-
-
-def test_observer_counts_rows_by_their_state(moto_stack: MotoStack) -> None:
-    # The consumer finds an unknown practice under a claim, and releases it.
-    moto_stack.bench.deliver(record(booking("m-1")), record(booking("m-2", practice="ZZZ999")))
-    snapshot = Observer(moto_stack.target).look()
-    assert (snapshot.complete, snapshot.in_progress, snapshot.released) == (1, 0, 1)
-    assert snapshot.dead_letters == 1
 
 
 def counts(monkeypatch: pytest.MonkeyPatch, waiting: Waiting, took: float) -> list[float]:

@@ -15,14 +15,6 @@ from tests.kits.dead_letters import put_bookings
 from tests.kits.moto_stack import MotoStack
 
 
-def test_pacer_holds_its_rate() -> None:
-    slept: list[float] = []
-    pacer = Pacer(5.0, Surroundings(steady=lambda: sum(slept), sleep=slept.append))
-    for _ in range(4):
-        pacer.wait(10)
-    assert slept == [2.0, 2.0, 2.0]
-
-
 def test_redrive_holds_its_rate(moto_stack: MotoStack) -> None:
     slept: list[float] = [0.0]
     target = replace(moto_stack.target, surroundings=Surroundings(steady=lambda: sum(slept), sleep=slept.append))

@@ -8,7 +8,6 @@ from oneslot.errors import LeaseHeld, LogNotWritten, RowChanged
 from oneslot.operator.evidence.operator_log import append_line, open_operator_log, read_lines
 from oneslot.operator.repair.ledger_row import forget, read_row, unlock
 from oneslot.runtime.protocol import Claim, Duplicate
-from oneslot.runtime.sqs.dead_letters import peek
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.surroundings import Surroundings
 from tests.kits.consumer import booking, record
@@ -69,17 +68,6 @@ def test_forgotten_booking_finds_its_appointment(moto_stack: MotoStack) -> None:
     assert len(moto_stack.bench.rows("appointments")) == 1
     assert moto_stack.bench.row("m-1")["result"] == before["result"]
     assert isinstance(ledger_of(moto_stack).claim("m-1", before["payload_hash"], FAR), Duplicate)
-
-
-def test_forgotten_booking_conflicts_with_another_content(moto_stack: MotoStack) -> None:
-    bench, url = moto_stack.bench, moto_stack.target.outputs.dead_letter_queue_url
-    bench.deliver(record(booking("m-1")))
-    document(invoke("ledger", "forget", "m-1", "--yes", "--json"))
-    bench.deliver(record(booking("m-1", service_type="Clinical Triage")))
-    assert [(letter.message_id, letter.reason) for letter in peek(bench.sqs, url)] == [("m-1", "conflict")]
-    bench.deliver(record(booking("m-1")))
-    assert [letter.reason for letter in peek(bench.sqs, url)] == ["conflict", "conflict"]
-    assert len(bench.rows("appointments")) == 1
 
 
 def test_forget_refuses_when_a_lease_is_held_or_the_row_changed(moto_stack: MotoStack) -> None:

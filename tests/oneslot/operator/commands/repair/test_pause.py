@@ -139,11 +139,5 @@ def test_pause_reports_an_alarm_that_it_cannot_reach(on_aws: Target, monkeypatch
     assert state(on_aws) == "Disabled"
 
 
-def test_local_pause_is_a_tag_that_the_poller_follows(moto_stack: MotoStack) -> None:
-    assert document(invoke(*PAUSE, "--yes"))["paused"] is True
-    assert invoke("status").stdout.startswith("PAUSED since")
-    assert document(invoke("resume", "--yes", "--json"))["paused"] is False
-
-
 def test_metric_is_the_one_that_the_alarm_watches() -> None:
     assert (pausing.NAMESPACE, pausing.METRIC) == (metrics.PAUSED_NAMESPACE, metrics.PAUSED)

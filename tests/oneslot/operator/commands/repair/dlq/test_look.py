@@ -74,12 +74,3 @@ def test_list_keeps_ids_whole_when_columns_are_eighty(moto_stack: MotoStack) -> 
         (why,) = [line for at, line in enumerate(lines) if lines[at - 1] == sha]
         assert "practice ZZZ999 has no slots" in why
     assert f"│ {sha} " in invoke("dlq", "list", COLUMNS="160").stdout, "where there is room it is in the table"
-
-
-def test_verbs_change_nothing_without_yes(moto_stack: MotoStack) -> None:
-    put_one_of_each(moto_stack)
-    for verb in (["redrive"], ["drop", "--all", "--accept-loss"]):
-        assert document(invoke("dlq", *verb, "--json"))["dry_run"] is True
-    assert document(invoke("dlq", "list", "--json"))["count"] == 12
-    assert not list(moto_stack.home.glob("redrive*"))
-    assert not (moto_stack.home / "operator-log.jsonl").exists()
