@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import itertools
 import os
 from collections import Counter
@@ -22,11 +23,14 @@ from oneslot.local.aws.synthesis import synthesise
 from tests.kits.moto_stack import moto_stack, nothing_runs  # noqa: F401 - fixtures of the rooms that run commands
 
 # Rooms with few, long tests begin first, so that no process works alone at the end.
-FIRST_ROOMS = ("oneslot/audit", "lab/soak", "behaviours")
+FIRST_ROOMS = ("oneslot/audit", "lab/soak", "behaviours", "stacks")
 PIPELINE = "tests/oneslot/audit/"
+STACKS = "tests/stacks/"
 NEEDS_LOOPBACK = ("embedded_aws", "valkey", "spark", "browser")
 _ACCOUNTS = itertools.count(100_000_000_001)
 
+# What the collection of tests makes stays to the end, so no look for garbage begins before it is over.
+gc.disable()
 # No test asserts on time, so a slow machine fails none.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
@@ -36,11 +40,14 @@ class Distribution(LoadFileScheduling):  # type: ignore[misc]  # xdist has no ty
     """Give each process whole files, in the order of the collection, and start Java once in a process at most.
 
     Java takes 20 seconds of CPU to start and warm up for Spark. So one process gets all of the pipeline's room. Its slow
-    tests would outlast all others, so each process gets a half of them.
+    tests would outlast all others, so each process gets a half of them. One process also gets all tests on stacks, whose
+    fixtures synthesise each stage once in a process.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        """Return the file of a test, or its part of the pipeline's room."""
+        """Return the file of a test, its part of the pipeline's room, or the stacks' room."""
+        if nodeid.startswith(STACKS):
+            return STACKS
         if not nodeid.startswith(PIPELINE):
             return str(super()._split_scope(nodeid))
         halved = self.config.option.markexpr == "slow"
@@ -71,6 +78,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.allow_hosts(["127.0.0.1", "::1"]))
         else:
             item.add_marker(pytest.mark.disable_socket)
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage from now on, and among newer objects only."""
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_sessionfinish() -> None:
+    """Let the interpreter's end collect all: some libraries in C complain of what it leaves."""
+    gc.unfreeze()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -22,7 +22,7 @@ from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.consumer.queues import Queues
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.values import from_attributes
-from tests.kits.consumer import Clock, Context, Intercepted, Killed, raising, record, session, surroundings
+from tests.kits.consumer import Clock, Context, Intercepted, Killed, moto_client, raising, record, surroundings
 from tests.kits.stacks import assert_snapshot
 
 TABLES = {"ledger": "message_id", "cards": "card_id", "outbox": "mail_id"}
@@ -48,8 +48,8 @@ class Shop:
     """The example on moto."""
 
     def __init__(self) -> None:
-        self.dynamodb: Any = session().client("dynamodb")
-        self.sqs: Any = session().client("sqs")
+        self.dynamodb: Any = moto_client("dynamodb")
+        self.sqs: Any = moto_client("sqs")
         for name, key in TABLES.items():
             self.dynamodb.create_table(
                 TableName=name,

@@ -236,16 +236,17 @@ class Bench:
 
 
 @cache
-def session() -> Any:
-    """Return the one boto3 session for moto in this process. Each new one would read AWS's list of endpoints again."""
-    return boto3.Session("123456789012", "none", region_name=REGION)
+def moto_client(service: str) -> Any:
+    """Return the one client of a service for moto in this process. To make one takes as long as all else of a test."""
+    session: Any = boto3.Session("123456789012", "none", region_name=REGION)
+    return session.client(service)
 
 
 @contextmanager
 def bench(slots: int = 3) -> Iterator[Bench]:
     """Yield a bench with `slots` free slots at one practice."""
     with mock_aws():
-        dynamodb, sqs = session().client("dynamodb"), session().client("sqs")
+        dynamodb, sqs = moto_client("dynamodb"), moto_client("sqs")
         create_tables(dynamodb)
         environment = {
             "ONESLOT_LEDGER_TABLE": "ledger",

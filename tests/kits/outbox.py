@@ -12,7 +12,7 @@ from oneslot.runtime.protocol import Claim, Committed
 from oneslot.runtime.sends.relay import Relay
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.values import from_attributes
-from tests.kits.consumer import Clock, create_table, session, surroundings
+from tests.kits.consumer import Clock, create_table, moto_client, surroundings
 
 RETENTION_SECONDS = 100
 
@@ -27,8 +27,7 @@ class Outbox:
     retention_seconds: int | None = RETENTION_SECONDS
 
     def __post_init__(self) -> None:
-        aws: Any = session()
-        self.clients = {name: aws.client(name) for name in ("dynamodb", "sqs", "sns", "events")}
+        self.clients = {name: moto_client(name) for name in ("dynamodb", "sqs", "sns", "events")}
         create_table(self.clients["dynamodb"], "ledger", "message_id")
         sqs = self.clients["sqs"]
         self.mails = sqs.create_queue(QueueName="mails")["QueueUrl"]

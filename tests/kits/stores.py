@@ -16,7 +16,7 @@ from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.memory import MemoryLedger
 from oneslot.runtime.stores.valkey import ValkeyLedger
 from oneslot.runtime.values import from_attributes, to_attributes
-from tests.kits.consumer import Clock, create_table, session, surroundings
+from tests.kits.consumer import Clock, create_table, moto_client, surroundings
 
 TABLE = "things"
 KEY = "thing_id"
@@ -104,7 +104,7 @@ class InMemory(InDynamoDB):
 def in_dynamodb() -> Iterator[InDynamoDB]:
     """A ledger on moto."""
     with mock_aws():
-        yield InDynamoDB(session().client("dynamodb"))
+        yield InDynamoDB(moto_client("dynamodb"))
 
 
 @dataclass

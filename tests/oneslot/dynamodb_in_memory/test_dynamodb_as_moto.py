@@ -15,7 +15,7 @@ from moto.dynamodb.parsing.reserved_keywords import ReservedKeywords
 
 from oneslot.dynamodb_in_memory import InMemoryDynamoDB
 from oneslot.dynamodb_in_memory.expressions.reserved_words import RESERVED
-from tests.kits.consumer import create_tables, session, slot_item
+from tests.kits.consumer import create_tables, moto_client, slot_item
 from tests.oneslot.explorer.port_clients import Clock
 
 ITEM: dict[str, Any] = {
@@ -292,13 +292,13 @@ def clients() -> Iterator[tuple[Any, Any]]:
     port = InMemoryDynamoDB(Clock())
     fill(port)
     with mock_aws():
-        moto = session().client("dynamodb")
+        moto = moto_client("dynamodb")
         fill(moto)
         yield port, moto
 
 
 @given(st.lists(operations, min_size=1, max_size=6))
-@settings(max_examples=100, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_stand_in_answers_as_moto_does(clients: tuple[Any, Any], calls: list[tuple[str, dict[str, Any]]]) -> None:
     port, moto = clients
     for client in clients:
@@ -308,7 +308,7 @@ def test_stand_in_answers_as_moto_does(clients: tuple[Any, Any], calls: list[tup
 
 
 @given(atoms)
-@settings(max_examples=200, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=120, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_stand_in_finds_what_moto_finds(clients: tuple[Any, Any], condition: str) -> None:
     port, moto = clients
     for client in clients:

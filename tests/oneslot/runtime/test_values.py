@@ -71,7 +71,7 @@ attributes = st.recursive(
 
 
 @given(st.dictionaries(st.text(min_size=1), attributes))
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_values_are_what_they_were_when_read_and_written(held: dict[str, Any]) -> None:
     read = from_attributes(held)
     assert to_attributes(read) == held

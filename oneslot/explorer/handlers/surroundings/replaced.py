@@ -40,7 +40,9 @@ def replaced(replacements: Iterable[Replacement]) -> Iterator[None]:
         by_id[id(original)] = replacement
         before.append((owner, name, original))
     for module in list(sys.modules.values()):
-        if getattr(module, "__file__", None) and not module.__name__.startswith(_NOT_WITHIN):
+        if not getattr(module, "__file__", None) or by_id.keys().isdisjoint(map(id, vars(module).values())):
+            continue
+        if not module.__name__.startswith(_NOT_WITHIN):
             before += [(module, name, value) for name, value in vars(module).items() if id(value) in by_id]
     for owner, name, original in before:
         setattr(owner, name, by_id[id(original)])

@@ -291,10 +291,17 @@ def test_mark_breaks_when_another_environment_lacks_it(channel: str, tmp_path: P
     assert "orders n: n is 2" in result.verdict
 
 
+KINDS = (
+    *("a variable", "a file", "a folder", "a database", "memory of a file", "a context variable", "a class", "a count"),
+    *("the seed of random numbers", "where modules are found", "the working directory", "this thread"),
+)
+"""One way to write into each kind of place; the test above has the other ways."""
+
+
 @pytest.mark.parametrize(
     "channel",
     [
-        *WHERE_LAMBDA_KEEPS_IT,
+        *KINDS,
         *(
             pytest.param(place, marks=pytest.mark.slow) if number % 4 else place
             for number, place in enumerate(WHERE_IT_HIDES)

@@ -166,16 +166,19 @@ def handler(event, context):
 
 
 @pytest.mark.parametrize(
-    "count",
+    ("count", "fifo"),
     [
-        "int(record['attributes']['ApproximateReceiveCount'])",
-        "int(dict(record)['attributes'].get('ApproximateReceiveCount'))",
-        "int([value for name, value in record['attributes'].items() if name == 'ApproximateReceiveCount'][0])",
-        "int(__import__('json').loads(__import__('json').dumps(record))['attributes']['ApproximateReceiveCount'])",
-        "int(__import__('copy').deepcopy(record)['attributes']['ApproximateReceiveCount'])",
+        ("int(record['attributes']['ApproximateReceiveCount'])", False),
+        ("int(record['attributes']['ApproximateReceiveCount'])", True),
+        ("int(dict(record)['attributes'].get('ApproximateReceiveCount'))", False),
+        ("int([value for name, value in record['attributes'].items() if name == 'ApproximateReceiveCount'][0])", False),
+        (
+            "int(__import__('json').loads(__import__('json').dumps(record))['attributes']['ApproximateReceiveCount'])",
+            True,
+        ),
+        ("int(__import__('copy').deepcopy(record)['attributes']['ApproximateReceiveCount'])", False),
     ],
 )
-@pytest.mark.parametrize("fifo", [False, True])
 def test_receive_count_goes_on_when_a_delivery_crashed(count: str, fifo: bool, tmp_path: Path) -> None:
     result = of_app(tmp_path, SKIP_LATER.format(count=count), fifo=fifo)
 

@@ -30,7 +30,7 @@ from tests.oneslot.explorer.handlers.tiny import tiny_handler
 
 TABLES = tables_of({"orders": "id"})
 SEEDS = 48
-QUICK_SEEDS = 8
+QUICK_SEEDS = 4
 COUNTS_AND_FAILS = 13
 """The seed of a handler that fails once its counter is above one. It reads no event."""
 HERE = Path(__file__).parent

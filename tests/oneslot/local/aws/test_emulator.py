@@ -50,6 +50,7 @@ def test_emulator_is_installed_again_when_its_python_is_gone(cache: Path, monkey
     assert python.exists()
 
 
+@pytest.mark.slow
 def test_emulator_is_refused_in_one_sentence_when_pip_reaches_no_index(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

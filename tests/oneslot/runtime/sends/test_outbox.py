@@ -20,7 +20,7 @@ from oneslot.runtime.sends.outbox import Unsent, unsent
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.memory import MemoryLedger
 from oneslot.runtime.values import from_attributes
-from tests.kits.consumer import Clock, create_table, session, surroundings
+from tests.kits.consumer import Clock, create_table, moto_client, surroundings
 
 TARGETS = {
     "mails": "https://sqs.eu-west-2.amazonaws.com/123456789012/mails",
@@ -37,7 +37,7 @@ def ledger(request: pytest.FixtureRequest) -> Iterator[MemoryLedger | DynamoDBLe
         yield MemoryLedger(keys={"cards": "id"}, sends=TARGETS, surroundings=outside)
         return
     with mock_aws():
-        client = session().client("dynamodb")
+        client = moto_client("dynamodb")
         create_table(client, "ledger", "message_id")
         create_table(client, "cards", "id")
         tables, keys = {"cards": "cards"}, {"cards": "id"}

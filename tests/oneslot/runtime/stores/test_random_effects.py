@@ -27,7 +27,7 @@ from oneslot.runtime.effects import Check, Delete, Effects, Item, Once, Put, Upd
 from oneslot.runtime.protocol import Claim, Committed, Taken
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.values import from_attributes, to_attributes
-from tests.kits.consumer import Clock, session, surroundings
+from tests.kits.consumer import Clock, moto_client, surroundings
 
 EXAMPLES = int(os.environ.get("ONESLOT_EXAMPLES", "15"))
 TRANSACTIONS = 8
@@ -209,7 +209,7 @@ def compare(other: DynamoDBLedger, history: History, *, other_is_embedded: bool 
 @pytest.fixture(scope="module")
 def moto() -> Iterator[DynamoDBLedger]:
     with mock_aws():
-        yield ledger_over(session().client("dynamodb"))
+        yield ledger_over(moto_client("dynamodb"))
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))

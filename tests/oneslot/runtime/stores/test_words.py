@@ -17,7 +17,7 @@ from oneslot.runtime.protocol import Answer, Claim, Committed, JsonMessage, Take
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.memory import MemoryLedger
 from oneslot.runtime.values import from_attributes, to_attributes
-from tests.kits.consumer import Clock, session, surroundings
+from tests.kits.consumer import Clock, moto_client, surroundings
 
 KEYS: dict[str, str | tuple[str, str]] = {"stock": "sku", "shop": ("customer", "line"), "scans": "digest"}
 TYPES = {"sku": "S", "customer": "S", "line": "N", "digest": "B", "message_id": "S"}
@@ -30,7 +30,7 @@ def ledger(request: pytest.FixtureRequest) -> Iterator[MemoryLedger | DynamoDBLe
         yield MemoryLedger(keys=KEYS, surroundings=outside)
         return
     with mock_aws():
-        client = session().client("dynamodb")
+        client = moto_client("dynamodb")
         for table, key in ({"ledger": "message_id"} | KEYS).items():
             names = (key,) if isinstance(key, str) else key
             client.create_table(
