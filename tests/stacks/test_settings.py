@@ -30,66 +30,27 @@ def test_setting_is_refused_outside_its_range(name: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        (
-            {"max_concurrency": 1_001},
-            "max_concurrency 1001 .* 1000, .* provisioned_pollers; .*, or lower max_concurrency",
-        ),
-        ({"provisioned_pollers": 1}, "provisioned_pollers is 1, .* 2 or more"),
+        ({"max_concurrency": 1_001}, "max_concurrency 1001 .* provisioned_pollers"),
+        ({"provisioned_pollers": 1}, "provisioned_pollers is 1"),
         ({"provisioned_pollers": 2}, "provisioned_pollers 2 run 20 consumers at once, above max_concurrency 8"),
         ({"table_warm_writes": 3_999}, "table_warm_writes is 3999, below the 4000 a second"),
-        (
-            {"table_warm_writes": 9_000, "table_maximum_writes": 8_000},
-            "table_maximum_writes 8000 is below table_warm_writes 9000",
-        ),
+        ({"table_warm_writes": 9_000, "table_maximum_writes": 8_000}, "8000 is below table_warm_writes 9000"),
         ({"log_retention_days": 31}, "log_retention_days is 31; .* 30, 60"),
-        ({"alarm_topic_arn": "on-call"}, "alarm_topic_arn is 'on-call', .* arn:aws:sns:"),
-        (
-            {"queue_retention_seconds": 600},
-            "alarm_oldest_message_seconds 600 is not below queue_retention_seconds 600, .* raise queue_retention_seconds",
-        ),
-        (
-            {"lambda_timeout_seconds": 60, "longest_lease_seconds": 59},
-            "longest_lease_seconds 59 is shorter than lambda_timeout_seconds 60, .* raise longest_lease_seconds",
-        ),
-        (
-            {"max_receive_count": 10, "longest_retry_delay_seconds": 17_281},
-            "longest_retry_delay_seconds 17281 is 172810 s, .* queue_retention_seconds 345600, .* Lower one",
-        ),
-        (
-            {"queue_retention_seconds": 601, "max_receive_count": 11},
-            "max_receive_count 11 .* 30 .* is 330 s, .* queue_retention_seconds 601, .* raise queue_retention_seconds",
-        ),
-        (
-            {"lambda_timeout_seconds": 900, "visibility_multiplier": 49},
-            r"44100 s \(lambda_timeout_seconds 900 \* visibility_multiplier 49\), above SQS's 43200 s; lower",
-        ),
-        (
-            {"batching_window_seconds": 5},
-            "30 s is shorter .* batching_window_seconds 5, .* raise visibility_multiplier",
-        ),
-        ({"batch_size": 11}, "batch_size 11 is above 10, .* batching_window_seconds is 0; set the window to 1 or more"),
-        ({"queue": "fifo", "longest_retry_delay_seconds": 30}, "longest_retry_delay_seconds is 30, .* set it to 0"),
-        (
-            {"queue": "fifo", "batching_window_seconds": 1, "visibility_multiplier": 2},
-            "batching_window_seconds is 1, and Lambda takes no batching window",
-        ),
+        ({"alarm_topic_arn": "on-call"}, "alarm_topic_arn is 'on-call'"),
+        ({"queue_retention_seconds": 600}, "alarm_oldest_message_seconds 600 .* queue_retention_seconds 600"),
+        ({"lambda_timeout_seconds": 60, "longest_lease_seconds": 59}, "longest_lease_seconds 59 is shorter"),
+        ({"max_receive_count": 10, "longest_retry_delay_seconds": 17_281}, "17281 is 172810 s, .* 345600"),
+        ({"queue_retention_seconds": 601, "max_receive_count": 11}, "max_receive_count 11 .* is 330 s, .* 601"),
+        ({"lambda_timeout_seconds": 900, "visibility_multiplier": 49}, "44100 s .* above SQS's 43200 s"),
+        ({"batching_window_seconds": 5}, "30 s is shorter .* batching_window_seconds 5"),
+        ({"batch_size": 11}, "batch_size 11 is above 10, .* batching_window_seconds is 0"),
+        ({"queue": "fifo", "longest_retry_delay_seconds": 30}, "longest_retry_delay_seconds is 30"),
+        ({"queue": "fifo", "batching_window_seconds": 1, "visibility_multiplier": 2}, "batching_window_seconds is 1"),
         ({"queue": "lifo"}, "queue is 'lifo'; use one of: standard, fifo"),
-        (
-            {"dead_letter_retention_seconds": 4 * DAY},
-            "dead_letter_retention_seconds 345600 is not above queue_retention_seconds 345600. .* raise the first",
-        ),
-        (
-            {"ledger_retention_seconds": 25 * DAY - 1},
-            "ledger_retention_seconds 2159999 .* 345600 \\+ 1209600 \\+ 604800.*; raise ledger_retention_seconds to 2160000",
-        ),
-        (
-            {"log_retention_days": 14},
-            r"log_retention_days 14 .* ledger_retention_seconds 2592000 \(30 days\), .* raise log_retention_days",
-        ),
-        (
-            {"log_retention_days": 14, "ledger_retention_seconds": None},
-            "log_retention_days 14 is shorter than 2160000 s .* raise log_retention_days",
-        ),
+        ({"dead_letter_retention_seconds": 4 * DAY}, "345600 is not above queue_retention_seconds 345600"),
+        ({"ledger_retention_seconds": 25 * DAY - 1}, "2159999 .* raise ledger_retention_seconds to 2160000"),
+        ({"log_retention_days": 14}, "log_retention_days 14 .* ledger_retention_seconds 2592000"),
+        ({"log_retention_days": 14, "ledger_retention_seconds": None}, "log_retention_days 14 .* 2160000 s"),
         *(
             (
                 {"ledger_forgotten_before": text},

@@ -37,111 +37,60 @@ def imported(shop: Stack, name: str) -> sqs.IQueue:
     return sqs.Queue.from_queue_arn(shop, name, f"arn:aws:sqs:eu-west-2:111122223333:{name}")
 
 
+def table(shop: Stack, key: dynamodb.Attribute, sort: dynamodb.Attribute | None = None) -> dynamodb.Table:
+    return dynamodb.Table(shop, "T", partition_key=key, sort_key=sort, time_to_live_attribute="expires_at")
+
+
 @pytest.mark.parametrize(
     ("properties", "said"),
     [
         (
             lambda shop: {"existing_queue": queue(shop, visibility_timeout=Duration.seconds(20))},
-            "Shop/Theirs hides a message for 20 s.*lambda_timeout_seconds 30.*set the queue's visibility_timeout",
+            "Theirs hides .* 20 s.* 30",
         ),
-        (
-            lambda shop: {"existing_queue": queue(shop), "numbers": Numbers(lambda_timeout_seconds=31)},
-            "hides a message for 30 s.*lambda_timeout_seconds 31",  # 30 is SQS's own where a template is silent
-        ),
-        (
-            lambda shop: {"existing_queue": queue(shop, receives=3)},
-            "Shop/Theirs.*after 3 receives.*max_receive_count to 5 or more",
-        ),
-        (
-            lambda shop: {"existing_queue": sqs.Queue(shop, "Bare")},
-            "Shop/Bare has no dead-letter queue.*would be lost.*existing_dead_letter_queue",
-        ),
-        (
-            lambda shop: {"existing_queue": imported(shop, "theirs")},
-            "has no dead-letter queue.*pass it as existing_dead_letter_queue",
-        ),
+        # 30 s is SQS's own where a template is silent.
+        (lambda shop: {"existing_queue": queue(shop), "numbers": Numbers(lambda_timeout_seconds=31)}, "for 30 s.* 31"),
+        (lambda shop: {"existing_queue": queue(shop, receives=3)}, "Shop/Theirs.*after 3 receives.*to 5 or more"),
+        (lambda shop: {"existing_queue": sqs.Queue(shop, "Bare")}, "Shop/Bare has no dead-letter queue"),
+        (lambda shop: {"existing_queue": imported(shop, "theirs")}, "has no dead-letter queue"),
         (
             lambda shop: {
                 "existing_queue": imported(shop, "theirs.fifo"),
                 "existing_dead_letter_queue": imported(shop, "dead"),
             },
-            "Shop/theirs.fifo is FIFO.*Shop/dead is standard.*make both FIFO",
+            "Shop/theirs.fifo is FIFO.*Shop/dead is standard",
         ),
         (
             lambda shop: {"existing_queue": queue(shop), "existing_dead_letter_queue": imported(shop, "dead")},
-            "Shop/dead is not the one that existing_queue Shop/Theirs names.*omit existing_dead_letter_queue",
+            "Shop/dead is not the one that existing_queue Shop/Theirs names",
         ),
-        (
-            lambda shop: {"existing_dead_letter_queue": imported(shop, "dead")},
-            "Shop/dead is given without existing_queue.*omit it, or pass existing_queue",
-        ),
-        (
-            lambda shop: {"existing_queue": queue(shop), "fifo": True},
-            "Shop/Theirs has a name and a kind already.*omit queue_name and fifo",
-        ),
-        (
-            lambda shop: {"existing_queue": queue(shop, retention_period=Duration.days(14))},
-            "dead_letter_retention_seconds 1209600 is not above queue_retention_seconds 1209600.*lower the second",
-        ),
-        (
-            lambda shop: {"existing_queue": queue(shop, retention_period=Duration.minutes(5))},
-            "max_receive_count 10.*queue_retention_seconds 300.*silently deletes",
-        ),
+        (lambda shop: {"existing_dead_letter_queue": imported(shop, "dead")}, "dead is given without existing_queue"),
+        (lambda shop: {"existing_queue": queue(shop), "fifo": True}, "Shop/Theirs has a name and a kind already"),
+        (lambda shop: {"existing_queue": queue(shop, retention_period=Duration.days(14))}, "1209600 is not above"),
+        (lambda shop: {"existing_queue": queue(shop, retention_period=Duration.minutes(5))}, "10.*_seconds 300"),
         (
             lambda shop: {
                 "existing_queue": queue(shop, fifo=True, visibility_timeout=Duration.seconds(30)),
                 "numbers": Numbers(longest_retry_delay_seconds=30),
             },
-            "longest_retry_delay_seconds is 30.*within seconds.*set it to 0",
+            "longest_retry_delay_seconds is 30",
         ),
-        (
-            lambda shop: {"existing_ledger": new_table(shop, "Orders2", "order_id")},
-            "Shop/Orders2 has the key order_id.*message_id alone.*pass another table",
-        ),
-        (
-            lambda shop: {"existing_ledger": new_table(shop, "Eternal", "message_id")},
-            "Shop/Eternal has no time to live on expires_at.*never be deleted.*ledger_retention_seconds to None",
-        ),
-        (
-            lambda shop: {
-                "existing_ledger": dynamodb.Table(
-                    shop, "T", partition_key=attribute("id", TEXT), sort_key=attribute("at", TEXT)
-                )
-            },
-            r"Shop/T has the key id \+ at",
-        ),
-        (
-            lambda shop: {
-                "existing_ledger": dynamodb.Table(
-                    shop, "T", partition_key=attribute("message_id", NUMBER), time_to_live_attribute="expires_at"
-                )
-            },
-            "existing_ledger Shop/T.*the key message_id of type number",
-        ),
-        (
-            lambda shop: {"existing_queue": queue(shop, room=262_144, max_message_size_bytes=253_953)},
-            "takes messages of 253953 bytes.*8192 bytes for the reason",
-        ),
-        (
-            lambda shop: {"tables": {"ledger": new_table(shop, "T", "id")}},
-            "called 'ledger'.*choose another name.*existing_ledger",
-        ),
-        (
-            lambda shop: {"tables": {"Gift-Cards": new_table(shop, "T", "id")}},
-            "'Gift-Cards' cannot name an environment variable.*small letters",
-        ),
-        (
-            lambda shop: {"sends": {"Gift-Mails": imported(shop, "mails")}},
-            "the target 'Gift-Mails' cannot name an environment variable.*small letters",
-        ),
+        (lambda shop: {"existing_ledger": new_table(shop, "Orders2", "order_id")}, "Shop/Orders2 has the key order_id"),
+        (lambda shop: {"existing_ledger": new_table(shop, "Eternal", "message_id")}, "Eternal has no time to live"),
+        (lambda shop: {"existing_ledger": table(shop, attribute("id", TEXT), attribute("at", TEXT))}, r"key id \+ at"),
+        (lambda shop: {"existing_ledger": table(shop, attribute("message_id", NUMBER))}, "message_id of type number"),
+        (lambda shop: {"existing_queue": queue(shop, room=262_144, max_message_size_bytes=253_953)}, "253953 bytes"),
+        (lambda shop: {"tables": {"ledger": new_table(shop, "T", "id")}}, "called 'ledger'"),
+        (lambda shop: {"tables": {"Gift-Cards": new_table(shop, "T", "id")}}, "'Gift-Cards' cannot name"),
+        (lambda shop: {"sends": {"Gift-Mails": imported(shop, "mails")}}, "target 'Gift-Mails' cannot name"),
         (
             lambda shop: {
                 "sends": {"mails": imported(shop, "mails")},
                 "existing_ledger": dynamodb.Table.from_table_name(shop, "Old", "old"),
             },
-            "existing_ledger Shop/Old shows no stream.*import it with its table_stream_arn",
+            "existing_ledger Shop/Old shows no stream",
         ),
-        (lambda _: {"handler": "missing.handler"}, "missing.py.*does not exist.*correct handler or entry"),
+        (lambda _: {"handler": "missing.handler"}, "missing.py.*does not exist"),
         (lambda _: {"handler": "app.nothing"}, "'app.nothing' needs the name nothing in.*correct handler or file"),
         (lambda _: {"handler": "handler"}, "'handler' names no module.*`module.function`"),
         (lambda _: {"entry": "no/such/folder"}, "no/such/folder is not a folder.*name the folder"),

@@ -66,12 +66,6 @@ def world(request: pytest.FixtureRequest) -> World:
     return World(request.param == "async")
 
 
-def test_the_handler_runs_once_and_duplicates_get_its_answer(world: World) -> None:
-    handle = world.handler()
-    assert [handle(MESSAGE) for _ in range(3)] == [{"sent": "hello"}] * 3
-    assert world.done == ["m-1"]
-
-
 @pytest.mark.parametrize(
     "returned",
     [
@@ -103,24 +97,6 @@ def test_a_work_is_repeated_with_its_key_after_a_kill(world: World, monkeypatch:
     world.clock.now += int(LOCK * 1000) + 1
     assert world.handler()(MESSAGE) == {"sent": "hello"}
     assert world.done == ["m-1", "m-1"]
-
-
-def test_key_is_the_same_in_every_attempt(world: World) -> None:
-    """Whatever takes it makes the repetition harmless only if it is."""
-    attempts: list[str] = []
-
-    def fail() -> str:
-        attempts.append(world.done[-1])
-        if len(attempts) < 12:
-            raise ConnectionError("the outside system is down")
-        return "sent"
-
-    handle = world.handler(fail)
-    for _ in range(11):
-        with pytest.raises(ConnectionError):
-            handle(MESSAGE)
-    assert handle(MESSAGE) == "sent"
-    assert attempts == ["m-1"] * 12
 
 
 @pytest.mark.parametrize("end", [ConnectionError, SystemExit, KeyboardInterrupt, asyncio.CancelledError, Killed])

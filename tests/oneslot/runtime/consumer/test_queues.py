@@ -19,15 +19,6 @@ from tests.kits.consumer import as_record, record
 from tests.kits.sqs import ScriptedSqs
 
 
-def test_failed_message_is_hidden_for_its_retry_delay() -> None:
-    sqs = ScriptedSqs()
-    queues = Queues(sqs, "queue", "letters", lambda: 0.5, Deferral(longest_retry_delay_seconds=10))
-
-    assert [queues.delay(as_record(record("{}", receive_count=count))) for count in (1, 2, 3, 4)] == [2, 3, 6, 10]
-
-    assert [request["VisibilityTimeout"] for request in sqs.requests] == [2, 3, 6, 10]
-
-
 @pytest.mark.parametrize("queue_url", ["https://sqs/orders.fifo", "https://sqs/orders"])
 def test_retry_delay_is_refused_on_a_fifo_queue(queue_url: str) -> None:
     delay = Deferral(longest_retry_delay_seconds=1)
@@ -37,14 +28,6 @@ def test_retry_delay_is_refused_on_a_fifo_queue(queue_url: str) -> None:
     with pytest.raises(ValueError, match="ONESLOT_LONGEST_RETRY_DELAY_SECONDS"):
         Queues(ScriptedSqs(), queue_url, "letters", deferral=delay)
     assert Queues(ScriptedSqs(), queue_url, "letters").deferral == Deferral()
-
-
-def test_failed_message_keeps_its_visibility_without_a_delay() -> None:
-    sqs = ScriptedSqs()
-
-    assert Queues(sqs, "queue", "letters").delay(as_record(record("{}"))) is None
-
-    assert sqs.calls == []
 
 
 def test_quarantined_message_keeps_body_and_attributes() -> None:

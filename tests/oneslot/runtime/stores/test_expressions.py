@@ -25,45 +25,6 @@ def test_value_is_written_as_boto3_writes_it(value: Any) -> None:
     assert to_attributes({"value": value})["value"] == TypeSerializer().serialize(value)
 
 
-def test_a_put_is_conditional_on_its_keys_absence() -> None:
-    put = transact_items([Put("things", "id", {"id": "a", "n": 1})], {"things": "RealThings"}, {})[0]
-    assert put == {
-        "Put": {
-            "TableName": "RealThings",
-            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-            "Item": {"id": {"S": "a"}, "n": {"N": "1"}},
-            "ConditionExpression": "attribute_not_exists(#n0)",
-            "ExpressionAttributeNames": {"#n0": "id"},
-        }
-    }
-
-
-def test_an_update_sets_removes_and_expects() -> None:
-    """Under numbered placeholders, which may not have all the characters that names may."""
-    update = Update(
-        "things", {"id": "a"}, expect={"status": "free", "of-whom": None}, set={"status": "busy"}, remove=("mark",)
-    )
-    assert transact_items([update], {"things": "RealThings"}, {})[0] == {
-        "Update": {
-            "TableName": "RealThings",
-            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-            "Key": {"id": {"S": "a"}},
-            "UpdateExpression": "SET #n0 = :v0 REMOVE #n1",
-            "ConditionExpression": "#n0 = :v1 AND #n2 = :v2",
-            "ExpressionAttributeNames": {"#n0": "status", "#n1": "mark", "#n2": "of-whom"},
-            "ExpressionAttributeValues": {":v0": {"S": "busy"}, ":v1": {"S": "free"}, ":v2": {"NULL": True}},
-        }
-    }
-
-
-def test_update_without_set_has_no_set_clause() -> None:
-    """DynamoDB refuses an empty one."""
-    update = Update("things", {"id": "a"}, expect={"status": "old"}, set={}, remove=("free_key",))
-    expression = transact_items([update], {"things": "RealThings"}, {})[0]["Update"]["UpdateExpression"]
-    assert expression.startswith("REMOVE #")
-    assert "SET" not in expression
-
-
 def test_update_without_change_names_the_remedy() -> None:
     """DynamoDB has no update without a clause, and other stores must not take what it refuses."""
     with pytest.raises(

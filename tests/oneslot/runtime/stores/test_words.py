@@ -316,14 +316,6 @@ def test_write_is_refused_with_the_remedy_when_it_is_wrong(ledger: Any, write: C
         commit(ledger, write())
 
 
-def test_delete_is_accepted_when_it_has_a_condition(ledger: Any) -> None:
-    keep(ledger, "stock", SOCKS)
-
-    assert ledger.commit(
-        claim(ledger), Effects({}, Delete("stock", {"sku": "socks"}, expect={"left": 3}))
-    ) == Committed({})
-
-
 def test_raw_write_is_accepted_when_it_has_a_condition(ledger: Any) -> None:
     request = {"TableName": "stock", "Key": {"sku": {"S": "a"}}, "ConditionExpression": "attribute_not_exists(sku)"}
 
