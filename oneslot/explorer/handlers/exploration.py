@@ -83,6 +83,7 @@ def explore(
     path: str | Path | Sequence[str | Path] = ".",
     batch: int = 1,
     reports_failures: bool = True,
+    bisects: bool = False,
     copies: int = USUAL_COPIES,
     faults: int = 1,
     budget: float = 60,
@@ -113,6 +114,8 @@ def explore(
         parameters, secrets: values of Systems Manager's parameters and of secrets, by name.
         batch: the most messages of a delivery; what fails is delivered again one by one.
         reports_failures: whether the mapping has ReportBatchItemFailures. Without it Lambda ignores what is returned.
+        bisects: whether Lambda bisects a stream's batch after an error. Else, and if it reads no reported failures, the
+            batch is delivered again as a whole.
         copies, faults: the deliveries of each message, and the most faults of a schedule.
         budget: seconds for all levels.
         path: the folder of the handler; a list if it has layers.
@@ -123,7 +126,7 @@ def explore(
     Raises `NotExplorable`, naming what the explorer does not have and the remedy.
     """
     code = found(handler, [Path(one) for one in ([path] if isinstance(path, str | Path) else path)])
-    records = messages_of(messages, event, fifo=fifo)
+    records = messages_of(messages, event, fifo=fifo, splits=reports_failures or bisects)
     if event is not None:
         batch = len(records)
     return _Exploration(

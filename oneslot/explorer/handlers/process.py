@@ -83,6 +83,7 @@ class HandlerProgram:
 
     Attributes:
         batch: the message of each identifier that an answer may report as failed; None if Lambda reads no answer.
+        is_stream: whether the records after a failed one are delivered again, too.
         reads_status: whether a client reads the answer's HTTP status.
     """
 
@@ -91,6 +92,7 @@ class HandlerProgram:
     identity: int
     timeout_ms: int
     batch: Mapping[str, str] | None
+    is_stream: bool = False
     keeps_answer: bool = False
     reads_status: bool = False
 
@@ -108,7 +110,10 @@ class HandlerProgram:
         verdict = judge(text, tuple(batch), reports_failures=self.batch is not None)
         if isinstance(verdict, Invalid):
             raise InvalidAnswer(f"{verdict.reason} {ANSWER_REMEDY}")
-        return {"batchItemFailures": [{"itemIdentifier": batch[one]} for one in verdict.failed]}
+        failed, ids = verdict.failed, tuple(batch)
+        if self.is_stream and failed:
+            failed = ids[ids.index(failed[0]) :]
+        return {"batchItemFailures": [{"itemIdentifier": batch[one]} for one in failed]}
 
 
 def _sorted(answer: str) -> str:

@@ -100,14 +100,20 @@ class HandlerSubject(ExploredSubject):
         event: Any = {"Records": [message.record(position) for position, message in enumerate(messages)]}
         reads_status = False
         batch: dict[str, str] | None = {message.sqs_id: message.sqs_id for message in messages}
+        is_stream = False
         if isinstance(messages[0], Direct):
-            event = json.loads(messages[0].body)
-            batch = dict.fromkeys(_sequence_numbers(event), messages[0].sqs_id) or None
-            reads_status = is_http(event)
-        if not self.reports_failures:
+            events = [json.loads(message.body) for message in messages]
+            event = events[0] if len(events) == 1 else {"Records": [one for each in events for one in each["Records"]]}
+            batch = {
+                number: message.sqs_id
+                for message, each in zip(messages, events, strict=True)
+                for number in _sequence_numbers(each)
+            }
+            is_stream, reads_status = bool(batch), is_http(event)
+        if not self.reports_failures or not batch:
             batch = None
         return HandlerProgram(
-            self.code, json.dumps(event), delivery, self.timeout_ms, batch, self.keeps_answer, reads_status
+            self.code, json.dumps(event), delivery, self.timeout_ms, batch, is_stream, self.keeps_answer, reads_status
         )
 
 
@@ -127,6 +133,10 @@ def _sequence_numbers(event: Any) -> list[str]:
 
 class Direct(SqsMessage):
     """A whole event: it is delivered as it is, and again after a failure."""
+
+
+class StreamRecord(Direct):
+    """An event of a stream with one record. Several are delivered as one event, and again one by one."""
 
 
 @dataclass(frozen=True)
@@ -173,20 +183,25 @@ def is_http(event: Any) -> bool:
 
 
 def batches_of(messages: Sequence[SqsMessage], most: int) -> list[tuple[int, ...]]:
-    """Return the positions of the messages of each delivery. An event that is not of SQS is delivered alone."""
-    if any(isinstance(message, Direct) for message in messages):
+    """Return the positions of the messages of each delivery. Of other events than SQS's, streams have batches."""
+    if any(isinstance(message, Direct) and not isinstance(message, StreamRecord) for message in messages):
         most = 1
     positions = tuple(range(len(messages)))
     return [positions[first : first + most] for first in range(0, len(positions), most)]
 
 
-def messages_of(given: Sequence[Any], event: Any, *, fifo: bool) -> tuple[SqsMessage, ...]:
+def messages_of(given: Sequence[Any], event: Any, *, fifo: bool, splits: bool = False) -> tuple[SqsMessage, ...]:
     """Return the messages: bodies, records or events, or those of one whole event of any shape.
 
-    The records of an event of SQS are messages of their own, because SQS redelivers each apart. Raises `ValueError`.
+    The records of an event of SQS are messages of their own, because SQS redelivers each apart; those of a stream are if
+    Lambda `splits` its batches. Raises `ValueError`.
     """
     if (event is None) == (not given):
         raise ValueError("messages: give one or more, or a whole event of any shape with event=, and not both")
+    if splits and _sequence_numbers(event):
+        return tuple(
+            StreamRecord(str(position), json.dumps({"Records": [one]})) for position, one in enumerate(event["Records"])
+        )
     if event is not None and not _is_sqs(event):
         return (Direct("0", json.dumps(event)),)
     every = [

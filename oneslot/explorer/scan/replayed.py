@@ -36,8 +36,8 @@ class Invocation:
 
     running: ClassVar[dict[int, Invocation]] = {}
 
-    def __init__(self, invoke: Callable[[], Any]) -> None:
-        self._invoke = invoke
+    def __init__(self, invoke: Callable[[], Any], *, reads_failures: bool) -> None:
+        self._invoke, self._reads_failures = invoke, reads_failures
         self._fates: queue.Queue[Callable[[Perform], Any]] = queue.Queue()
         self._stops: queue.Queue[None] = queue.Queue()
         self.has_ended = self.succeeded = False
@@ -49,8 +49,8 @@ class Invocation:
         try:
             answer = self._invoke()
             answer = answer if isinstance(answer, dict) else {}
-            failed = answer.get("batchItemFailures") or int(answer.get("statusCode", 200)) >= SERVER_ERROR
-            self.succeeded = not failed
+            failed = self._reads_failures and answer.get("batchItemFailures")
+            self.succeeded = not failed and int(answer.get("statusCode", 200)) < SERVER_ERROR
         except (Exception, Crash):
             self.succeeded = False
         finally:
@@ -72,7 +72,10 @@ class Invocation:
 
 
 class Replay:
-    """A handler with its account on moto. `resources`: service, operation and parameters of each call that makes one."""
+    """A handler with its account on moto. `resources`: service, operation and parameters of each call that makes one.
+
+    `reads_failures`: whether Lambda reads `batchItemFailures` of this mapping.
+    """
 
     def __init__(
         self,
@@ -83,9 +86,10 @@ class Replay:
         env: Mapping[str, str],
         resources: Sequence[tuple[str, str, Mapping[str, Any]]],
         generated: Sequence[str],
+        reads_failures: bool,
     ) -> None:
         self._handler, self._folders, self._event = handler, [str(Path(one).resolve()) for one in folders], event
-        self._resources, self._generated = resources, generated
+        self._resources, self._generated, self._reads_failures = resources, generated, reads_failures
         self._env = {"AWS_DEFAULT_REGION": REGION, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", **env}
         self._network: list[Perform] = []
         self._sent: set[str] = set()
@@ -157,7 +161,7 @@ class Replay:
             path, _, function = self._handler.replace("/", ".").rpartition(".")
             return getattr(importlib.import_module(path), function)(self._event, ReplayContext())
 
-        return Invocation(invoke)
+        return Invocation(invoke, reads_failures=self._reads_failures)
 
     def _forget_modules(self) -> None:
         """Forget the handler's modules: another test's handler may have a module of the same name."""

@@ -42,6 +42,7 @@ def written_test(
         "ENV": options["env"],
         "RESOURCES": [*_tables(options["tables"]), *_others(resolver), *_objects(options.get("objects", {}))],
         "GENERATED": sorted(result.masked),
+        "READS_FAILURES": options.get("reports_failures", True),
         "SCHEDULE": list(_schedule(result.schedule)),
     }
     harness = _HARNESS.read_text().partition('"""\n\nfrom')[2]
@@ -68,7 +69,13 @@ MOST = {options.get("receives", 3)}
 
 def _replayed(schedule: Sequence[tuple[int, str]] = (), most: int = 1) -> dict[str, Any]:
     replay = Replay(
-        handler=HANDLER, folders=FOLDERS, event=EVENT, env=ENV, resources=RESOURCES, generated=GENERATED
+        handler=HANDLER,
+        folders=FOLDERS,
+        event=EVENT,
+        env=ENV,
+        resources=RESOURCES,
+        generated=GENERATED,
+        reads_failures=READS_FAILURES,
     )
     return replay.run(schedule, most)
 

@@ -62,6 +62,8 @@ def from_template(
         ),
         "reports_failures": "ReportBatchItemFailures" in source.settings.get("FunctionResponseTypes", ()),
     }
+    if source.settings.get("BisectBatchOnFunctionError"):
+        options["bisects"] = True
     policy = _resolved(resolver, queue.get("RedrivePolicy", {}), "the queue's RedrivePolicy")
     if "maxReceiveCount" in policy:
         options["receives"] = int(policy["maxReceiveCount"])

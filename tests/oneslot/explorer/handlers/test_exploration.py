@@ -286,6 +286,38 @@ def test_event_of_a_queue_is_one_batch_when_it_is_given_whole(tmp_path: Path) ->
     assert result.holds
 
 
+WHOLE: dict[str, Any] = {"reports_failures": False}
+
+
+@pytest.mark.parametrize(
+    ("options", "reported", "left", "may_be_left"),
+    [
+        ({}, 0, "1 1+2 2", True),
+        ({}, 0, "1+2 2", False),
+        ({}, 1, "1+2 2", True),
+        (WHOLE, 0, "1 1+2 2", False),
+        ({**WHOLE, "bisects": True}, 0, "1 1+2 2", True),
+    ],
+)
+def test_batch_of_a_stream_comes_again_as_lambda_retries_it(
+    options: dict[str, Any], reported: int, left: str, may_be_left: bool, tmp_path: Path
+) -> None:
+    source = f"""
+        def handler(event, context):
+            numbers = [record["kinesis"]["sequenceNumber"] for record in event["Records"]]
+            table.put_item(Item={{"id": "+".join(numbers)}})
+            return {{"batchItemFailures": [{{"itemIdentifier": one}} for one in numbers[{reported}:][:len(numbers) - 1]]}}
+        """
+    event = {"Records": [{"kinesis": {"sequenceNumber": number}} for number in "12"]}
+
+    def law(world: Any) -> bool:
+        return " ".join(sorted(row["id"] for row in world["orders"])) != left
+
+    result = of_app(tmp_path, source, messages=(), event=event, fifo=True, law=law, **options)
+
+    assert result.kind == ("breaks" if may_be_left else "holds")
+
+
 @pytest.mark.parametrize("given", [{}, {"messages": [ORDER], "event": {}}])
 def test_messages_or_an_event_are_needed(given: Any) -> None:
     with pytest.raises(ValueError, match=r"^messages: give one or more, or a whole event"):
