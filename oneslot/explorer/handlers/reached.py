@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,15 @@ def ran(place: Place) -> None:
         process.code.reached.ran.add(place)
 
 
+@dataclass(frozen=True)
+class _Function:
+    """A function, its statements, and the names that it refers to."""
+
+    name: str
+    places: list[Place]
+    names: set[str]
+
+
 class Reached:
     """What ran, and what met a fault.
 
@@ -37,7 +47,9 @@ class Reached:
 
     def __init__(self, roots: Sequence[Path]) -> None:
         self._roots = roots
-        self._functions: list[list[Place]] = []
+        self._functions: list[_Function] = []
+        self._named_outside: set[str] = set()
+        """The names that the modules' own statements refer to."""
         self.forget()
 
     def forget(self) -> None:
@@ -48,20 +60,35 @@ class Reached:
 
     def marked(self, tree: ast.Module, file: str) -> ast.Module:
         """Let each statement of the functions in a file note that it runs. This changes the tree."""
-        for function in [node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS)]:
-            self._functions.append(sorted(_marked(function, file)))
+        functions = [node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS)]
+        self._named_outside |= {name for one in tree.body if not isinstance(one, _FUNCTIONS) for name in _names(one)}
+        for function in functions:
+            names = _names(function)
+            self._functions.append(_Function(function.name, sorted(_marked(function, file)), names))
         return tree
 
     @property
     def unrun(self) -> tuple[str, ...]:
-        """The lines that did not run, of the functions that did: "app.py:12-14"."""
+        """The lines that did not run, of the functions that did or that those name: "app.py:12-14"."""
         found: list[str] = []
-        for places in sorted(self._functions):
-            for did_run, group in groupby(places, self.ran.__contains__):
+        for function in sorted(self._concerned(), key=lambda one: one.places):
+            for did_run, group in groupby(function.places, self.ran.__contains__):
                 (file, first, _), *_, (_, _, last) = [*(held := list(group)), held[-1]]
-                if not did_run and not self.ran.isdisjoint(places):
+                if not did_run:
                     found.append(f"{self._named(file)}:{first}" + (f"-{last}" if last > first else ""))
         return tuple(found)
+
+    def _concerned(self) -> list[_Function]:
+        """Return the functions that ran, and those that they or the modules' own statements name, and so on.
+
+        Another handler in the same file is none of them.
+        """
+        concerned = [one for one in self._functions if not self.ran.isdisjoint(one.places)]
+        names = self._named_outside.union(*(one.names for one in concerned))
+        while more := [one for one in self._functions if one.name in names and one not in concerned]:
+            concerned += more
+            names = names.union(*(one.names for one in more))
+        return concerned
 
     @property
     def unmet(self) -> tuple[str, ...]:
@@ -74,6 +101,12 @@ class Reached:
     def _named(self, place: str) -> str:
         """Return a file, or one of its lines, below the handler's folders."""
         return next((place[len(f"{one}/") :] for one in self._roots if place.startswith(f"{one}/")), place)
+
+
+def _names(node: ast.AST) -> set[str]:
+    """Return the names and attributes in a statement."""
+    found = (getattr(one, "id", getattr(one, "attr", None)) for one in ast.walk(node))
+    return {name for name in found if isinstance(name, str)}
 
 
 def _marked(node: ast.AST, file: str) -> Iterator[Place]:

@@ -93,7 +93,12 @@ class Result:
     @property
     def reached(self) -> tuple[str, ...]:
         """What "holds" does not speak of, in sentences."""
-        found = {"No schedule runs": self.unrun, "Never met by a fault": self.unmet}
+        caught = (self.raised,) if self.raised and self.holds else ()
+        found = {
+            "No schedule runs": self.unrun,
+            "Never met by a fault": self.unmet,
+            "Without a fault it catches": caught,
+        }
         return tuple(f"{what}: {', '.join(named)}." for what, named in found.items() if named)
 
     @property

@@ -66,19 +66,33 @@ TABLE_OF_HANDLERS = {
         *("SQS", BODY, "try: table.put_item(Item={'id': id}, ConditionExpression='attribute_not_exists(id)')"),
         *("\n    except client.exceptions.ConditionalCheckFailedException: pass", "holds"),
     ),
+    "NotRead": (
+        *("Kinesis", "", "try: table.put_item(Item={'id': '1'})\n    except ClientError:\n        "),
+        *(
+            "return {'batchItemFailures': [{'itemIdentifier': event['Records'][0]['kinesis']['sequenceNumber']}]}",
+            "breaks",
+        ),
+    ),
     "Copies": ("S3", OBJECT, "s3.put_object(Bucket=os.environ['OUT'],", "Key='copy/' + key, Body=b'x')", "holds"),
 }
 EVENTS: dict[str, Any] = {
     "SQS": {"Queue": {"Fn::GetAtt": ["Queue", "Arn"]}},
     "SNS": {"Topic": {"Ref": "Topic"}},
     "S3": {"Bucket": {"Ref": "In"}},
+    "Kinesis": {"Stream": {"Fn::GetAtt": ["Stream", "Arn"]}},
     "HttpApi": {"Path": "/orders", "Method": "post"},
 }
 
 
 def _template(folder: Path) -> Path:
     """Write each handler as `app.py` into a folder of its own."""
-    kinds = {"Queue": "SQS::Queue", "Topic": "SNS::Topic", "In": "S3::Bucket", "Out": "S3::Bucket"}
+    kinds = {
+        "Stream": "Kinesis::Stream",
+        "Queue": "SQS::Queue",
+        "Topic": "SNS::Topic",
+        "In": "S3::Bucket",
+        "Out": "S3::Bucket",
+    }
     resources: dict[str, Any] = {name: {"Type": f"AWS::{kind}"} for name, kind in kinds.items()}
     resources["Table"] = {"Type": "AWS::Serverless::SimpleTable"}
     variables = {"TABLE": {"Ref": "Table"}, "OUT": {"Ref": "Out"}, "TOPIC": {"Ref": "Topic"}}
@@ -108,7 +122,7 @@ def test_scan_finds_each_planted_bug_and_its_written_test_fails_by_an_assertion(
     with chdir(tmp_path):
         ran = CliRunner().invoke(command, [template.name, "--write-test", "tests", "--json"], standalone_mode=False)
         pytest_command = [sys.executable, "-m", "pytest", "-q", "-p", "no:oneslot", "-p", "no:cacheprovider", "tests"]
-        done = subprocess.run(pytest_command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(pytest_command, env=environment, capture_output=True, text=True, check=False, timeout=300)
     report = json.loads(ran.stdout)
 
     assert {one["function"]: one["verdict"] for one in report["functions"]} == expected
