@@ -174,7 +174,7 @@ class TableMissing(OneslotError):
 
 
 class LogNotWritten(OneslotError):
-    """The operator log or a journal cannot be written, so nothing more was changed."""
+    """The operator log cannot be written, so nothing more was changed."""
 
 
 class RequestUnknown(OneslotError):
@@ -203,18 +203,6 @@ class LeaseHeld(OneslotError):
 
 class RowChanged(OneslotError):
     """The row has changed since it was shown. Nothing was changed."""
-
-
-class NoRedrive(OneslotError):
-    """No interrupted redrive was found to resume or to end."""
-
-
-class RedriveUnfinished(OneslotError):
-    """An interrupted redrive must be resumed or ended first."""
-
-
-class RedriveRunning(OneslotError):
-    """Another process of this machine is redriving."""
 
 
 class NotPaused(OneslotError):

@@ -106,7 +106,7 @@ class Target:
 
     Attributes:
         identity: distinguishes this stack from others, also from an earlier local one of the same name.
-        home: the folder of the archive, the plan, the last report, the operator log and the journals of redrives.
+        home: the folder of the archive, the plan, the last report and the operator log.
         local: the state of the local run; None on AWS.
         clients: makes the clients.
         surroundings: clock, sleep, ids and synced writes of everything that works with this stack.

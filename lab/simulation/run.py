@@ -63,7 +63,7 @@ _MAPPING = ("batching", "event_source_mapping", "handler_pool", "poller", "stati
 POINTS = (
     *(f"oneslot.worker.{name}" for name in ("acknowledgement", "job", "log", "poller", "pool", "visibility", "worker")),
     *(f"oneslot.local.mapping.{name}" for name in _MAPPING),
-    *(f"oneslot.operator.repair.{name}" for name in ("dropping", "forecast", "journal", "ledger_row", "redrive")),
+    *(f"oneslot.operator.repair.{name}" for name in ("dropping", "forecast", "ledger_row", "redrive")),
     *(f"oneslot.runtime.sqs.{name}" for name in ("dead_letters", "deletion")),
     "oneslot.operator.evidence.operator_log",
     *(f"oneslot.runtime.consumer.{name}" for name in ("consumer", "group_commit", "queues")),

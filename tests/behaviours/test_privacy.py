@@ -75,7 +75,7 @@ def test_no_output_shows_a_patients_number(terminal: Terminal) -> None:
     ]
     pattern = spelled(NUMBERS)
     assert [text for text in output if pattern.search(text)] == []
-    assert telling(terminal.home, NUMBERS) == [], "delivery log, archive, journals, operator log, reports"
+    assert telling(terminal.home, NUMBERS) == [], "delivery log, archive, operator log, reports"
     for name, table in (("ledger", target.outputs.ledger_table_name), ("slots", target.outputs.tables["slots"])):
         rows = [from_attributes(item) for item in target.dynamodb.scan(TableName=table)["Items"]]
         assert not pattern.search(json.dumps(rows, default=str)), name

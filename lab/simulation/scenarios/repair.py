@@ -1,7 +1,7 @@
 """Operators at their terminals while workers consume: redrives, drops, unlocked and forgotten rows.
 
-Each operator runs one command after another. A command that dies is followed by another process on the same machine, which
-resumes an interrupted redrive. The operators may work on machines of their own, or at two terminals of one.
+Each operator runs one command after another. A command that dies is followed by another process on the same machine. The
+operators may work on machines of their own, or at two terminals of one.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from oneslot.operator.evidence.malformed import Standing, standing
 from oneslot.operator.evidence.operator_log import OperatorLog
 from oneslot.operator.repair.dropping import drop
 from oneslot.operator.repair.forecast import forecast_all
-from oneslot.operator.repair.journal import begin_journal, lock_journal, open_journal
 from oneslot.operator.repair.ledger_row import advice, consequences, forget, read_row, unlock
-from oneslot.operator.repair.redrive import redrive
+from oneslot.operator.repair.redrive import Redrive, redrive
 from oneslot.runtime.sqs.dead_letters import HIDDEN_SECONDS
 from oneslot.target import Target
 from oneslot.worker.settings import WorkerSettings
@@ -112,21 +111,15 @@ def run_operator(application: Repaired, process: Process, machine: str, commands
 
 
 def run_redrive(application: Repaired, target: Target, log: OperatorLog) -> None:
-    """Resume the interrupted redrive, or begin another: of what it helps, or now and then of everything."""
-    with lock_journal(target):
-        journal = open_journal(target)
-        if journal is None:
-            everything = not application.settled and target.surroundings.jitter() * 4 < 1
-            planned = {each.letter.sqs_message_id for each in forecast_all(target, []) if everything or each.helps}
-            if not planned:
-                return
-            journal = begin_journal(target, frozenset(planned), RATE, log.who)
-        done = None
-        try:
-            done = redrive(target, journal, lambda _: None)
-        finally:
-            application.note_run(journal, done)
-    if done.left:
+    """Redrive what it helps, or now and then everything."""
+    everything = not application.settled and target.surroundings.jitter() * 4 < 1
+    planned = {each.letter.sqs_message_id for each in forecast_all(target, []) if everything or each.helps}
+    if not planned:
+        return
+    one = Redrive(frozenset(planned), RATE, target.surroundings.new_id())
+    redrive(target, one, lambda _: None)
+    application.note_run(one)
+    if one.left:
         target.surroundings.sleep(REST_SECONDS)
 
 

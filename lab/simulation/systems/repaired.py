@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
@@ -18,8 +17,7 @@ from lab.simulation.world.network import Watched
 from lab.simulation.world.simulation import Simulation
 from oneslot.laws.evidence import Evidence
 from oneslot.operator.evidence.operator_log import BEGUN, DROP, OPERATOR_LOG_FILE, OperatorLog, drops, read_lines
-from oneslot.operator.repair.journal import Journal, open_journal
-from oneslot.operator.repair.redrive import Redriven
+from oneslot.operator.repair.redrive import Redrive
 from oneslot.runtime.sqs.dead_letters import REASON_ATTRIBUTE
 from oneslot.target import Outputs, Target
 
@@ -27,8 +25,6 @@ RECEIVES = 3
 """Receives before a message becomes a dead letter: few, so that healthy ones do."""
 MAXIMUM_BYTES = 4096
 """The size of a message that the queue takes."""
-RUNS = 3
-"""Runs that a redrive may take once nothing disturbs it: the first can meet what a killed one hides."""
 OF_ROWS_THAT_STAY = frozenset({"I2", "I5r", "I6", "I9", "I10", "I11", "Q1"})
 """The laws that an operator suspends for a request whose row is forgotten."""
 
@@ -39,14 +35,14 @@ class Repaired(Application):
     Attributes:
         forgotten: message ids of the rows that an operator deleted.
         settled: whether the last fault is over.
-        runs: runs of each redrive since then, by its id.
+        accepted: SQS ids of the letters of which the queue accepted a copy.
     """
 
     def __init__(self, simulation: Simulation, *, fifo: bool = False) -> None:
         super().__init__(simulation, fifo=fifo, maximum_receives=RECEIVES)
         self.forgotten: set[str] = set()
         self.settled = False
-        self.runs: Counter[str] = Counter()
+        self.accepted: set[str] = set()
         self._machines: dict[str, Target] = {}
 
     def break_down(self, numbers: Iterable[int]) -> None:
@@ -76,9 +72,10 @@ class Repaired(Application):
         sqs = Watched(
             self.simulation.client(process, "sqs"),
             {
-                "send_message_batch": lambda request: self._check_send(target, request),
+                "send_message_batch": self._check_send,
                 "delete_message_batch": lambda request: self._check_deletion(target, request),
             },
+            {"send_message_batch": self._note_accepted},
         )
         dynamodb = Watched(
             self.simulation.client(process, "dynamodb"),
@@ -103,29 +100,21 @@ class Repaired(Application):
         log = OperatorLog(home / OPERATOR_LOG_FILE, target.stack_name, target.identity, {"user": name}, surroundings)
         return target, log
 
-    def unfinished(self) -> list[Journal]:
-        """Return the redrives that have not ended."""
-        journals = [open_journal(target) for target in self._machines.values()]
-        return [journal for journal in journals if journal is not None]
-
     def left(self) -> str:
         """Return what is left to do for the operators, in words; empty for nothing."""
         waiting = len(self.sqs.messages(self.queue_url))
         healthy = sum(self.requests[message_id_of(letter.body)].healthy for letter in self.dead_letters())
-        named = {"redrives": len(self.unfinished()), "messages": waiting, "healthy dead letters": healthy}
+        named = {"messages": waiting, "healthy dead letters": healthy}
         return ", ".join(f"{number} {what}" for what, number in named.items() if number)
 
-    def note_run(self, journal: Journal, done: Redriven | None) -> None:
-        """Note that a run of a redrive has ended; with None, that it failed."""
-        self.simulation.reached["a redrive failed" if done is None else "a redrive ran"] += 1
-        self.runs[journal.run] += self.settled
-        if self.runs[journal.run] > RUNS:
-            self.simulation.breach("Q10", f"the redrive {journal.run} does not end in {RUNS} runs without a fault")
+    def note_run(self, done: Redrive) -> None:
+        """Check that a redrive that has ended left nothing but what it says."""
+        self.simulation.reached["a redrive ran"] += 1
         returned = any(kind_of(fault.name) == REPEATING for fault in self.simulation.faults.met)
-        if done is not None and not done.left and not returned:
-            left = (journal.planned - set(journal.refused)) & {letter.message_id for letter in self.dead_letters()}
+        if not done.left and not returned:
+            left = (done.planned - set(done.refused)) & {letter.message_id for letter in self.dead_letters()}
             if left:
-                self.simulation.breach("Q10", f"the redrive {journal.run} has ended, and left {sorted(left)}")
+                self.simulation.breach("Q10", f"the redrive {done.run} has ended, and left {sorted(left)}")
 
     def evidence(self) -> Evidence:
         """See `Application`. A letter that an operator dropped is accounted for."""
@@ -155,25 +144,23 @@ class Repaired(Application):
     def _check_order(self) -> None:
         """Check nothing: a redrive changes the order."""
 
-    def _check_send(self, target: Target, request: Mapping[str, Any]) -> None:
-        """A redrive sends each letter with its producer's attributes, and none that its journal has as sent."""
-        journal = open_journal(target)
-        sent = journal.sent if journal is not None else set()
+    def _check_send(self, request: Mapping[str, Any]) -> None:
+        """A redrive sends each letter with its producer's attributes."""
         for entry in request["Entries"]:
             if entry.get("MessageAttributes") != ATTRIBUTES:
                 self.simulation.breach("Q11", f"sent with the attributes {entry.get('MessageAttributes')}")
-            same = {letter.message_id for letter in self.dead_letters() if letter.body == entry["MessageBody"]}
-            if same and same <= sent:
-                self.simulation.breach("Q11", f"{min(same)} is sent again, though the journal has it")
+
+    def _note_accepted(self, request: Mapping[str, Any], answer: Any) -> None:
+        done = {each["Id"] for each in (answer or {}).get("Successful", ())}
+        bodies = {entry["MessageBody"] for entry in request["Entries"] if entry["Id"] in done}
+        self.accepted |= {letter.message_id for letter in self.dead_letters() if letter.body in bodies}
 
     def _check_deletion(self, target: Target, request: Mapping[str, Any]) -> None:
-        """A letter is deleted after a line about it: in the journal that it was sent, or in the log that it is dropped."""
-        journal = open_journal(target)
-        logged = set(journal.sent) if journal is not None else set()
-        logged |= {line["sqs_message_id"] for line in self._begun(target) if line["action"] == DROP}
+        """A letter is deleted after the queue has accepted a copy, or after a line in the log that it is dropped."""
+        dropped = {line["sqs_message_id"] for line in self._begun(target) if line["action"] == DROP}
         deleted = {entry["ReceiptHandle"].partition("/")[0] for entry in request["Entries"]}
-        if deleted - logged:
-            self.simulation.breach("Q12", f"{min(deleted - logged)} is deleted before a line about it")
+        if unsent := deleted - self.accepted - dropped:
+            self.simulation.breach("Q12", f"{min(unsent)} is deleted, and neither sent nor dropped")
 
     def _check_change(self, target: Target, request: Mapping[str, Any], *, forgets: bool = False) -> None:
         """A row is changed after a line about it in the operator log."""

@@ -1,26 +1,22 @@
 """Redrive in batches: receive, send, and delete only what the queue has accepted. A crash at any moment loses nothing.
 
-| killed | the next run |
+| killed | the next redrive |
 |---|---|
 | before the queue's answer | sends the message |
-| between the queue's answer and the journal's line | sends it again; the ledger answers the second copy as a duplicate |
-| between that line and the deletion, or SQS refused the deletion | only deletes it |
-| between the deletion and its line | finds it gone, and notes that |
+| between the queue's answer and the deletion | sends it again; the ledger answers the second copy as a duplicate |
 
 A killed run hides what it received for `HIDDEN_SECONDS`. So a message is gone only if two passes do not see it, and no
-reader hides any before a pass or after it; else it is left for the next run.
+reader hides any before a pass or after it; else it is left for the next redrive.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from oneslot.errors import QueueTimeout
 from oneslot.operator.evidence.dead_letters import count_in_flight, read_dead_letters
-from oneslot.operator.repair.journal import Journal
 from oneslot.operator.sending.pacing import Pacer
 from oneslot.operator.sending.sender import WITHIN_SECONDS
 from oneslot.runtime.sqs.dead_letters import QUARANTINE_ATTRIBUTES, HeldLetter, Reading
@@ -34,53 +30,62 @@ PASSES = 2
 """Passes that must not see a message that is gone: another reader can hide it for just one."""
 
 
-@dataclass(frozen=True)
-class Redriven:
-    """The result of one run.
+@dataclass
+class Redrive:
+    """One redrive of the messages `planned`, by their SQS ids in the dead-letter queue.
 
-    Attributes:
-        moved: messages that this run found or made sent and deleted.
-        refused: those that the queue will never accept (SQS id → code), which stay.
-        taken: those that another operator moved or dropped.
-        left: those for the next run, because another reader hides them or SQS did not delete them.
-        journal: its path; among the finished ones if none are left.
+    The queue accepted those in `sent`. Those in `deleted` are gone from the dead-letter queue, also those that others took
+    from it unsent. The queue will never accept those in `refused` (SQS id → code), which stay. `run` is its own id.
     """
 
-    moved: int
-    refused: dict[str, str]
-    taken: int
-    left: int
-    journal: Path
+    planned: frozenset[str]
+    rate: float
+    run: str
+    sent: set[str] = field(default_factory=set)
+    deleted: set[str] = field(default_factory=set)
+    refused: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def left(self) -> frozenset[str]:
+        """The messages that are still to be sent or deleted."""
+        return self.planned - self.deleted - set(self.refused)
+
+    @property
+    def moved(self) -> int:
+        """The number of messages that were sent and deleted."""
+        return len(self.sent & self.deleted)
+
+    @property
+    def taken(self) -> int:
+        """The number of messages that another operator moved or dropped."""
+        return len(self.deleted - self.sent)
 
     @property
     def complete(self) -> bool:
-        """Return whether every planned message is gone from the dead-letter queue."""
+        """Whether every planned message is gone from the dead-letter queue."""
         return not self.refused and not self.left
 
+    def includes(self, sqs_message_id: str) -> bool:
+        """Return whether to move this message if the dead-letter queue shows it.
 
-def redrive(target: Target, journal: Journal, progress: Callable[[int], None]) -> Redriven:
-    """Move what the journal has left from the dead-letter queue to the queue, and finish the journal if nothing is left.
+        It does so even after a deletion, because another receive can come between, or a server of SQS miss it.
+        """
+        return sqs_message_id in self.planned and sqs_message_id not in self.refused
 
-    Raises `OneslotError` if the queue does not accept a message within 30 seconds; the journal can then be resumed.
+
+def redrive(target: Target, one: Redrive, progress: Callable[[int], None]) -> None:
+    """Move what is left of a redrive from the dead-letter queue to the queue.
+
+    Raises `OneslotError` if the queue does not accept a message within 30 seconds.
     """
-    before = len(journal.moved)
-    gone = journal.left
+    gone = one.left
     for _ in range(PASSES):
         if not gone:
             break
         hidden = queue_depth(target.sqs, target.outputs.dead_letter_queue_url).in_flight
-        seen = _move_all(target, journal, progress)
-        gone = frozenset() if hidden or count_in_flight(target) else journal.left - seen
-    if gone:
-        journal.note_deleted(gone)
-    left = len(journal.left)
-    return Redriven(
-        moved=len(journal.moved) - before,
-        refused=dict(journal.refused),
-        taken=len(journal.deleted - journal.sent),
-        left=left,
-        journal=journal.path if left else journal.finish(),
-    )
+        seen = _move_all(target, one, progress)
+        gone = frozenset() if hidden or count_in_flight(target) else one.left - seen
+    one.deleted |= gone
 
 
 def entry(held: HeldLetter, *, run: str, fifo: bool) -> Entry[HeldLetter]:
@@ -103,46 +108,43 @@ def _sent(value: Any) -> dict[str, Any]:
     return {name: value[name] for name in names if name in value}
 
 
-def _move_all(target: Target, journal: Journal, progress: Callable[[int], None]) -> set[str]:
+def _move_all(target: Target, one: Redrive, progress: Callable[[int], None]) -> set[str]:
     """Make one pass over the dead-letter queue; return the planned messages that it showed."""
-    pacer = Pacer(journal.rate, target.surroundings)
+    pacer = Pacer(one.rate, target.surroundings)
     seen: set[str] = set()
     with read_dead_letters(target) as look:
         for batch in look:
-            planned = [held for held in batch if journal.includes(held.letter.sqs_message_id)]
+            planned = [held for held in batch if one.includes(held.letter.sqs_message_id)]
             if planned:
-                _move(target, look, planned, journal, pacer)
+                _move(target, look, planned, one, pacer)
                 progress(len(planned))
                 seen |= {held.letter.sqs_message_id for held in planned}
-            if not journal.left:
+            if not one.left:
                 break
     return seen
 
 
-def _move(target: Target, look: Reading, planned: list[HeldLetter], journal: Journal, pacer: Pacer) -> None:
-    """Send and delete these. A message that an earlier, killed run has sent is only deleted."""
-    waiting = [held for held in planned if held.letter.sqs_message_id not in journal.sent]
+def _move(target: Target, look: Reading, planned: list[HeldLetter], one: Redrive, pacer: Pacer) -> None:
+    """Send and delete these. A message that an earlier pass has sent is only deleted."""
+    waiting = [held for held in planned if held.letter.sqs_message_id not in one.sent]
     if waiting:
         pacer.wait(len(waiting))
-        _send(target, waiting, journal)
-    accepted = [held for held in planned if held.letter.sqs_message_id in journal.sent]
-    gone = look.delete(accepted) if accepted else []
-    if gone:
-        journal.note_deleted({held.letter.sqs_message_id for held in gone})
+        _send(target, waiting, one)
+    accepted = [held for held in planned if held.letter.sqs_message_id in one.sent]
+    if accepted:
+        one.deleted |= {held.letter.sqs_message_id for held in look.delete(accepted)}
 
 
-def _send(target: Target, waiting: list[HeldLetter], journal: Journal) -> None:
+def _send(target: Target, waiting: list[HeldLetter], one: Redrive) -> None:
     client, queue_url = cast("SendsBatches", target.sqs), target.outputs.queue_url
-    entries = [entry(held, run=journal.run, fifo=is_fifo(queue_url)) for held in waiting]
+    entries = [entry(held, run=one.run, fifo=is_fifo(queue_url)) for held in waiting]
     settled = 0
     for answer in send_all(client, queue_url, entries, WITHIN_SECONDS, target.surroundings):
-        if answer.accepted:
-            journal.note_sent({each.message.letter.sqs_message_id: new for each, new in answer.accepted})
-        for each, code in answer.refused:
-            journal.note_refused(each.message.letter.sqs_message_id, code)
+        one.sent |= {each.message.letter.sqs_message_id for each, _ in answer.accepted}
+        one.refused |= {each.message.letter.sqs_message_id: code for each, code in answer.refused}
         settled += len(answer.accepted) + len(answer.refused)
     if missing := len(waiting) - settled:
         raise QueueTimeout(
             f"The queue did not accept {numbered(missing, 'message')} within {WITHIN_SECONDS:g} seconds, and the dead-letter "
-            f"queue keeps the rest. Resume later with `{target.command('dlq redrive --resume --yes')}`."
+            "queue keeps the rest. Run the command again later."
         )

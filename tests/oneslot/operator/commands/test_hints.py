@@ -49,8 +49,8 @@ def test_redrive_says_how_to_continue_when_interrupted(on_aws: Target, monkeypat
     monkeypatch.setattr("oneslot.operator.commands.repair.dlq.moving.redrive", interrupted)
     result = invoke("dlq", "redrive", "--yes", "--json")
     told = (
-        "Interrupted: 0 of 1 message moved; nothing is lost. Continue with "
-        "`oneslot dlq redrive --resume --yes --stack Oneslot-prod`, or end it with --abandon."
+        "Interrupted: 0 of 1 message moved; nothing is lost. Run the command again in five minutes: a message that was sent "
+        "twice takes effect once."
     )
     assert document(result, 130) == {"error": told, "code": "interrupted"}
 

@@ -32,7 +32,6 @@ from botocore.exceptions import (
 )
 
 from oneslot.errors import AlreadyRunning
-from oneslot.operator.repair.journal import begin_journal
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.values import to_attributes
 from tests.kits.consumer import NHS_NUMBER, booking, cancellation, record
@@ -157,11 +156,6 @@ def claims(stack: MotoStack) -> None:
         ledger.claim(name, "hash", lease_until)
 
 
-def interrupted(stack: MotoStack) -> None:
-    """A redrive was interrupted."""
-    begin_journal(stack.target, frozenset({stack.put_dead_letter(booking("m-1", **NOW))}), 100, {})
-
-
 def handled(stack: MotoStack) -> None:
     """Another system has handled messages; one of them is complete here, and some lines are not valid."""
     stack.bench.deliver(record(booking("m-1")))
@@ -225,7 +219,7 @@ STATES: dict[str, Callable[[MotoStack], None]] = {
         each.__name__: each
         for each in (nothing, fresh, gone, given, waiting, booked, forgotten, letters, hidden, failing, no_log, claims)
     },
-    **{each.__name__: each for each in (archived, interrupted, handled, paused, torn, malformed, broken)},
+    **{each.__name__: each for each in (archived, handled, paused, torn, malformed, broken)},
     **MISSING,
 }
 ONCE = "--timeout 0.1"
@@ -283,10 +277,7 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("letters", "dlq redrive unknown absent --yes"),
         ("letters", "dlq redrive --reason receives_exausted"),
         ("letters", "dlq redrive unknown --even-failing --yes"),
-        ("letters", "dlq redrive --resume"),
         ("hidden", "dlq redrive m-1"),
-        *(("interrupted", f"dlq redrive {how}") for how in ("--yes", "--resume", "--resume --yes", "--abandon --yes")),
-        *(("interrupted", f"dlq redrive {how} --stack Oneslot-prod") for how in ("--yes", "--abandon --yes")),
         *((state, "dlq redrive --all --yes") for state in MISSING),
     ],
     "dlq-drop": [
@@ -343,7 +334,7 @@ USAGE = (
     *("audit --memory lots", "audit --history nowhere", "watch --timeout 0"),
     "run --requests none",
     *("dlq fly", "dlq redrive two words", f"dlq show {NHS_NUMBER}", "dlq redrive --all m-1", "dlq drop"),
-    *(f"dlq redrive --all --file {THIS}", "dlq drop --all --reason conflict", "dlq redrive --resume m-1"),
+    *(f"dlq redrive --all --file {THIS}", "dlq drop --all --reason conflict"),
     *("dlq redrive --rate 0", "dlq redrive --file nowhere", f"dlq redrive --file {THIS}"),
     *("ledger forget", f"ledger unlock {NHS_NUMBER}"),
     *("seed", "send", "watch", "status", "inspect m-1", "dlq list", "ledger show m-1", "pause --reason INC-12"),

@@ -1,4 +1,4 @@
-"""The pace of a redrive, its journal, and the entries that it sends."""
+"""The pace of a redrive, and the entries that it sends."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from oneslot.operator.repair.journal import begin_journal, open_journal
-from oneslot.operator.repair.redrive import entry, redrive
+from oneslot.operator.repair.redrive import Redrive, entry, redrive
 from oneslot.operator.sending.pacing import Pacer
 from oneslot.runtime.sqs.dead_letters import DeadLetter, HeldLetter
 from oneslot.runtime.surroundings import Surroundings
@@ -18,21 +17,10 @@ from tests.kits.moto_stack import MotoStack
 def test_redrive_holds_its_rate(moto_stack: MotoStack) -> None:
     slept: list[float] = [0.0]
     target = replace(moto_stack.target, surroundings=Surroundings(steady=lambda: sum(slept), sleep=slept.append))
-    journal = begin_journal(target, put_bookings(moto_stack, 25), 5.0, {})
-    assert redrive(target, journal, lambda _: None).moved == 25
+    one = Redrive(put_bookings(moto_stack, 25), 5.0, "run")
+    redrive(target, one, lambda _: None)
+    assert one.moved == 25
     assert slept[1:] == [2.0, 2.0]
-
-
-def test_journal_is_resumed_by_its_own_stack_only(moto_stack: MotoStack) -> None:
-    """A stack that was deleted and created again has the same name and other messages."""
-    target = moto_stack.target
-    begin_journal(target, frozenset({"s-1", "s-2"}), 5.0, {}).note_refused("s-1", "InvalidMessageContents")
-    read = open_journal(target)
-    assert read is not None
-    assert (read.refused, read.left) == ({"s-1": "InvalidMessageContents"}, frozenset({"s-2"}))
-    path = read.path
-    path.write_text(path.read_text().replace(target.identity, "another stack"))
-    assert open_journal(target) is None
 
 
 def test_pacer_makes_up_for_one_second_after_a_stall() -> None:

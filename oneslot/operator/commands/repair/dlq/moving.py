@@ -6,48 +6,47 @@ from collections import Counter
 from typing import Any
 
 from oneslot.operator.evidence.operator_log import BEGUN, DONE, NOT_DONE, open_operator_log
-from oneslot.operator.repair.journal import Journal
-from oneslot.operator.repair.redrive import redrive
+from oneslot.operator.repair.redrive import Redrive, redrive
 from oneslot.target import Target
 from oneslot.terminal import Terminal
 from oneslot.wording import numbered
 
 REDRIVE = "dlq redrive"
-RESUME = "dlq redrive --resume --yes"
+AGAIN = "Run the command again in five minutes: a message that was sent twice takes effect once."
 
 
-def move_in_batches(terminal: Terminal, target: Target, journal: Journal) -> dict[str, Any]:
-    """Move what the journal has left, say how it ended, and return that as a document."""
+def move_in_batches(terminal: Terminal, target: Target, planned: frozenset[str], rate: float) -> dict[str, Any]:
+    """Move these messages, say how it ended, and return that as a document."""
     log = open_operator_log(target)
-    subject = {"run": journal.run}
-    log.write(REDRIVE, subject, BEGUN, planned=sorted(journal.left))
+    one = Redrive(planned, rate, target.surroundings.new_id())
+    subject = {"run": one.run}
+    log.write(REDRIVE, subject, BEGUN, planned=sorted(planned))
     try:
-        with terminal.progress("Redriving", len(journal.left)) as progress:
-            redriven = redrive(target, journal, progress)
+        with terminal.progress("Redriving", len(planned)) as progress:
+            redrive(target, one, progress)
     except KeyboardInterrupt as interrupt:
         raise KeyboardInterrupt(
-            f"Interrupted: {len(journal.moved):,} of {numbered(len(journal.planned), 'message')} moved; nothing is lost. "
-            f"Continue with `{target.command(RESUME)}`, or end it with --abandon."
+            f"Interrupted: {one.moved:,} of {numbered(len(planned), 'message')} moved; nothing is lost. {AGAIN}"
         ) from interrupt
-    outcome = DONE if redriven.complete else NOT_DONE
-    log.write(REDRIVE, subject, outcome, moved=redriven.moved, taken=redriven.taken, refused=redriven.refused)
-    terminal.plain(f"{numbered(redriven.moved, 'message')} moved to the queue. The journal is {redriven.journal}.")
-    if redriven.taken:
-        terminal.plain(f"{numbered(redriven.taken, 'message')} not moved: another operator moved or dropped them.")
-    if redriven.refused:
-        codes = ", ".join(f"{count} {code}" for code, count in Counter(redriven.refused.values()).items())
+    log.write(
+        REDRIVE, subject, DONE if one.complete else NOT_DONE, moved=one.moved, taken=one.taken, refused=one.refused
+    )
+    terminal.plain(f"{numbered(one.moved, 'message')} moved to the queue. The operator log is {log.path}.")
+    if one.taken:
+        terminal.plain(f"{numbered(one.taken, 'message')} not moved: another operator moved or dropped them.")
+    if one.refused:
+        codes = ", ".join(f"{count} {code}" for code, count in Counter(one.refused.values()).items())
         terminal.plain(f"The queue rejects these messages for good, so they stay: {codes}.", style="red")
-    if redriven.left:
+    if one.left:
         terminal.plain(
-            f"{numbered(redriven.left, 'message')} left: another reader hides them, or SQS did not delete them. "
-            f"Continue in five minutes with `{target.command(RESUME)}`, or end it with --abandon.",
+            f"{numbered(len(one.left), 'message')} left: another reader hides them, or SQS did not delete them. {AGAIN}",
             style="red",
         )
     return {
-        "moved": redriven.moved,
-        "refused": redriven.refused,
-        "taken": redriven.taken,
-        "unseen": redriven.left,
-        "complete": redriven.complete,
-        "journal": str(redriven.journal),
+        "moved": one.moved,
+        "refused": one.refused,
+        "taken": one.taken,
+        "unseen": len(one.left),
+        "complete": one.complete,
+        "operator_log": str(log.path),
     }

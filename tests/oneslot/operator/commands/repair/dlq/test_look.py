@@ -1,4 +1,4 @@
-"""`oneslot dlq`: forecasts, redrives with their journal, drops, and no patient's number in any output."""
+"""`oneslot dlq`: forecasts, redrives, drops, and no patient's number in any output."""
 
 from __future__ import annotations
 

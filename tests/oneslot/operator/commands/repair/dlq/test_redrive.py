@@ -1,4 +1,4 @@
-"""`oneslot dlq redrive`: its selection, its journal, and what the queue rejects."""
+"""`oneslot dlq redrive`: its selection, its repetition, and what the queue rejects."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from oneslot.errors import NoRedrive, RedriveRunning, RedriveUnfinished
-from oneslot.operator.repair.journal import begin_journal, lock_journal, open_journal
-from oneslot.operator.repair.redrive import redrive
+from oneslot.operator.repair.redrive import Redrive, redrive
 from oneslot.runtime.sqs.dead_letters import QUARANTINE_ATTRIBUTES, peek
 from tests.kits.consumer import Intercepted, booking, raising, record
 from tests.kits.dead_letters import put_bookings
@@ -53,43 +51,25 @@ def test_redrive_returns_a_message_unchanged(moto_stack: MotoStack) -> None:
         *(pytest.param(moment, marks=pytest.mark.slow) for moment in ("before the send", "before the delete")),
     ],
 )
-def test_redrive_resumes_without_loss_when_killed(moto_stack: MotoStack, moment: str) -> None:
-    ids = put_bookings(moto_stack, 25)
+def test_next_redrive_loses_nothing_when_one_was_killed(moto_stack: MotoStack, moment: str) -> None:
+    planned = put_bookings(moto_stack, 25)
     when, _, call = moment.partition(" the ")
     name = {"send": "send_message_batch", "delete": "delete_message_batch"}[call]
     dying = Intercepted(moto_stack.bench.sqs, **{when: {name: raising(KeyboardInterrupt())}})
-    target = moto_stack.target_with(dying)
     with pytest.raises(KeyboardInterrupt):
-        redrive(target, begin_journal(target, ids, 500.0, {}), lambda _: None)
-    journal = open_journal(moto_stack.target)
-    assert journal is not None
-    assert not journal.deleted
-    assert document(invoke("dlq", "redrive", "--yes", "--json"), 1)["code"] == RedriveUnfinished.code
-    assert document(invoke("dlq", "redrive", "--resume", "--yes", "--json"))["moved"] == 25
+        redrive(moto_stack.target_with(dying), Redrive(planned, 500.0, "run"), lambda _: None)
+    moved = document(invoke("dlq", "redrive", "--yes", "--json"))["moved"]
+    assert moved == (15 if moment == "after the delete" else 25)
     assert document(invoke("dlq", "list", "--json"))["count"] == 0
     moto_stack.consume()
     assert {row["message_id"] for row in moto_stack.bench.rows("ledger")} == {f"m-{number}" for number in range(25)}
     duplicates = [delivery for delivery in moto_stack.bench.deliveries if delivery.outcome == "duplicate"]
-    assert len(duplicates) == (10 if moment == "after the send" else 0), "sent twice only if no journal could know"
-    assert document(invoke("dlq", "redrive", "--resume", "--json"), 1)["code"] == NoRedrive.code
-
-
-@pytest.mark.parametrize("arguments", [["--resume"], ["--abandon"], ["--all"]])
-def test_redrive_refuses_when_another_process_runs_one(moto_stack: MotoStack, arguments: list[str]) -> None:
-    ids = put_bookings(moto_stack, 1)
-    if arguments != ["--all"]:
-        begin_journal(moto_stack.target, ids, 500.0, {})
-
-    with lock_journal(moto_stack.target):
-        refused = document(invoke("dlq", "redrive", *arguments, "--yes", "--json"), 1)
-
-    assert refused["code"] == RedriveRunning.code
-    assert document(invoke("dlq", "list", "--json"))["count"] == 1
+    assert len(duplicates) == (10 if moment in ("after the send", "before the delete") else 0)
 
 
 @pytest.mark.parametrize("passing", [("InternalError", False), ("RequestThrottled", True), ("KmsThrottled", True)])
 def test_redrive_keeps_what_the_queue_rejects(moto_stack: MotoStack, passing: tuple[str, bool]) -> None:
-    ids = put_bookings(moto_stack, 3)
+    planned = put_bookings(moto_stack, 3)
     sqs = moto_stack.bench.sqs
 
     class Picky:
@@ -113,6 +93,7 @@ def test_redrive_keeps_what_the_queue_rejects(moto_stack: MotoStack, passing: tu
             return sqs.send_message_batch(QueueUrl=QueueUrl, Entries=good) | {"Failed": failed}
 
     target = moto_stack.target_with(Picky())
-    done = redrive(target, begin_journal(target, ids, 500.0, {}), lambda _: None)
-    assert (done.moved, list(done.refused.values()), done.left) == (2, ["InvalidMessageContents"], 0)
+    done = Redrive(planned, 500.0, "run")
+    redrive(target, done, lambda _: None)
+    assert (done.moved, list(done.refused.values()), len(done.left)) == (2, ["InvalidMessageContents"], 0)
     assert [letter.message_id for letter in peek(sqs, target.outputs.dead_letter_queue_url)] == ["m-1"]

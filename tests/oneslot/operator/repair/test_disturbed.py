@@ -1,4 +1,4 @@
-"""Disturbed redrives: the next run ends each, without a loss, and sends only what the journal does not have."""
+"""Disturbed redrives: what is hidden is left, and the next redrive moves it, without a loss."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from lab.simulation.sqs.service import SQSService
-from oneslot.operator.repair.journal import begin_journal, open_journal
-from oneslot.operator.repair.redrive import Redriven, redrive
+from oneslot.operator.repair.redrive import Redrive, redrive
 from oneslot.runtime.sqs.dead_letters import EMPTY_ANSWERS, peek
 from oneslot.runtime.surroundings import Surroundings
 from tests.kits.consumer import Intercepted, Killed, raising
@@ -40,17 +39,11 @@ def accepted(stack: MotoStack) -> int:
     return int(attributes["Attributes"]["ApproximateNumberOfMessages"])
 
 
-def begin(stack: MotoStack, count: int) -> None:
-    """Put letters, and begin the redrive of all."""
-    begin_journal(stack.target, put_bookings(stack, count), 500.0, {})
-
-
-def run(stack: MotoStack, sqs: Any = None) -> Redriven:
-    """Run the redrive once, with this client."""
-    target = stack.target_with(sqs or stack.bench.sqs, virtual())
-    journal = open_journal(target)
-    assert journal is not None
-    return redrive(target, journal, lambda _: None)
+def run(stack: MotoStack, planned: frozenset[str], sqs: Any = None) -> Redrive:
+    """Run a redrive, with this client."""
+    one = Redrive(planned, 500.0, "run")
+    redrive(stack.target_with(sqs or stack.bench.sqs, virtual()), one, lambda _: None)
+    return one
 
 
 class Reader:
@@ -75,38 +68,35 @@ class Reader:
 
 
 @pytest.mark.parametrize("error", [Killed(), ReadTimeoutError(endpoint_url="sqs")], ids=["killed", "answer lost"])
-def test_resume_ends_when_a_deletion_was_not_noted(
+def test_next_redrive_finds_the_deleted_letters_gone_when_one_was_killed(
     moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     monkeypatch.setattr("oneslot.runtime.sqs.dead_letters.HIDDEN_SECONDS", 0)  # five minutes have passed
-    begin(moto_stack, 12)
+    planned = put_bookings(moto_stack, 12)
     dying = Intercepted(moto_stack.bench.sqs, after={"delete_message_batch": raising(error)})
     with pytest.raises(type(error)):
-        run(moto_stack, dying)
+        run(moto_stack, planned, dying)
 
-    resumed = run(moto_stack)
+    again = run(moto_stack, planned)
 
-    assert (resumed.moved, resumed.taken, resumed.left, resumed.complete) == (12, 0, 0, True)
+    assert (again.moved, again.taken, len(again.left), again.complete) == (2, 10, 0, True)
     assert (accepted(moto_stack), visible(moto_stack)) == (12, 0)
-    assert open_journal(moto_stack.target) is None
-    assert resumed.journal.parent.name == "redrives"
 
 
-def test_resume_waits_when_a_killed_run_hides_letters(moto_stack: MotoStack) -> None:
-    begin(moto_stack, 12)
+def test_next_redrive_leaves_letters_that_a_killed_one_hides(moto_stack: MotoStack) -> None:
+    planned = put_bookings(moto_stack, 12)
     dying = Intercepted(moto_stack.bench.sqs, after={"send_message_batch": raising(Killed())})
     with suppress(Killed):
-        run(moto_stack, dying)
+        run(moto_stack, planned, dying)
 
-    resumed = run(moto_stack)
+    again = run(moto_stack, planned)
 
-    assert (resumed.moved, resumed.left, resumed.complete) == (2, 10, False)
-    assert open_journal(moto_stack.target) is not None
+    assert (again.moved, len(again.left), again.complete) == (2, 10, False)
 
 
 def test_redrive_keeps_letters_that_a_reader_hid_before(moto_stack: MotoStack) -> None:
     """The reader returns them as the run's pass ends, so none is hidden after it."""
-    begin(moto_stack, 3)
+    planned = put_bookings(moto_stack, 3)
     reader = Reader(moto_stack)
     reader.receive()
     receives: list[Any] = []
@@ -121,29 +111,29 @@ def test_redrive_keeps_letters_that_a_reader_hid_before(moto_stack: MotoStack) -
                 reader.put_back()
             return receives[-1]
 
-    disturbed = run(moto_stack, Sqs())
-    resumed = run(moto_stack)
+    disturbed = run(moto_stack, planned, Sqs())
+    again = run(moto_stack, planned)
 
-    assert (disturbed.taken, disturbed.left) == (0, 3)
-    assert (resumed.moved, accepted(moto_stack)) == (3, 3)
+    assert (disturbed.taken, len(disturbed.left)) == (0, 3)
+    assert (again.moved, accepted(moto_stack)) == (3, 3)
 
 
 def test_redrive_keeps_letters_that_a_reader_hides_since(moto_stack: MotoStack) -> None:
-    begin(moto_stack, 3)
+    planned = put_bookings(moto_stack, 3)
     reader = Reader(moto_stack)
     interrupted = Intercepted(moto_stack.bench.sqs, before={"receive_message": lambda _perform: reader.receive()})
 
-    disturbed = run(moto_stack, interrupted)
+    disturbed = run(moto_stack, planned, interrupted)
     reader.put_back()
-    resumed = run(moto_stack)
+    again = run(moto_stack, planned)
 
-    assert (disturbed.taken, disturbed.left) == (0, 3)
-    assert (resumed.moved, accepted(moto_stack)) == (3, 3)
+    assert (disturbed.taken, len(disturbed.left)) == (0, 3)
+    assert (again.moved, accepted(moto_stack)) == (3, 3)
 
 
 def test_redrive_moves_letters_that_were_hidden_for_a_pass(moto_stack: MotoStack) -> None:
     """Another reader begins after the look before the pass, and returns the letters before the look after it."""
-    begin(moto_stack, 3)
+    planned = put_bookings(moto_stack, 3)
     reader = Reader(moto_stack)
     receives: list[Any] = []
 
@@ -159,26 +149,25 @@ def test_redrive_moves_letters_that_were_hidden_for_a_pass(moto_stack: MotoStack
                 reader.put_back()
             return receives[-1]
 
-    done = run(moto_stack, Sqs())
+    done = run(moto_stack, planned, Sqs())
 
     assert (done.moved, done.taken, accepted(moto_stack)) == (3, 0, 3)
 
 
 def test_redrive_ends_when_another_operator_took_letters(moto_stack: MotoStack) -> None:
-    begin(moto_stack, 3)
+    planned = put_bookings(moto_stack, 3)
     other = Reader(moto_stack)
     other.receive(2)
     other.delete()
 
-    done = run(moto_stack)
+    done = run(moto_stack, planned)
 
-    assert (done.moved, done.taken, done.left, done.complete) == (1, 2, 0, True)
-    assert open_journal(moto_stack.target) is None
+    assert (done.moved, done.taken, len(done.left), done.complete) == (1, 2, 0, True)
 
 
 @pytest.mark.parametrize("answer", ["refused", "left out"])
-def test_resume_only_deletes_what_sqs_did_not_delete(moto_stack: MotoStack, answer: str) -> None:
-    begin(moto_stack, 3)
+def test_next_redrive_sends_again_what_sqs_did_not_delete(moto_stack: MotoStack, answer: str) -> None:
+    planned = put_bookings(moto_stack, 3)
 
     class Sqs:
         """Deletes all but the first entry."""
@@ -191,30 +180,15 @@ def test_resume_only_deletes_what_sqs_did_not_delete(moto_stack: MotoStack, answ
             done = Entries[1:] and moto_stack.bench.sqs.delete_message_batch(QueueUrl=QueueUrl, Entries=Entries[1:])
             return {**(done or {}), **({"Failed": [failed]} if answer == "refused" else {})}
 
-    first = run(moto_stack, Sqs())
-    resumed = run(moto_stack)
+    first = run(moto_stack, planned, Sqs())
+    again = run(moto_stack, planned)
 
-    assert (first.moved, first.left, first.complete) == (2, 1, False)
-    assert (resumed.moved, resumed.complete, visible(moto_stack)) == (1, True, 0)
-    assert accepted(moto_stack) == 3
-
-
-def test_resume_deletes_a_letter_that_returned(moto_stack: MotoStack) -> None:
-    """A server of SQS can miss a deletion."""
-    begin(moto_stack, 2)
-    journal = open_journal(moto_stack.target)
-    assert journal is not None
-    returned = min(journal.planned)
-    journal.note_sent({returned: "its new id"})
-    journal.note_deleted({returned})
-
-    resumed = run(moto_stack)
-
-    assert (resumed.moved, resumed.complete) == (1, True)
-    assert (accepted(moto_stack), visible(moto_stack)) == (1, 0)
+    assert (first.moved, len(first.left), first.complete) == (2, 1, False)
+    assert (again.moved, again.complete, visible(moto_stack)) == (1, True, 0)
+    assert accepted(moto_stack) == 4, "the ledger answers the second copy as a duplicate"
 
 
-def test_resume_ends_when_more_letters_wait_behind_a_group(moto_stack: MotoStack) -> None:
+def test_redrive_ends_when_more_letters_wait_behind_a_group(moto_stack: MotoStack) -> None:
     """A FIFO queue shows ten letters of a group; those behind them are never planned, and no reader hides them."""
     sqs: Any = SQSService(lambda: 0, Random(0))
     urls = {
@@ -230,9 +204,8 @@ def test_resume_ends_when_more_letters_wait_behind_a_group(moto_stack: MotoStack
         )
     target = moto_stack.target_with(sqs, virtual())
     target = replace(target, outputs=replace(target.outputs, **urls))
-    journal = begin_journal(target, frozenset({"a deleted letter"}), 500.0, {})
-    journal.note_sent({"a deleted letter": "its new id"})
+    one = Redrive(frozenset({"a deleted letter"}), 500.0, "run")
 
-    done = redrive(target, journal, lambda _: None)
+    redrive(target, one, lambda _: None)
 
-    assert (done.moved, done.left) == (1, 0)
+    assert (one.taken, len(one.left)) == (1, 0)
