@@ -214,14 +214,19 @@ def _ledger(schema: Schema) -> ExportedTable:
     return ExportedTable(
         key=("message_id",),
         texts=("message_id", "status", "result"),
-        numbers={"consumption_count": LARGEST_COUNT, "updated": LATEST_EPOCH_MS, "lease_until": LATEST_EPOCH_MS},
+        numbers={
+            "consumption_count": LARGEST_COUNT,
+            "updated": LATEST_EPOCH_MS,
+            "lease_until": LATEST_EPOCH_MS,
+            "unsent": LARGEST_COUNT,
+        },
         subjects=("message_id", *((about,) if named else ())),
         problems={
             Problem.MISSING_ATTRIBUTE: absent("message_id", "status", "consumption_count", "updated"),
             Problem.UNKNOWN_VALUE: f"status NOT IN ('IN_PROGRESS', 'COMPLETE') OR {reserved('message_id')}",
         },
         counted="ledger_rows",
-        known=frozenset(LEDGER_ATTRIBUTES),
+        known=frozenset((*LEDGER_ATTRIBUTES, "sends")),
     )
 
 

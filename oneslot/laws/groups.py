@@ -18,7 +18,7 @@ from oneslot.laws.schema import Row, Schema, Table, text_of
 
 T = TypeVar("T")
 CHUNKS = 97
-LEDGER_CARRIED = ("message_id", "status", "consumption_count", "updated", "lease_until", "result")
+LEDGER_CARRIED = ("message_id", "status", "consumption_count", "updated", "lease_until", "result", "unsent")
 """The attributes of a ledger row that laws may read."""
 LINE_CARRIED = ("message_id", "outcome", "consumption_count", "sent", "finished", "claimed_by", "answer")
 """The members of a delivery's line that laws may read."""

@@ -13,6 +13,9 @@ from oneslot.laws.evidence import Law
 from oneslot.laws.request import Request
 from oneslot.laws.schema import text_of
 
+SENT_WITHIN_MS = 3_600_000
+"""For so long a relay retries. What it sets aside then waits for a person."""
+
 
 def _nothing_lost(request: Request) -> str | None:
     if not request.complete and (request.lost or request.left_begun) and not request.forgotten:
@@ -81,6 +84,13 @@ def _exactly_its_rows(request: Request) -> str | None:
     return None
 
 
+def _sends_follow(request: Request) -> str | None:
+    row = request.row or {}
+    if row.get("unsent") and row.get("updated", 0) + SENT_WITHIN_MS < request.evidence.now:
+        return f"committed over an hour ago, and {row['unsent']} of its messages are not marked as sent"
+    return None
+
+
 EFFECT_ROWS = Law(
     "I12",
     "A request has its effect's rows exactly once, and none without the outcome.",
@@ -101,6 +111,7 @@ LEDGER_LAWS = (
         "A message in the dead-letter queue took no effect, or is COMPLETE.",
         of_request=_quarantined_means_not_done,
     ),
+    Law("I13", "The messages that follow a commit are sent.", of_request=_sends_follow),
     Law("E1", "One delivery with one transient fault of a write finishes within that delivery."),
     Law("E2", "A live lease is never taken over."),
     Law("E3", "A duplicate of a finished request costs one call."),

@@ -13,6 +13,7 @@ from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.reading import read_declaration
 from oneslot.laws.evidence import Evidence
 from oneslot.laws.groups import judge
+from oneslot.laws.ledger import SENT_WITHIN_MS
 from tests.kits.histories import START, arn, write_lines
 
 ORDERS_FILE = Path(__file__).parents[1] / "oneslot" / "declaration" / "orders" / "oneslot.toml"
@@ -157,6 +158,11 @@ def _effect_without_outcome(history: OrderHistory) -> None:
     history.deliveries[-1] |= {"outcome": "free", "answer": "free"}
 
 
+def _never_sent(history: OrderHistory) -> None:
+    history.complete("never-sent", "free")
+    history.ledger[-1] |= {"unsent": 2, "updated": history.now - SENT_WITHIN_MS - 1}
+
+
 def _own_law(history: OrderHistory) -> None:
     history.charge("cheap", pence=-1)
 
@@ -172,6 +178,7 @@ CORRUPTIONS: dict[tuple[str, str], Callable[[OrderHistory], None]] = {
     ("I11", "set-aside"): _set_aside_with_effect,
     ("I12", "without-effect"): _without_effect,
     ("I12", "free-and-charged"): _effect_without_outcome,
+    ("I13", "never-sent"): _never_sent,
     ("every_order_costs_something", "cheap"): _own_law,
 }
 """Ways to corrupt the history, each by the law that it must break, and its subject."""

@@ -22,7 +22,7 @@ def test_declaration_is_read_with_its_laws_and_tables() -> None:
     (table,) = declaration.schema.tables.values()
     assert (table.key, table.output, table.by_request) == (("order_id",), "ChargesTableName", True)
     names = [law.name for law in declaration.judged]
-    assert names == ["I2", "I5r", "I6", "I7", "I9", "I10", "I11", "I12", "every_order_costs_something"]
+    assert names == ["I2", "I5r", "I6", "I7", "I9", "I10", "I11", "I12", "I13", "every_order_costs_something"]
     assert declaration.judged[-1].sentence == "A charge is above zero."
 
 

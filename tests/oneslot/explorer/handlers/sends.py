@@ -1,0 +1,48 @@
+"""A consumer whose decision sends, and its relay, as one handler: an event of a schedule is the relay's turn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import boto3
+
+from oneslot import Effects, JsonMessage, Once, Put, Send, consumer_from_environment, ledger_from_environment
+from oneslot.runtime.effects import Item
+from oneslot.runtime.sends.relay import Relay
+
+ledger = ledger_from_environment()
+sqs = boto3.client("sqs")
+
+
+def take(order: JsonMessage) -> Effects:
+    once = Once(Put("orders", {"order_id": order.message_id}), lambda found: {"outcome": "taken"})
+    return Effects({"outcome": "taken"}, Send("mails", {"order": order.message_id}), once=once)
+
+
+consumer = consumer_from_environment(take, ledger=ledger, sqs=sqs)
+relay = Relay(ledger, {"sqs": sqs}.__getitem__)
+
+
+class MarkingFirst(Relay):
+    def send(self, row: Item) -> None:
+        self._mark(row)
+        super().send(row)
+
+
+marking_first = MarkingFirst(ledger, {"sqs": sqs}.__getitem__)
+
+
+def _handle(event: Any, context: Any, sender: Relay) -> Any:
+    if "detail-type" not in event:
+        return consumer(event, context)
+    for row in sender.waiting():
+        sender.send(row)
+    return None
+
+
+def right(event: Any, context: Any) -> Any:
+    return _handle(event, context, relay)
+
+
+def mark_first(event: Any, context: Any) -> Any:
+    return _handle(event, context, marking_first)
