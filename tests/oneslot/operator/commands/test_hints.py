@@ -94,7 +94,7 @@ def test_find_option_returns_the_last_one(arguments: list[str], stack: str | Non
 
 
 def test_verbs_are_those_of_the_consumer_that_an_option_names() -> None:
-    other = str(ROOT / "examples" / "gift_card_mail" / "oneslot.toml")
+    other = str(ROOT / "examples" / "shop" / "oneslot.toml")
     assert "[BODY]" not in invoke("send", "--help").stdout
     assert "[BODY]" in invoke("send", "--consumer", other, "--help").stdout
 

@@ -1,1 +1,0 @@
-"""An example without appointments: gift cards, and the mails about them."""

@@ -1,1 +1,0 @@
-"""The two Lambda functions: `issue` consumes the queue, `mail` consumes the outbox's stream."""
