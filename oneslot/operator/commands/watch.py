@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 
 import click
-from rich.live import Live
-from rich.table import Table
 
 from oneslot.operator.commands.frame import on_stack
 from oneslot.operator.evidence.malformed import format_malformed
@@ -15,7 +13,7 @@ from oneslot.operator.evidence.pause import find_mapping_state
 from oneslot.operator.evidence.tables import format_missing
 from oneslot.options import Number
 from oneslot.target import Target
-from oneslot.terminal import SECONDS_BETWEEN_PLAIN_LINES, Terminal, table
+from oneslot.terminal import SECONDS_BETWEEN_PLAIN_LINES, Terminal
 from oneslot.wording import count_text, numbered
 
 # SQS and CloudFormation charge per call; on loopback a call costs a millisecond.
@@ -54,19 +52,11 @@ def follow(
     """Show snapshots until the queue is drained (without `drain`, for ever), the timeout, or Ctrl-C. Return the last."""
     observer = Observer(target)
     snapshot: Snapshot | None = None
-    live = (
-        Live(console=terminal.err, refresh_per_second=4) if terminal.err.is_terminal and not terminal.as_json else None
-    )
     said_at, said = 0.0, ""
     try:
-        if live:
-            live.start()
         for snapshot in until_drained(observer, interval=interval, timeout=timeout, for_ever=not drain):
             mapping, _ = find_mapping_state(target)
             paused = mapping is not None and mapping.off
-            if live:
-                live.update(_table(target, snapshot, paused=paused))
-                continue
             line, over = f"{'PAUSED; ' if paused else ''}{_line(snapshot)}", snapshot.drained and drain
             if line != said if over else time.monotonic() - said_at >= SECONDS_BETWEEN_PLAIN_LINES:
                 said_at, said = time.monotonic(), line
@@ -74,9 +64,6 @@ def follow(
     except KeyboardInterrupt:
         if drain:
             raise
-    finally:
-        if live:
-            live.stop()
     return snapshot
 
 
@@ -112,25 +99,3 @@ def _speed(snapshot: Snapshot) -> str:
     if snapshot.rate is None or snapshot.seconds_left is None:
         return ""
     return f"; {snapshot.rate:,.0f} messages/s, about {snapshot.seconds_left:,.0f} s left"
-
-
-def _table(target: Target, snapshot: Snapshot, *, paused: bool = False) -> Table:
-    shown = table(target.stack_name, "What", "Count", numbers=(1,))
-    if paused:
-        shown.add_row("consumer", "PAUSED", style="bold yellow")
-    shown.add_row("waiting in the queue", f"{snapshot.queue.waiting:,}")
-    shown.add_row("in flight", f"{snapshot.queue.in_flight:,}")
-    if snapshot.failing:
-        shown.add_row(
-            f"failed again and again: {snapshot.failing[-1].short}", f"{len(snapshot.failing):,}", style="red"
-        )
-    shown.add_row("in the dead-letter queue", f"{snapshot.dead_letters:,}")
-    shown.add_row(f"ledger: complete{_age(snapshot)}", count_text(snapshot.complete), style="green")
-    shown.add_row(f"ledger: in progress{_age(snapshot)}", count_text(snapshot.in_progress))
-    shown.add_row("messages a second", f"{snapshot.rate:,.0f}" if snapshot.rate else "-")
-    shown.add_row("time left", "drained" if snapshot.drained else _time_left(snapshot))
-    return shown
-
-
-def _time_left(snapshot: Snapshot) -> str:
-    return "-" if snapshot.seconds_left is None else f"{snapshot.seconds_left:,.0f} s"
