@@ -12,7 +12,7 @@ from oneslot.operator.evidence import tables
 from oneslot.operator.evidence.malformed import Standing, format_malformed, malformed_ledger_row, standing
 from oneslot.operator.evidence.operator_log import BEGUN, DONE, NOT_DONE, OperatorLog
 from oneslot.operator.repair.changing import change_row
-from oneslot.runtime.protocol import Claim
+from oneslot.runtime.protocol import UNSENT, Claim
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import DynamoDB
 from oneslot.runtime.values import to_attributes
@@ -42,6 +42,11 @@ def advice(target: Target, row: Mapping[str, Any], now_ms: int) -> str:
     match standing(row, now_ms):
         case Standing.MALFORMED:
             return " ".join(format_malformed(malformed_ledger_row(row), target.command))
+        case Standing.COMPLETE if waiting := row.get(UNSENT):
+            return (
+                f"Complete: {result_of(row).get('outcome')}. Every copy gets this answer. {waiting} of its messages are not "
+                f"marked as sent. If no relay sends them soon, `{target.command('relay --once')}` does."
+            )
         case Standing.COMPLETE:
             return f"Complete: {result_of(row).get('outcome')}. Every copy gets this answer, so there is nothing to repair."
         case Standing.LEASED:
@@ -117,6 +122,8 @@ def consequences(target: Target, row: Mapping[str, Any]) -> str:
         )
     known = target.declaration.outcomes.get(str(result_of(row).get("outcome")))
     what = known.forgotten if known and known.forgotten else AGAIN
+    if waiting := row.get(UNSENT):
+        what = f"{waiting} of its messages may never be sent, because the row alone holds them. {what}"
     return (
         f"{what} `{target.command('check')}` and the audit report the missing row (I5r, I6) until a copy comes, and then its "
         "consumption_count, which starts again at 1 (I10)."
