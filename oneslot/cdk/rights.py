@@ -16,13 +16,20 @@ from aws_cdk import aws_sqs as sqs
 
 from oneslot.cdk.roles import allow, document
 
-WRITES = ("dynamodb:PutItem", "dynamodb:UpdateItem")
-"""The calls behind `Effects`. A transaction needs the rights of its writes, and none of its own."""
+WRITES = ("Put", "Update")
+
+ACTIONS = {
+    "Put": "dynamodb:PutItem",
+    "Update": "dynamodb:UpdateItem",
+    "Delete": "dynamodb:DeleteItem",
+    "Check": "dynamodb:ConditionCheckItem",
+}
+"""The call behind each word of `Effects`. A transaction needs the rights of its writes, and none of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableRights:
-    """A table of effects, and the exact actions on it and on its indexes."""
+    """A table of effects, and the exact actions on it and on its indexes: IAM's, or words of a decision, such as `Check`."""
 
     table: dynamodb.ITable | dynamodb.ITableV2
     actions: Sequence[str] = WRITES
@@ -32,7 +39,7 @@ class TableRights:
         """Return the statements that allow them."""
         arn = self.table.table_arn
         return [
-            allow(list(self.actions), arn),
+            allow([ACTIONS.get(action, action) for action in self.actions], arn),
             *(allow(list(actions), f"{arn}/index/{index}") for index, actions in self.indexes.items()),
         ]
 

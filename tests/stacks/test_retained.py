@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from examples.shop.stack import build as shop
 from examples.worker_on_fargate.build import build as worker_on_fargate
 from tests.kits.stacks import Stage, literal_names
 from tests.stacks.conftest import VARIANTS
@@ -35,8 +36,9 @@ def test_retained_resource_has_no_literal_name(folder: Path) -> None:
     assert {name: resources for name, resources in found.items() if resources} == {}
 
 
-def test_retained_resource_of_an_example_has_no_literal_name(tmp_path: Path) -> None:
-    worker_on_fargate(str(tmp_path)).synth()
+@pytest.mark.parametrize("build", [shop, worker_on_fargate])
+def test_retained_resource_of_an_example_has_no_literal_name(build: Callable[..., Any], tmp_path: Path) -> None:
+    build(str(tmp_path)).synth()
     assert [literal_names(template) for _, template in templates(tmp_path)] == [[]]
 
 

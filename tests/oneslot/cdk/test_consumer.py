@@ -136,11 +136,17 @@ def test_rights_on_a_table_are_those_named(tmp_path: Path) -> None:
     _, shop = stack = new_stack(tmp_path)
     seats, plan = new_table(shop, "Seats", "seat"), new_table(shop, "Plan", "hall")
     narrowed = TableRights(table=seats, actions=["dynamodb:UpdateItem"], indexes={"by_row": ["dynamodb:Query"]})
-    defined = define(tmp_path, stack, tables={"seats": narrowed})
+    in_words = TableRights(table=new_table(shop, "Words", "id"), actions=["Delete", "Check", "dynamodb:GetItem"])
+    defined = define(tmp_path, stack, tables={"seats": narrowed, "words": in_words})
     defined.consumer.grant_table(plan, "dynamodb:GetItem")
     granted = rights(defined)
     assert granted[f"<{defined.logical_id(seats)}.Arn>"] == {"dynamodb:UpdateItem"}
     assert granted[f"<{defined.logical_id(seats)}.Arn>/index/by_row"] == {"dynamodb:Query"}
+    assert granted[f"<{defined.logical_id(in_words.table)}.Arn>"] == {
+        "dynamodb:DeleteItem",
+        "dynamodb:ConditionCheckItem",
+        "dynamodb:GetItem",
+    }
     assert granted[f"<{defined.logical_id(plan)}.Arn>"] == {"dynamodb:GetItem"}
 
 
