@@ -42,19 +42,12 @@ def handler(event, context):
 WHERE_LAMBDA_KEEPS_IT = {
     "a variable": ("", 'return os.environ.get("LAST") == order', 'os.environ["LAST"] = order'),
     "a file": ("", 'return os.path.exists(f"/tmp/{order}")', 'open(f"/tmp/{order}", "w").close()'),
-    "a path": ("from pathlib import Path", 'return Path("/tmp", order).exists()', 'Path("/tmp", order).touch()'),
     "a descriptor": (
         "",
         'return order in os.listdir("/tmp")',
         'os.close(os.open(f"/tmp/{order}", os.O_CREAT | os.O_WRONLY))',
     ),
     "a folder": ("", 'return os.path.isdir(f"/tmp/{order}")', 'os.makedirs(f"/tmp/{order}")'),
-    "a link": ("", 'return os.path.lexists(f"/tmp/{order}")', 'os.symlink("nowhere", f"/tmp/{order}")'),
-    "a copy": (
-        "import shutil",
-        'return os.path.exists(f"/tmp/{order}")',
-        'shutil.copy(__file__, f"/tmp/{order}")',
-    ),
     "the folder for temporary files": (
         "import tempfile",
         "return order in os.listdir(tempfile.gettempdir())",
@@ -64,11 +57,6 @@ WHERE_LAMBDA_KEEPS_IT = {
         "import sqlite3",
         'return list(sqlite3.connect("/tmp/d").execute("SELECT name FROM sqlite_master WHERE name = ?", (order,)))',
         """with sqlite3.connect("/tmp/d") as d: d.execute(f'CREATE TABLE "{order}" (id)')""",
-    ),
-    "a shelf": (
-        "import shelve",
-        'return order in shelve.open("/tmp/s")',
-        'with shelve.open("/tmp/s") as s: s[order] = 1',
     ),
     "a log file": (
         "import logging",
@@ -80,11 +68,6 @@ WHERE_LAMBDA_KEEPS_IT = {
         'return os.path.exists("/tmp/m") and open("/tmp/m").read() == order',
         'f = open("/tmp/m", "w+b"); f.write(b"...."[:len(order)]); f.flush(); '
         "mmap.mmap(f.fileno(), 0)[:] = order.encode()",
-    ),
-    "an archive": (
-        "import tarfile",
-        'return os.path.exists("/tmp/t") and order in tarfile.open("/tmp/t").getnames()',
-        'with tarfile.open("/tmp/t", "w") as t: t.add(__file__, order)',
     ),
     "a context variable": (
         "from contextvars import ContextVar\nlast = ContextVar('last', default='')",
@@ -131,13 +114,7 @@ WHERE_IT_HIDES = {
         "held = {1: {2: {3: {4: {5: {6: {7: set()}}}}}}}\ndef seen(): return held[1][2][3][4][5][6][7]",
         *_ADDED,
     ),
-    "deep in objects": (
-        "class Node:\n    def __init__(self, left): self.next = Node(left - 1) if left else set()\nfirst = Node(20)\n"
-        "def seen(one=first):\n    return seen(one.next) if isinstance(one, Node) else one",
-        *_ADDED,
-    ),
     "the value of a cache": ("from functools import cache\n@cache\ndef seen(): return set()\nseen()", *_ADDED),
-    "a partial function": ("from functools import partial\nseen = partial(lambda held: held, set())", *_ADDED),
     "a method of a set": (
         "held = set()\nhas, add = held.__contains__, held.add\ndel held",
         "return has(order)",
@@ -149,28 +126,11 @@ WHERE_IT_HIDES = {
         "return seen.send(order)",
         "pass",
     ),
-    "a coroutine": (
-        "import types\n@types.coroutine\ndef generated():\n    held, answer = set(), None\n    while True:\n"
-        "        order = yield answer\n        answer = order in held\n        held.add(order)\n"
-        "async def main(): await generated()\nseen = main()\nseen.send(None)",
-        "return seen.send(order)",
-        "pass",
-    ),
     "a text buffer": ("import io\nf = io.StringIO()", "return order in f.getvalue()", "f.write(order)"),
-    "a byte buffer": (
-        "import io\nf = io.BytesIO()",
-        "return order.encode() in f.getvalue()",
-        "f.write(order.encode())",
-    ),
     "a spooled file": (
         "import tempfile\nf = tempfile.SpooledTemporaryFile(mode='w+')",
         "f.seek(0); return order in f.read()",
         "f.write(order)",
-    ),
-    "a deleted file": (
-        "import tempfile\nf = tempfile.TemporaryFile('w+')",
-        "f.seek(0); return order in f.read()",
-        "f.write(order); f.flush()",
     ),
     "the position in a file": ("f = open(__file__)", "return f.tell() > 0", "f.read(5)"),
     "the position of an iterator": ("numbers = iter([1, 2, 3, 4, 5, 6])", "return next(numbers) > 1", "pass"),
@@ -179,7 +139,6 @@ WHERE_IT_HIDES = {
         "return n.last == order",
         "n.last = order",
     ),
-    "a queue of threads": ("import queue\nq = queue.Queue()", "return not q.empty()", "q.put(order)"),
     "a simple queue": ("import queue\nq = queue.SimpleQueue()", "return not q.empty()", "q.put(order)"),
     "anonymous memory": (
         "import mmap\nm = mmap.mmap(-1, 16)",
@@ -203,15 +162,6 @@ WHERE_IT_HIDES = {
         "return bool(logger.filters)",
         "logger.addFilter(print)",
     ),
-    "a default value of a static method": (
-        "class C:\n    @staticmethod\n    def seen(held=set()): return held\nseen = C.seen",
-        *_ADDED,
-    ),
-    "the closure of a property": (
-        "def made():\n    held = set()\n    class C:\n        @property\n        def seen(self): return held\n    return C()\n"
-        "c = made()\ndef seen(): return c.seen",
-        *_ADDED,
-    ),
     "a digest": (
         "import hashlib\nh = hashlib.sha256()",
         "return h.digest() != hashlib.sha256().digest()",
@@ -222,26 +172,16 @@ WHERE_IT_HIDES = {
         "return len(z.copy().flush()) > n",
         "z.compress(order.encode() * 50)",
     ),
-    "a value of a context variable": (
-        "from contextvars import ContextVar\nheld = ContextVar('held')\nheld.set(set())\nseen = held.get",
-        *_ADDED,
-    ),
     "a dict of weak references": (
         "import weakref\nclass Key: pass\nkey = Key()\nheld = weakref.WeakKeyDictionary()\nheld[key] = set()\n"
         "def seen(): return held[key]",
         *_ADDED,
-    ),
-    "a member of an enumeration": (
-        "import enum\nclass E(enum.Enum): A = 1",
-        "return getattr(E.A, 'last', '') == order",
-        "E.A.last = order",
     ),
     "the code of a function": (
         "def no(): return False\ndef yes(): return True",
         "return no()",
         "no.__code__ = yes.__code__",
     ),
-    "the documentation of a module": ("", "return __doc__ == order", "globals()['__doc__'] = order"),
     "an attribute of a text": (
         "class Text(str): pass\nt = Text()",
         "return getattr(t, 'last', '') == order",
