@@ -32,7 +32,7 @@ _ACCOUNTS = itertools.count(100_000_000_001)
 # What the collection of tests makes stays to the end, so no look for garbage begins before it is over.
 gc.disable()
 # No test asserts on time, so a slow machine fails none.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("untimed", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 

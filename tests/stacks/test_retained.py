@@ -1,4 +1,4 @@
-"""What outlives its stack never blocks the next stack of the same name, and an operator finds every alarm by the stack's."""
+"""What outlives its stack never blocks the next stack of the same name."""
 
 from __future__ import annotations
 
@@ -40,12 +40,3 @@ def test_retained_resource_has_no_literal_name(folder: Path) -> None:
 def test_retained_resource_of_an_example_has_no_literal_name(build: Callable[..., Any], tmp_path: Path) -> None:
     build(str(tmp_path)).synth()
     assert [literal_names(template) for _, template in templates(tmp_path)] == [[]]
-
-
-def test_alarm_is_found_by_its_stacks_name(folder: Path) -> None:
-    """CloudFormation begins a name that it makes with the stack's."""
-    for file, template in templates(folder):
-        for logical_id, resource in template["Resources"].items():
-            if resource["Type"] in {"AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm"}:
-                name = resource["Properties"].get("AlarmName")
-                assert name is None or name["Fn::Join"][1][0] == {"Ref": "AWS::StackName"}, (file, logical_id)

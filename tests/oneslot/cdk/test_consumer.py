@@ -172,13 +172,6 @@ def test_producer_may_send_and_nothing_else(tmp_path: Path, keyed: bool) -> None
     assert granted == {queue: "sqs:SendMessage", **({f"<{defined.logical_id(key)}.Arn>": of_key} if keyed else {})}
 
 
-def test_function_may_use_the_key_of_each_table(tmp_path: Path) -> None:
-    _, shop = stack = new_stack(tmp_path)
-    key = kms.Key(shop, "Key")
-    defined = define(tmp_path, stack, tables={"shipments": new_table(shop, "Shipments", "id", key=key)})
-    assert "kms:Decrypt" in rights(defined)[f"<{defined.logical_id(key)}.Arn>"]
-
-
 def test_queue_name_fits_when_the_stacks_is_the_longest(tmp_path: Path) -> None:
     app = App(outdir=str(tmp_path / "assembly"))
     defined = define(tmp_path, (app, Stack(app, "S" * 128)), fifo=True)
