@@ -74,6 +74,15 @@ def test_any_difference_changes_the_digest(one: dict[str, Any], other: dict[str,
     assert payload_hash(one) != payload_hash(other)
 
 
+@pytest.mark.parametrize("depth", [500, 900, 2_000, 50_000])
+def test_nesting_is_either_digested_or_refused(depth: int) -> None:
+    text = '{"a":' * depth + "1" + "}" * depth
+    try:
+        assert len(payload_hash(parse_body(text))) == 64
+    except Unprocessable as problem:
+        assert problem.reason == "not_json"
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -58,6 +58,13 @@ def test_redrive_says_how_to_continue_when_interrupted(on_aws: Target, monkeypat
 ON_PROD = ("--stack", "Oneslot-prod")
 
 
+def test_smoke_names_the_stack_when_it_fails(on_aws: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("demo.commands.smoke.AWS_INTERVAL", 0)
+    message = json.loads(invoke("smoke", "--timeout", "0.01", *ON_PROD, "--json").stdout)
+    for command in (f"oneslot inspect {message['message_id']}", "oneslot dlq list"):
+        assert f"`{command} --stack Oneslot-prod`" in message["failure"]
+
+
 @pytest.mark.parametrize("note", [None, "{", "over"])
 def test_send_names_the_stack_when_the_plan_is_unusable(on_aws: Target, note: str | None) -> None:
     if note is not None:

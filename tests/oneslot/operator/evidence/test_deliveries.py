@@ -96,3 +96,8 @@ def test_counts_are_unknown_when_the_log_is_empty_or_missing(moto_stack: MotoSta
 def test_gather_raises_when_the_log_may_not_be_read(moto_stack: MotoStack) -> None:
     with pytest.raises(ClientError, match="AccessDenied"):
         gather(gathered_from(moto_stack, NoLogs("AccessDeniedException")))
+
+
+def test_export_raises_when_the_log_group_is_missing(moto_stack: MotoStack) -> None:
+    with pytest.raises(ClientError, match="ResourceNotFound"):
+        list(read_deliveries(on_aws(moto_stack, NoLogs("ResourceNotFoundException"))))

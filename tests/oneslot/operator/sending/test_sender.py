@@ -88,6 +88,11 @@ def test_sender_gives_up_after_thirty_seconds(tmp_path: Path) -> None:
     assert 25 < sum(queue.slept) < 30
 
 
+def test_sender_names_the_code_when_the_queue_refuses(tmp_path: Path) -> None:
+    with pytest.raises(MessageRefused, match="InvalidMessageContents"):
+        send_to(ScriptedSqs(fate=lambda _: REFUSED), tmp_path, messages(10))
+
+
 @pytest.mark.parametrize(
     "script",
     [
@@ -268,6 +273,10 @@ def test_batch_is_cut_at_the_limit_in_bytes(body: str, attributes: dict[str, str
 
 def test_batch_is_never_empty() -> None:
     assert list(batches([], Pacing(None, 0))) == []
+
+
+def test_batch_holds_what_is_due_within_a_tenth_of_a_second() -> None:
+    assert [len(batch) for _, batch in batches(messages(100), Pacing(1_000, 100))] == [10] * 10
 
 
 @pytest.mark.parametrize(("stall", "expected"), [(0.0, 4.9), (60.0, 60 + 5 - 1)], ids=["steady", "after a stall"])

@@ -75,6 +75,26 @@ def booked(made: Bench) -> list[str]:
     return sorted(row["appointment_id"] for row in made.rows("slots") if row["status"] == "busy")
 
 
+def test_ten_for_one_practice_cost_three_calls(made: Bench) -> None:
+    client = Counting(made.dynamodb)
+    assert made.deliver(*bookings(10), consumer=grouped(made, client)) == []
+    assert client.calls == {"batch_get_item": 1, "query": 1, "transact_write_items": 1}
+    assert booked(made) == [f"m-{position}" for position in range(10)]
+    assert made.outcomes == ["booked"] * 10
+    assert {(row["status"], row["consumption_count"]) for row in made.rows("ledger")} == {("COMPLETE", 1)}
+    assert len({row["claimed_by"] for row in made.rows("ledger")}) == 10
+
+
+def test_ten_duplicates_cost_one_call(made: Bench) -> None:
+    made.deliver(*bookings(10), consumer=grouped(made))
+    client = Counting(made.dynamodb)
+    assert made.deliver(*bookings(10), consumer=grouped(made, client)) == []
+    assert client.calls == {"batch_get_item": 1}
+    assert made.outcomes[10:] == ["duplicate"] * 10
+    assert [one.answer for one in made.deliveries[10:]] == [one.answer for one in made.deliveries[:10]]
+    assert [one.claimed_by for one in made.deliveries[10:]] == [one.claimed_by for one in made.deliveries[:10]]
+
+
 def test_a_group_answers_as_every_duplicate_is_answered(made: Bench) -> None:
     """JSON has no tuples, and names are text in it."""
     ledger = DynamoDBLedger(made.dynamodb, "ledger", retention_seconds=None, surroundings=surroundings(made.clock))

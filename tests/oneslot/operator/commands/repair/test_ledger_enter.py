@@ -47,6 +47,18 @@ def test_entered_messages_are_duplicates(moto_stack: MotoStack, tmp_path: Path) 
     assert document(invoke("check", "--json"))["breaches"] == []
 
 
+def test_copy_of_an_entered_body_is_quarantined_when_its_content_differs(moto_stack: MotoStack, tmp_path: Path) -> None:
+    invoke("ledger", "enter", write(tmp_path, booking("m-1", **NOW)), "--yes")
+    moto_stack.bench.deliver(record(booking("m-1", **NOW, service_type="Clinical Triage")))
+    assert moto_stack.bench.outcomes == ["quarantined"]
+
+
+def test_dead_letter_of_an_entered_id_is_foreseen_as_a_duplicate(moto_stack: MotoStack, tmp_path: Path) -> None:
+    invoke("ledger", "enter", write(tmp_path, "m-1"), "--yes")
+    moto_stack.put_dead_letter(booking("m-1", **NOW))
+    assert document(invoke("dlq", "show", "m-1", "--json"))["messages"][0]["outlook"] == "duplicate"
+
+
 def test_existing_rows_stay_when_their_ids_are_entered(moto_stack: MotoStack, tmp_path: Path) -> None:
     bench = moto_stack.bench
     bench.deliver(record(booking("done", **NOW)), record(booking("other", **NOW)))

@@ -1,4 +1,4 @@
-"""The exit status of a preview of `dlq redrive` and `dlq drop`, as with --yes; the transcripts have those."""
+"""The exit status of `dlq redrive` and `dlq drop`: 0 only if every letter that was named can be handled, or is."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ def letters(moto_stack: MotoStack) -> MotoStack:
     return moto_stack
 
 
+@pytest.mark.parametrize("yes", [[], ["--yes"]])
 @pytest.mark.parametrize(
     ("verb", "status"),
     [
@@ -31,8 +32,10 @@ def letters(moto_stack: MotoStack) -> MotoStack:
         (["redrive", "unanswered", "failing"], 1),
     ],
 )
-def test_preview_exits_with_1_when_a_named_letter_would_stay(letters: MotoStack, verb: list[str], status: int) -> None:
-    document(invoke("dlq", *verb, "--json"), exit_code=status)
+def test_verb_exits_with_1_when_a_named_letter_stays(
+    letters: MotoStack, verb: list[str], status: int, yes: list[str]
+) -> None:
+    document(invoke("dlq", *verb, *yes, "--json"), exit_code=status)
 
 
 def test_redrive_returns_binary_attributes_unchanged(moto_stack: MotoStack) -> None:
