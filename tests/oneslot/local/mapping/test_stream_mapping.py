@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from oneslot.cdk import ExactlyOnceConsumer
+from oneslot.declaration.reading import choosing
 from oneslot.local.aws.cloud_assembly import read_stack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment, deploy
 from oneslot.local.mapping.event_source_mapping import EventSourceMapping
 from oneslot.local.mapping.stream_mapping import StreamMapping
+from oneslot.local.stack import local_stack
 from oneslot.runtime.values import from_attributes
 from tests.kits.local_mapping import wait_for
 
@@ -38,7 +40,7 @@ handler = consumer_from_environment(take)
 
 
 @pytest.fixture
-def shop(account: Connection, tmp_path: Path) -> Deployment:
+def assembly(tmp_path: Path) -> Path:
     (tmp_path / "orders").mkdir()
     (tmp_path / "orders" / "app.py").write_text(CONSUMER, encoding="utf-8")
     app = App(outdir=str(tmp_path / "cdk.out"))
@@ -51,7 +53,12 @@ def shop(account: Connection, tmp_path: Path) -> Deployment:
     for name, queue in queues.items():
         CfnOutput(stack, f"{name.capitalize()}Url", value=queue.queue_url)
     app.synth()
-    return deploy(read_stack(tmp_path / "cdk.out", "Shop"), account)
+    return tmp_path / "cdk.out"
+
+
+@pytest.fixture
+def shop(account: Connection, assembly: Path) -> Deployment:
+    return deploy(read_stack(assembly, "Shop"), account)
 
 
 def received(sqs: Any, url: str) -> list[dict[str, Any]]:
@@ -97,3 +104,21 @@ def test_each_message_goes_out_under_one_id_when_the_relay_is_killed(
         by_id.setdefault(mail["MessageAttributes"]["MessageDeduplicationId"]["StringValue"], set()).add(mail["Body"])
     assert sorted(body for bodies in by_id.values() for body in bodies) == [f'{{"order":"{name}"}}' for name in names]
     assert sorted(line["Body"] for line in lines) == [f'{{"order":"{name}"}}' for name in names], "SQS drops repeats"
+
+
+def test_local_stack_relays_when_its_consumer_sends(assembly: Path, tmp_path: Path) -> None:
+    declaration = tmp_path / "oneslot.toml"
+    declaration.write_text('name = "orders"\nhandler = "app.handler"\nstack = "Shop"\n', encoding="utf-8")
+    with choosing(declaration), local_stack(tmp_path / "home", progress=print, processes=1, assembly=assembly) as local:
+        local.start()
+        with closing(local.state.connection.sqs()) as sqs:
+            outputs = local.state.outputs
+            sqs.send_message(QueueUrl=outputs["QueueUrl"], MessageBody='{"message_id": "o-1"}')
+            found: list[dict[str, Any]] = []
+
+            def arrived() -> bool:
+                found.extend(received(sqs, outputs["MailsUrl"]))
+                return bool(found)
+
+            wait_for(arrived, seconds=120)
+    assert [each["Body"] for each in found] == ['{"order":"o-1"}']
