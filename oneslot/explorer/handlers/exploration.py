@@ -125,13 +125,15 @@ def explore(
 
     Raises `NotExplorable`, naming what the explorer does not have and the remedy.
     """
+    ledger = (env or {}).get("ONESLOT_LEDGER_TABLE")  # where Oneslot counts its claims
+    own = {f"{ledger}.consumption_count"} if ledger else set()
     code = found(handler, [Path(one) for one in ([path] if isinstance(path, str | Path) else path)])
     records = messages_of(messages, event, fifo=fifo, splits=reports_failures or bisects)
     if event is not None:
         batch = len(records)
     return _Exploration(
         code=code,
-        laws=HandlerLaws(tables_of(tables), _laws(law), ignore, acknowledges_only_finished, answers_equal),
+        laws=HandlerLaws(tables_of(tables), _laws(law), {*ignore, *own}, acknowledges_only_finished, answers_equal),
         scenario=HandlerScenario(
             name=handler,
             sentence="its messages, as their source delivers them",
@@ -321,7 +323,8 @@ class _Exploration:
         self, order: Sequence[int], now: int, name: int, high: frozenset[tuple[int, int]]
     ) -> list[View] | Result:
         """Return the views after each message, or the verdict that one of them fails."""
-        system = System(self.scenario, replace(self.subject, identified=True), replace(self.services, high=high))
+        services = replace(self.services, high=high, first_id=name)
+        system = System(self.scenario, replace(self.subject, identified=True), services)
         world, views = system.start.world, []
         for position in order:
             delivered = Aftermath(system).deliver(world, position, now, name + position)

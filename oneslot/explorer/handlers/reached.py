@@ -69,14 +69,14 @@ class Reached:
 
     @property
     def unrun(self) -> tuple[str, ...]:
-        """The lines that did not run, of the functions that did or that those name: "app.py:12-14"."""
-        found: list[str] = []
-        for function in sorted(self._concerned(), key=lambda one: one.places):
+        """The lines of each file that did not run, of functions that did or that those name: "app.py:12-14, 20"."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        for function in self._concerned():
             for did_run, group in groupby(function.places, self.ran.__contains__):
                 (file, first, _), *_, (_, _, last) = [*(held := list(group)), held[-1]]
                 if not did_run:
-                    found.append(f"{self._named(file)}:{first}" + (f"-{last}" if last > first else ""))
-        return tuple(found)
+                    found.setdefault(file, []).append((first, last))
+        return tuple(f"{self._named(file)}:{_lines(spans)}" for file, spans in sorted(found.items()))
 
     def _concerned(self) -> list[_Function]:
         """Return the functions that ran, and those that they or the modules' own statements name, and so on.
@@ -101,6 +101,12 @@ class Reached:
     def _named(self, place: str) -> str:
         """Return a file, or one of its lines, below the handler's folders."""
         return next((place[len(f"{one}/") :] for one in self._roots if place.startswith(f"{one}/")), place)
+
+
+def _lines(spans: Sequence[tuple[int, int]]) -> str:
+    """Return spans of lines in their order, without those within another one."""
+    outer = (one for one in sorted(spans) if not any(a <= one[0] and one[1] <= b and (a, b) != one for a, b in spans))
+    return ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in outer)
 
 
 def _names(node: ast.AST) -> set[str]:

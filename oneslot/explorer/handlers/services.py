@@ -44,13 +44,14 @@ class AccountServices:
 
     Attributes:
         high: the random numbers that are drawn high, each by the identity of its invocation and its number there.
-        depends_on_time: see `Account`.
+        first_id, depends_on_time: see `Account`.
     """
 
     tables: Mapping[str, TableSchema]
     answers: Mapping[str, Any] = field(default_factory=dict)
     values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     high: frozenset[tuple[int, int]] = frozenset()
+    first_id: int = 1
     depends_on_time: Callable[[], None] = lambda: None
 
     def __call__(self, world: World, request: ApiCall, now: int, conflict: int | None = None) -> tuple[World, str]:
@@ -65,9 +66,8 @@ class AccountServices:
             state.setdefault(container, {})[key] = from_text(value)
         effects = [from_text(value) for _, _, value in world.lines(EFFECT)]
         contents = world.contents(self.tables)
-        account = Account(
-            now, self.tables, contents, world.queues, state, effects, self.answers, self.values, self.depends_on_time
-        )
+        given = (self.answers, self.values, self.first_id, self.depends_on_time)
+        account = Account(now, self.tables, contents, world.queues, state, effects, *given)
         try:
             if conflict is None:
                 answer = perform(account, service, operation, parameters)

@@ -41,6 +41,7 @@ class Account:
         answers: the user's answers by "service.operation" ("athena.start_query_execution"): a mapping, or a function of
             the parameters.
         values: the values that the user gives, by kind ("parameters" or "secrets") and name.
+        first_id: where the numbers of the ids begin that services give.
         depends_on_time: called when an answer depends on the time: it holds the time, or a window that may be over.
     """
 
@@ -52,6 +53,7 @@ class Account:
     effects: list[dict[str, Any]] = field(default_factory=list)
     answers: Mapping[str, Any] = field(default_factory=dict)
     values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    first_id: int = 1
     depends_on_time: Callable[[], None] = lambda: None
 
     @property
@@ -69,7 +71,7 @@ class Account:
         text = json.dumps(effect, sort_keys=True, default=repr)
         equal = sum(json.dumps(one, sort_keys=True, default=repr) == text for one in self.effects)
         self.effects.append(effect)
-        return f"{hashlib.sha256(text.encode()).hexdigest()[:12]}-{equal + 1}"
+        return f"{hashlib.sha256(text.encode()).hexdigest()[:12]}-{equal + self.first_id}"
 
     def once(self, target: str, token: str, send: Callable[[], str]) -> str:
         """Send to a FIFO queue or topic and return the id. A deduplication id of the last five minutes sends nothing.

@@ -94,7 +94,7 @@ def _send(account: Account, url: str, entry: Parameters) -> Answer:
 
     def send() -> str:
         messages.append(entry)
-        return f"sent-{len(messages)}"
+        return f"sent-{len(messages) - 1 + account.first_id}"
 
     md5 = digest(entry["MessageBody"])
     if token is None:

@@ -150,3 +150,8 @@ def fetch(event: Any, context: Any) -> None:
 
 def connect(event: Any, context: Any) -> None:
     socket.create_connection(("redis.example", 6379))
+
+
+def keep_id_of_message(event: Any, context: Any) -> None:
+    sent = boto3.client("sns").publish(TopicArn="arn:aws:sns:eu-west-2:1:paid", Message="o-1")
+    boto3.resource("dynamodb").Table("orders").put_item(Item={"id": "o-1", "sent": sent["MessageId"]})

@@ -60,9 +60,9 @@ def test_verdict_names_what_no_schedule_ran_and_no_fault_met(tmp_path: Path) -> 
         "app.handler", messages=[{"id": "o-1"}], tables=["orders:id"], path=tmp_path, law=lambda world: True
     )
 
-    assert result.unrun == ("app.py:13", "app.py:19", "app.py:35-39")
+    assert result.unrun == ("app.py:13, 19, 35-39",)
     assert result.unmet == ("put_item at app.py:31",)
-    assert "No schedule runs: app.py:13, app.py:19, app.py:35-39." in str(result)
+    assert "No schedule runs: app.py:13, 19, 35-39." in str(result)
 
 
 def test_verdict_names_what_would_complete_the_next_level(tmp_path: Path) -> None:

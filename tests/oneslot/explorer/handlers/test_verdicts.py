@@ -192,6 +192,7 @@ CASES = {
         faults=0,
     ),
     "an HTTP answer of the user's": case("senders.fetch", messages=[{}], answers=PRICES, law=priced, faults=0),
+    "an id that AWS gives": case("senders.keep_id_of_message", HOLDS, "sns.publish to paid for message 1 (3 times)"),
     "a pool that maps": case("pools.map_puts", messages=[{}]),
     "a pool that gathers": case("pools.gather", messages=[{}]),
     "a pool of the module": case("pools.use_pool_of_module", messages=[{}]),
