@@ -185,10 +185,6 @@ class RowNotFound(OneslotError):
     """The ledger has no row of this message id."""
 
 
-class DeadLetterNotFound(OneslotError):
-    """The dead-letter queue has no message of this id."""
-
-
 class NothingToUnlock(OneslotError):
     """The row has no lease that could be ended."""
 

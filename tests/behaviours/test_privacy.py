@@ -64,7 +64,7 @@ def test_no_output_shows_a_patients_number(terminal: Terminal) -> None:
     for command in (
         ["status"],
         ["dlq", "list"],
-        ["dlq", "show", ids[0]],
+        ["inspect", ids[0]],
         ["dlq", "redrive", "--all", "--yes"],
         ["check"],
     ):

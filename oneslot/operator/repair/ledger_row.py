@@ -56,7 +56,7 @@ def advice(target: Target, row: Mapping[str, Any], now_ms: int) -> str:
                 f"it now with `{unlock_it}` if that consumer is dead."
             )
         case state:
-            show_it = target.command(f"dlq show {row['message_id']}")
+            show_it = target.command(f"inspect {row['message_id']}")
             return (
                 f"Begun and not finished. Its lease {'was released' if state is Standing.RELEASED else 'has expired'}, so the "
                 "next delivery takes it over. See what that would bring, then redrive its dead letter "

@@ -247,7 +247,7 @@ def test_dlq_knows_a_letter_by_the_consumers_own_id(orders: Orders) -> None:
     orders.deliver(order(7, article="unknown"))
 
     listed = document(invoke("dlq", "list", *ON_ORDERS, "--json"))
-    shown = invoke("dlq", "show", "north-7", *ON_ORDERS)
+    shown = invoke("inspect", "north-7", *ON_ORDERS)
     found = document(invoke("inspect", "north-7", *ON_ORDERS, "--json"))
 
     assert [each["message_id"] for each in listed["messages"]] == ["north-7"]
@@ -257,7 +257,7 @@ def test_dlq_knows_a_letter_by_the_consumers_own_id(orders: Orders) -> None:
 
 @pytest.mark.parametrize("redrives", [0, 2])
 def test_dlq_forecasts_a_refusal_when_the_decision_gave_the_reason(orders: Orders, redrives: int) -> None:
-    """The same in `list`, `show`, `redrive` and `inspect`, however often the message went through."""
+    """The same in `list`, `redrive` and `inspect`, however often the message went through."""
     orders.deliver(order(7, article="unknown"))
     for _ in range(redrives):
         assert document(invoke("dlq", "redrive", "--even-failing", "--yes", *ON_ORDERS, "--json"))["moved"] == 1

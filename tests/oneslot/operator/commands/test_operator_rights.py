@@ -51,7 +51,6 @@ LOOKS = (
     ["check"],
     ["export"],
     ["dlq", "list"],
-    ["dlq", "show", "retried"],
     ["ledger", "show", "busy"],
 )
 REPAIRS = (

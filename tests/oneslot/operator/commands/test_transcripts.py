@@ -263,13 +263,6 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         *((state, "dlq list") for state in ("fresh", "letters", "hidden", "failing", "no_log", "malformed", *MISSING)),
         ("letters", "dlq list --reason receives_exausted"),
     ],
-    "dlq-show": [
-        *(("letters", f"dlq show {name}") for name in ("duplicate", "unknown", "absent")),
-        ("hidden", "dlq show m-1"),
-        ("failing", "dlq show m-1"),
-        ("no_log", "dlq show m-1"),
-        ("no slots", "dlq show m-6"),
-    ],
     "dlq-redrive": [
         ("fresh", "dlq redrive --yes"),
         ("letters", "dlq redrive"),
@@ -333,7 +326,7 @@ USAGE = (
     *("send --shape friday", "send --malformed 0.99", f"send --file {THIS} --count 5", f"send --file {THIS}"),
     *("audit --memory lots", "audit --history nowhere", "watch --timeout 0"),
     "run --requests none",
-    *("dlq fly", "dlq redrive two words", f"dlq show {NHS_NUMBER}", "dlq redrive --all m-1", "dlq drop"),
+    *("dlq fly", "dlq redrive two words", "dlq redrive --all m-1", "dlq drop"),
     *(f"dlq redrive --all --file {THIS}", "dlq drop --all --reason conflict"),
     *("dlq redrive --rate 0", "dlq redrive --file nowhere", f"dlq redrive --file {THIS}"),
     *("ledger forget", f"ledger unlock {NHS_NUMBER}"),

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from oneslot.laws.evidence import result_of
 from oneslot.operator.repair.forecast import Forecast
 from oneslot.target import Target
 from oneslot.terminal import Terminal, table
@@ -68,18 +67,6 @@ def reason_of(forecast: Forecast) -> str:
     if forecast.failure is None:
         return forecast.letter.reason
     return f"{forecast.letter.reason} ({forecast.failure.short})"
-
-
-def row_text(row: dict[str, Any] | None) -> str:
-    """Return a row of the ledger in a few words."""
-    if row is None:
-        return "no row"
-    outcome = (
-        result_of(row).get("outcome") if isinstance(row.get("result"), str) else (row["result"] or {}).get("outcome")
-    )
-    text = f"{row.get('status', 'no status')}" + (f", {outcome}" if outcome else "")
-    count = row.get("consumption_count", "an unknown number of")
-    return f"{text}, claimed {'once' if count == 1 else f'{count} times'}"
 
 
 def age(sent_ms: int) -> str:

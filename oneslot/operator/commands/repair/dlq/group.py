@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from oneslot.operator.commands.repair.dlq.drop import drop
-from oneslot.operator.commands.repair.dlq.look import list_letters, show
+from oneslot.operator.commands.repair.dlq.look import list_letters
 from oneslot.operator.commands.repair.dlq.redrive import redrive
 
 
@@ -14,5 +14,5 @@ def dlq() -> None:
     """Inspect the dead-letter queue, and repair what is in it. Looking removes nothing; changes need --yes."""
 
 
-for verb in (list_letters, show, redrive, drop):
+for verb in (list_letters, redrive, drop):
     dlq.add_command(verb)

@@ -1,4 +1,4 @@
-"""`dlq list` and `dlq show`: the dead letters, and what a redrive would do for each."""
+"""`dlq list`: the dead letters, and what a redrive would do for each."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from dataclasses import asdict, replace
 import click
 from botocore.exceptions import ClientError
 
-from oneslot.errors import DeadLetterNotFound
 from oneslot.operator.commands.frame import on_stack
 from oneslot.operator.commands.repair.dlq.chosen import no_such_reason, read_letters
-from oneslot.operator.commands.repair.dlq.display import age, document_of, name_of, row_text, show_some
+from oneslot.operator.commands.repair.dlq.display import age, document_of, show_some
 from oneslot.operator.evidence.dead_letters import count_hidden, format_hidden
 from oneslot.operator.evidence.deliveries import read_failures
 from oneslot.operator.evidence.tables import Missing, format_missing
 from oneslot.operator.repair.forecast import WOULD, Forecast, grouped
 from oneslot.operator.repair.selection import Selection
-from oneslot.options import message_id_argument
 from oneslot.runtime.sqs.dead_letters import RECEIVES_EXHAUSTED
 from oneslot.target import Target
 from oneslot.terminal import Terminal, table
@@ -55,41 +53,6 @@ def list_letters(terminal: Terminal, target: Target, reason: str | None) -> int:
     terminal.show(shown)
     show_some(terminal, forecasts)
     terminal.warn(format_unknown(target, forecasts))
-    return int(bool(missing))
-
-
-@click.command(short_help="Show one dead letter, without its body.")
-@message_id_argument
-@on_stack
-def show(terminal: Terminal, target: Target, message_id: str) -> int:
-    """Show a dead letter without its body, which may be personal. MESSAGE_ID may also be SQS's own id.
-
-    Exit status 1 if there is no such message, or a table is missing.
-    """
-    missing: list[Missing] = []
-    everything = read_letters(terminal, target, missing)
-    found = with_failures(target, Selection(ids=(message_id,)).chosen(everything))
-    if not found:
-        absent = (
-            f"The dead-letter queue of {target.stack_name} has no message {message_id}. "
-            f"List what it has: {target.command('dlq list')}."
-        )
-        raise DeadLetterNotFound(" ".join([absent, *format_hidden(count_hidden(target, len(everything)))]))
-    terminal.result(document_of(target, found) | {"missing": [asdict(one) for one in missing]})
-    terminal.warn(format_missing(missing, target.command))
-    for each in found:
-        shown = table(name_of(each), "Attribute", "Value")
-        if remedy := target.declaration.reasons.get(each.letter.reason):
-            shown.add_row("remedy", remedy)
-        for name, value in each.document().items():
-            if name == "sent":
-                shown.add_row("age", age(value))
-            elif name == "ledger":
-                shown.add_row("ledger", row_text(value))
-            elif value is not None:
-                shown.add_row(name.replace("_", " "), str(value))
-        terminal.show(shown)
-    terminal.warn(format_unknown(target, found))
     return int(bool(missing))
 
 
