@@ -50,6 +50,7 @@ _TAKES_PARTS = re.compile(r"string indices must be integers|'str' object has no 
 _TAKES_NUMBERS = re.compile(
     r"invalid literal for int|could not convert string to float|unsupported operand type|ConversionSyntax"
     r"|not supported between instances of '(?:str|int)' and '(?:str|int)'|Float types are not supported"
+    r"|cannot be converted to a numeric value|operand in the update expression has an incorrect data type"
 )
 
 
