@@ -120,8 +120,8 @@ class Relay(Construct):
             target=self.function,
             event_source_arn=stream,
             starting_position=lambda_.StartingPosition.TRIM_HORIZON,
-            batch_size=100,
-            # The records of one row stay in order. An unsent row blocks a tenth of its shard.
+            batch_size=10,  # so many rows at most are sent again after a crash
+            # The records of one row stay in order. A row that cannot be sent blocks a tenth of its shard.
             parallelization_factor=10,
             filters=[{"pattern": json.dumps(ONLY_UNSENT)}],
             report_batch_item_failures=True,

@@ -83,7 +83,7 @@ def _checked_body(send: Send, targets: Mapping[str, str] | None) -> str:
         raise InvalidEffects(f"there is no target {send.to!r} to send to; name it in `sends`, or in ONESLOT_SEND_...")
     if targets is not None:
         _check_for_target(send, targets[send.to])
-    if send.group and not _GROUP.fullmatch(send.group):
+    if send.group and not (isinstance(send.group, str) and _GROUP.fullmatch(send.group)):
         raise InvalidContent(
             f"the group of a send to {send.to!r} must have 1 to 128 ASCII letters, digits or marks, and no spaces"
         )

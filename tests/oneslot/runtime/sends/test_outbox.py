@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from moto import mock_aws
@@ -120,6 +120,11 @@ REFUSED: list[tuple[Send, type[InvalidEffects], str]] = [
     (Send("mails", {}, group="c"), InvalidEffects, "a send to 'mails' has a group, and its target is not FIFO"),
     (Send("orders", {}, group="c 1"), InvalidContent, "the group of a send to 'orders' must have 1 to 128 ASCII"),
     (Send("orders", {}, group="c" * 129), InvalidContent, "the group of a send to 'orders' must have 1 to 128 ASCII"),
+    (
+        Send("orders", {}, group=cast("Any", 7)),
+        InvalidContent,
+        "the group of a send to 'orders' must have 1 to 128 ASCII",
+    ),
     (Send("events", ["a"]), InvalidEffects, "the body for 'events' must be a mapping"),
     (Send("news", float("nan")), InvalidEffects, "the body for 'news' cannot be written as JSON"),
 ]
