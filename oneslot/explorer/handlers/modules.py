@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.machinery
 import importlib.util
@@ -43,6 +44,7 @@ class Code:
             raise ValueError(f'handler: "{handler}" names no function. Write it as Lambda does: "app.handler".')
         self.name, self.module, self.function = handler, module, function
         self.roots = [root.resolve() for root in roots]
+        self._folders = tuple(f"{root}/" for root in self.roots)
         self.follows = True
         self.is_watched = False
         self.last_words = ("", "")
@@ -93,21 +95,25 @@ class Code:
     def is_own(self, origin: str | None) -> bool:
         """Return whether a file is the handler's."""
         path = origin or ""
-        root = next((str(root) for root in self.roots if path.startswith(f"{root}/")), None)
-        if root is None or (path.startswith(_OURS) and not root.startswith(_OURS)):
+        if not path.startswith(self._folders):  # of thousands of modules, few are
             return False
-        return not any(part in path[len(root) :] for part in _SHARED)
+        root = next(str(root) for root in self.roots if path.startswith(f"{root}/"))
+        if path.startswith(_OURS) and not root.startswith(_OURS):
+            return False
+        return not _is_shared(path[len(root) :])
 
-    def _has_the_name(self, name: str, file: str | None) -> bool:
+    @staticmethod
+    def _has_the_name(name: str, file: str | None, entries: set[str]) -> bool:
         """Return whether a module of another folder has the name of one of ours, such as another service's `app`."""
-        if file is None or file.startswith(_OURS) or any(part in file for part in _SHARED):
+        if file is None or file.startswith(_OURS) or _is_shared(file):
             return False
         first = name.partition(".")[0]
-        return any((root / entry).exists() for root in self.roots for entry in (f"{first}.py", first))
+        return not entries.isdisjoint((f"{first}.py", first))
 
     @contextmanager
     def importable(self) -> Iterator[None]:
         """Put the roots first on the path, and hide what is imported of them, or under their names, already."""
+        entries = {entry.name for root in self.roots if root.is_dir() for entry in root.iterdir()}
         hidden = {
             name: module
             for name, module in sys.modules.items()
@@ -115,7 +121,7 @@ class Code:
             and (
                 name.startswith(_ASYNCHRONOUS)
                 or self.is_own(file := getattr(module, "__file__", None))
-                or self._has_the_name(name, file)
+                or self._has_the_name(name, file, entries)
             )
         }
         for name in hidden:
@@ -176,6 +182,11 @@ class Code:
     def get_resource_reader(self, name: str) -> Any:
         """Return the reader of a package's files, for `importlib.resources`."""
         return self._compiled[name][1].loader.get_resource_reader(name)
+
+
+@functools.lru_cache(maxsize=10_000)
+def _is_shared(path: str) -> bool:
+    return any(part in path for part in _SHARED)
 
 
 def found(handler: str, roots: Sequence[Path]) -> Code:

@@ -31,7 +31,9 @@ class Repeats:
     deliver: Callable[[int], Delivered]
     messages: int
     _first: dict[int, Delivered] = field(default_factory=dict)
-    _names: dict[str, set[str]] = field(default_factory=lambda: {name: set(vars(one)) for name, one in _modules()})
+    _names: dict[str, tuple[str, ...]] = field(
+        default_factory=lambda: {name: tuple(vars(one)) for name, one in _modules()}
+    )
 
     def check(self) -> None:
         """Deliver each message again, and compare with the first time. Raises `NotExplorable`."""
@@ -49,7 +51,7 @@ class Repeats:
         new = [
             (module, name)
             for title, module in _modules()
-            for name in sorted(set(vars(module)) - self._names.get(title, {*vars(module)}))
+            for name in sorted(set(vars(module)).difference(self._names.get(title, vars(module))))
             if not isinstance(getattr(module, name), (ModuleType, type)) and not callable(getattr(module, name))
         ]
         for module, name in new:
