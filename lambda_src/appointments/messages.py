@@ -81,6 +81,9 @@ def _book(message_id: str, payload_hash: str, number: str, body: Mapping[str, An
     channel = body.get("delivery_channel")
     if channel not in DELIVERY_CHANNELS:
         raise _invalid("delivery_channel", f"one of {', '.join(DELIVERY_CHANNELS)}")
+    service_type = _text(body, "service_type", SERVICE_TYPE, "1 to 64 letters, digits, spaces or hyphens")
+    if nhs_number.contains_one(service_type):
+        raise _invalid("service_type", "a service, never an NHS number")
     request = BookRequest(
         message_id=message_id,
         payload_hash=payload_hash,
@@ -89,7 +92,7 @@ def _book(message_id: str, payload_hash: str, number: str, body: Mapping[str, An
         not_before=_time(body, "not_before"),
         not_after=_time(body, "not_after"),
         delivery_channel=str(channel),
-        service_type=_text(body, "service_type", SERVICE_TYPE, "1 to 64 letters, digits, spaces or hyphens"),
+        service_type=service_type,
     )
     if request.not_before >= request.not_after:
         raise _invalid("not_after", "later than not_before")

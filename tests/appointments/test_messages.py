@@ -47,3 +47,9 @@ def test_error_names_invalid_field_without_value(field: str, value: Any) -> None
     assert problem.value.reason == "invalid_field"
     assert problem.value.detail.startswith(f"{field} must be ")
     assert len(str(value)) < 3 or str(value) not in problem.value.detail
+
+
+@pytest.mark.parametrize("value", [NHS_NUMBER, "999 000 0018", "Smith 999-000-0018"])
+def test_service_type_is_refused_when_it_holds_an_nhs_number(value: str) -> None:
+    with pytest.raises(Unprocessable, match="service_type must be a service, never an NHS number"):
+        parse_message("m-1", "hash", {**booking(), "service_type": value})
