@@ -224,6 +224,7 @@ class _Exploration:
             outside=tuple(f"{effect} ({count} times)" for effect, count in sorted(self.laws.left.twice.items())),
             masked=tuple(sorted(self.laws.masks)),
             raised=self.raised,
+            reads_environment=self.code.reads_environment,
         )
 
     @property

@@ -61,7 +61,7 @@ class Code:
 
     def forget_reads(self) -> None:
         """Forget that an invocation has read the clock, an id or its event, what it drew, and what it reached."""
-        self.reads_clock = self.reads_identity = False
+        self.reads_clock = self.reads_identity = self.reads_environment = False
         self.draws = 0
         self.reached.forget()
         self.looked_up = set() if self.follows else {RECEIVES, RECORDS}

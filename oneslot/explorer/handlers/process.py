@@ -239,6 +239,7 @@ class RunningHandler(RunningInvocation):
 
     def number_of_environment(self) -> int:
         """Return the explorer's choice of 0, which other environments have too, or a number of this one alone."""
+        self.code.reads_environment = True
         if self.environment.number is None:
             drawn = self.draw()
             self.environment.number = 0 if drawn < FIXED else self._invocation.identity + 1
@@ -247,7 +248,7 @@ class RunningHandler(RunningInvocation):
     def seed_of_environment(self) -> int:
         """Return the seed of this environment's hashes, which no other one has."""
         if self.environment.seed is None:
-            self.code.reads_identity = True
+            self.code.reads_identity = self.code.reads_environment = True
             self.environment.seed = self._invocation.identity + 1
         return self.environment.seed
 

@@ -60,6 +60,7 @@ class Result:
         unrun: if it holds, the lines that no schedule ran, of the handler's functions that ran.
         unmet: if it holds, the calls that never met a fault, because they follow one.
         remedy: if it is not finished, what would complete the next level.
+        reads_environment: whether the handler reads a hash, host or process, which each environment has of its own.
         raised: the last exception within the handler when nothing goes wrong, whether or not it is caught.
     """
 
@@ -79,6 +80,7 @@ class Result:
     unmet: tuple[str, ...] = ()
     remedy: str = ""
     raised: str = ""
+    reads_environment: bool = False
 
     @property
     def holds(self) -> bool:

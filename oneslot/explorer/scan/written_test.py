@@ -35,6 +35,8 @@ def written_test(
 
     Raises `NotExplorable` if the path needs what moto or a test's clock cannot show.
     """
+    if result.reads_environment:
+        raise NotExplorable("It reads a hash, a host or a process, which a test in one process cannot change.")
     data = {
         "HANDLER": options["handler"].replace(":", "."),
         "FOLDERS": [os.path.relpath(one) for one in options["path"]],

@@ -53,6 +53,10 @@ def careful(event, context):
     table.put_item(Item={"id": order})
 
 
+def hashed(event, context):
+    table.put_item(Item={"id": str(hash(event["Records"][0]["Sns"]["Message"]))})
+
+
 def leave(event, context):
     table.put_item(Item={"id": "1"})
     raise SystemExit(1)
@@ -105,6 +109,9 @@ Resources:
   Careful:
     Type: AWS::Serverless::Function
     Properties: {Handler: app.careful, Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic}}}}
+  Hashed:
+    Type: AWS::Serverless::Function
+    Properties: {Handler: app.hashed, Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic}}}}
   Leave:
     Type: AWS::Serverless::Function
     Properties: {Handler: app.leave, Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic}}}}

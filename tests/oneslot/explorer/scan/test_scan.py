@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.scan import report
-from oneslot.explorer.scan.scan import Row, Scan, scan
+from oneslot.explorer.scan.scan import NO_TEST, Row, Scan, scan
 from oneslot.operator.commands.explore.scan import scan as command
 from tests.oneslot.explorer.scan.shop import written
 
@@ -37,6 +37,7 @@ def _row(scanned: Scan, function: str) -> Row:
         ("Api", "holds", "every level"),
         ("Picky", "needs an event", "--events"),
         ("Careful", "holds", "every level"),
+        ("Hashed", "breaks", "2 rows"),
         ("Leave", "breaks", "SystemExit: 1"),
         ("Report", "refused", "Give answers in Report.py of --events FOLDER."),
         ("Node", "refused", "nodejs22.x"),
@@ -84,6 +85,14 @@ def test_a_breach_has_its_path_and_the_line_of_its_call(scanned: Scan) -> None:
     assert counter.steps
     assert "update Table id-1" in counter.path
     assert Path(file).read_text().splitlines()[int(line) - 1].strip().startswith("table.update_item(")
+
+
+@pytest.mark.parametrize(("function", "why"), [("Hashed", "reads a hash"), ("Leave", "fails without a fault")])
+def test_row_says_why_its_breach_has_no_test(scanned: Scan, function: str, why: str) -> None:
+    said = _row(scanned, function).test
+
+    assert said.startswith(NO_TEST)
+    assert why in said
 
 
 def test_an_event_of_a_folder_replaces_the_made_one(tmp_path: Path) -> None:
@@ -144,7 +153,7 @@ def test_a_known_breach_is_marked_and_does_not_fail(scanned: Scan, tmp_path: Pat
     known = report.read_baseline(baseline)
 
     assert [report.key_of(one) for one in report.failures(scanned)] == [
-        f"{report.BREACH_RULE} {function} SNS Topic" for function in ("Counter", "Leave")
+        f"{report.BREACH_RULE} {function} SNS Topic" for function in ("Counter", "Hashed", "Leave")
     ]
     assert report.failures(scanned, known) == []
     assert "breaks (known)" in report.markdown(scanned, known)
