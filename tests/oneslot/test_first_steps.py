@@ -136,7 +136,8 @@ def test_function_has_the_packages_that_its_folder_pins(local: Shell, project: P
     folder = copy_of(project, tmp_path)
     decision = folder / "consumer" / "decision.py"
     text = decision.read_text(encoding="utf-8").replace("def take", f"{PYDANTIC}\n\ndef take", 1)
-    decision.write_text(text.replace("put = ", "Order.model_validate(message.body)\n    put = ", 1), encoding="utf-8")
+    text = text.replace("    return Effects(", "    Order.model_validate(message.body)\n    return Effects(", 1)
+    decision.write_text(text, encoding="utf-8")
 
     refused = local("! oneslot up", folder).stderr
     assert f"Warning: {decision} imports pydantic, which the function's asset does not have." in refused
