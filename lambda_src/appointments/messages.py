@@ -68,6 +68,8 @@ def parse_message(message_id: str, payload_hash: str, body: Mapping[str, Any]) -
             number = body.get("nhs_number")
             if not isinstance(number, str) or not nhs_number.is_valid(number):
                 raise _invalid("nhs_number", "text of ten digits with a valid check digit (Modulus 11)")
+            if nhs_number.contains_one(str(body.get("service_type"))):
+                raise _invalid("service_type", "a service, never an NHS number")
             return _book(message_id, payload_hash, number, body)
         case "cancel":
             appointment_id = _text(body, "appointment_id", MESSAGE_ID, "the message_id of the booking")
@@ -81,9 +83,6 @@ def _book(message_id: str, payload_hash: str, number: str, body: Mapping[str, An
     channel = body.get("delivery_channel")
     if channel not in DELIVERY_CHANNELS:
         raise _invalid("delivery_channel", f"one of {', '.join(DELIVERY_CHANNELS)}")
-    service_type = _text(body, "service_type", SERVICE_TYPE, "1 to 64 letters, digits, spaces or hyphens")
-    if nhs_number.contains_one(service_type):
-        raise _invalid("service_type", "a service, never an NHS number")
     request = BookRequest(
         message_id=message_id,
         payload_hash=payload_hash,
@@ -92,7 +91,7 @@ def _book(message_id: str, payload_hash: str, number: str, body: Mapping[str, An
         not_before=_time(body, "not_before"),
         not_after=_time(body, "not_after"),
         delivery_channel=str(channel),
-        service_type=service_type,
+        service_type=_text(body, "service_type", SERVICE_TYPE, "1 to 64 letters, digits, spaces or hyphens"),
     )
     if request.not_before >= request.not_after:
         raise _invalid("not_after", "later than not_before")
