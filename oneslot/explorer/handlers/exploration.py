@@ -54,6 +54,7 @@ LAMBDA = {
     "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "128",
     "AWS_EC2_METADATA_DISABLED": "true",
     "POWERTOOLS_TRACE_DISABLED": "true",
+    "OPENBLAS_MAIN_FREE": "1",  # without it numpy calls os.putenv when it is imported, which Python cannot see again
 }
 IMPORT_REMEDY = "Install what it imports here. Its folders are those of path=, and its variables those of env=."
 UNREAD = "It read no Records. If its event is not of SQS, give it whole with event=..."

@@ -143,7 +143,9 @@ class Code:
         if process is None:
             return None
         if name in _ASYNCHRONOUS:
-            process.refuse(f"The handler imports {name}, whose calls the explorer cannot schedule. {_AWAIT_REMEDY}")
+            if self.is_own(_importer()):
+                process.refuse(f"The handler imports {name}, whose calls the explorer cannot schedule. {_AWAIT_REMEDY}")
+            raise ModuleNotFoundError(f"No module named '{name}'", name=name)  # X-Ray patches whatever is installed
         if name not in self._compiled:
             spec = importlib.machinery.PathFinder.find_spec(name, path, target)
             if spec is None or not isinstance(spec.loader, _COMPILABLE) or not self.is_own(spec.origin):
@@ -187,6 +189,14 @@ class Code:
 @functools.lru_cache(maxsize=10_000)
 def _is_shared(path: str) -> bool:
     return any(part in path for part in _SHARED)
+
+
+def _importer() -> str:
+    """Return the file of the code whose import is under way."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and "importlib" in frame.f_code.co_filename:
+        frame = frame.f_back
+    return frame.f_code.co_filename if frame is not None else ""
 
 
 def found(handler: str, roots: Sequence[Path]) -> Code:

@@ -64,3 +64,32 @@ def test_module_is_imported_again_when_an_invocation_has_changed_it(
 
     assert result.complete
     assert (len(imports) > 3) is is_imported_again  # the explorer learns from three fresh environments
+
+
+def test_library_finds_no_asynchronous_client_when_it_looks_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """X-Ray's `patch_all` imports each client that is installed, and the handler may call none."""
+    (tmp_path / "libraries").mkdir()
+    (tmp_path / "libraries" / "looking.py").write_text(
+        "try:\n    import aiobotocore\nexcept ModuleNotFoundError:\n    aiobotocore = None\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path / "libraries")
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "app.py").write_text(HANDLER.format(package="looking"))
+
+    result = explore("app.handler", messages=["o-1"], tables=["orders:id"], path=tmp_path / "code")
+
+    assert result.verdict == "holds at every level"
+
+
+def test_variable_of_openblas_is_set_before_numpy_sets_it(tmp_path: Path) -> None:
+    """numpy calls `os.putenv` at its import unless the variable is there, and no handler may."""
+    (tmp_path / "app.py").write_text(
+        "import os\nif 'OPENBLAS_MAIN_FREE' not in os.environ:\n    os.putenv('OPENBLAS_MAIN_FREE', '1')\n"
+        + HANDLER.format(package="math")
+    )
+
+    result = explore("app.handler", messages=["o-1"], tables=["orders:id"], path=tmp_path)
+
+    assert result.verdict == "holds at every level"
