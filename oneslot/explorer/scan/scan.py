@@ -21,6 +21,7 @@ from oneslot.explorer.handlers.exploration import GIVEN, IDLE, explore
 from oneslot.explorer.handlers.process import OWN_FAILURES
 from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
 from oneslot.explorer.handlers.templates.sources import QUEUES, TASK, EventSource, functions, references, sources_of
+from oneslot.explorer.handlers.templates.tables import tables_of
 from oneslot.explorer.handlers.templates.template import (
     PARAMETER_REMEDY,
     from_template,
@@ -248,7 +249,8 @@ def _given(events: Path | None, function: str) -> Mapping[str, Any]:
         raise NotExplorable(
             f"{scenario}, which is run as Python, raised {type(error).__name__}. Correct it."
         ) from error
-    return {name: value for name, value in values.items() if name in GIVEN}
+    given = {name: value for name, value in values.items() if name in GIVEN}
+    return {**given, "tables": tables_of(given["tables"])} if "tables" in given else given
 
 
 def _run(jobs: Sequence[ScanJob | Row], workers: int, on_row: Callable[[Row], None]) -> Iterator[tuple[int, Row]]:

@@ -29,6 +29,16 @@ def _row(scanned: Scan, function: str) -> Row:
     return next(row for row in scanned.rows if row.function == function)
 
 
+def test_a_breach_is_written_as_a_test_when_a_scenario_names_the_tables(tmp_path: Path) -> None:
+    template, folder = written(tmp_path), tmp_path / "events"
+    folder.mkdir()
+    (folder / "Counter.py").write_text('tables = {"Table": "id"}')
+
+    (row,) = scan(template, only=["Counter"], events=folder).rows
+
+    assert (row.verdict, "def test_" in row.test) == ("breaks", True)
+
+
 @pytest.mark.parametrize(
     ("function", "verdict", "word"),
     [
