@@ -11,17 +11,27 @@ from pathlib import Path
 from typing import Any
 
 from lab.figures.tables import LEFT, RIGHT, table
+from lab.handlers import world_tables
 
 DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs"
 LAB = Path(__file__).resolve().parents[1]
 KEPT = LAB / "results" / "handlers.json"
+WORLD = LAB / "results" / "world.json"
 QUESTIONS = Path(__file__).parent / "questions"
 PAGES = [
     LAB / "docs" / "handlers.md",
+    DOCUMENTATION / "understand" / "what-handlers-get-wrong.md",
     *(DOCUMENTATION / "do" / "questions" / f"{name}.md" for name in ("twice", "in-progress", "dead-letter", "fifo")),
 ]
 _BLOCK = re.compile(r"<!-- generated: ([^\n]+?) -->\n.*?<!-- end -->\n", re.DOTALL)
 Figures = dict[str, Any]
+WORLD_TABLES = {
+    "repositories": world_tables.repositories_table,
+    "explored": world_tables.explored_table,
+    "refused": world_tables.refused_table,
+    "breaches": world_tables.breaches_table,
+    "mistakes": world_tables.mistakes_table,
+}
 GROUPS = ("public", "ours", "questions")
 
 
@@ -32,7 +42,26 @@ def kept() -> list[Figures]:
 
 def write(found: Sequence[Figures]) -> None:
     """Keep figures, and fill the pages with them."""
-    KEPT.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    _keep(KEPT, found)
+    write_pages()
+
+
+def world_kept() -> list[Figures]:
+    """Return the rows of the table of the world."""
+    return json.loads(WORLD.read_text(encoding="utf-8")) if WORLD.exists() else []
+
+
+def keep_world(rows: Sequence[Figures]) -> None:
+    """Keep the rows of the table of the world."""
+    _keep(WORLD, rows)
+
+
+def _keep(file: Path, found: Sequence[Figures]) -> None:
+    file.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def write_pages() -> None:
+    """Fill the pages with the kept figures."""
     for page in PAGES:
         page.write_text(fill(page.read_text(encoding="utf-8")), encoding="utf-8")
 
@@ -46,6 +75,7 @@ def fill(page: str) -> str:
         "our handlers": lambda: handlers_table(ours),
         "repeated": lambda: repeated_table(public),
         "clones": lambda: clones_table(public),
+        **{f"world {name}": partial(made, world_kept()) for name, made in WORLD_TABLES.items()},
         **{f"path {one['handler']}": partial(path_block, one) for one in found},
         **{f"verdict {one['handler']}": partial(verdict, one) for one in asked},
         **{f"code {one['handler']}": partial(code_block, *one["handler"].split(".")) for one in asked},

@@ -1,0 +1,416 @@
+"""What the lab gives to handlers of the world that the scan cannot guess: events, rows, objects, answers, variables.
+
+Each event is the shortest that reaches a write. `path` is relative to the clone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import struct
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+Given = Mapping[str, Any]
+
+
+def pdf() -> bytes:
+    """Return a PDF of one page without text."""
+    objects = [
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]>>",
+    ]
+    text, places = b"%PDF-1.4\n", []
+    for number, one in enumerate(objects, 1):
+        places.append(b"%010d 00000 n \n" % len(text))
+        text += b"%d 0 obj%sendobj\n" % (number, one)
+    table = b"xref\n0 4\n0000000000 65535 f \n" + b"".join(places)
+    return text + table + b"trailer<</Size 4/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF" % len(text)
+
+
+def png() -> bytes:
+    """Return a grey picture of four by four."""
+    chunks = [
+        (b"IHDR", struct.pack(">IIBBBBB", 4, 4, 8, 0, 0, 0, 0)),
+        (b"IDAT", zlib.compress(bytes(20))),
+        (b"IEND", b""),
+    ]
+    packed = (
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
+
+
+def bus(source: str, detail_type: str, detail: Given, *resources: str) -> dict[str, Any]:
+    """Return an event of EventBridge."""
+    return {"id": "e-1", "source": source, "detail-type": detail_type, "detail": detail, "resources": list(resources)}
+
+
+def uploaded(bucket: str, key: str) -> dict[str, Any]:
+    """Return the notification of an object."""
+    return {"Records": [{"eventSource": "aws:s3", "s3": {"bucket": {"name": bucket}, "object": {"key": key}}}]}
+
+
+def changed(name: str, keys: Given, new: Given, old: Given | None = None) -> dict[str, Any]:
+    """Return a record of a DynamoDB stream."""
+    images = {"Keys": keys, "NewImage": {**keys, **new}, "SequenceNumber": "1"}
+    images |= {} if old is None else {"OldImage": {**keys, **old}}
+    return {"Records": [{"eventID": "s-1", "eventName": name, "eventSource": "aws:dynamodb", "dynamodb": images}]}
+
+
+def posted(body: Any, **others: Any) -> dict[str, Any]:
+    """Return a request of API Gateway, version 1."""
+    text = body if isinstance(body, str) else json.dumps(body)
+    context = {"requestId": "r-1", **others.pop("requestContext", {})}
+    return {"httpMethod": "POST", "path": "/", "headers": {}, "body": text, "requestContext": context, **others}
+
+
+ORDER = {"orderId": {"S": "o-1"}}
+ADDRESS = {"address": {"M": {"city": {"S": "London"}}}}
+PATTERNS, SAMPLES = "aws-samples/serverless-patterns/", "aws-samples/serverless-samples/"
+WORKFLOWS = "aws-samples/step-functions-workflows-collection/"
+UNICORNS = "aws-samples/aws-serverless-developer-experience-workshop-python/"
+SHOP, CARTS = "aws-samples/aws-serverless-ecommerce-platform/", "aws-samples/aws-serverless-shopping-cart/backend/"
+FORGET = "awslabs/amazon-s3-find-and-forget/"
+LAYERS = ["backend/lambda_layers/boto_utils/python", "backend/lambda_layers/decorators/python"]
+SIGNED_IN = {"authorizer": {"claims": {"sub": "ada"}}}
+PRODUCT = {"status": 200, "body": {"product": {"productId": "p-1", "price": 3, "name": "tea"}}}
+CART_ROW = {"pk": "user#ada", "sk": "product#p-1", "quantity": 2, "productDetail": {"name": "tea"}}
+PUSH = json.dumps({"action": "opened"})
+SIGNATURE = "sha256=" + hmac.new(b"secret", PUSH.encode(), hashlib.sha256).hexdigest()
+
+GIVEN: Mapping[str, Given] = {
+    f"{PATTERNS}apigw-lambda-sns-sms/template.yaml#SNSFunction": {
+        "answers": {"pinpoint.phone_number_validate": {"NumberValidateResponse": {"PhoneType": "MOBILE"}}}
+    },
+    f"{PATTERNS}apigw-lambda-translate-polly-s3/template.yaml#ApiFunction": {
+        "answers": {
+            "translate.translate_text": {"TranslatedText": "hola"},
+            "polly.synthesize_speech": {"AudioStream": b"mp3"},
+        },
+    },
+    f"{PATTERNS}apigw-sqs-lambda-iot/template.yaml#iotpublish": {
+        "env": {"IOT_DATA_ENDPOINT": "https://iot.example"},
+        "answers": {"iot-data.publish": {}},
+    },
+    f"{PATTERNS}eventbridge-webhooks/2-github/template.yaml#WebhookFunction": {
+        "event": {
+            "version": "2.0",
+            "requestContext": {"http": {"method": "POST"}},
+            "isBase64Encoded": False,
+            "headers": {
+                "content-type": "application/json",
+                "x-github-event": "issues",
+                "x-hub-signature-256": SIGNATURE,
+            },
+            "body": PUSH,
+        },
+        "answers": {
+            "secretsmanager.describe_secret": {"VersionIdsToStages": {"1" * 32: ["AWSCURRENT"]}},
+            "secretsmanager.get_secret_value": {"SecretString": "secret"},
+        },
+    },
+    f"{PATTERNS}inspector-eventbridge-multi-destinations/template.yaml#WriteToDynamoDBFunction": {
+        "event": bus(
+            "aws.inspector2", "Inspector2 Finding", {"severity": "HIGH", "status": "ACTIVE", "inspectorScore": 9}
+        )
+    },
+    f"{PATTERNS}rekognition-image-moderation-tagging/template.yaml#StartProcessingFunction": {
+        "answers": {"rekognition.detect_moderation_labels": {"ModerationLabels": [{"Name": "Smoking"}]}}
+    },
+    f"{PATTERNS}rekognition-s3-detectlabels-python/template.yaml#RekognitionFunction": {
+        "answers": {"rekognition.detect_labels": {"Labels": [{"Name": "Cat"}]}}
+    },
+    f"{PATTERNS}s3-lambda-polly-sam/template.yaml#TextToSpeechFunction": {
+        "answers": {"polly.synthesize_speech": {"AudioStream": b"mp3"}}
+    },
+    f"{PATTERNS}s3-lambda-resizing-python/template.yaml#ResizerFunction": {
+        "event": uploaded("pictures", "cat.png"),
+        "objects": {"pictures": {"cat.png": png()}},
+    },
+    f"{PATTERNS}textract-lambda-sam-python/template.yaml#StartProcessingFunction": {
+        "answers": {"textract.detect_document_text": {"Blocks": [{"BlockType": "LINE", "Text": "one"}]}}
+    },
+    f"{SAMPLES}apigw-log-analytic/monetization/template.yaml#GenerateReportFunction": {
+        "event": {
+            "billingPeriod": "2026-01",
+            "customer": {
+                "customerId": "c-1",
+                "totalRequests": 3,
+                "totalSuccessful": 3,
+                "totalErrors": 0,
+                "totalResponseBytes": 9,
+            },
+        }
+    },
+    f"{SAMPLES}owasp-api-security-controls-demo/owasp-api-security-controls-demo/order/template.yaml#OrderFunction": {
+        "event": posted(
+            {"order_id": "o-1", "item": "tea", "amount": 3},
+            path="/placeOrder",
+            resource="/placeOrder",
+            requestContext={"authorizer": {"claims": {"sub": "ada", "cognito:username": "ada"}}},
+        ),
+        "env": {
+            "VPCE_DNS_NAME": "pay.example",
+            "PAYMENTS_API_DNS_NAME": "pay.example",
+            "API_STAGE": "prod",
+            "DDB_VPCE_DNS_NAME": "rows.example",
+        },
+        "answers": {
+            "POST https://pay.example/prod/makePayment": {"status": 200, "body": {"status": "PAID"}},
+            "sts.assume_role": {
+                "Credentials": {"AccessKeyId": "1" * 16, "SecretAccessKey": "2", "SessionToken": "3", "Expiration": 0}
+            },
+        },
+    },
+    f"{SAMPLES}queue-based-ingestion/python-sam/template.yaml#SQSMessageProcessorFunction": {
+        "answers": {
+            "lambda.invoke": {
+                "StatusCode": 200,
+                "Payload": b'{"body": {"jobStatus": "Done", "jobPayloadLocation": "b", "jobPayloadKey": "k"}}',
+            }
+        }
+    },
+    "aws-samples/serverless-test-samples/workshops/serverless-testing-workshop/template.yaml#CheckoutFunction": {
+        "event": posted("unicorn=u-1&reserved_for=Ada"),
+        "env": {"DYNAMODB_TABLE_NAME": "unicorns"},
+        "tables": {"unicorns": "PK"},
+        "rows": {"unicorns": [{"PK": "u-1", "STATUS": "AVAILABLE"}]},
+    },
+    f"{WORKFLOWS}distributed-map-montecarlo/template.yaml#CalculatorFunction": {
+        "event": {"Key": "run/in.csv"},
+        "env": {"DATA_BUCKET": "runs"},
+        "objects": {"runs": {"run/in.csv": ",0,1\n0,2,3\n"}},
+    },
+    f"{WORKFLOWS}distributed-map-montecarlo/template.yaml#AggregatorFunction": {
+        "env": {"MPLCONFIGDIR": "/tmp/fonts"}  # noqa: S108 - of Lambda
+    },
+    f"{WORKFLOWS}human-in-the-loop/template.yaml#HandleApprovalFunction": {
+        "event": posted("", httpMethod="GET", queryStringParameters={"taskToken": "t-1", "decision": "approve"})
+    },
+    f"{WORKFLOWS}s3-sfn-lambda-bedrock/template.yaml#IngestTextFunction": {
+        "event": bus("aws.s3", "Object Created", {"bucket": {"name": "texts"}, "object": {"key": "in/a.txt"}}),
+        "objects": {"texts": {"in/a.txt": "one"}},
+    },
+    f"{WORKFLOWS}s3-sfn-lambda-bedrock/template.yaml#IngestPDFFunction": {
+        "event": bus("aws.s3", "Object Created", {"bucket": {"name": "texts"}, "object": {"key": "in/a.pdf"}}),
+        "objects": {"texts": {"in/a.pdf": pdf()}},
+    },
+    f"{WORKFLOWS}s3-sfn-lambda-bedrock/template.yaml#SummarizeTextFileFunction": {
+        "event": {"SourceKey": "in/a.txt", "Bucket": "texts"},
+        "objects": {"texts": {"in/a.txt": "one"}},
+        "answers": {"bedrock-runtime.invoke_model": {"body": b'{"content": [{"text": "short"}]}'}},
+    },
+    f"{WORKFLOWS}stepfunction-progress-tracking/template.yml#ReportProgressFunction": {
+        "env": {"API_URL": "https://sockets.example"},
+        "answers": {"apigatewaymanagementapi.post_to_connection": {}},
+    },
+    "awsdocs/aws-lambda-developer-guide/sample-apps/file-processing-python/template.yaml#EncryptPDFFunction": {
+        "event": uploaded("papers", "a.pdf"),
+        "objects": {"papers": {"a.pdf": pdf()}},
+    },
+    f"{UNICORNS}unicorn_approvals/infrastructure/approvals-service/template.yaml#ContractStatusChangedHandlerFunction": {
+        "event": bus(
+            "unicorn-contracts",
+            "ContractStatusChanged",
+            {
+                "property_id": "p-1",
+                "contract_id": "c-1",
+                "contract_status": "APPROVED",
+                "contract_last_modified_on": "05/01/2026 09:00:00",
+            },
+        )
+    },
+    f"{UNICORNS}unicorn_approvals/infrastructure/approvals-service/template.yaml#PropertiesApprovalSyncFunction": {
+        "event": changed(
+            "MODIFY",
+            {"property_id": {"S": "p-1"}},
+            {"contract_status": {"S": "APPROVED"}, "sfn_wait_approved_task_token": {"S": "t-1"}},
+        )
+    },
+    f"{UNICORNS}unicorn_approvals/infrastructure/approvals-service/template.yaml#WaitForContractApprovalFunction": {
+        "event": {"TaskToken": "t-1", "Input": {"property_id": "p-1"}},
+        "tables": {"statuses": "property_id"},
+        "rows": {"statuses": [{"property_id": "p-1", "contract_status": "DRAFT"}]},
+        "env": {"CONTRACT_STATUS_TABLE": "statuses"},
+    },
+    f"{UNICORNS}unicorn_contracts/infrastructure/contracts-service/template.yaml#ContractEventHandlerFunction": {
+        "messages": [
+            {
+                "body": json.dumps({"property_id": "p-1", "address": "1 Main Street", "seller_name": "Ada"}),
+                "messageAttributes": {"HttpMethod": {"stringValue": "POST", "dataType": "String"}},
+            }
+        ]
+    },
+    f"{UNICORNS}unicorn_web/infrastructure/web-service/template.yaml#PublicationEvaluationEventHandlerFunction": {
+        "event": bus(
+            "unicorn-approvals",
+            "PublicationEvaluationCompleted",
+            {"property_id": "usa/anytown/main-street/111", "evaluation_result": "APPROVED"},
+        )
+    },
+    f"{SHOP}delivery/template.yaml#OnPackageCreatedFunction": {
+        "env": {"ORDERS_API_URL": "https://orders.example/backend/"},
+        "event": bus("ecommerce.warehouse", "PackageCreated", {"orderId": "o-1"}, "o-1"),
+        "answers": {
+            "GET https://orders.example/backend/o-1": {"status": 200, "body": {"orderId": "o-1", "address": {}}}
+        },
+    },
+    f"{SHOP}delivery/template.yaml#TableUpdateFunction": {
+        "path": ["delivery/src/table_update", "shared/src/ecom"],
+        "event": changed(
+            "MODIFY", ORDER, {"status": {"S": "COMPLETED"}, **ADDRESS}, {"status": {"S": "NEW"}, **ADDRESS}
+        ),
+    },
+    f"{SHOP}orders/template.yaml#TableUpdateFunction": {
+        "path": ["orders/src/table_update", "shared/src/ecom"],
+        "event": changed("INSERT", ORDER, {"status": {"S": "NEW"}}),
+    },
+    f"{SHOP}products/template.yaml#TableUpdateFunction": {
+        "path": ["products/src/table_update", "shared/src/ecom"],
+        "event": changed("INSERT", {"productId": {"S": "p-1"}}, {"name": {"S": "tea"}}),
+    },
+    f"{SHOP}warehouse/template.yaml#TableUpdateFunction": {
+        "path": ["warehouse/src/table_update", "shared/src/ecom"],
+        "env": {"METADATA_KEY": "__metadata"},
+        "event": changed("MODIFY", {**ORDER, "productId": {"S": "__metadata"}}, {"status": {"S": "COMPLETED"}}),
+    },
+    f"{SHOP}orders/template.yaml#OnEventsFunction": {
+        "event": bus("ecommerce.delivery", "DeliveryCompleted", {"orderId": "o-1"}, "o-1")
+    },
+    **{
+        f"{SHOP}payment/template.yaml#{function}": {
+            "tables": {"payments": "orderId"},
+            "rows": {"payments": [{"orderId": "o-1", "paymentToken": "t-1"}]},
+            "env": {"API_URL": "https://pay.example", "TABLE_NAME": "payments"},
+            "event": bus("ecommerce.delivery", "DeliveryCompleted", {"orderId": "o-1", "total": 3}, "o-1"),
+            "answers": {
+                f"POST https://pay.example/{name}": {"status": 200, "body": {"ok": True}},
+            },
+        }
+        for function, name in (("OnCompletedFunction", "processPayment"), ("OnFailedFunction", "cancelPayment"))
+    },
+    **{
+        f"{SHOP}platform/template.yaml#{function}": {
+            "path": [f"platform/src/{folder}", "shared/src/ecom"],
+            "env": {"EVENT_RULE_NAME": "bus|rule"},
+        }
+        for function, folder in (
+            ("OnConnectFunction", "on_connect"),
+            ("OnDisconnectFunction", "on_disconnect"),
+            ("RegisterFunction", "register"),
+        )
+    },
+    f"{SHOP}warehouse/template.yaml#OnOrderEventsFunction": {
+        "event": bus(
+            "ecommerce.orders",
+            "OrderCreated",
+            {
+                "orderId": "o-1",
+                "modifiedDate": "2026-01-05",
+                "status": "NEW",
+                "products": [{"productId": "p-1", "quantity": 1}],
+            },
+            "o-1",
+        )
+    },
+    **{
+        f"{CARTS}shoppingcart-service.yaml#{function}": {
+            "env": {"PRODUCT_SERVICE_URL": "https://products.example"},
+            "event": posted(
+                {"productId": "p-1", "quantity": 2},
+                headers={"cookie": "cartId=c-1"},
+                pathParameters={"product_id": "p-1"},
+            ),
+            "answers": {"GET https://products.example/product/p-1": PRODUCT},
+        }
+        for function in ("AddToCartFunction", "UpdateCartFunction")
+    },
+    f"{CARTS}shoppingcart-service.yaml#MigrateCartFunction": {
+        "event": posted("", headers={"cookie": "cartId=c-1"}, requestContext=SIGNED_IN),
+        "tables": {"carts": ("pk", "sk")},
+        "env": {"TABLE_NAME": "carts"},
+        "rows": {"carts": [{**CART_ROW, "pk": "cart#c-1"}]},
+    },
+    f"{CARTS}shoppingcart-service.yaml#CheckoutCartFunction": {
+        "event": posted("", headers={"cookie": "cartId=c-1"}, requestContext=SIGNED_IN),
+        "tables": {"carts": ("pk", "sk")},
+        "env": {"TABLE_NAME": "carts"},
+        "rows": {"carts": [CART_ROW]},
+    },
+    f"{CARTS}shoppingcart-service.yaml#CartDBStreamHandler": {
+        "event": changed("INSERT", {"pk": {"S": "user#ada"}, "sk": {"S": "product#p-1"}}, {"quantity": {"N": "2"}})
+    },
+    f"{FORGET}templates/api.yaml#EnqueueDeletion": {
+        "path": ["backend/lambdas/queue", *LAYERS],
+        "event": posted(
+            {"MatchId": "ada", "Type": "Simple", "DataMappers": []},
+            requestContext={"authorizer": {"claims": {"sub": "ada", "cognito:username": "ada"}}},
+        ),
+    },
+    f"{FORGET}templates/api.yaml#PutDataMapper": {
+        "path": ["backend/lambdas/data_mappers", *LAYERS],
+        "event": posted(
+            {
+                "DataMapperId": "m1",
+                "Columns": ["id"],
+                "QueryExecutor": "athena",
+                "QueryExecutorParameters": {"Database": "d", "Table": "t"},
+                "RoleArn": "arn:aws:iam::111122223333:role/S3F2DataAccessRole",
+            },
+            pathParameters={"data_mapper_id": "m1"},
+            requestContext={"authorizer": {"claims": {"sub": "ada", "cognito:username": "ada"}}},
+        ),
+    },
+    f"{FORGET}templates/state_machine.yaml#WorkQueryQueue": {
+        "path": ["backend/lambdas/tasks", *LAYERS],
+        "event": {"ExecutionId": "e-1", "ExecutionName": "j-1"},
+    },
+    f"{FORGET}templates/state_machine.yaml#GenerateQueries": {"path": ["backend/lambdas/tasks", *LAYERS]},
+    f"{FORGET}templates/stream_processor.yaml#StreamProcessor": {
+        "path": ["backend/lambdas/jobs", *LAYERS],
+        "event": changed(
+            "INSERT",
+            {"Id": {"S": "j-1"}, "Sk": {"S": "j-1"}},
+            {
+                "Type": {"S": "Job"},
+                **{
+                    name: {"N": "1"}
+                    for name in (
+                        "AthenaConcurrencyLimit",
+                        "AthenaQueryMaxRetries",
+                        "DeletionTasksMaxNumber",
+                        "ForgetQueueWaitSeconds",
+                        "QueryExecutionWaitSeconds",
+                        "QueryQueueWaitSeconds",
+                    )
+                },
+            },
+        ),
+    },
+    "awslabs/aws-deployment-framework/src/lambda_codebase/initial_commit/bootstrap_repository/adf-bootstrap/deployment/"
+    "pipeline_management.yml#DeploymentMapProcessingFunction": {
+        "path": [
+            "src/lambda_codebase/initial_commit/bootstrap_repository/adf-bootstrap/deployment/lambda_codebase/"
+            "pipeline_management",
+            "src/lambda_codebase/initial_commit/bootstrap_repository/adf-build/shared/python",
+        ],
+        "env": {"ADF_LOG_LEVEL": "INFO"},
+    },
+    "awslabs/aws-serverless-data-lake-framework/sdlf-foundations/src/template.yaml#rLambdaCatalog": {
+        "messages": [
+            json.dumps(
+                {
+                    **bus(
+                        "aws.s3", "Object Created", {"bucket": {"name": "lake-raw"}, "object": {"key": "a", "size": 1}}
+                    ),
+                    "time": "2026-01-05T09:00:00Z",
+                }
+            )
+        ]
+    },
+}
+"""By repository, template and function."""
