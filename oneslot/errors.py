@@ -97,6 +97,18 @@ class HistoryRefused(BadInput):
     """The audit cannot judge this history."""
 
 
+class LawFailed(BadInput):
+    """A law, or another function that `oneslot.toml` names, raised an exception on these rows."""
+
+
+class LawNotLocal(BadInput):
+    """A law reads rows that do not name the subject which it judges."""
+
+
+class VerdictsDiffer(BadInput):
+    """The audit took a subject for clean, and the laws say otherwise."""
+
+
 class JavaNotStarted(BadInput):
     """Java or Spark did not start with this memory."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from demo.audit import tables
+from demo.audit.plain import PLAIN
 from oneslot.audit.model import Listing, Model, Words, exports_of, model_of_declaration, subjects_of
 from oneslot.audit.read.carry import LATEST_EPOCH_MS, ExportedTable, absent, reserved
 from oneslot.audit.vocabulary import Problem
@@ -70,6 +71,7 @@ def model_of_appointments(declaration: Declaration) -> Model:
         row_subject="slot",
         effect_subject="appointment",
         listing=LISTING,
+        plain=PLAIN,
     )
 
 

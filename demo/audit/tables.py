@@ -41,7 +41,7 @@ def _practice(judged: Judged) -> str:
 
 def _did_not_fit(judged: Judged) -> int:
     """Return 1 where no slot was free at the time. WAITLIST counts those that wait today."""
-    return int(judged.request is not None and judged.request.recorded == "waitlist")
+    return int(judged.recorded == "waitlist")
 
 
 def _has_verdict(judged: Judged, verdict: str) -> int:

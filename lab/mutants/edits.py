@@ -16,7 +16,8 @@ class Outdated(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A defect: `before` becomes `after`. `search` is `explore SCENARIO`, `simulate SCENARIO SEED` or `replay NAME`."""
+    """A defect: `before` becomes `after`. `search` is `explore SCENARIO`, `simulate SCENARIO SEED`, `replay NAME`
+    or `judge SEED`, of the audit's quick look."""
 
     file: str
     search: str

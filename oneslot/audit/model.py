@@ -14,6 +14,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from oneslot.audit import operations
+from oneslot.audit.clean import Plain
 from oneslot.audit.operations import OperationsTable, Summary
 from oneslot.audit.read import sources
 from oneslot.audit.read.carry import (
@@ -29,7 +30,7 @@ from oneslot.audit.stage import COUNTS, KEPT, ONCE_IN_EXPORT, TEXTS, TIMES
 from oneslot.audit.vocabulary import Problem
 from oneslot.audit.write.rows import ARROW_TYPES
 from oneslot.declaration.declaration import Declaration, DeclaredTable
-from oneslot.errors import BadInput
+from oneslot.errors import InvalidDeclaration
 from oneslot.laws.evidence import LEDGER, Law
 from oneslot.laws.request import RequestVerdict
 from oneslot.laws.schema import LEDGER_ATTRIBUTES, Schema
@@ -99,6 +100,7 @@ class Model:
         row_subject: the kind of thing that a row is, if its key is not a request's id.
         effect_subject: a request that a row names, and that was never seen.
         listing: a summary for the report.
+        plain: when the consumer's own laws say nothing of a subject; None to ask the laws about all.
     """
 
     declaration: Declaration
@@ -109,6 +111,7 @@ class Model:
     row_subject: str | None = None
     effect_subject: str = "effect"
     listing: Listing | None = None
+    plain: Plain | None = None
 
     @cached_property
     def laws(self) -> tuple[Law, ...]:
@@ -164,16 +167,16 @@ class Model:
 
 
 def model_of(declaration: Declaration) -> Model:
-    """Return the model of a declared consumer. Raises `BadInput` for a name in it that cannot be imported."""
+    """Return the model of a declared consumer. Raises `NotImportable` for a name in it."""
     build: Callable[[Declaration], Model] = declaration.tool("audit") or model_of_declaration
     return build(declaration)
 
 
 def model_of_declaration(declaration: Declaration) -> Model:
-    """Return the model of a consumer. Raises `BadInput` for an outcome that is a verdict's name, such as `lost`."""
+    """Return the model of a consumer. Raises `InvalidDeclaration` for an outcome that is a verdict's name, such as `lost`."""
     answers = declaration.schema.answers
     if taken := [word for word in answers if word in set(map(str, RequestVerdict))]:
-        raise BadInput(
+        raise InvalidDeclaration(
             f"{declaration.path or declaration.name}: the outcome {taken[0]!r} is also a verdict of the audit. "
             "Give it another name, in the consumer's results as well."
         )

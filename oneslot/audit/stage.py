@@ -10,7 +10,7 @@ import gc
 import json
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,7 +28,9 @@ from oneslot.laws.schema import UNIDENTIFIED_PREFIX, Key, Row, Schema, text_of
 from oneslot.runtime.values import from_attribute
 
 if TYPE_CHECKING:
+    from oneslot.audit.clean import CleanSubjects
     from oneslot.audit.model import Model
+    from oneslot.audit.operations import OperationsTable
 
 NOT_TEXT = "*"
 """The member of a carried row with the attributes that are neither text nor a declared number, as DynamoDB's JSON."""
@@ -144,7 +146,10 @@ def _attribute(attribute: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class Judged(NamedTuple):
-    """A subject with its verdict and figures, for the operations tables. `rows`: those whose key it is, by table."""
+    """A subject with its verdict and figures, for the operations tables.
+
+    `rows`: those whose key it is, by table. `recorded`: the answer that its row in the ledger keeps.
+    """
 
     key: str
     subject: str
@@ -152,7 +157,7 @@ class Judged(NamedTuple):
     violations: str
     figures: Mapping[str, int | None]
     rows: Mapping[str, Row]
-    request: Request | None
+    recorded: str | None
 
     @property
     def is_request(self) -> bool:
@@ -180,30 +185,51 @@ def judge_chunk(
 def _judge(
     batches: Iterable[pa.RecordBatch], consumer: AuditConsumer, moment: Moment, *, tables: bool, keeps: bool
 ) -> Iterator[pa.RecordBatch]:
-    chunk = Chunk(consumer.model, moment)
-    for batch in batches:
+    from oneslot.audit.clean import find_clean  # which imports this module
+
+    model, several = consumer.model, [*batches]
+    # What is kept for the next audit is made of groups.
+    clean = find_clean(several, model) if several and not keeps else None
+    chunk = Chunk(model, moment)
+    for batch in several if clean is None else clean.left:
         chunk.absorb(batch)
-    if not chunk.groups:
-        return
-    wanted = consumer.model.tables if tables else consumer.model.tables[:1]
-    schema = consumer.model.arrow_schema
+    wanted = model.tables if tables else model.tables[:1]
     counts: Counter[Any] = Counter()
+    made = _by_laws(chunk, wanted, counts, keeps=keeps, clean=clean)
+    last = None
+    for batch in made if clean is None else clean.joined(made, wanted, counts):
+        if last is not None:
+            yield last
+        last = batch
+    if last is not None:
+        columns = dict(zip(last.schema.names, last.columns, strict=True))
+        columns["cells"] = pa.array([*[None] * (last.num_rows - 1), summed(counts)], pa.string())
+        yield pa.RecordBatch.from_arrays([*columns.values()], schema=last.schema)
+
+
+def _by_laws(
+    chunk: Chunk, wanted: Sequence[OperationsTable], counts: Counter[Any], *, keeps: bool, clean: CleanSubjects | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the verdicts of a chunk, and add their cells to the counts. What the sample says is compared, and not repeated."""
+    schema = chunk.model.arrow_schema
     output: list[list[Any]] = []
     for judged in chunk.judge():
+        row = [judged.key, judged.subject, judged.verdict, judged.violations, *judged.figures.values()]
+        if clean is not None and judged.key in clean.sample:
+            clean.compare(row)
+            continue
         if len(output) == ROWS_AT_ONCE:
             yield _batch(output, schema)
             output = []
         group = chunk.groups[judged.key]
-        found = ((number, table.cell(judged)) for number, table in enumerate(wanted))
-        cells = [(number, *cell) for number, cell in found if cell is not None]
+        cells = [(number, *cell) for number, table in enumerate(wanted) if (cell := table.cell(judged)) is not None]
         for each in cells:
             counts[each] += 1
         for number, dimensions, figures in group.cells:
             counts[number, tuple(dimensions), tuple(figures)] -= 1
-        texts = (judged.key, judged.subject, judged.verdict, judged.violations)
-        output.append([*texts, *judged.figures.values(), None, group.kept(cells) if keeps else None])
-    output[-1][-2] = summed(counts)
-    yield _batch(output, schema)
+        output.append([*row, None, group.kept(cells) if keeps else None])
+    if output:
+        yield _batch(output, schema)
 
 
 def _batch(rows: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch:
@@ -294,7 +320,8 @@ class Chunk:
                 verdict = request.verdict(twice=not twice.isdisjoint(found))
             violations = " ".join(found) if subject != SubjectKind.GONE else ""
             rows = {source: several[-1] for source, several in group.own.items()}
-            yield Judged(key, subject, verdict, violations, self._figures(group, request), rows, request)
+            recorded = request.recorded if request is not None else None
+            yield Judged(key, subject, verdict, violations, self._figures(group, request), rows, recorded)
 
     def _evidence(self) -> Evidence:
         """Return all rows of the chunk as the laws read them; of a repeated row the first by its text."""
@@ -342,7 +369,8 @@ class Chunk:
     def _broken(self, evidence: Evidence, requests: Mapping[str, Request]) -> Mapping[str, Collection[str]]:
         """Return the names of the laws that each subject breaks, in the order of the laws."""
         found: dict[str, list[str]] = defaultdict(list)
-        homes = {shown_key(key): key for key in self.groups}
+        # In this order a breach is a row's, where a request's id is what the row is shown as.
+        homes = {shown_key(key): key for key in sorted(self.groups, reverse=True)}
         for law in self.model.laws:
             for key in _subjects(law, evidence, requests, homes):
                 found[key].append(law.name)

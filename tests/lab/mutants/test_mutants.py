@@ -9,6 +9,7 @@ import pytest
 from demo.declared import CONSUMER
 from lab.mutants.__main__ import judge
 from lab.mutants.edits import ROOT, Edit, Outdated, read_edits
+from lab.mutants.search import QUICK_LOOK
 from lab.simulation.run import FOLDER
 
 EDITS = list(read_edits())
@@ -20,7 +21,7 @@ def test_edit_fits_the_code(edit: Edit) -> None:
 
 
 def test_every_law_has_a_defect_that_breaks_it() -> None:
-    assert {edit.law for edit in EDITS} == {law.name for law in CONSUMER.laws}
+    assert {edit.law for edit in EDITS} - {QUICK_LOOK} == {law.name for law in CONSUMER.laws}
 
 
 def test_every_regression_has_a_defect_that_breaks_it_again() -> None:

@@ -37,7 +37,7 @@ def judged(subject: str = "request", verdict: str | None = "booked", **more: Any
     result = {"outcome": more.pop("answer", "booked"), "appointment_id": "k"}
     row = {"status": "COMPLETE", "result": json.dumps(result)}
     evidence = CONSUMER.evidence(ledger={"k": row}, appointments={"k": MADE})
-    return Judged("k", subject, verdict, "", dict.fromkeys(FIGURES) | more, rows, evidence.request("k"))
+    return Judged("k", subject, verdict, "", dict.fromkeys(FIGURES) | more, rows, evidence.request("k").recorded)
 
 
 def rows_of(table: operations.OperationsTable, *subjects: Judged) -> list[dict[str, Any]]:

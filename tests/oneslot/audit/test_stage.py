@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from demo.declared import CONSUMER
-from oneslot.audit import stage
+from oneslot.audit import clean, stage
 from oneslot.audit.group import LINES_KEPT
 from oneslot.audit.model import model_of
 from oneslot.audit.stage import PREVIOUS, REJECTED, AuditConsumer, Chunk, Moment, judge_chunk
@@ -38,12 +38,14 @@ def judged(*rows: Carried, keeps: bool = False) -> dict[str, dict[str, Any]]:
     return {row["key"]: {name: value for name, value in row.items() if value is not None} for row in made.to_pylist()}
 
 
-def test_verdicts_leave_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same rows in the same order, and one of them has the sums of all."""
+@pytest.mark.parametrize("keeps", [True, False])
+def test_verdicts_leave_in_batches(keeps: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same rows in the same order, and one of them has the sums of all. `keeps`: without the quick look."""
     rows = [(f"m{number}", "waiting", 1) for number in range(4)]
-    (whole,) = judge_chunk([batch(rows)], AuditConsumer(CONSUMER), MOMENT, tables=True, keeps=False)
-    monkeypatch.setattr(stage, "ROWS_AT_ONCE", 2)
-    parts = [*judge_chunk([batch(rows)], AuditConsumer(CONSUMER), MOMENT, tables=True, keeps=False)]
+    (whole,) = judge_chunk([batch(rows)], AuditConsumer(CONSUMER), MOMENT, tables=True, keeps=keeps)
+    for module in (stage, clean):
+        monkeypatch.setattr(module, "ROWS_AT_ONCE", 2)
+    parts = [*judge_chunk([batch(rows)], AuditConsumer(CONSUMER), MOMENT, tables=True, keeps=keeps)]
     assert [part.num_rows for part in parts] == [2, 2]
     assert [each for part in parts for each in part.to_pylist()] == whole.to_pylist()
     assert [bool(each["cells"]) for each in whole.to_pylist()] == [False, False, False, True]

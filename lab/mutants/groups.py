@@ -1,0 +1,178 @@
+"""Small groups of rows with random faults, judged by the laws alone and with the quick look of `oneslot.audit.clean`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+
+from appointments.allocation import free_key
+from demo.declared import CONSUMER
+from oneslot.audit import clean, stage
+from oneslot.errors import BadInput, VerdictsDiffer
+from oneslot.laws.evidence import LEDGER, result_of
+from oneslot.laws.groups import named_by_answer
+
+NOW = 1_000_000
+MOMENT = stage.Moment(NOW, True, True, True, 100, None, 0)
+Rows = list[tuple[str, dict[str, Any]]]
+REQUESTS = 14
+SHOWN_AS_A_ROW = 4
+"""The request whose id is what the slot of the next request is shown as."""
+REMOVED = 0.2
+"""The share of changes that remove an attribute."""
+FATES = ("booked", "waitlist", "refused", "cancelled", "booked", "booked", "waitlist")
+OUTCOMES = ("booked", "waitlist", "refused", "cancelled", "duplicate", "fenced", "quarantined", "failed")
+NEEDED = {
+    LEDGER: ("message_id", "status", "consumption_count", "updated"),
+    "slots": ("practice", "slot_id", "status", "start"),
+    "appointments": ("appointment_id", "status", "created"),
+    "deliveries": ("message_id", "outcome", "sent", "finished"),
+    "accepted": ("message_id", "sent", "copies"),
+}
+"""The attributes without which the audit rejects a row."""
+SPLIT = ("{}", '{"x":', "{}}")
+"""Three texts that are not one object each. Read as lines they are three objects: the first result, and two others."""
+
+
+def sound(random: Random) -> Rows:
+    """Return the rows of requests with each outcome, of their slots, and of free slots."""
+    found: Rows = []
+    for number in range(REQUESTS):
+        message_id = f"A/s{number + 1}" if number == SHOWN_AS_A_ROW else f"m{number}"
+        fate = FATES[number % len(FATES)]
+        cancelled = FATES[(number + 3) % len(FATES)] == "cancelled"
+        start = f"2026-11-23T0{number % 3}:00:00Z"
+        place = {"practice": "A", "slot_id": f"s{number}", "start": start, "end": start}
+        slot = {**place, "delivery_channel": "Video", "service_type": "Clinic"}
+        result = {"outcome": fate, "appointment_id": message_id}
+        appointment = {"appointment_id": message_id, "practice": "A", "created": 5, "updated": 5, "status": fate}
+        if fate == "booked":
+            result |= place
+            by = {"status": "cancelled", "cancelled_by": f"m{number + 3}"} if cancelled else {}
+            found.append(("appointments", appointment | place | by))
+        if fate == "booked" and not cancelled:
+            found.append(("slots", {**slot, "status": "busy", "appointment_id": message_id}))
+        else:
+            found.append(("slots", {**slot, "status": "free", "free_key": free_key(slot)}))
+        if fate == "waitlist":
+            result["practice"] = "A"
+            found.append(("appointments", appointment))
+        if fate == "cancelled":
+            result["appointment_id"] = f"m{number - 3}"
+        count = random.choice((1, 2, 3))
+        row = {"message_id": message_id, "status": "COMPLETE", "consumption_count": count, "updated": 5}
+        found.append((LEDGER, row | {"result": json.dumps(result)}))
+        found.append(("accepted", {"message_id": message_id, "sent": 1, "copies": random.choice((1, 2))}))
+        words = [fate, *random.choices(("duplicate", "fenced", "failed"), k=random.randrange(count))]
+        for word in words:
+            line = {"message_id": message_id, "outcome": word, "sent": random.choice((1, 2)), "finished": 9}
+            said = {"answer": "a"} if word != "fenced" else {}
+            found.append(("deliveries", {**line, **said, "consumption_count": 1, "claimed_by": random.choice("cd")}))
+    return found
+
+
+def break_one(rows: Rows, random: Random) -> None:
+    """Make one random fault in the rows."""
+    at = random.randrange(len(rows))
+    source, row = rows[at]
+    kind = random.choice(("drop", "repeat", "list", "old", "result", "result", "result", "split", "cancel", *["change"] * 8))
+    if kind == "drop":
+        del rows[at]
+    elif kind == "repeat":
+        rows.append((source, dict(row)))
+    elif kind == "list":
+        listed = random.choice(("waiting", "dead-letters", "dropped"))
+        rows.append((listed, {"message_id": f"m{random.randrange(REQUESTS)}"}))
+    elif kind == "old" and source in CONSUMER.schema.tables:
+        rows.append((f"-{source}", dict(row)))
+    elif kind == "split":
+        ledger = [row for source, row in rows if source == LEDGER]
+        first = random.randrange(len(ledger) - 2)
+        texts = (ledger[first].get("result", "{}") + SPLIT[0], *SPLIT[1:])
+        for row, text in zip(ledger[first:], texts, strict=False):
+            row["result"] = text
+    elif kind == "result" and source == LEDGER:
+        recorded = result_of(row) or {"outcome": "refused"}
+        row["result"] = json.dumps(changed({**recorded}, rows, random))
+    elif kind == "cancel":
+        answer = json.dumps({"outcome": "cancelled", "appointment_id": f"m{random.randrange(REQUESTS)}"})
+        random.choice([row for source, row in rows if source == LEDGER])["result"] = answer
+    elif kind == "change":
+        rows[at] = source, changed(row, rows, random)
+
+
+def changed(row: dict[str, Any], rows: Rows, random: Random) -> dict[str, Any]:
+    """Return a row without an attribute, or with another row's value of it."""
+    name = random.choice([*row, "slot_id", "start", "end", "cancelled_by"])
+    if random.random() < REMOVED:
+        return {other: value for other, value in row.items() if other != name}
+    if name == "outcome":
+        return row | {name: random.choice(OUTCOMES)}
+    pool = [other[name] for source, other in rows if name in other and (source == LEDGER) == ("result" in row)]
+    values: dict[str, list[Any]] = {"consumption_count": [0, 1, 5], "answer": ["b"], "cancelled_by": [f"m{random.randrange(REQUESTS)}"]}
+    if name == "status" and "result" in row:
+        values["status"] = ["IN_PROGRESS"]
+    return row | {name: random.choice(values.get(name) or pool or ["2026-11-23T07:00:00Z"])}
+
+
+def carried(rows: Rows) -> pa.RecordBatch:
+    """Return the rows that the audit's checks let pass, under each subject that they name."""
+    consumer = stage.AuditConsumer(CONSUMER)
+    places = {name: number for number, name in enumerate(consumer.model.sources, 1)}
+    found: list[tuple[str, int, str]] = []
+    for name, row in rows:
+        source = name.removeprefix("-")
+        place, text = places[source] * (-1 if name != source else 1), json.dumps(row)
+        if not all(each in row for each in NEEDED.get(source, ("message_id",))):
+            continue
+        if source in CONSUMER.schema.tables:
+            if not any(CONSUMER.schema.tables[source].lacking(row)):
+                found += [(key, place, text) for key in dict.fromkeys(named(source, row))]
+        else:
+            ids = named_by_answer(row, CONSUMER.schema) if source == LEDGER else [row["message_id"]]
+            found += [(key, place, text if source in NEEDED else "1") for key in dict.fromkeys(ids)]
+    columns = [pa.array(column) for column in zip(*found, strict=True)]
+    return pa.RecordBatch.from_arrays(
+        [columns[0], columns[1].cast(pa.int32()), columns[2]], names=["key", "place", "row"]
+    )
+
+
+def named(source: str, row: dict[str, Any]) -> Iterator[str]:
+    """Yield the subjects that a row of the appointments' tables names, as their declaration says."""
+    if "slot_id" in row and "practice" in row:
+        yield stage.row_key((row["practice"], row["slot_id"]))
+    yield from (row[name] for name in ("appointment_id", "cancelled_by") if name in row)
+
+
+def judged(batch: pa.RecordBatch, *, by_laws: bool) -> tuple[dict[str, Any], Any]:
+    """Return each subject's row of the verdicts by its key, and the sums of all operations tables."""
+    consumer = stage.AuditConsumer(CONSUMER)
+    look: Any = (lambda *_: None) if by_laws else clean.find_clean
+    with mock.patch.object(clean, "find_clean", look), mock.patch.object(clean, "SAMPLED", 1 << 30):
+        made = pa.Table.from_batches(stage.judge_chunk([batch], consumer, MOMENT, tables=True, keeps=False))
+    rows = made.drop_columns(["cells"]).to_pylist()
+    return {row["key"]: row for row in rows}, made["cells"].to_pylist()[-1]
+
+
+def differing(seed: int) -> list[str]:
+    """Return the subjects of a faulty history of which the quick look and the laws say different things."""
+    random = Random(seed)
+    rows = sound(random)
+    for _ in range(random.choice((0, 1, 1, 2, 3))):
+        break_one(rows, random)
+    batch = carried(rows)
+    try:
+        laws, sums = judged(batch, by_laws=True)
+    except BadInput:  # the audit refuses these rows, or its checks would reject one
+        return []
+    try:
+        quick, quick_sums = judged(batch, by_laws=False)
+    except VerdictsDiffer:
+        return ["the sample"]
+    found = [key for key in laws.keys() | quick.keys() if laws.get(key) != quick.get(key)]
+    return sorted(found) or ([] if sums == quick_sums else ["the operations tables"])

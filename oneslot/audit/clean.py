@@ -1,0 +1,227 @@
+"""A quick look at the columns of a chunk: the subjects of which no law would speak, and their verdicts.
+
+This says a second time what the laws say, for speed alone, and is one-sided: a subject is clean only if every condition here
+holds, and any doubt leaves it to the laws. `Plain` says what the consumer's own laws need. The laws also judge every
+thousandth clean subject, and a difference refuses the audit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from oneslot.audit.columns import NEVER, RESULT, TEXT, CarriedColumns, Keys, Mask, same, sure
+from oneslot.audit.stage import KEPT, ROWS_AT_ONCE, TIMES, Judged, decoded
+from oneslot.audit.vocabulary import ROW_PREFIX, SubjectKind
+from oneslot.errors import VerdictsDiffer
+from oneslot.laws.evidence import COMPLETE, LEDGER
+from oneslot.laws.schema import Row
+
+if TYPE_CHECKING:
+    from oneslot.audit.model import Model
+    from oneslot.audit.operations import OperationsTable
+
+WITHOUT_ANSWER = ("duplicate", "fenced", "busy", "failed")
+"""Outcomes of deliveries that leave a request as it is."""
+SAMPLED = 1000
+DIFFERENT = (
+    "The audit takes {key} for clean, and the laws say otherwise: a fault in Oneslot, or in the consumer's `Plain`. Report it, "
+    "and audit with --continue, which asks the laws alone."
+)
+
+
+@dataclass(frozen=True)
+class Plain:
+    """When a consumer's own laws say nothing.
+
+    Attributes:
+        results: the attributes of a recorded result that `silent` reads, all texts.
+        silent: returns the subjects of which no own law speaks, and whose effect no other request undoes.
+    """
+
+    results: tuple[str, ...]
+    silent: Callable[[CarriedColumns], Mask]
+
+
+class CleanSubjects:
+    """The clean subjects of a chunk, with the columns of their verdicts."""
+
+    def __init__(self, carried: CarriedColumns, model: Model, plain: Plain) -> None:
+        self.carried = carried
+        self.model = model
+        silent = plain.silent(carried) & ~carried.odd
+        found = [self._requests(silent), *self._rows(silent)]
+        self.keys = np.concatenate([keys for keys, _ in found])
+        self.table = pa.concat_tables([self._columns(keys, columns) for keys, columns in found])
+
+    def _columns(self, keys: Keys, made: Mapping[str, Any]) -> pa.Table:
+        columns = {"key": self.carried.named(keys), "violations": pa.array([""] * len(keys)), **made}
+        schema, missing = self.model.arrow_schema, pa.nulls(len(keys))
+        return pa.Table.from_arrays([columns.get(each.name, missing).cast(each.type) for each in schema], schema=schema)
+
+    def _rows(self, silent: Mask) -> Iterator[tuple[Keys, Mapping[str, Any]]]:
+        """Yield the rows with a key of several attributes, which are subjects themselves."""
+        for source, export in self.model.exports.items():
+            if len(export.key) > 1:
+                keys = np.flatnonzero(silent & (self.carried.own[source] == 1))
+                # The laws cannot tell it from a request whose id is what it is shown as.
+                shown = pc.replace_substring(pc.utf8_slice_codeunits(self.carried.named(keys), 1), ROW_PREFIX, "/")
+                keys = keys[~sure(pc.is_in(shown, self.carried.names))]
+                subject = pa.array([self.model.row_subject or "row"] * len(keys))
+                yield keys, {"subject": subject, export.counted: pa.array(np.ones(len(keys), np.int64))}
+
+    def _requests(self, silent: Mask) -> tuple[Keys, Mapping[str, Any]]:
+        """Return the requests with one COMPLETE row, which keeps a declared answer and counts the claims of all lines."""
+        carried, outcomes = self.carried, self.model.declaration.schema.outcomes
+        words = [word for word, outcome in outcomes.items() if not outcome.names]
+        keys = np.flatnonzero(silent & (carried.count[LEDGER] == 1))
+        ids = carried.named(keys)
+        good = same(carried.of(LEDGER, "status", keys), COMPLETE)
+        good &= ~sure(pc.match_substring(ids, "/"))  # nor this from a row
+        kept = _number(carried.of(RESULT, "outcome", keys), words)
+        good &= kept >= 0
+        for number, word in enumerate(words):
+            if request := outcomes[word].request:
+                good &= (kept != number) | same(carried.of(RESULT, request, keys), ids)
+        kept_of = np.full(len(carried.names), -1)
+        kept_of[keys] = kept
+        lines = self._lines(kept_of, words)
+        good &= lines["fit"][keys]
+        claims = pc.fill_null(carried.of(LEDGER, "consumption_count", keys), 0).to_numpy()
+        good &= claims >= np.maximum(1, np.maximum(lines["claims"], lines["all"])[keys])
+        keys, kept, claims = keys[good], kept[good], claims[good]
+        codes = np.array([self.model.codes[word] for word in words])[kept]
+        lines = {name: values[keys] for name, values in lines.items()}
+        return keys, {
+            "subject": pa.array([str(SubjectKind.REQUEST)] * len(keys)),
+            "verdict": pa.array(words, TEXT).take(pa.array(kept)),
+            **{export.counted: _shown(carried.own[name][keys]) for name, export in self.model.exports.items()},
+            "ledger_complete": pa.array(np.ones(len(keys), np.int64)),
+            "ledger_outcome": pa.array(codes),
+            "ledger_consumptions": pa.array(claims),
+            "deliveries": _shown(lines["all"]),
+            "deliveries_done": _shown(lines["answered"] + lines["duplicate"]),
+            "deliveries_duplicate": _shown(lines["duplicate"]),
+            "delivered_outcome": pa.array(codes, mask=lines["answered"] == 0),
+            "delivery_sent": _shown(lines["sent"], NEVER),
+            "last_finished": _shown(lines["last"], -NEVER),
+            "first_done": _shown(lines["first"], NEVER),
+            "consumptions_seen": _shown(lines["claims"]),
+            "accepted_copies": _shown(lines["copies"]),
+            "accepted_sent": _shown(lines["accepted"], NEVER),
+        }
+
+    def _lines(self, kept: Any, words: Sequence[str]) -> Mapping[str, Any]:
+        """Return figures of the logs by subject. `fit`: lines give no other answer than the row, and all the same."""
+        of, rows = self.carried.subject_of["deliveries"], self.carried.rows["deliveries"]
+        accepted, archive = self.carried.subject_of["accepted"], self.carried.rows["accepted"]
+        counted, least = self.carried.counted, self.carried.least
+        outcome = _number(rows["outcome"].combine_chunks(), [*words, *WITHOUT_ANSWER])
+        answers, duplicates = outcome == kept[of], outcome == len(words)
+        said = pc.fill_null(rows["answer"].combine_chunks().dictionary_encode().indices, -1).to_numpy()
+        has = said >= 0
+        sent, finished = (rows[name].to_numpy() for name in ("sent", "finished"))
+        claims = pc.fill_null(rows["consumption_count"].combine_chunks(), 0).to_numpy()
+        copies = np.zeros(len(kept), np.int64)
+        np.add.at(copies, accepted, archive["copies"].to_numpy())
+        fit = counted(of[~answers & (outcome < len(words))]) == 0
+        return {
+            "fit": fit & (least(of[has], said[has]) >= -least(of[has], -said[has], 0)),
+            "all": counted(of),
+            "answered": counted(of[answers]),
+            "duplicate": counted(of[duplicates]),
+            "sent": least(of, sent),
+            "last": -least(of, -finished),
+            "first": least(of[answers], finished[answers]),
+            "claims": -least(of, -claims, 0),
+            "copies": copies,
+            "accepted": least(accepted, archive["sent"].to_numpy()),
+        }
+
+    @cached_property
+    def sample(self) -> Mapping[str, list[Any]]:
+        """Every thousandth clean subject, which the laws judge as well: its row of the verdicts by its key."""
+        rows = self.table.take(pa.array(np.arange(0, len(self.keys), SAMPLED))).drop_columns([*KEPT])
+        return {row[0]: [*row] for row in zip(*(column.to_pylist() for column in rows.columns), strict=True)}
+
+    @property
+    def left(self) -> list[pa.RecordBatch]:
+        """The rows that the laws must judge: those of all other subjects, and of the sample."""
+        left = np.ones(len(self.carried.names), bool)
+        left[self.keys] = False
+        left[self.keys[::SAMPLED]] = True
+        batches: list[pa.RecordBatch] = self.carried.whole.filter(pa.array(left[self.carried.subjects])).to_batches()
+        return batches
+
+    def compare(self, row: list[Any]) -> None:
+        """Raise `VerdictsDiffer` if the laws say otherwise about a subject of the sample."""
+        if self.sample[row[0]] != row:
+            raise VerdictsDiffer(DIFFERENT.format(key=row[0]))
+
+    def joined(
+        self, by_laws: Iterable[pa.RecordBatch], wanted: Sequence[OperationsTable], counts: Counter[Any]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the laws' verdicts and these, sorted by key, and add the cells of these to the counts."""
+        whole = pa.concat_tables([pa.Table.from_batches(by_laws, self.table.schema), self.table])
+        totals, *others = wanted
+        for judged, several in self._alike():
+            counts[0, *(totals.cell(judged) or ())] += several
+        if others:
+            for judged in self._judged(self.table, self.table["key"].to_pylist(), self._own()):
+                for number, table in enumerate(others, 1):
+                    if (cell := table.cell(judged)) is not None:
+                        counts[number, *cell] += 1
+        yield from whole.sort_by("key").combine_chunks().to_batches(ROWS_AT_ONCE)
+
+    def _alike(self) -> Iterator[tuple[Judged, int]]:
+        """Return different subjects for the totals, which read neither times nor rows, and how many are like each."""
+        names = [name for name in self.table.schema.names if name not in ("key", *TIMES, *KEPT)]
+        table = self.table.group_by(names).aggregate([([], "count_all")])
+        return zip(self._judged(table, repeat(""), repeat({})), table["count_all"].to_pylist(), strict=True)
+
+    def _judged(self, table: pa.Table, keys: Iterable[str], rows: Iterable[Mapping[str, Row]]) -> Iterator[Judged]:
+        there, missing = {*table.schema.names}, [None] * table.num_rows
+        columns = [table[name].to_pylist() if name in there else missing for name in self.model.figures]
+        texts = (table[name].to_pylist() for name in ("subject", "verdict"))
+        for key, own, subject, verdict, *figures in zip(keys, rows, *texts, *columns, strict=False):
+            yield Judged(key, subject, verdict, "", dict(zip(self.model.figures, figures, strict=True)), own, verdict)
+
+    def _own(self) -> list[dict[str, Row]]:
+        """Return for each clean subject the rows whose key it is, by source."""
+        found: list[dict[str, Row]] = [{} for _ in self.keys]
+        for source, export in self.model.exports.items():
+            own = np.flatnonzero(pc.is_valid(self.table[export.counted]).to_numpy())
+            rows = json.loads(f"[{','.join(self.carried.text(source, self.keys[own]))}]")
+            for number, row in zip(own, rows, strict=True):
+                found[number][source] = decoded(row)
+        return found
+
+
+def _number(column: pa.Array, words: Sequence[str]) -> Any:
+    """Return the places of a column's values among these words; -1 for others."""
+    return pc.fill_null(pc.index_in(column, pa.array(words, TEXT)), -1).to_numpy()
+
+
+def _shown(values: Any, absent: int = 0) -> pa.Array:
+    """Return a figure's column, null where it is `absent`."""
+    return pa.array(values.astype(np.int64), mask=values == absent)
+
+
+def find_clean(batches: Sequence[pa.RecordBatch], model: Model) -> CleanSubjects | None:
+    """Return the clean subjects of a chunk; None if the consumer has no `Plain`, or on any error."""
+    plain = model.plain
+    if plain is None:
+        return None
+    try:
+        return CleanSubjects(CarriedColumns(pa.Table.from_batches(batches), model, plain.results), model, plain)
+    except Exception:  # whatever is odd about the rows, the laws judge them
+        return None
