@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from oneslot.errors import BadInput
+from oneslot import errors
 
 SIGNS = {
     "EOFException": "A gzipped file ends in the middle: it was cut short. Copy or export it again.",
@@ -24,12 +24,17 @@ class AuditRefused(Exception):
     """The input cannot be audited. The text names the problem, its place and the remedy in at most two sentences."""
 
 
+def refusal_of(error: Exception) -> Exception:
+    """Return what to raise for an error of Spark: in a Python worker a law, or the audit itself, may have refused."""
+    raised = re.search(rf"{re.escape(errors.__name__)}\.(\w+): (.*)", str(error))
+    kind = getattr(errors, raised[1], None) if raised else None
+    return kind(raised[2]) if raised and kind else AuditRefused(explain_spark_error(error))
+
+
 def explain_spark_error(error: Exception) -> str:
     """Return the sentence for an error that Spark raised: its first line, never the Java trace."""
     from py4j.protocol import Py4JJavaError  # here, so that the command line starts without Spark
 
-    if raised := re.search(rf"{re.escape(BadInput.__module__)}\.BadInput: (.*)", str(error)):
-        return raised[1]  # a function of the consumer, in a Python worker
     # The first line of a Java error names the call. The cause is in Java's own message.
     text = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
     first = text.strip().splitlines()[0]

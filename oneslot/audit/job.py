@@ -26,7 +26,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from oneslot.audit import operations
 from oneslot.audit.conclusion import Conclusion, conclude
-from oneslot.audit.errors import AuditRefused, explain_spark_error
+from oneslot.audit.errors import AuditRefused, refusal_of
 from oneslot.audit.model import model_of
 from oneslot.audit.read.carry import COLUMNS
 from oneslot.audit.read.checksums import start_checksums
@@ -47,7 +47,7 @@ from oneslot.audit.write.finished import FinishedAudit
 from oneslot.audit.write.rows import FewRows, Rows
 from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.reading import choosing, declared, parse_declaration, read_declaration
-from oneslot.errors import BadInput
+from oneslot.errors import BadInput, FileUnreadable
 from oneslot.laws.request import RequestVerdict
 from oneslot.wording import counted, visible
 
@@ -70,7 +70,7 @@ def audit(spark: SparkSession, settings: AuditSettings, say: Callable[[str], obj
     try:
         return _audit(spark, settings, say)
     except (CapturedException, Py4JJavaError) as error:
-        raise AuditRefused(explain_spark_error(error)) from error
+        raise refusal_of(error) from error
 
 
 def _audit(spark: SparkSession, settings: AuditSettings, say: Callable[[str], object]) -> Conclusion:
@@ -295,14 +295,14 @@ def check_counts(
 
 
 def find_consumer(spark: SparkSession, settings: AuditSettings) -> Declaration:
-    """Return the consumer that the settings name, in a file on this machine or in Spark's storage. Raises `BadInput`."""
+    """Return the consumer that the settings name, in a file on this machine or in Spark's storage. Raises `FileUnreadable`."""
     if settings.consumer is None:
         return declared()
     if Path(settings.consumer).is_file():
         return read_declaration(Path(settings.consumer))
     text = Storage(spark).read_text(settings.consumer)
     if text is None:
-        raise BadInput(f"There is no file {settings.consumer}. Name the consumer's oneslot.toml with --consumer.")
+        raise FileUnreadable(f"There is no file {settings.consumer}. Name the consumer's oneslot.toml with --consumer.")
     return parse_declaration(text, None)
 
 

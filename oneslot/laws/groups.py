@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 from zlib import crc32
 
-from oneslot.errors import BadInput, name_fault
+from oneslot.errors import LawFailed, LawNotLocal, name_fault
 from oneslot.laws.evidence import Breach, Evidence, Law, breaches_of, check, result_of
 from oneslot.laws.schema import Row, Schema, Table, text_of
 
@@ -51,7 +51,7 @@ def named_by_answer(row: Row, schema: Schema) -> Iterator[str]:
 
 
 def judge(evidence: Evidence, laws: Iterable[Law]) -> list[Breach]:
-    """Return all breaches in the order of the laws, as the audit finds them. Raises `BadInput` for a law that is not local."""
+    """Return all breaches in the order of the laws, as the audit finds them. Raises `LawNotLocal`."""
     chunks = list(_chunks(evidence))
     return [breach for law in laws for breach in (check(evidence, [law]) if law.of_request else _local(law, chunks))]
 
@@ -62,12 +62,12 @@ def _local(law: Law, chunks: list[tuple[Evidence, Collection[str]]]) -> list[Bre
     found = [breach for part, homes in parts for breach in breaches(law, part) if breach.subject in homes]
     if differing := {breach.subject for breach in expected} ^ {breach.subject for breach in found}:
         counts = {"whole": len(expected), "parts": len(found), "subject": min(differing)}
-        raise BadInput(NOT_LOCAL.format(law=law.name, **counts))
+        raise LawNotLocal(NOT_LOCAL.format(law=law.name, **counts))
     return found
 
 
 def breaches(law: Law, evidence: Evidence) -> list[Breach]:
-    """Return the breaches of one law. Raises `BadInput` with the place of an error in it.
+    """Return the breaches of one law. Raises `LawFailed` with the place of an error in it.
 
     The error's text is not shown, because it may hold an attribute of a row, which may be personal.
     """
@@ -80,12 +80,12 @@ def breaches(law: Law, evidence: Evidence) -> list[Breach]:
 
 
 def guarded(call: Callable[[], T], what: str, otherwise: str) -> T:
-    """Return what a function of the consumer returns. Raises `BadInput` with the type and the place of its error alone."""
+    """Return what a function of the consumer returns. Raises `LawFailed` with the type and the place of its error alone."""
     try:
         return call()
     except Exception as error:
         said = f"{what} raised {name_fault(error)}. Correct it, {otherwise}."
-    raise BadInput(said)
+    raise LawFailed(said)
 
 
 def _chunks(evidence: Evidence) -> Iterator[tuple[Evidence, Collection[str]]]:

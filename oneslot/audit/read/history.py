@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from oneslot.audit.errors import AuditRefused
-from oneslot.audit.layout import EXPORT_FOLDER
+from oneslot.audit.layout import EXPORT_FOLDER, NO_EXPORT
 from oneslot.audit.model import Model
 from oneslot.audit.read import logs, manifests, sources, tables
 from oneslot.audit.read.carry import CARRIED, carried_items
@@ -248,7 +248,7 @@ def _export(storage: Storage, folder: str, table: str, notes: list[str]) -> Expo
     root = f"{folder}/{EXPORT_FOLDER}"
     homes = [name for name in storage.names(root) if name != "data" and not name.startswith(("_", "."))]
     if not homes:
-        raise AuditRefused(f"{folder} holds no export: there is no {EXPORT_FOLDER}/<export id> in it. Export {table}.")
+        raise AuditRefused(NO_EXPORT.format(folder=folder, table=table))
     read = [(home := f"{root}/{name}", storage.read_text(f"{home}/manifest-summary.json")) for name in homes]
     # DynamoDB writes the summary last. A failed export leaves its folder, and the night is then exported again.
     whole = [(home, text) for home, text in read if text is not None] or read

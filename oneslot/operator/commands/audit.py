@@ -12,9 +12,11 @@ import click
 from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.audit.errors import AuditRefused, explain_spark_error
+from oneslot.audit.layout import EXPORT_FOLDER, NO_EXPORT
 from oneslot.declaration.reading import declared
 from oneslot.errors import BadInput, HistoryRefused, JavaNotStarted, NoLocalStack, OneslotError, require_module
 from oneslot.explanations import explain
+from oneslot.laws.evidence import LEDGER
 from oneslot.operator.commands.check import verdicts_table
 from oneslot.operator.commands.export import export_stack, new_folder
 from oneslot.operator.evidence.export import place_for, whole_histories
@@ -70,6 +72,8 @@ def audit(
     notes: list[str] = []
     with _without_verdict(stack):
         place_for(answer).cleanup()  # before the work, which may take hours
+        if history is not None:
+            refuse_without_exports(history)
         if folder is None:
             target = _target_to_audit(stack)
             folder = new_folder("history")
@@ -133,6 +137,14 @@ def _show(terminal: Terminal, document: Mapping[str, Any], answer: Path, stack: 
         terminal.plain(f"Send the failed requests again: {again}")
     for note in document["notes"]:
         terminal.plain(f"Note: {note}", style="yellow")
+
+
+def refuse_without_exports(history: Path) -> None:
+    """Raise `HistoryRefused` for a folder without the tables' exports, before Spark starts, which takes seconds."""
+    for table in (LEDGER, *declared().declared_tables):
+        folder = history / table
+        if not (folder / EXPORT_FOLDER).is_dir():
+            raise HistoryRefused(NO_EXPORT.format(folder=folder.absolute(), table=table))
 
 
 def audit_history(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from demo.declared import CONSUMER
-from oneslot.errors import BadInput
+from oneslot.errors import LawFailed, LawNotLocal
 from oneslot.laws.evidence import Evidence, Law, check
 from oneslot.laws.groups import judge
 from tests.kits.histories import System
@@ -30,7 +30,7 @@ def test_law_of_two_tables_is_local_when_its_rows_name_the_subject() -> None:
 def test_law_is_refused_when_it_is_not_local() -> None:
     """Although the whole evidence has no breach."""
     with pytest.raises(
-        BadInput, match=r"The law customers_count_orders is not local, .* it finds 0 breaches .* and 1 .* c-1"
+        LawNotLocal, match=r"The law customers_count_orders is not local, .* it finds 0 breaches .* and 1 .* c-1"
     ):
         judge(Shop().evidence(), [NOT_LOCAL])
 
@@ -40,7 +40,7 @@ def test_law_reads_no_attribute_that_is_not_declared() -> None:
         yield from ((key, row["note"]) for key, row in evidence.rows("orders").items())
 
     with pytest.raises(
-        BadInput, match=r"The law reads raised KeyError at .*test_groups.py:\d+\. Correct it, name what it reads"
+        LawFailed, match=r"The law reads raised KeyError at .*test_groups.py:\d+\. Correct it, name what it reads"
     ):
         judge(Shop().evidence(), [Law("reads", "", reads)])
 
@@ -51,7 +51,7 @@ def test_error_of_a_law_shows_no_value() -> None:
             raise ValueError(f"the patient of {key} is 9990000018: {row}")
         yield "", ""
 
-    with pytest.raises(BadInput) as refusal:
+    with pytest.raises(LawFailed) as refusal:
         judge(Shop().evidence(), [Law("raises", "", raises)])
     assert "9990000018" not in str(refusal.value)
     assert refusal.value.__cause__ is refusal.value.__context__ is None
