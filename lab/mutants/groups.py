@@ -23,6 +23,12 @@ Rows = list[tuple[str, dict[str, Any]]]
 REQUESTS = 14
 SHOWN_AS_A_ROW = 4
 """The request whose id is what the slot of the next request is shown as."""
+CHANGED = (
+    *((LEDGER, name) for name in ("status", "consumption_count")),
+    *(("slots", name) for name in ("status", "appointment_id", "free_key", "start", "practice")),
+    *(("appointments", name) for name in ("status", "practice", "slot_id", "start", "cancelled_by")),
+    *(("deliveries", name) for name in ("outcome", "answer", "consumption_count")),
+)
 REMOVED = 0.2
 """The share of changes that remove an attribute."""
 FATES = ("booked", "waitlist", "refused", "cancelled", "booked", "booked", "waitlist")
@@ -80,7 +86,7 @@ def break_one(rows: Rows, random: Random) -> None:
     """Make one random fault in the rows."""
     at = random.randrange(len(rows))
     source, row = rows[at]
-    kind = random.choice(("drop", "repeat", "list", "old", "result", "result", "result", "split", "cancel", *["change"] * 8))
+    kind = random.choice(("drop", "repeat", "list", "old", "split", "cancel", *["result"] * 4, *["change"] * 8))
     if kind == "drop":
         del rows[at]
     elif kind == "repeat":
@@ -96,28 +102,34 @@ def break_one(rows: Rows, random: Random) -> None:
         texts = (ledger[first].get("result", "{}") + SPLIT[0], *SPLIT[1:])
         for row, text in zip(ledger[first:], texts, strict=False):
             row["result"] = text
-    elif kind == "result" and source == LEDGER:
-        recorded = result_of(row) or {"outcome": "refused"}
-        row["result"] = json.dumps(changed({**recorded}, rows, random))
+    elif kind == "result":
+        row = random.choice([row for source, row in rows if source == LEDGER])
+        recorded = {**(result_of(row) or {"outcome": "refused"})}
+        name = random.choice(("outcome", "appointment_id", "practice", "slot_id", "start"))
+        row["result"] = json.dumps(changed(recorded, name, [recorded, *(row for _, row in rows)], random))
     elif kind == "cancel":
         answer = json.dumps({"outcome": "cancelled", "appointment_id": f"m{random.randrange(REQUESTS)}"})
         random.choice([row for source, row in rows if source == LEDGER])["result"] = answer
     elif kind == "change":
-        rows[at] = source, changed(row, rows, random)
+        source, name = random.choice(CHANGED)
+        alike = {number: row for number, (of, row) in enumerate(rows) if of == source}
+        at = random.choice([*alike])
+        rows[at] = source, changed(alike[at], name, [*alike.values()], random)
 
 
-def changed(row: dict[str, Any], rows: Rows, random: Random) -> dict[str, Any]:
+def changed(row: dict[str, Any], name: str, others: list[dict[str, Any]], random: Random) -> dict[str, Any]:
     """Return a row without an attribute, or with another row's value of it."""
-    name = random.choice([*row, "slot_id", "start", "end", "cancelled_by"])
     if random.random() < REMOVED:
         return {other: value for other, value in row.items() if other != name}
-    if name == "outcome":
-        return row | {name: random.choice(OUTCOMES)}
-    pool = [other[name] for source, other in rows if name in other and (source == LEDGER) == ("result" in row)]
-    values: dict[str, list[Any]] = {"consumption_count": [0, 1, 5], "answer": ["b"], "cancelled_by": [f"m{random.randrange(REQUESTS)}"]}
-    if name == "status" and "result" in row:
-        values["status"] = ["IN_PROGRESS"]
-    return row | {name: random.choice(values.get(name) or pool or ["2026-11-23T07:00:00Z"])}
+    values: dict[str, list[Any]] = {
+        "outcome": [*OUTCOMES],
+        "consumption_count": [0, 1, 5],
+        "answer": ["b"],
+        "cancelled_by": [f"m{random.randrange(REQUESTS)}"],
+    }
+    if "result" in row and name == "status":
+        return row | {name: "IN_PROGRESS"}
+    return row | {name: random.choice(values.get(name) or [other[name] for other in others if name in other])}
 
 
 def carried(rows: Rows) -> pa.RecordBatch:

@@ -18,7 +18,7 @@ from oneslot.audit.layout import Full, Part, item_line, write_export
 from oneslot.audit.model import model_of
 from oneslot.audit.report.page import headline, next_steps
 from oneslot.declaration.reading import choosing, parse_declaration
-from oneslot.errors import BadInput
+from oneslot.errors import InvalidDeclaration, LawFailed
 from oneslot.laws.evidence import Evidence
 from oneslot.laws.groups import judge
 from oneslot.operator.evidence.malformed import malformed_evidence
@@ -114,7 +114,7 @@ def test_law_that_raises_is_refused_with_its_place(
 ) -> None:
     history = OrderHistory()
     history.charges[0].pop("pence")
-    with choosing(ORDERS), pytest.raises(AuditRefused) as refusal:
+    with choosing(ORDERS), pytest.raises(LawFailed) as refusal:
         audited(history.write(tmp_path / "history"))
     said = str(refusal.value)
     assert said.startswith("The law every_order_costs_something raised KeyError at ")
@@ -246,7 +246,7 @@ def test_requests_that_a_function_names_are_judged(audited: Audited, tmp_path: P
 def test_outcome_that_is_a_verdict_is_refused() -> None:
     """A game that is lost is not a lost request."""
     game = UNDECLARED + "[outcomes.lost]"
-    with pytest.raises(BadInput, match="orders: the outcome 'lost' is also a verdict of the audit"):
+    with pytest.raises(InvalidDeclaration, match="orders: the outcome 'lost' is also a verdict of the audit"):
         model_of(parse_declaration(game, None))
 
 
