@@ -17,14 +17,14 @@ from oneslot.errors import BadInput, VerdictsDiffer
 from oneslot.laws.evidence import LEDGER, result_of
 from oneslot.laws.groups import named_by_answer
 
-NOW = 1_000_000
+NOW = 10_000_000
 MOMENT = stage.Moment(NOW, True, True, True, 100, None, 0)
 Rows = list[tuple[str, dict[str, Any]]]
 REQUESTS = 14
 SHOWN_AS_A_ROW = 4
 """The request whose id is what the slot of the next request is shown as."""
 CHANGED = (
-    *((LEDGER, name) for name in ("status", "consumption_count")),
+    *((LEDGER, name) for name in ("status", "consumption_count", "unsent")),
     *(("slots", name) for name in ("status", "appointment_id", "free_key", "start", "practice")),
     *(("appointments", name) for name in ("status", "practice", "slot_id", "start", "cancelled_by")),
     *(("deliveries", name) for name in ("outcome", "answer", "consumption_count")),
@@ -125,6 +125,7 @@ def changed(row: dict[str, Any], name: str, others: list[dict[str, Any]], random
         "outcome": [*OUTCOMES],
         "consumption_count": [0, 1, 5],
         "answer": ["b"],
+        "unsent": [1],
         "cancelled_by": [f"m{random.randrange(REQUESTS)}"],
     }
     if "result" in row and name == "status":

@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oneslot.audit.columns import NEVER, RESULT, TEXT, CarriedColumns, Keys, Mask, same, sure
+from oneslot.audit.columns import NEVER, RESULT, TEXT, CarriedColumns, Keys, Mask, lacks, same, sure
 from oneslot.audit.stage import KEPT, ROWS_AT_ONCE, TIMES, Judged, decoded
-from oneslot.audit.vocabulary import ROW_PREFIX, SubjectKind
+from oneslot.audit.vocabulary import SubjectKind
 from oneslot.errors import VerdictsDiffer
 from oneslot.laws.evidence import COMPLETE, LEDGER
 from oneslot.laws.schema import Row
@@ -74,7 +74,7 @@ class CleanSubjects:
             if len(export.key) > 1:
                 keys = np.flatnonzero(silent & (self.carried.own[source] == 1))
                 # The laws cannot tell it from a request whose id is what it is shown as.
-                shown = pc.replace_substring(pc.utf8_slice_codeunits(self.carried.named(keys), 1), ROW_PREFIX, "/")
+                shown = pc.utf8_slice_codeunits(self.carried.named(keys), 1)
                 keys = keys[~sure(pc.is_in(shown, self.carried.names))]
                 subject = pa.array([self.model.row_subject or "row"] * len(keys))
                 yield keys, {"subject": subject, export.counted: pa.array(np.ones(len(keys), np.int64))}
@@ -86,6 +86,7 @@ class CleanSubjects:
         keys = np.flatnonzero(silent & (carried.count[LEDGER] == 1))
         ids = carried.named(keys)
         good = same(carried.of(LEDGER, "status", keys), COMPLETE)
+        good &= lacks(carried.of(LEDGER, "unsent", keys))
         good &= ~sure(pc.match_substring(ids, "/"))  # nor this from a row
         kept = _number(carried.of(RESULT, "outcome", keys), words)
         good &= kept >= 0

@@ -85,7 +85,8 @@ class CarriedColumns:
     def _own(self, source: str, key: Sequence[str]) -> Any:
         """Return how many rows have the subject's key. The laws judge a chunk whose exports hold a row twice."""
         parts = [self.rows[source][name].combine_chunks() for name in key]
-        keys = pc.binary_join_element_wise("", *parts, ROW_PREFIX) if len(parts) > 1 else parts[0]
+        joined = pc.binary_join_element_wise(*parts, "/")
+        keys = pc.binary_join_element_wise(ROW_PREFIX, joined, "") if len(parts) > 1 else joined
         subjects = self.subject_of[source]
         found = self.counted(subjects[same(keys, self.named(subjects))])
         if (found > 1).any():

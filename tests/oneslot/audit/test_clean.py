@@ -30,7 +30,7 @@ def test_quick_look_finds_most_subjects_of_a_sound_history() -> None:
     found = find_clean([CHUNK], MODEL)
     assert found is not None
     keys = set(found.table["key"].to_pylist())
-    assert {"m1", "m2", "m5", "#A#s1"} <= keys
+    assert {"m1", "m2", "m5", "#A/s1"} <= keys
     assert {"m0", "m3", "A/s5"}.isdisjoint(keys)  # cancelled, a cancellation, and an id that is shown as a slot
 
 
