@@ -29,7 +29,7 @@ METRICS_SECONDS = 60.0
 RELEASE_SECONDS = 2.0
 """The longest wait for the release of claims. The next worker waits for the lease of a claim that was not released."""
 ANSWER_SECONDS = 1.0
-"""The longest wait for the answers to the polls under way. Later ones are abandoned with the process."""
+"""How much longer than the long poll the answers to the polls under way may take. Later ones are abandoned."""
 _LOOK_SECONDS = 0.1
 
 
@@ -164,8 +164,16 @@ class Worker:
         released = self._visibility.release(unfinished)
         for job in unfinished:
             self._in_hand.drop(job)
-        # A poll under way takes what was just released, and releases it again. What it takes later waits for its visibility.
-        self._join(pollers, ANSWER_SECONDS)
+        # A poll under way takes what was just released, and releases it again. SQS may also give it a message until its end:
+        # without its answer that message waits for its visibility timeout.
+        begun, longest = (
+            self._surroundings.steady(),
+            max(ANSWER_SECONDS, left(self._settings.wait_seconds + ANSWER_SECONDS)),
+        )
+        while any(poller.is_alive() for poller in pollers):
+            if self._surroundings.steady() - begun >= (ANSWER_SECONDS if self._hurrying else longest):
+                break
+            self._join(pollers, _LOOK_SECONDS)
         self._acknowledgement.end(left())
         self._join(deleters, max(1.0, left()))
         self._finished.set()
