@@ -88,7 +88,7 @@ def checked(
     writes = effects.all_writes
     if len(writes) > MAXIMUM_WRITES:
         raise InvalidContent(f"{len(writes)} writes, more than {MAXIMUM_WRITES} in one transaction; split the message")
-    elements = [_checked_element(write, tables, keys or {}) for write in writes]
+    elements = _checked_elements(writes, tables, keys or {})
     recorded = {"result": _result_text(effects.result)}
     if effects.sends:
         from oneslot.runtime.sends.outbox import SENDS, sends_text  # imported by who sends: a cold start is short
@@ -119,20 +119,22 @@ def item_of(table: str, key: Mapping[str, Any]) -> tuple[str, str]:
     return table, repr(sorted((name, *value.items()) for name, value in key.items()))
 
 
-def _checked_element(write: Write, tables: Collection[str] | None, keys: Keys) -> Element:
-    table = getattr(write, "table", "")
-    if table == LEDGER:
-        raise InvalidEffects(f"a write to {LEDGER!r}, the ledger's own table; call your table by another name")
-    if tables is not None and table and table not in tables:
-        raise InvalidEffects(f"there is no table {table!r}; name it in `tables`, or in ONESLOT_TABLE_...")
-    made = element(write, keys)
-    _check_key(write, made.key, keys)
-    if max(map(len, made.expressions)) > LONGEST_EXPRESSION:
-        raise InvalidContent(
-            f"{describe(write)} changes {made.changed:,} attributes and expects {made.expected:,}, more than DynamoDB's "
-            "expression of 4 KB names; keep what belongs together in one attribute, as a mapping"
-        )
-    return made
+def _checked_elements(writes: Sequence[Write], tables: Collection[str] | None, keys: Keys) -> list[Element]:
+    for table in (getattr(write, "table", "") for write in writes):
+        if table == LEDGER:
+            raise InvalidEffects(f"a write to {LEDGER!r}, the ledger's own table; call your table by another name")
+        if tables is not None and table and table not in tables:
+            raise InvalidEffects(f"there is no table {table!r}; name it in `tables`, or in ONESLOT_TABLE_...")
+    elements = [element(write, keys) for write in writes]
+    for write, made in zip(writes, elements, strict=True):
+        if max(map(len, made.expressions)) > LONGEST_EXPRESSION:
+            raise InvalidContent(
+                f"{describe(write)} changes {made.changed:,} attributes and expects {made.expected:,}, more than "
+                "DynamoDB's expression of 4 KB names; keep what belongs together in one attribute, as a mapping"
+            )
+    for write, made in zip(writes, elements, strict=True):
+        _check_key(write, made.key, keys)
+    return elements
 
 
 def _check_key(write: Write, key: Mapping[str, Any], keys: Keys) -> None:
