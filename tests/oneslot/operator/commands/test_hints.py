@@ -119,6 +119,7 @@ def test_audit_quotes_the_repair_list_and_names_the_stack(
         (answer / "repair" / "look-at.jsonl").write_text("")
         return SimpleNamespace(sound=True, sentence="Sound.", document=document)
 
+    monkeypatch.setattr(audit_commands, "refuse_without_exports", lambda _: None)
     monkeypatch.setattr(audit_commands, "audit_history", audited)
     told = invoke("audit", "--history", str(tmp_path), "--output", str(answer), *given).stdout
     assert f"oneslot dlq redrive --file '{answer / 'repair' / 'redrive.jsonl'}'{named}\n" in told

@@ -33,6 +33,7 @@ def test_audit_notes_that_the_queue_held_messages(at_work: MotoStack, monkeypatc
         said = {"verdicts": {}, "violations": {}, "notes": ["The audit's own."]}
         return SimpleNamespace(sound=False, sentence="Invariants that do not hold: I4 (3).", document=said)
 
+    monkeypatch.setattr("oneslot.operator.commands.audit.refuse_without_exports", lambda _: None)
     monkeypatch.setattr("oneslot.operator.commands.audit.audit_history", audited)
     first, second = document(invoke("audit", "--json"), exit_code=1)["notes"]
     assert (first.startswith(TOLD), second) == (True, "The audit's own.")
