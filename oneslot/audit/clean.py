@@ -45,7 +45,7 @@ class Plain:
 
     Attributes:
         results: the attributes of a recorded result that `silent` reads, all texts.
-        silent: returns the subjects of which no own law speaks, and whose effect no other request undoes.
+        silent: returns the subjects of which neither an own law nor I12 speaks, and whose effect no other request undoes.
     """
 
     results: tuple[str, ...]

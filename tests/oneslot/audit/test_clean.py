@@ -18,12 +18,22 @@ from oneslot.errors import LawFailed, VerdictsDiffer
 
 MODEL = model_of(CONSUMER)
 CHUNK = carried(sound(Random(1)))
+LOOKED_AT = ("I1", "I2", "I3", "I4", "I5", "I5r", "I6", "I7", "I9", "I10", "I11", "I13")
+NEW_LAW = (
+    "The quick look does not know a law. Add its condition to oneslot/audit/clean.py, or to demo/audit/plain.py if only the "
+    "appointments have it. Add a fault that breaks it to lab/mutants/groups.py, and an edit that removes the condition to "
+    "lab/mutants/edits.txt. Then name the law in LOOKED_AT."
+)
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_quick_look_and_laws_agree_when_a_history_has_faults(seed: int) -> None:
     """On every verdict, figure and table. `python -m lab.mutants quick-look` removes each condition."""
     assert differing(seed) == []
+
+
+def test_quick_look_has_conditions_when_the_audit_judges_a_law() -> None:
+    assert tuple(law.name for law in MODEL.laws) == LOOKED_AT, NEW_LAW
 
 
 def test_quick_look_finds_most_subjects_of_a_sound_history() -> None:
