@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from lab.explore.budgets import GROUPS_SHORT, SHORT
 from lab.explore.ours import OURS, OURS_IN_GROUPS
+from lab.explore.sends.exploration import explored
 from lab.mutants.groups import differing
 from lab.simulation.counterexample import from_json
 from lab.simulation.run import FOLDER, points, run
@@ -21,6 +22,7 @@ HISTORIES = 600
 """The faulty histories in which the audit's quick look is compared with the laws."""
 QUICK_LOOK = "quick-look"
 """Named in place of a law: the quick look takes a subject for clean, and the laws do not."""
+SENDS = "explore a send and its relay"
 
 
 def laws_broken(search: str, law: str) -> Iterable[str]:
@@ -28,6 +30,8 @@ def laws_broken(search: str, law: str) -> Iterable[str]:
     kind, _, where = search.partition(" ")
     if kind == "judge":
         return {QUICK_LOOK} if any(differing(seed) for seed in range(int(where), int(where) + HISTORIES)) else ()
+    if search == SENDS:
+        return {"I13"} if explored().kind == "breaks" else ()
     if kind == "explore":
         subject, budgets = (OURS_IN_GROUPS, GROUPS_SHORT) if "group" in where else (OURS, SHORT)
         return explore(next(scenario for scenario in budgets if scenario.name == where), subject).laws_broken

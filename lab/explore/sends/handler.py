@@ -7,7 +7,6 @@ from typing import Any
 import boto3
 
 from oneslot import Effects, JsonMessage, Once, Put, Send, consumer_from_environment, ledger_from_environment
-from oneslot.runtime.effects import Item
 from oneslot.runtime.sends.relay import Relay
 
 ledger = ledger_from_environment()
@@ -23,26 +22,9 @@ consumer = consumer_from_environment(take, ledger=ledger, sqs=sqs)
 relay = Relay(ledger, {"sqs": sqs}.__getitem__)
 
 
-class MarkingFirst(Relay):
-    def send(self, row: Item) -> None:
-        self._mark(row)
-        super().send(row)
-
-
-marking_first = MarkingFirst(ledger, {"sqs": sqs}.__getitem__)
-
-
-def _handle(event: Any, context: Any, sender: Relay) -> Any:
+def handler(event: Any, context: Any) -> Any:
     if "detail-type" not in event:
         return consumer(event, context)
-    for row in sender.waiting():
-        sender.send(row)
+    for row in relay.waiting():
+        relay.send(row)
     return None
-
-
-def right(event: Any, context: Any) -> Any:
-    return _handle(event, context, relay)
-
-
-def mark_first(event: Any, context: Any) -> Any:
-    return _handle(event, context, marking_first)

@@ -1,0 +1,1 @@
+"""A decision that sends, and its relay, through every schedule."""
