@@ -18,7 +18,7 @@ SEEDS = 200
 """The seeds that are searched for a law when the named one does not break it, because a change of the code moves them."""
 
 
-HISTORIES = 600
+HISTORIES = 2000
 """The faulty histories in which the audit's quick look is compared with the laws."""
 QUICK_LOOK = "quick-look"
 """Named in place of a law: the quick look takes a subject for clean, and the laws do not."""
