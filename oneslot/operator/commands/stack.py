@@ -59,10 +59,10 @@ def next_steps(_target: Target, _state: LocalState) -> list[tuple[str, str, str]
     return [
         (
             "send",
-            "send a message twice; give each request its own message_id",
-            """oneslot send '{"message_id": "first-1"}' --copies 2\noneslot watch --until-drained""",
+            "send a message twice: MESSAGE is a body of your consumer's, as JSON",
+            "oneslot send 'MESSAGE' --copies 2\noneslot watch --until-drained",
         ),
-        ("inspect", "see what became of it", "oneslot inspect first-1"),
+        ("inspect", "see what became of it", "oneslot inspect MESSAGE_ID"),
         ("check", "judge the result", "oneslot check"),
         ("credentials", "let the AWS CLI reach it", 'eval "$(oneslot env)"'),
         ("down", "stop the local stack", "oneslot down"),

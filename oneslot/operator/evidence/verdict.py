@@ -41,7 +41,8 @@ class Counts:
         reused: messages from `oneslot send` whose id was known with other content; each is about the request of that id.
         dead_letters: messages in the dead-letter queue, by reason.
         lost: accepted requests, or messages without an id, of which nothing is left.
-        double_booked: subjects that break a law about effects that happen once, such as a request with two slots.
+        double_booked: subjects that break a law about effects that happen once, such as a request with two slots; at least
+            the requests whose verdict is a duplicate effect.
         too_old: accepted requests before the ledger's retention, of which a lost one would not show.
     """
 
@@ -251,7 +252,9 @@ def _count(gathered: Gathered, breaches: Sequence[Breach] | None) -> Counts:
         lost=None
         if breaches is None or accepted is None or not gathered.complete
         else _subjects(found, {NOTHING_LOST}),
-        double_booked=None if breaches is None else _subjects(found, twice),
+        double_booked=None
+        if verdicts is None
+        else max(_subjects(found, twice), verdicts.get(RequestVerdict.DUPLICATE_EFFECT, 0)),
         too_old=gathered.too_old,
         malformed_deliveries=len(gathered.malformed_lines),
     )

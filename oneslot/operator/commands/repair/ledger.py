@@ -74,7 +74,7 @@ def unlock(terminal: Terminal, target: Target, *, message_id: str, yes: bool) ->
 def forget(terminal: Terminal, target: Target, *, message_id: str, yes: bool) -> None:
     """Delete a request's row, as a last resort. The consequences are shown first.
 
-    The appointment stays as it is. To cancel it, send a cancellation.
+    Its effects stay as they are.
     """
     shown = _show(terminal, target, message_id)
     if shown.standing is Standing.LEASED:
