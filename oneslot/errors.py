@@ -86,7 +86,7 @@ class InvalidConfiguration(BadInput):
 
 
 class InvalidScenario(BadInput):
-    """A scenario file of `explore` raises an exception, or lacks a name."""
+    """A scenario file raises an exception, lacks a name, or has an unknown name or an invalid value."""
 
 
 class HandlerNotExplorable(BadInput):

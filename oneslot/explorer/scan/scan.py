@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import runpy
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,9 +15,11 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Literal
 
+from oneslot.errors import InvalidScenario
 from oneslot.explorer.handlers.apart import forked
 from oneslot.explorer.handlers.exploration import GIVEN, IDLE, explore
 from oneslot.explorer.handlers.process import OWN_FAILURES
+from oneslot.explorer.handlers.scenario_file import check_rows, check_scenario, read_scenario
 from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
 from oneslot.explorer.handlers.templates.sources import QUEUES, TASK, EventSource, functions, references, sources_of
 from oneslot.explorer.handlers.templates.tables import tables_of
@@ -28,6 +29,7 @@ from oneslot.explorer.handlers.templates.template import (
     function_properties,
     read_template,
     template_file,
+    template_tables,
 )
 from oneslot.explorer.handlers.verdict import Kind, Result
 from oneslot.explorer.refusal import NotExplorable
@@ -130,7 +132,8 @@ def scan(
         only: the logical ids to scan; all unless given.
         on_row: called with each row as soon as it is known.
 
-    Raises `NotExplorable` if the template cannot be read, or does not have a function of `only`.
+    Raises `NotExplorable` if the template cannot be read, or does not have a function of `only`, and `InvalidScenario` for
+    a file of `events` that is not valid.
     """
     file = template_file(template)
     document = read_template(file)
@@ -148,7 +151,7 @@ def scan(
             jobs.append(Row(name, source.title if source else "none", "refused", why))
         else:
             environment, unknown = _environment(resolver, properties, env or {})
-            own = _given(events, name)
+            own = _given(events, name, resolver)
             known = tuple(f"{one}={value}" for one, value in assumed.items())
             jobs.append(
                 ScanJob(
@@ -234,23 +237,24 @@ def _environment(
     return found, unknown
 
 
-def _given(events: Path | None, function: str) -> Mapping[str, Any]:
-    """Return what the folder has for a function, as `explore` takes it."""
+def _given(events: Path | None, function: str, resolver: Resolver) -> Mapping[str, Any]:
+    """Return what the folder has for a function, as `explore` takes it. Raises `InvalidScenario`."""
     if events is None:
         return {}
     recorded, scenario = (events / f"{function}{ending}" for ending in (".json", ".py"))
-    try:
-        if recorded.exists():
-            return {"event": json.loads(recorded.read_text())}
-        values = runpy.run_path(str(scenario)) if scenario.exists() else {}
-    except ValueError as error:
-        raise NotExplorable(f"{recorded} is not JSON: {error}. Record one whole event.") from error
-    except Exception as error:
-        raise NotExplorable(
-            f"{scenario}, which is run as Python, raised {type(error).__name__}. Correct it."
-        ) from error
-    given = {name: value for name, value in values.items() if name in GIVEN}
-    return {**given, "tables": tables_of(given["tables"])} if "tables" in given else given
+    if recorded.exists():
+        try:
+            given = {"event": json.loads(recorded.read_text())}
+        except ValueError as error:
+            raise InvalidScenario(f"{recorded} is not JSON: {error}. Record one whole event.") from error
+        check_scenario(given, recorded)
+        return given
+    given = read_scenario(scenario, GIVEN) if scenario.exists() else {}
+    if "tables" in given:
+        given["tables"] = tables_of(given["tables"])
+    if "rows" in given:
+        check_rows(given["rows"], given.get("tables") or template_tables(resolver), scenario)
+    return given
 
 
 def _run(jobs: Sequence[ScanJob | Row], workers: int, on_row: Callable[[Row], None]) -> Iterator[tuple[int, Row]]:

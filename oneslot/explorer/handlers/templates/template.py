@@ -54,7 +54,7 @@ def from_template(
     options = {
         "handler": _resolved(resolver, properties.get("Handler", "app.handler"), f"{name}.Handler"),
         "path": [file.parent / one for one in folders(resolver, resource, properties)],
-        "tables": _tables(resolver),
+        "tables": template_tables(resolver),
         "env": _environment(resolver, document, name, env or {}),
         "timeout": int(_resolved(resolver, properties.get("Timeout", DEFAULT_SECONDS["timeout"]), f"{name}.Timeout")),
         "visibility": int(
@@ -163,7 +163,8 @@ def _environment(resolver: Resolver, document: Mapping[str, Any], name: str, own
     return {**found, **own}
 
 
-def _tables(resolver: Resolver) -> dict[str, TableSchema]:
+def template_tables(resolver: Resolver) -> dict[str, TableSchema]:
+    """Return the tables of a template by their physical names."""
     tables: dict[str, TableSchema] = {}
     for name, resource in resolver.resources.items():
         properties = resource.get("Properties", {})

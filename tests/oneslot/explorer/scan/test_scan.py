@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from oneslot.errors import InvalidScenario
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.scan import report
 from oneslot.explorer.scan.scan import NO_TEST, Row, Scan, scan
@@ -125,6 +126,32 @@ def test_a_scenario_of_a_folder_gives_what_the_handler_reads(tmp_path: Path) -> 
     assert (without.verdict, given.verdict) == ("needs an event", "holds")
     assert "KeyError: 'Item'" in without.why
     assert json.loads(given.first) == {"id": "id-1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "field"),
+    [
+        ("Reader.json", '{"Records": 5}', "event"),
+        ("Reader.json", "null", "event"),
+        ("Reader.json", "{", "is not JSON"),
+        ("Reader.py", "nonsense = 1", "nonsense"),
+        ("Reader.py", "batch = 0", "batch"),
+        ("Reader.py", "raise ValueError", "raised ValueError"),
+        ("Reader.py", 'rows = {"Table": [{"x": 1}]}', "lacks the key id"),
+        ("Reader.py", 'tables = {"T1": "id"}; rows = {"Table": []}', "rows has the table Table"),
+    ],
+)
+def test_a_file_of_events_is_refused_by_the_field_when_it_is_not_valid(
+    name: str, text: str, field: str, tmp_path: Path
+) -> None:
+    template = written(tmp_path)
+    (tmp_path / name).write_text(text)
+    arguments = [str(template), "--function", "Reader", "--events", str(tmp_path)]
+
+    result = CliRunner().invoke(command, arguments, standalone_mode=False)
+
+    assert isinstance(result.exception, InvalidScenario)
+    assert field in str(result.exception)
 
 
 @pytest.mark.parametrize(
