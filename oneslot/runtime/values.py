@@ -211,8 +211,8 @@ def canonical_json(value: Any) -> str:
 
 
 def plain_json(value: Any) -> str:
-    """Return JSON text for readers elsewhere, with plain numbers. Raises as `canonical_json` does."""
-    return to_json(value, decimal=_in_range, separators=(",", ":"), allow_nan=False)
+    """Return JSON text for readers elsewhere, with sorted names and plain numbers. Raises as `canonical_json` does."""
+    return to_json(value, decimal=_in_range, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def from_json(text: str) -> Any:

@@ -55,8 +55,9 @@ def require_targets(targets: Mapping[str, str]) -> None:
 def sends_text(sends: Iterable[Send], targets: Mapping[str, str] | None, ledger: str, message_id: str) -> str:
     """Return the row's attribute.
 
-    Each message gets an id of its own, which depends on the ledger, on the message and on its place among the sends: two
-    consumers of one message may share a FIFO queue.
+    Each message gets an id of its own: a digest of the ledger, of the message that was decided, and of the send with its place.
+    Two consumers of one message may share a FIFO queue, so the ledger counts. A decision that is made again after its row
+    expired may send something else, which a receiver must not drop as a repeat, so what is sent counts.
 
     Raises:
         InvalidEffects: for what no relay can send.
@@ -67,8 +68,8 @@ def sends_text(sends: Iterable[Send], targets: Mapping[str, str] | None, ledger:
         entry = {"to": send.to, "body": _checked_body(send, targets)}
         if send.group:
             entry["group"] = send.group
-        digest = hashlib.sha256(f"{ledger}/{message_id}/{place}".encode("utf-8", "surrogatepass"))
-        entries.append({"id": digest.hexdigest()[:32], **entry})
+        digested = json.dumps([ledger, message_id, place, send.to, send.group, entry["body"]])
+        entries.append({"id": hashlib.sha256(digested.encode()).hexdigest()[:32], **entry})
     return json.dumps(entries, separators=(",", ":"))
 
 

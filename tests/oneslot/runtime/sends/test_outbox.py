@@ -25,6 +25,7 @@ from tests.kits.consumer import Clock, create_table, moto_client, surroundings
 TARGETS = {
     "mails": "https://sqs.eu-west-2.amazonaws.com/123456789012/mails",
     "orders": "https://sqs.eu-west-2.amazonaws.com/123456789012/orders.fifo",
+    "lines": "arn:aws:sns:eu-west-2:123456789012:lines.fifo",
     "news": "arn:aws:sns:eu-west-2:123456789012:news",
     "events": "arn:aws:events:eu-west-2:123456789012:event-bus/shop",
 }
@@ -75,18 +76,45 @@ def test_row_expires_when_nothing_is_sent(ledger: Any) -> None:
     assert row(ledger)["expires_at"] > 0
 
 
-def test_ids_are_the_same_when_the_message_is_decided_again() -> None:
-    def ids(message_id: str, table: str = "ledger") -> list[str]:
-        ledger: Any = DynamoDBLedger(
-            MemoryLedger().client, table, retention_seconds=None, sends=TARGETS, surroundings=surroundings(Clock())
-        )
-        recorded, _ = ledger.completed(message_id, Effects({}, Send("mails", 1), Send("mails", 1)), 0)
-        return [each.id for each in unsent(recorded)]
+def ids(*sends: Send, message_id: str = "m-1", table: str = "ledger") -> list[str]:
+    """Return the id of each send of a decision."""
+    ledger: Any = DynamoDBLedger(
+        MemoryLedger().client, table, retention_seconds=None, sends=TARGETS, surroundings=surroundings(Clock())
+    )
+    recorded, _ = ledger.completed(message_id, Effects({}, *sends), 0)
+    return [each.id for each in unsent(recorded)]
 
-    first, second = ids("m-1")
+
+def test_ids_are_the_same_when_the_message_is_decided_again() -> None:
+    first, second = ids(Send("mails", 1), Send("mails", 1))
     assert all(re.fullmatch("[0-9a-f]{32}", each) for each in (first, second))
-    assert ids("m-1") == [first, second]
-    assert len({first, second, *ids("m-2"), *ids("m-1", "another ledger")}) == 6, "two consumers may share a queue"
+    assert ids(Send("mails", 1), Send("mails", 1)) == [first, second]
+    others = {*ids(Send("mails", 1), message_id="m-2"), *ids(Send("mails", 1), table="another ledger")}
+    assert len({first, second, *others}) == 4, "two consumers may share a queue"
+
+
+def test_id_is_the_same_when_equal_content_has_another_order() -> None:
+    """The ledger takes both orders for one request, too."""
+    assert ids(Send("mails", {"a": 1, "b": {"c": 2, "d": 3}})) == ids(Send("mails", {"b": {"d": 3, "c": 2}, "a": 1}))
+
+
+@pytest.mark.parametrize(
+    "other", [Send("orders", {"n": 2}, group="a"), Send("orders", {"n": 1}, group="b"), Send("lines", {"n": 1}, "a")]
+)
+def test_id_is_another_when_the_message_is_decided_again_and_sends_something_else(other: Send) -> None:
+    """A receiver that drops repeats by their id must not drop it."""
+    assert ids(Send("orders", {"n": 1}, group="a")) != ids(other)
+
+
+def test_id_follows_the_body_when_the_row_was_forgotten(ledger: Any) -> None:
+    sent = []
+    for seats in (1, 2, 1):
+        ledger.commit(claim(ledger), Effects({}, Send("mails", {"seats": seats})))
+        sent.extend(unsent(row(ledger)))
+        ledger.client.delete_item(TableName="ledger", Key={"message_id": {"S": "m-1"}})
+
+    first, other, again = sent
+    assert first.id == again.id != other.id
 
 
 def test_nothing_is_sent_again_when_once_exists(ledger: Any) -> None:
