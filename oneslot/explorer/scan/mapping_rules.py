@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -60,7 +61,7 @@ class _Mapping:
     function: Mapping[str, Any]
 
     def of_source(self, name: str, otherwise: Any = None) -> Any:
-        return self._value(self.source.resource.get(name, otherwise))
+        return self._value((self.source.resource or {}).get(name, otherwise))
 
     def of_mapping(self, name: str, otherwise: Any = None) -> Any:
         return self._value(self.source.settings.get(name, otherwise))
@@ -71,8 +72,8 @@ class _Mapping:
 
     @property
     def visibility(self) -> float | None:
-        if not self.source.resource:
-            return None  # a queue of another template
+        if self.source.resource is None:
+            return None
         return _number(self.of_source("VisibilityTimeout", DEFAULT_SECONDS["visibility"]))
 
     @property
@@ -123,7 +124,7 @@ def _visibility(one: _Mapping) -> Iterator[Found]:
 
 
 def _dead_letters(one: _Mapping) -> Iterator[Found]:
-    if not one.source.resource:
+    if one.source.resource is None:
         return
     policy = one.of_source("RedrivePolicy")
     if "RedrivePolicy" not in one.source.resource:
@@ -153,7 +154,7 @@ def _batch(one: _Mapping) -> Iterator[Found]:
 
 
 def _order(one: _Mapping) -> Iterator[Found]:
-    if one.source.kind == FIFO and "RedrivePolicy" in one.source.resource:
+    if one.source.kind == FIFO and "RedrivePolicy" in (one.source.resource or {}):
         text = (
             "A dead-letter queue takes a failed message out of its group's order; the next one is processed without it."
         )
@@ -174,9 +175,11 @@ def _stream(one: _Mapping) -> Iterator[Found]:
 
 
 def _asynchronous(one: _Mapping) -> Iterator[Found]:
-    keeps = ("DeadLetterConfig", "DeadLetterQueue", "EventInvokeConfig")
-    own = ("RedrivePolicy", "DeadLetterConfig", "DeadLetterQueue")
-    if not any(name in one.function for name in keeps) and not any(name in one.source.settings for name in own):
+    keeps = ("DeadLetterConfig", "DeadLetterQueue")
+    own = ("RedrivePolicy", *keeps)
+    has_destination = "OnFailure" in json.dumps(one.function.get("EventInvokeConfig"))
+    has_queue = any(name in one.function for name in keeps) or any(name in one.source.settings for name in own)
+    if not has_destination and not has_queue:
         text = "After two retries Lambda drops the event, and nothing keeps it. Add an on-failure destination."
         yield "no-failure-destination", text
 

@@ -30,6 +30,8 @@ _OF_SAM = {
 _STATE_MACHINES = ("AWS::StepFunctions::StateMachine", "AWS::Serverless::StateMachine")
 _VARIABLE = re.compile(r"\$\{([^!}.]+)[^}]*\}")
 _MAPPING = "AWS::Lambda::EventSourceMapping"
+_OWN_KAFKA = "self-managed Kafka"
+_WITH_OUTPUTS = ("AWS::CloudFormation::Stack", "AWS::Serverless::Application")
 
 
 @dataclass(frozen=True)
@@ -41,13 +43,13 @@ class EventSource:
         name: the logical id of its queue, topic, table and so on; empty where the template has none.
         physical: the name that the resource gets.
         settings: the properties of the mapping, rule or event.
-        resource: the properties of the queue, topic, table and so on.
+        resource: the properties of the queue, topic, table and so on; None if the template does not have it.
     """
 
     kind: str
     name: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    resource: Mapping[str, Any] = field(default_factory=dict)
+    resource: Mapping[str, Any] | None = None
     physical: str = ""
 
     @property
@@ -168,11 +170,14 @@ def _of_api(resolver: Resolver, integration: str, own: Mapping[str, Any]) -> Eve
 
 def _source(resolver: Resolver, kind: str, settings: Mapping[str, Any], of: Any) -> EventSource:
     names = sorted(references(of) & resolver.resources.keys())
-    resource = resolver.resources[names[0]].get("Properties", {}) if names else {}
-    if kind == SQS and _is_true(resolver, resource.get("FifoQueue")):
+    if not names:
+        return EventSource(kind, settings=settings)
+    name, held = names[0], resolver.resources[names[0]]
+    is_output = held["Type"] in _WITH_OUTPUTS  # of another template, which has the properties
+    resource = None if is_output else held.get("Properties", {})
+    if kind == SQS and resource and _is_true(resolver, resource.get("FifoQueue")):
         kind = FIFO
-    name = names[0] if names else ""
-    return EventSource(kind, name, settings, resource, resolver.physical_name(name) if name else "")
+    return EventSource(kind, name, settings, resource, resolver.physical_name(name))
 
 
 def _is_true(resolver: Resolver, node: Any) -> bool:
@@ -184,6 +189,8 @@ def _is_true(resolver: Resolver, node: Any) -> bool:
 
 def _polled(resolver: Resolver, settings: Mapping[str, Any]) -> str:
     """Return the kind of source that Lambda polls, by the resource or by the words of its ARN."""
+    if "SelfManagedEventSource" in settings:
+        return _OWN_KAFKA
     arn = settings.get("EventSourceArn")
     types = {resolver.resources[name]["Type"] for name in references(arn) & resolver.resources.keys()}
     text = json.dumps(arn)

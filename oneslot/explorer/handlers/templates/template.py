@@ -50,7 +50,7 @@ def from_template(
     resource = resolver.resources[name]
     properties = function_properties(document, name)
     source = _polled_source(resolver, name)
-    queue = source.resource if source.kind in QUEUES else {}
+    queue = (source.resource if source.kind in QUEUES else None) or {}
     options = {
         "handler": _resolved(resolver, properties.get("Handler", "app.handler"), f"{name}.Handler"),
         "path": [file.parent / one for one in folders(resolver, resource, properties)],

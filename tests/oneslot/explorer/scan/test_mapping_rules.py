@@ -19,7 +19,7 @@ REPORTS = {"FunctionResponseTypes": ["ReportBatchItemFailures"]}
 BOUNDED = {"MaximumRetryAttempts": 10, "DestinationConfig": {"OnFailure": {}}, **REPORTS}
 
 
-def _rules(kind: str, function: dict[str, Any], queue: dict[str, Any], mapping: dict[str, Any]) -> list[str]:
+def _rules(kind: str, function: dict[str, Any], queue: dict[str, Any] | None, mapping: dict[str, Any]) -> list[str]:
     return [one.rule for one in findings(Resolver({}, {}), "F", function, EventSource(kind, "Q", mapping, queue))]
 
 
@@ -39,17 +39,21 @@ def _rules(kind: str, function: dict[str, Any], queue: dict[str, Any], mapping: 
         (SQS, {"Timeout": 30}, SOUND, {"BatchSize": 1}, []),
         (SQS, {}, SOUND, REPORTS, ["batch-too-large-for-timeout"]),
         (SQS, {"Timeout": {"Ref": "Unknown"}}, {**SOUND, "VisibilityTimeout": {"Ref": "Unknown"}}, REPORTS, []),
-        (SQS, {"Timeout": 30}, {}, REPORTS, []),
+        (SQS, {"Timeout": 30}, None, REPORTS, []),
+        (SQS, {"Timeout": 31}, {}, REPORTS, ["visibility-below-timeout", "no-dead-letter-queue"]),
         (FIFO, {"Timeout": 30}, SOUND, REPORTS, ["order-broken-by-dead-letters"]),
         (DYNAMODB, {}, {}, REPORTS, ["shard-blocked-by-a-record"]),
         (DYNAMODB, {}, {}, {"MaximumRecordAgeInSeconds": 60, **REPORTS}, ["no-failure-destination"]),
         (DYNAMODB, {}, {}, BOUNDED, []),
         (BUS, {}, {}, {}, ["no-failure-destination"]),
         (BUS, {"DeadLetterQueue": {}}, {}, {}, []),
+        (BUS, {"EventInvokeConfig": {"MaximumRetryAttempts": 0}}, {}, {}, ["no-failure-destination"]),
+        (BUS, {"EventInvokeConfig": {"DestinationConfig": {"OnSuccess": {}}}}, {}, {}, ["no-failure-destination"]),
+        (BUS, {"EventInvokeConfig": {"DestinationConfig": {"OnFailure": {"Type": "SQS"}}}}, {}, {}, []),
     ],
 )
 def test_mapping_breaks_these_rules(
-    kind: str, function: dict[str, Any], queue: dict[str, Any], mapping: dict[str, Any], rules: list[str]
+    kind: str, function: dict[str, Any], queue: dict[str, Any] | None, mapping: dict[str, Any], rules: list[str]
 ) -> None:
     assert _rules(kind, function, queue, mapping) == rules
 

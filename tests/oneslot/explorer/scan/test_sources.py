@@ -95,6 +95,23 @@ def test_a_mapping_of_an_alias_is_the_functions() -> None:
 
 
 @pytest.mark.parametrize(
+    ("queue", "properties"),
+    [
+        ({"Type": "AWS::SQS::Queue"}, {}),
+        (_resource("AWS::SQS::Queue", VisibilityTimeout=60), {"VisibilityTimeout": 60}),
+        (_resource("AWS::CloudFormation::Stack", TemplateURL="queues.yaml"), None),
+    ],
+)
+def test_queue_has_properties_when_its_own_template_declares_it(queue: Any, properties: Any) -> None:
+    event = {"Type": "SQS", "Properties": {"Queue": {"Fn::GetAtt": ["Q", "Arn"]}}}
+    function = _resource("AWS::Serverless::Function", Events={"One": event})
+
+    (source,) = sources_of(Resolver({"Resources": {"F": function, "Q": queue}}, {}), "F")
+
+    assert source.resource == properties
+
+
+@pytest.mark.parametrize(
     ("resource", "kind"),
     [
         (
@@ -102,6 +119,10 @@ def test_a_mapping_of_an_alias_is_the_functions() -> None:
             "cognito-idp.amazonaws.com",
         ),
         (_resource("AWS::Lambda::EventSourceMapping", FunctionName=ARN, EventSourceArn="arn:aws:mq:x:1:broker"), "mq"),
+        (
+            _resource("AWS::Lambda::EventSourceMapping", FunctionName=ARN, SelfManagedEventSource={}),
+            "self-managed Kafka",
+        ),
     ],
 )
 def test_source_is_named_when_the_explorer_does_not_know_it(resource: dict[str, Any], kind: str) -> None:
