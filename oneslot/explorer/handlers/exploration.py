@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import platform
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -56,7 +57,15 @@ LAMBDA = {
     "POWERTOOLS_TRACE_DISABLED": "true",
     "OPENBLAS_MAIN_FREE": "1",  # without it numpy calls os.putenv when it is imported, which Python cannot see again
 }
-IMPORT_REMEDY = "Install what it imports here. Its folders are those of path=, and its variables those of env=."
+_FOUND_BY = "Its folders are those of path=, and its variables those of env=."
+IMPORT_REMEDIES = {
+    **dict.fromkeys(
+        ("SyntaxError", "IndentationError", "TabError"),
+        f"Python {platform.python_version()} cannot read the file. Correct it, or explore with the function's Python.",
+    ),
+    **dict.fromkeys(("ImportError", "ModuleNotFoundError"), f"Install what it imports here. {_FOUND_BY}"),
+}
+"""What helps by the exception that an import raises; `_FOUND_BY` for any other."""
 UNREAD = "It read no Records. If its event is not of SQS, give it whole with event=..."
 UNSEEN_REMEDY = "every invocation leaves another environment. Make it within the handler"
 IDLE = "but it called nothing and wrote nothing"
@@ -350,7 +359,8 @@ class _Exploration:
         if error.startswith(ServerError.__name__) and raised:
             error = f"{error}, after {raised}"
         if error.startswith(AT_IMPORT):
-            raise NotExplorable(f"{self.code.name} fails {error}. {IMPORT_REMEDY}")
+            kind = error.removeprefix(f"{AT_IMPORT}: ").partition(":")[0]
+            raise NotExplorable(f"{self.code.name} fails {error}. {IMPORT_REMEDIES.get(kind, _FOUND_BY)}")
         message = self.scenario.messages[position]
         lines = [f"Its last line of log: {logged}"] if logged else []
         if RECORDS not in self.code.looked_up and isinstance(message, Numbered) and message.is_guess:

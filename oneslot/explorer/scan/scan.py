@@ -7,7 +7,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
@@ -20,7 +20,7 @@ from oneslot.explorer.handlers.apart import forked
 from oneslot.explorer.handlers.exploration import GIVEN, IDLE, explore
 from oneslot.explorer.handlers.process import OWN_FAILURES
 from oneslot.explorer.handlers.scenario_file import check_rows, check_scenario, read_scenario
-from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
+from oneslot.explorer.handlers.templates.intrinsics import PSEUDO, Resolver, Unresolved
 from oneslot.explorer.handlers.templates.sources import QUEUES, TASK, EventSource, functions, references, sources_of
 from oneslot.explorer.handlers.templates.tables import tables_of
 from oneslot.explorer.handlers.templates.template import (
@@ -137,6 +137,7 @@ def scan(
     """
     file = template_file(template)
     document = read_template(file)
+    _refuse_unknown(parameters or {}, document, file)
     resolver, assumed = _resolver(document, parameters or {})
     names = _chosen(functions(resolver), only, file)
     pairs = [(name, source) for name in names for source in _sources(resolver, name)]
@@ -162,6 +163,14 @@ def scan(
             found += findings(resolver, name, properties, source)
     rows = dict(_run(jobs, workers, on_row))
     return Scan(str(template), tuple(rows[position] for position in range(len(jobs))), tuple(found))
+
+
+def _refuse_unknown(parameters: Collection[str], document: Mapping[str, Any], file: Path) -> None:
+    declared = document.get("Parameters", {})
+    for one in parameters:
+        if one not in declared and one not in PSEUDO:
+            remedy = f"Name one of {', '.join(declared)}." if declared else "It declares none."
+            raise NotExplorable(f"{file} has no parameter {one}. {remedy}")
 
 
 def _resolver(document: Mapping[str, Any], given: Mapping[str, str]) -> tuple[Resolver, dict[str, Any]]:
@@ -199,16 +208,17 @@ def _invoke_config(resolver: Resolver, function: str) -> dict[str, Any]:
 
 def _refused(properties: Mapping[str, Any], source: EventSource | None) -> str:
     """Return why a function cannot be explored, and the remedy; empty if it may be."""
+    runtime = str(properties.get("Runtime", "python"))
+    if not runtime.startswith("python"):
+        return f"It runs on {runtime}. The explorer runs handlers in Python."
     if source is None:
         return "The template gives it no event source. Explore it alone with `oneslot explore`, and its event."
-    runtime = str(properties.get("Runtime", "python"))
     is_image = properties.get("PackageType") == "Image" or "ImageUri" in properties
     unknown = f"{source.kind} is not a source that the explorer knows. Use `oneslot explore` with a recorded event."
     reasons = {
         unknown: source.kind not in KNOWN,
         "It is a container image. Explore its handler with `oneslot explore`.": is_image,
         NO_RETRY: source.kind == TASK and not _retries(source),
-        f"It runs on {runtime}. The explorer runs handlers in Python.": not runtime.startswith("python"),
         "It has no Handler, which Lambda requires. Name it, such as app.handler.": "Handler" not in properties,
     }
     return next((why for why, is_so in reasons.items() if is_so), "")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from oneslot.errors import HandlerNotExplorable, InvalidArguments
-from oneslot.options import Number, json_option
+from oneslot.options import FILE, Number, json_option
 from oneslot.terminal import Terminal, table
 
 if TYPE_CHECKING:
@@ -18,6 +18,35 @@ if TYPE_CHECKING:
 
 NEW_BREACH, NOT_FINISHED = 1, 3
 STYLES = {"holds": "green", "breaks": "red", "not finished": "yellow"}
+
+
+class NewFile(click.Path):
+    """A file to write, in a folder that exists: what cannot be written is refused before the scan."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False, writable=True, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path. Raise a usage error for what cannot be written."""
+        file: Any = super().convert(value, param, ctx)
+        _WRITABLE_FOLDER.convert(file.parent, param, ctx)
+        return file
+
+
+class NewFolder(click.Path):
+    """A folder to make, with those above it, or to write into."""
+
+    def __init__(self) -> None:
+        super().__init__(file_okay=False, writable=True, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path. Raise a usage error for what cannot be made."""
+        folder: Any = super().convert(value, param, ctx)
+        _WRITABLE_FOLDER.convert(next(one for one in folder.absolute().parents if one.exists()), param, ctx)
+        return folder
+
+
+_WRITABLE_FOLDER = click.Path(exists=True, file_okay=False, writable=True)
 
 
 @click.command(short_help="Explore every function of a template, and check its event source mappings.")
@@ -38,13 +67,13 @@ STYLES = {"holds": "green", "breaks": "red", "not finished": "yellow"}
 )
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable of every function. Repeatable.")
 @click.option("--parameter", multiple=True, metavar="NAME=VALUE", help="A parameter of the stack. Repeatable.")
-@click.option("--sarif", type=click.Path(path_type=Path), help="Write the results as SARIF 2.1.0 to this file.")
-@click.option("--summary", type=click.Path(path_type=Path), help="Append a summary in Markdown to this file.")
-@click.option("--baseline", type=click.Path(exists=True, path_type=Path), help="Known breaches, which do not fail.")
-@click.option("--write-baseline", type=click.Path(path_type=Path), help="Write what is found as known to this file.")
+@click.option("--sarif", type=NewFile(), help="Write the results as SARIF 2.1.0 to this file.")
+@click.option("--summary", type=NewFile(), help="Append a summary in Markdown to this file.")
+@click.option("--baseline", type=FILE, help="Known breaches, which do not fail.")
+@click.option("--write-baseline", type=NewFile(), help="Write what is found as known to this file.")
 @click.option(
     "--write-test",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=NewFolder(),
     help="Write a failing pytest on moto for each new breach to this folder.",
 )
 @json_option
@@ -101,8 +130,9 @@ def scan(
         _write_tests([row for row in found.rows if row in new], write_test, terminal)
     if write_baseline:
         write_baseline.write_text(report.baseline_text(found))
-        return 0
     terminal.result(report.document(found, known))
+    if write_baseline:
+        return 0
     if new:
         return NEW_BREACH
     return NOT_FINISHED if any(row.verdict == "not finished" for row in found.rows) else 0

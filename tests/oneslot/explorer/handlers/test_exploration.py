@@ -87,10 +87,19 @@ def test_fixture_says_when_the_process_of_its_exploration_dies(explore: Callable
         explore("app.handler", messages=[ORDER], path=tmp_path)
 
 
-def test_failing_import_is_refused_with_its_remedy(tmp_path: Path) -> None:
-    (tmp_path / "needy.py").write_text("import os\nTABLE = os.environ['NEEDED']\ndef handler(event, context): ...\n")
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("import os; TABLE = os.environ['NEEDED']", r"at import: KeyError: 'NEEDED'\. Its folders"),
+        ("import absent_from_here", "at import: ModuleNotFoundError: .* Install what it imports"),
+        ("x = = 1", r"at import: SyntaxError: .*needy\.py, line 1.* cannot read the file"),
+        ("  x = 1", "at import: IndentationError: .* cannot read the file"),
+    ],
+)
+def test_failing_import_is_refused_with_its_remedy(tmp_path: Path, line: str, said: str) -> None:
+    (tmp_path / "needy.py").write_text(f"{line}\ndef handler(event, context): ...\n")
 
-    with pytest.raises(NotExplorable, match=r"at import: KeyError: 'NEEDED'\. Install"):
+    with pytest.raises(NotExplorable, match=said):
         explore("needy.handler", messages=[ORDER], path=tmp_path)
 
 

@@ -174,6 +174,30 @@ def test_a_scan_is_refused_when_there_is_nothing_to_scan(
         scan(template, only=only)
 
 
+def test_a_parameter_is_refused_when_the_template_does_not_declare_it(tmp_path: Path) -> None:
+    with pytest.raises(NotExplorable, match=r"no parameter Nope\. Name one of Stage\."):
+        scan(written(tmp_path), parameters={"Stage": "prod", "Nope": "1"})
+
+
+def test_function_is_refused_for_its_runtime_when_it_has_no_source(tmp_path: Path) -> None:
+    template = tmp_path / "template.yaml"
+    template.write_text("Resources: {F: {Type: AWS::Lambda::Function, Properties: {Runtime: nodejs22.x}}}")
+
+    (row,) = scan(template).rows
+
+    assert row.why == "It runs on nodejs22.x. The explorer runs handlers in Python."
+
+
+@pytest.mark.parametrize("option", ["--sarif", "--summary", "--write-baseline", "--write-test", "--baseline"])
+def test_command_is_refused_before_the_scan_when_an_option_names_a_wrong_place(tmp_path: Path, option: str) -> None:
+    template, file = written(tmp_path), tmp_path / "file"
+    file.write_text("no folder")
+
+    done = CliRunner().invoke(command, [str(template), option, str(file / "below")])
+
+    assert (done.exit_code, f"'{option}'" in done.stderr, done.stdout) == (2, True, "")
+
+
 def test_sarif_places_breaches_in_the_handler_and_rules_in_the_template(scanned: Scan) -> None:
     results = report.sarif(scanned)["runs"][0]["results"]
     at = {one["ruleId"]: one["locations"][0]["physicalLocation"] for one in reversed(results)}
@@ -206,10 +230,11 @@ def test_command_fails_for_a_new_breach_and_writes_what_ci_reads(tmp_path: Path)
     run = CliRunner().invoke
 
     first = run(command, [*scanning, "--sarif", str(sarif), "--summary", str(summary)], standalone_mode=False)
-    run(command, [*scanning, "--write-baseline", str(baseline)], standalone_mode=False)
+    writing = run(command, [*scanning, "--json", "--write-baseline", str(baseline)], standalone_mode=False)
     second = run(command, [*scanning, "--baseline", str(baseline)], standalone_mode=False)
 
-    assert (first.return_value, second.return_value) == (1, 0)
+    assert (first.return_value, writing.return_value, second.return_value) == (1, 0, 0)
+    assert [row["function"] for row in json.loads(writing.stdout)["functions"]] == ["Counter"]
     assert json.loads(sarif.read_text())["version"] == "2.1.0"
     assert "| Counter | SNS Topic | breaks |" in summary.read_text()
 
