@@ -176,8 +176,10 @@ class CleanSubjects:
         totals, *others = wanted
         for judged, several in self._alike():
             counts[0, *(totals.cell(judged) or ())] += several
-        if others:
-            for judged in self._judged(self.table, self.table["key"].to_pylist(), self._own()):
+        for start in range(0, len(self.keys) if others else 0, ROWS_AT_ONCE):
+            part = self.table.slice(start, ROWS_AT_ONCE)
+            own = self._own(part, self.keys[start : start + ROWS_AT_ONCE])
+            for judged in self._judged(part, part["key"].to_pylist(), own):
                 for number, table in enumerate(others, 1):
                     if (cell := table.cell(judged)) is not None:
                         counts[number, *cell] += 1
@@ -196,12 +198,12 @@ class CleanSubjects:
         for key, own, subject, verdict, *figures in zip(keys, rows, *texts, *columns, strict=False):
             yield Judged(key, subject, verdict, "", dict(zip(self.model.figures, figures, strict=True)), own, verdict)
 
-    def _own(self) -> list[dict[str, Row]]:
-        """Return for each clean subject the rows whose key it is, by source."""
-        found: list[dict[str, Row]] = [{} for _ in self.keys]
+    def _own(self, table: pa.Table, keys: Keys) -> list[dict[str, Row]]:
+        """Return for each of these subjects the rows whose key it is, by source."""
+        found: list[dict[str, Row]] = [{} for _ in keys]
         for source, export in self.model.exports.items():
-            own = np.flatnonzero(pc.is_valid(self.table[export.counted]).to_numpy())
-            rows = json.loads(f"[{','.join(self.carried.text(source, self.keys[own]))}]")
+            own = np.flatnonzero(pc.is_valid(table[export.counted]).to_numpy())
+            rows = json.loads(f"[{','.join(self.carried.text(source, keys[own]))}]")
             for number, row in zip(own, rows, strict=True):
                 found[number][source] = decoded(row)
         return found
