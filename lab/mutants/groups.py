@@ -24,7 +24,7 @@ REQUESTS = 14
 SHOWN_AS_A_ROW = 4
 """The request whose id is what the slot of the next request is shown as."""
 CHANGED = (
-    *((LEDGER, name) for name in ("status", "consumption_count", "unsent")),
+    *((LEDGER, name) for name in ("status", *["consumption_count"] * 3, "unsent")),
     *(("slots", name) for name in ("status", "appointment_id", "free_key", "start", "practice")),
     *(("appointments", name) for name in ("status", "practice", "slot_id", "start", "cancelled_by")),
     *(("deliveries", name) for name in ("outcome", "answer", "consumption_count")),
