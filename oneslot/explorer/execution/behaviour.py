@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from oneslot.explorer.execution.process import HandlerEnd, Program, RunningInvocation
 from oneslot.explorer.refusal import NotExplorable
+from oneslot.explorer.world import ApiCall
 
 COLD = 0
 """The environment of an invocation that starts in a fresh one; the others are numbered from 1."""
@@ -14,9 +16,10 @@ COLD = 0
 ANSWER = -2
 """Stands for every answer, where the code has read none of it."""
 
+KEEP_REMEDY = "Keep it in a table, a module or /tmp."
 NOT_REPEATED = (
-    "The code makes other calls when it is run again with equal answers. It reads or keeps something outside its modules, "
-    "which the explorer does not control."
+    "The code does other things when it is run again with equal answers: {difference}. It reads or keeps something outside "
+    f"its modules, which the explorer does not control. {KEEP_REMEDY}"
 )
 """The refusal of code whose history cannot be run again."""
 
@@ -132,10 +135,14 @@ class Behaviour:
         process = self._started(environment, started)
         for strand, observation, clock in steps:
             if strand not in process.pending:
-                raise NotExplorable(NOT_REPEATED)
+                raise NotExplorable(NOT_REPEATED.format(difference=f"{_next_of(process.pending.values())} too early"))
             process.answer(strand, self._observations.texts[observation], clock)
-        if self._pending(process) != self.nodes[node].pending:
-            raise NotExplorable(NOT_REPEATED)
+        pending, known = self._pending(process), self.nodes[node].pending
+        if pending != known:
+            first, later = (
+                _next_of(ApiCall(self._requests.texts[one]) for _, one in some) for some in (known, pending)
+            )
+            raise NotExplorable(NOT_REPEATED.format(difference=f"first {first}, and later {later}"))
         return process
 
     def _pending(self, process: RunningInvocation) -> tuple[tuple[int, int], ...]:
@@ -171,3 +178,8 @@ class Behaviour:
             if len(self._alive) > self.KEPT_ALIVE:
                 self._alive.popitem(last=False)[1].kill()
         return node
+
+
+def _next_of(calls: Iterable[ApiCall]) -> str:
+    names = " and ".join(call.parts[0] for call in calls)
+    return f"it calls {names}" if names else "it ends"

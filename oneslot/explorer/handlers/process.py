@@ -324,8 +324,13 @@ class RunningHandler(RunningInvocation):
         if not self.code.is_own(file) and not file.startswith(RUNTIME):
             return None
         if what == "exception" and not issubclass(argument[0], (StopIteration, GeneratorExit)):
-            self.raised = f"{argument[0].__name__}: {argument[1]}".removesuffix(": ")
+            self.raised = _text_of(argument[1]).removesuffix(": ")
         return self._watch
+
+    @property
+    def is_importing(self) -> bool:
+        """Whether the handler's module still runs for the first time in this environment."""
+        return self._imported is None
 
     def _main(self) -> None:
         failures: tuple[str, ...] = ()
@@ -342,7 +347,7 @@ class RunningHandler(RunningInvocation):
             answer = self._program(self, None)  # type: ignore[arg-type]
             failures = tuple(failure["itemIdentifier"] for failure in answer["batchItemFailures"])
         except Exception as raised:
-            error = f"{where}{type(raised).__name__}: {raised}"
+            error = f"{where}{_text_of(raised)}"
         except (Stop, SystemExit) as raised:
             error = f"{type(raised).__name__}: {raised}"
             self._state_at_import = None  # Lambda starts a new environment
@@ -411,6 +416,12 @@ class RunningHandler(RunningInvocation):
                 self.own_modules[name] = sys.modules.pop(name, None)
         if self.refusal is not None:
             raise NotExplorable(self.refusal)
+
+
+def _text_of(error: BaseException) -> str:
+    """Return class and text of an exception; of a group, as `asyncio.TaskGroup` raises it, also of its first one."""
+    text = f"{type(error).__name__}: {error}"
+    return f"{text}: {_text_of(error.exceptions[0])}" if isinstance(error, BaseExceptionGroup) else text
 
 
 class _Output(io.StringIO):

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from types import ModuleType
 
 from oneslot.explorer.aftermath import Delivered
+from oneslot.explorer.execution.behaviour import KEEP_REMEDY
 from oneslot.explorer.handlers.effects import leaves
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.world import ApiCall
 
-KEEPS = "The handler keeps something outside its modules: {difference}. Keep it in a table, a module or /tmp."
+KEEPS = f"The handler keeps something outside its modules: {{difference}}. {KEEP_REMEDY}"
 READS = (
     "The handler reads something that changes from run to run, which the explorer does not control: {difference}. "
     "Take it from the message, from a table, or from the standard library's clocks and random numbers."

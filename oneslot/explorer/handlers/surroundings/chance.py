@@ -20,6 +20,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from oneslot.explorer.execution.process import RunningInvocation
@@ -131,8 +132,10 @@ def _of_machine() -> Iterator[Replacement]:
     for owner, name in ((socket, "gethostname"), (platform, "node")):
         yield owner, name, lambda process, _: f"host-{process.number_of_environment()}"
     yield os, "uname", _uname
-    for owner, name in ((atexit, "register"), (signal, "signal")):
-        yield owner, name, lambda process, _, first, *others: first  # Lambda kills its environments
+    yield atexit, "register", lambda process, _, function, *others, **named: function  # Lambda kills its environments
+    yield signal, "signal", _signal_set
+    for name in ("alarm", "getsignal", "setitimer"):
+        yield signal, name, partial(_signal_refused, name)
 
 
 def _drawn(name: str) -> Any:
@@ -169,6 +172,20 @@ def _full_name(process: Any, original: Any, name: str = "") -> str:
 def _uname(process: Any, original: Any) -> Any:
     found = original()
     return os.uname_result((found.sysname, f"host-{process.number_of_environment()}", *tuple(found)[2:]))
+
+
+def _signal_set(process: Any, _: Any, number: int, handler: Any) -> Any:
+    """Drop what an import sets, because Lambda signals only the end. Within an invocation it would be a mark."""
+    if not process.is_importing:
+        _signal_refused("signal", process)
+    return signal.SIG_DFL
+
+
+def _signal_refused(name: str, process: Any, *_: Any) -> None:
+    process.refuse(
+        f"The handler calls signal.{name}, which the explorer does not control. Set a signal's handler when the module is "
+        "imported, and keep marks in a table, a module or /tmp."
+    )
 
 
 def _in_own_modules(inside: Callable[..., Any]) -> Callable[..., Any]:

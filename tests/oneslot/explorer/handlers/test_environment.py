@@ -287,6 +287,26 @@ def test_mark_is_refused_when_it_is_outside_of_the_environment(channel: str, tmp
         explored(written(tmp_path, OUTSIDE[channel]))
 
 
+@pytest.mark.parametrize(
+    ("look", "keep"),
+    [
+        ("return False", "signal.signal(signal.SIGUSR1, lambda *_: order)"),
+        ("return callable(signal.getsignal(signal.SIGUSR1))", "pass"),
+        ("return False", "signal.alarm(1)"),
+        ("return False", "signal.setitimer(signal.ITIMER_REAL, 1)"),
+    ],
+)
+def test_handler_is_refused_by_the_call_when_it_uses_signals(look: str, keep: str, tmp_path: Path) -> None:
+    with pytest.raises(NotExplorable, match=r"calls signal\.\w+, .* when the module is imported"):
+        explored(written(tmp_path, ("import signal", look, keep)))
+
+
+def test_handler_is_explored_when_its_import_sets_a_signal(tmp_path: Path) -> None:
+    top = "import signal; signal.signal(signal.SIGTERM, lambda *_: None)"
+
+    assert explored(written(tmp_path, (top, "return False", "pass"))).level == "twice"
+
+
 def test_mark_in_a_library_is_named_and_removed_when_it_is_refused(tmp_path: Path) -> None:
     channel = ("import builtins", "return getattr(builtins, 'MARK', '') == order", "builtins.MARK = order")
 

@@ -39,6 +39,17 @@ def api(event, context):
     return {"statusCode": 200}
 
 
+def grouped(event, context):
+    failures = []
+    for record in event["Records"]:
+        try:
+            table.put_item(Item={"id": json.loads(record["body"])["order"]})
+        except Exception as error:
+            failures.append(error)
+    if failures:
+        raise ExceptionGroup("unhandled errors in a TaskGroup", failures)
+
+
 def reader(event, context):
     key = {"id": event["detail"]["id"]}
     row = table.get_item(Key=key)["Item"]
@@ -94,6 +105,12 @@ Resources:
         Queue:
           Type: SQS
           Properties: {Queue: !GetAtt Queue.Arn, FunctionResponseTypes: [ReportBatchItemFailures]}
+  Grouped:
+    Type: AWS::Serverless::Function
+    Properties:
+      Handler: app.grouped
+      Timeout: 30
+      Events: {Queue: {Type: SQS, Properties: {Queue: !GetAtt Queue.Arn, BatchSize: 1}}}
   Counter:
     Type: AWS::Serverless::Function
     Properties: {Handler: app.counter, Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic}}}}

@@ -46,6 +46,7 @@ def test_a_breach_is_written_as_a_test_when_a_scenario_names_the_tables(tmp_path
         ("Orders", "holds", "every level"),
         ("Counter", "breaks", "Lambda delivers some messages twice"),
         ("Api", "holds", "every level"),
+        ("Grouped", "holds", "every level"),
         ("Picky", "needs an event", "--events"),
         ("Careful", "holds", "every level"),
         ("Hashed", "breaks", "2 rows"),
@@ -82,10 +83,10 @@ def test_row_that_holds_names_the_lines_that_no_schedule_ran(scanned: Scan) -> N
 
 
 def test_first_events_grow_and_assumed_values_are_named(scanned: Scan) -> None:
-    orders, careful = _row(scanned, "Orders"), _row(scanned, "Careful")
+    orders, careful, grouped = (_row(scanned, name) for name in ("Orders", "Careful", "Grouped"))
 
     assert json.loads(orders.first) == {"order": "order-1", "count": 1}
-    assert json.loads(careful.first) == {"order": "order-1"}
+    assert json.loads(careful.first) == json.loads(grouped.first) == {"order": "order-1"}
     assert orders.assumed == ("Stage=stage", "BANK=bank")
 
 
