@@ -22,7 +22,7 @@ from oneslot.explorer.execution.process import capture_logs
 from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.faults import PERFORMED
 from oneslot.explorer.handlers.aws import intercepted
-from oneslot.explorer.handlers.laws import HandlerLaws, Law, View, as_if_once
+from oneslot.explorer.handlers.laws import HandlerLaws, Law, View, as_if_once, without_values
 from oneslot.explorer.handlers.modules import RECEIVES, RECORDS, Code, found
 from oneslot.explorer.handlers.process import AT_IMPORT, DRAW, RunningHandler, ServerError, running
 from oneslot.explorer.handlers.repeats import Repeats
@@ -72,6 +72,8 @@ IDLE = "but it called nothing and wrote nothing"
 MOST_DRAWN = 400
 """The most single deliveries with different random numbers that are tried for "as if once"."""
 USUAL_COPIES = 2
+_RESOURCES = ("TableName", "Bucket", "QueueUrl", "TopicArn", "FunctionName", "stateMachineArn", "StreamName")
+"""The parameters that name what a call changes."""
 MOST_ORDERS = 4
 """The most messages whose orders are all tried for "as if once"."""
 
@@ -366,7 +368,8 @@ class _Exploration:
         if RECORDS not in self.code.looked_up and isinstance(message, Numbered) and message.is_guess:
             lines.append(UNREAD)
         text = f"fails when nothing goes wrong, at message {position + 1}: {error}"
-        return Result(self.code.name, "breaks", text, "\n".join(lines), level="once")
+        cause = f"fails without a fault: {error.partition(':')[0]}"
+        return Result(self.code.name, "breaks", text, "\n".join(lines), level="once", cause=cause)
 
     def _explored(self, started: float) -> Result:
         for level in self._possible:
@@ -452,6 +455,7 @@ class _Exploration:
         kept = counterexample(explorer.system, breach)
         self.code.is_watched = True
         shown = replay(kept, scenario, self.subject, self.services)
+        met = _met_call(kept.moves)
         likely = level.likely.format(by=scenario.deliverer)
         verdict = f'breaks at level "{level.name}" ({likely}): {"; ".join(dict.fromkeys(breach.laws))}'
         return Result(
@@ -461,17 +465,30 @@ class _Exploration:
             "\n".join(shown.lines),
             len(kept.moves),
             level.name,
-            line=self._line(kept.moves),
+            line=self.code.line_of(met) if met else "",
+            cause=_cause(breach.laws, met),
             schedule=tuple((move.delivery, move.what, _operation(move.call)) for move in kept.moves),
         )
 
-    def _line(self, moves: Sequence[Move]) -> str:
-        calls = [move for move in moves if move.call]
-        met = [move for move in calls if move.what != PERFORMED.name]
-        return self.code.line_of((met or calls)[-1].call) if calls else ""
-
     def _knows(self) -> tuple[bool, bool, bool]:
         return self.code.reads_identity, self.code.reads_clock, self.code.reads_receives
+
+
+def _met_call(moves: Sequence[Move]) -> str:
+    """Return the call that the fault met, or else the path's last; empty if it has none."""
+    calls = [move for move in moves if move.call]
+    met = [move for move in calls if move.what != PERFORMED.name]
+    return (met or calls)[-1].call if calls else ""
+
+
+def _cause(laws: Sequence[str], call: str) -> str:
+    """Return what breaks, and at which call, without keys, values and lines."""
+    broken = "; ".join(sorted({without_values(law) for law in laws}))
+    if not call:
+        return broken
+    operation, parameters = ApiCall(call).parts
+    resource = next((f" {parameters[name]}" for name in _RESOURCES if name in parameters), "")
+    return f"{broken}; at {operation}{resource}"
 
 
 def _operation(call: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -208,6 +209,14 @@ def difference(rows: Rows, once: Rows, tables: Mapping[str, TableSchema]) -> str
                 hint = f' (a counter of deliveries? ignore=["{table}.{name}"])' if _is_one_more(found, usual) else ""
                 return f"{table} {key}: {name} is {_short(found)}, and single deliveries leave {_short(usual)}{hint}"
     return "the tables differ"
+
+
+def without_values(sentence: str) -> str:
+    """Return what a broken law's sentence is about, without keys and values: the same as long as the breach is."""
+    row = re.match(r"(as-if-once: \S+) .*?: (\S+) is .*, and single deliveries leave ", sentence)
+    if row:
+        return f"{row[1]}.{row[2]}"
+    return re.split(r" has \d+ rows?,| never happens,|: does not hold| is answered with ", sentence)[0]
 
 
 def _is_one_more(found: Any, usual: Any) -> bool:

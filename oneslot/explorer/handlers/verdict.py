@@ -55,6 +55,7 @@ class Result:
         length: the steps of that path.
         levels: the figures of each level.
         line: the file and line of the handler whose call the fault met, or whose call was the path's last.
+        cause: the law and what breaks it, and the call of `line`: no key, value, line or time, so it stays as the breach does.
         schedule: that path for a program: the delivery (-1: none), what happens, and the operation ("": none).
         outside: outside effects that may happen more often than in a run without a fault.
         unrun: if it holds, the lines that no schedule ran, of the handler's functions that ran.
@@ -75,6 +76,7 @@ class Result:
     seconds: float = 0.0
     masked: tuple[str, ...] = ()
     line: str = ""
+    cause: str = ""
     schedule: tuple[tuple[int, str, str], ...] = ()
     unrun: tuple[str, ...] = ()
     unmet: tuple[str, ...] = ()

@@ -25,7 +25,7 @@ def key_of(one: Row | Finding) -> str:
     """Return the name of a breach or a finding in a baseline: it stays the same while its cause does."""
     if isinstance(one, Finding):
         return f"{one.rule} {one.function} {one.source}"
-    return f"{BREACH_RULE} {one.function} {one.source}"
+    return f"{BREACH_RULE} {one.function} {one.source}: {one.cause}"
 
 
 def failures(scan: Scan, known: Collection[str] = ()) -> list[Row | Finding]:

@@ -60,6 +60,7 @@ class Row:
             the first event that the scan made for it, without any fault.
         why: one sentence.
         steps: the length of the shortest path that breaks the law.
+        cause: what breaks, and at which call, as a baseline names it.
         outside: effects outside AWS's tables that may happen twice.
         path: the shortest path, to read.
         line: the handler's "file:line" of the call that the fault met.
@@ -75,6 +76,7 @@ class Row:
     verdict: Verdict
     why: str
     steps: int = 0
+    cause: str = ""
     outside: tuple[str, ...] = ()
     path: str = ""
     line: str = ""
@@ -392,6 +394,7 @@ def _tried(job: ScanJob, options: Mapping[str, Any]) -> Row:
         verdict,
         why,
         result.length,
+        result.cause,
         result.outside,
         result.counterexample,
         line,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from oneslot.explorer.handlers.exploration import explore
-from oneslot.explorer.handlers.laws import as_if_once, at_least_one, at_most_one, no_effect_twice
+from oneslot.explorer.handlers.laws import as_if_once, at_least_one, at_most_one, no_effect_twice, without_values
 from oneslot.explorer.refusal import NotExplorable
 
 HOLDS = "holds at every level"
@@ -258,3 +258,17 @@ def test_handler_is_refused_with_the_remedy(name: str) -> None:
         explored(REFUSED[name])
 
     assert REFUSED[name].words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "about"),
+    [
+        ("as-if-once: orders has 2 rows, and single deliveries leave 1 row", "as-if-once: orders"),
+        ("as-if-once: orders a: b/1: n is 2, and single deliveries leave 1 (a counter?)", "as-if-once: orders.n"),
+        ("as-if-once: sns.publish never happens, and single deliveries do it", "as-if-once: sns.publish"),
+        ("at most one row of seats for each seat: does not hold: 2 of A1", "at most one row of seats for each seat"),
+        ("answers-equal: message 1 is answered with 2, and a single delivery with 1", "answers-equal: message 1"),
+    ],
+)
+def test_law_is_named_without_the_values_when_it_is_broken(sentence: str, about: str) -> None:
+    assert without_values(sentence) == about

@@ -215,11 +215,30 @@ def test_a_known_breach_is_marked_and_does_not_fail(scanned: Scan, tmp_path: Pat
     known = report.read_baseline(baseline)
 
     assert [report.key_of(one) for one in report.failures(scanned)] == [
-        f"{report.BREACH_RULE} {function} SNS Topic" for function in ("Counter", "Hashed", "Leave")
+        f"{report.BREACH_RULE} {function} SNS Topic: {cause}"
+        for function, cause in {
+            "Counter": "as-if-once: Table.n; at update_item Table",
+            "Hashed": "as-if-once: Table; at put_item Table",
+            "Leave": "fails without a fault: SystemExit",
+        }.items()
     ]
     assert report.failures(scanned, known) == []
     assert "breaks (known)" in report.markdown(scanned, known)
     assert not any(one["new"] for one in report.document(scanned, known)["functions"])
+
+
+def test_breach_is_new_when_another_one_of_its_function_is_known(scanned: Scan, tmp_path: Path) -> None:
+    template, source = written(tmp_path), tmp_path / "src" / "app.py"
+    known = {report.key_of(one) for one in report.failures(scanned)}
+    source.write_text(f"\n\n{source.read_text()}")
+    moved = scan(template, only=["Counter"])
+    source.write_text(source.read_text().replace("ADD n :one", "ADD points :one"))
+    changed = scan(template, only=["Counter"])
+
+    assert report.failures(moved, known) == []
+    assert [report.key_of(one) for one in report.failures(changed, known)] == [
+        f"{report.BREACH_RULE} Counter SNS Topic: as-if-once: Table.points; at update_item Table"
+    ]
 
 
 def test_command_fails_for_a_new_breach_and_writes_what_ci_reads(tmp_path: Path) -> None:
