@@ -18,10 +18,14 @@ from oneslot.options import stack_option
 from oneslot.runtime.failures import name_of
 from oneslot.runtime.lambda_consumer import client_configuration, ledger_from_environment
 from oneslot.runtime.sends.relay import Relay
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.target import open_target
 from oneslot.worker.log import WorkerLog
 from oneslot.worker.stream import LedgerStream
+
+WITH_NEW_IMAGES = ("NEW_IMAGE", "NEW_AND_OLD_IMAGES")
+"""The view types of a stream that shows what to send. The others show keys, or the row before the commit."""
 
 
 @click.command(short_help="Send what commits left to send, without Lambda.")
@@ -46,11 +50,7 @@ def relay(*, stack: str | None, once: bool) -> int:
     sender = Relay(ledger, client)
     if once:
         return _send_waiting(sender, log)
-    arn = client("dynamodb").describe_table(TableName=ledger.table_name)["Table"].get("LatestStreamArn")
-    if not arn:
-        raise InvalidConfiguration(
-            f"The ledger {ledger.table_name} has no stream. Give it one of new images, or run `oneslot relay --once`."
-        )
+    arn = _stream_of(ledger)
     stopping = surroundings.threads.event()
 
     def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  the signature of a signal handler
@@ -64,6 +64,21 @@ def relay(*, stack: str | None, once: bool) -> int:
         _send_waiting(sender, log)
         stream.run(stopping)
     return 0
+
+
+def _stream_of(ledger: DynamoDBLedger) -> str:
+    """Return the ARN of the ledger's stream. Raises `InvalidConfiguration` if it shows no new images."""
+    client: Any = ledger.client
+    about = client.describe_table(TableName=ledger.table_name)["Table"]
+    # A stream that was disabled still has its ARN.
+    stream = about.get("StreamSpecification") or {}
+    if not stream.get("StreamEnabled") or stream.get("StreamViewType") not in WITH_NEW_IMAGES:
+        raise InvalidConfiguration(
+            f"The ledger {ledger.table_name} has no enabled stream of new images; give it one with the view type "
+            f"{' or '.join(WITH_NEW_IMAGES)}, or run `oneslot relay --once`."
+        )
+    arn: str = about["LatestStreamArn"]
+    return arn
 
 
 def _send_waiting(sender: Relay, log: WorkerLog) -> int:

@@ -62,11 +62,24 @@ def test_relay_sends_the_others_and_ends_with_1_when_a_target_has_no_name(outbox
     assert outbox.row("m-1")["unsent"] == 1
 
 
-def test_relay_refuses_a_ledger_without_a_stream(outbox: Outbox) -> None:
+def set_stream(outbox: Outbox, view: str | None) -> None:
+    """Give the ledger a stream of this view type, or disable its stream."""
+    stream = {"StreamEnabled": True, "StreamViewType": view} if view else {"StreamEnabled": False}
+    outbox.clients["dynamodb"].update_table(TableName="ledger", StreamSpecification=stream)
+
+
+@pytest.mark.parametrize("views", [[], ["KEYS_ONLY"], ["OLD_IMAGE"], ["NEW_IMAGE", None]], ids=str)
+def test_relay_refuses_a_ledger_when_no_stream_shows_its_new_images(outbox: Outbox, views: list[str | None]) -> None:
+    """A row's keys, or what it was before, do not hold the messages: the relay would send nothing, in silence."""
+    outbox.commit("m-1", Send("mails", 1))
+    for view in views:
+        set_stream(outbox, view)
+
     done = invoke("relay", **environment(outbox))
 
-    assert done.exit_code == 2
-    assert "The ledger ledger has no stream. Give it one of new images, or run `oneslot relay --once`." in done.output
+    assert (done.exit_code, outbox.received(outbox.mails)) == (2, [])
+    assert "The ledger ledger has no enabled stream of new images; give it one" in done.output
+    assert "[invalid-configuration]" in done.output
 
 
 def test_relay_names_the_variable_that_is_missing(outbox: Outbox) -> None:
@@ -75,10 +88,12 @@ def test_relay_names_the_variable_that_is_missing(outbox: Outbox) -> None:
     assert (done.exit_code, "ONESLOT_LEDGER_RETENTION_SECONDS must be" in done.output) == (2, True)
 
 
-def test_relay_follows_the_stream_until_it_is_asked_to_stop(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("view", ["NEW_IMAGE", "NEW_AND_OLD_IMAGES"])
+def test_relay_follows_the_stream_until_it_is_asked_to_stop(
+    outbox: Outbox, view: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is committed after the table was read, the stream brings."""
-    stream = {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"}
-    outbox.clients["dynamodb"].update_table(TableName="ledger", StreamSpecification=stream)
+    set_stream(outbox, view)
     outbox.commit("m-1", Send("mails", 1))
     read = LedgerStream.read
 
