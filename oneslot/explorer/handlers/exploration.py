@@ -72,6 +72,7 @@ IDLE = "but it called nothing and wrote nothing"
 MOST_DRAWN = 400
 """The most single deliveries with different random numbers that are tried for "as if once"."""
 USUAL_COPIES = 2
+ALONE = "each message is delivered once, without any fault"
 _RESOURCES = ("TableName", "Bucket", "QueueUrl", "TopicArn", "FunctionName", "stateMachineArn", "StreamName")
 """The parameters that name what a call changes."""
 MOST_ORDERS = 4
@@ -456,7 +457,8 @@ class _Exploration:
         self.code.is_watched = True
         shown = replay(kept, scenario, self.subject, self.services)
         met = _met_call(kept.moves)
-        likely = level.likely.format(by=scenario.deliverer)
+        is_alone = self._copies == 1 and not level.faulty
+        likely = ALONE if is_alone else level.likely.format(by=scenario.deliverer)
         verdict = f'breaks at level "{level.name}" ({likely}): {"; ".join(dict.fromkeys(breach.laws))}'
         return Result(
             self.code.name,

@@ -153,10 +153,50 @@ def rules_of(source: EventSource) -> dict[str, Any]:
     return {}
 
 
-def event_of(source: EventSource, payload: Mapping[str, Any], tables: Mapping[str, TableSchema]) -> Any:
-    """Return one event as its source sends it, with the payload where a producer's own words stand."""
+def in_one_batch(
+    source: EventSource, payload: Mapping[str, Any], tables: Mapping[str, TableSchema], *, splits: bool
+) -> list[dict[str, Any]]:
+    """Return what `explore` needs to know of two different records in one delivery: with one fault, then with one for each.
+
+    They come again one by one, unless they are of a stream whose batches Lambda does not split. There the first
+    exploration compares the batch, without a fault, with two deliveries of one record.
+    """
+    second = _other(payload)
+    if source.kind in QUEUES:
+        messages = [json.dumps(payload), json.dumps(second)]
+        return [{"messages": messages, "batch": 2, "copies": 1, "faults": faults} for faults in (1, 2)]
+    records = [event_of(source, one, tables, number)["Records"][0] for number, one in enumerate((payload, second), 1)]
+    event = {"Records": records}
+    if splits:
+        return [{"event": event, "faults": faults} for faults in (1, 2)]
+    return [
+        {"event": event, "faults": 0, "bisects": True, "fifo": False, "copies": 1},
+        {"event": event, "faults": 1},
+    ]
+
+
+def _other(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a payload of the same form whose values are all others: `Payload` makes texts that end in -1, and ones."""
+    return {
+        name: _other(value) if isinstance(value, Mapping) else _other_leaf(value) for name, value in payload.items()
+    }
+
+
+def _other_leaf(value: str | int) -> str | int:
+    return f"{value.removesuffix('-1')}-2" if isinstance(value, str) else value + 1
+
+
+def event_of(
+    source: EventSource, payload: Mapping[str, Any], tables: Mapping[str, TableSchema], number: int = 1
+) -> Any:
+    """Return one event as its source sends it, with the payload where a producer's own words stand.
+
+    `number`: the record's place in its stream.
+    """
     if source.kind == DYNAMODB:
-        return {"Records": [_row_inserted(source, payload, tables)]}
+        return {"Records": [_row_inserted(source, payload, tables, number)]}
+    if source.kind == KINESIS:
+        return {"Records": [_kinesis(source, payload, number)]}
     made = _EVENTS.get(source.kind)
     return made(source, payload) if made else dict(payload)
 
@@ -338,13 +378,15 @@ def _concrete(path: str) -> str:
     return re.sub(r"\{([^}]+)\}", lambda found: f"{found[1].rstrip('+')}-1", path)
 
 
-def _row_inserted(source: EventSource, payload: Mapping[str, Any], tables: Mapping[str, TableSchema]) -> dict[str, Any]:
+def _row_inserted(
+    source: EventSource, payload: Mapping[str, Any], tables: Mapping[str, TableSchema], number: int
+) -> dict[str, Any]:
     schema = tables.get(source.physical)
     kinds = {name: schema.types.get(name, "S") for name in schema.keys} if schema else {}
-    keys = {name: {kind: "1" if kind == "N" else f"{name}-1"} for name, kind in kinds.items()}
+    keys = {name: {kind: str(number) if kind == "N" else f"{name}-{number}"} for name, kind in kinds.items()}
     plain = {name: {"N": str(one)} if isinstance(one, int) else {"S": str(one)} for name, one in payload.items()}
     return {
-        "eventID": "44444444000040008000000000000004",
+        "eventID": f"4444444400004000800000000000000{3 + number}",
         "eventName": "INSERT",
         "eventSource": "aws:dynamodb",
         "eventSourceARN": _arn("dynamodb", f"table/{source.physical}/stream/2026-01-01T00:00:00.000"),
@@ -352,32 +394,31 @@ def _row_inserted(source: EventSource, payload: Mapping[str, Any], tables: Mappi
         "dynamodb": {
             "Keys": keys,
             "NewImage": {**plain, **keys},
-            "SequenceNumber": "100000000000000000001",
+            "SequenceNumber": f"10000000000000000000{number}",
             "SizeBytes": 100,
             "StreamViewType": "NEW_AND_OLD_IMAGES",
         },
     }
 
 
-def _kinesis(source: EventSource, payload: Mapping[str, Any]) -> dict[str, Any]:
-    number = "49590338271490256608559692538361571095921575989136588898"
-    record = {
-        "eventID": f"shardId-000000000000:{number}",
+def _kinesis(source: EventSource, payload: Mapping[str, Any], number: int) -> dict[str, Any]:
+    sequence_number = str(49590338271490256608559692538361571095921575989136588897 + number)
+    return {
+        "eventID": f"shardId-000000000000:{sequence_number}",
         "eventName": "aws:kinesis:record",
         "eventSource": "aws:kinesis",
         "eventSourceARN": _arn("kinesis", f"stream/{source.physical}"),
         "awsRegion": _AT[0],
         "kinesis": {
-            "partitionKey": "1",
-            "sequenceNumber": number,
+            "partitionKey": str(number),
+            "sequenceNumber": sequence_number,
             "data": base64.b64encode(json.dumps(payload).encode()).decode(),
             "approximateArrivalTimestamp": 1_767_603_600.0,
         },
     }
-    return {"Records": [record]}
 
 
 _EVENTS: Mapping[str, Callable[[EventSource, Mapping[str, Any]], dict[str, Any]]] = {
-    **{SNS: _notification, S3: _object_created, BUS: _bus, SCHEDULE: _scheduled, KINESIS: _kinesis},
+    **{SNS: _notification, S3: _object_created, BUS: _bus, SCHEDULE: _scheduled},
     **{HTTP_1: _http_1, HTTP_2: _http_2, URL: _http_2, SOCKET: _socket},
 }

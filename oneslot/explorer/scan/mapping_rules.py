@@ -95,6 +95,14 @@ class _Mapping:
             return None
 
 
+def may_batch(resolver: Resolver, source: EventSource) -> bool:
+    """Return whether the source's mapping may deliver more than one record; a size that the template lacks may be any."""
+    if source.kind not in (*QUEUES, *STREAMS):
+        return False
+    size = _Mapping(resolver, source, {}).batch
+    return size is None or size > 1
+
+
 def _number(value: Any) -> float | None:
     try:
         return float(value)

@@ -33,8 +33,17 @@ from oneslot.explorer.handlers.templates.template import (
 )
 from oneslot.explorer.handlers.verdict import Kind, Result
 from oneslot.explorer.refusal import NotExplorable
-from oneslot.explorer.scan.first_events import KNOWN, Payload, options_for
-from oneslot.explorer.scan.mapping_rules import Finding, findings
+from oneslot.explorer.scan.batches import (
+    NO_SECOND,
+    NO_TEST_OF_BATCH,
+    OWN_CHOICES,
+    Batch,
+    has_batch,
+    in_batches,
+    one_at_a_time,
+)
+from oneslot.explorer.scan.first_events import KNOWN, Payload, in_one_batch, options_for
+from oneslot.explorer.scan.mapping_rules import Finding, findings, may_batch
 from oneslot.explorer.scan.written_test import written_test
 
 Verdict = Literal[Kind, "refused", "needs an event"]
@@ -384,6 +393,10 @@ def _tried(job: ScanJob, options: Mapping[str, Any]) -> Row:
         if not is_made or result.schedule or not payload.grow(said):
             break
     given, result, first = found[-1]
+    batch = Batch(result)
+    if _judged(job, result, is_made=is_made)[0] == "holds":
+        batch = _with_batches(job, given, batch, first, ends)
+    result = batch.result
     verdict, why = _judged(job, result, is_made=is_made)
     line = result.line
     with suppress(ValueError):
@@ -398,10 +411,26 @@ def _tried(job: ScanJob, options: Mapping[str, Any]) -> Row:
         result.outside,
         result.counterexample,
         line,
-        _test(job, given, result) if result.kind == "breaks" else "",
-        result.reached,
+        _test(job, given, batch) if result.kind == "breaks" else "",
+        (*result.reached, *([batch.remark] if batch.remark else [])),
         first,
     )
+
+
+def _with_batches(job: ScanJob, options: Mapping[str, Any], one: Batch, first: str, ends: float) -> Batch:
+    """Return the verdict of one record and of two in a batch, or the first with a remark where no two can be made.
+
+    `options`: those of `explore` with one record. `first`: the payload of the first event; empty if it was recorded.
+    """
+    if has_batch(job.given) or not may_batch(Resolver(read_template(job.template), job.parameters), job.source):
+        return one
+    own = [name for name in OWN_CHOICES if name in job.given]
+    if own or not first:
+        why = f"{job.function}.py gives {own[0]}" if own else NO_SECOND
+        return replace(one, remark=one_at_a_time(job.source, why))
+    splits = bool(options["reports_failures"] or options.get("bisects"))
+    batches = in_one_batch(job.source, json.loads(first), options["tables"], splits=splits)
+    return in_batches(job.source, one.result, options, [{**each, **job.given} for each in batches], ends)
 
 
 def _judged(job: ScanJob, result: Result, *, is_made: bool) -> tuple[Verdict, str]:
@@ -427,7 +456,10 @@ def _placed(sentence: str, function: str) -> str:
     return f"{sentence.rstrip('.')}{where}" if where else sentence
 
 
-def _test(job: ScanJob, options: Mapping[str, Any], result: Result) -> str:
+def _test(job: ScanJob, options: Mapping[str, Any], batch: Batch) -> str:
+    result = batch.result
+    if batch.is_broken:
+        return f"{NO_TEST}{NO_TEST_OF_BATCH}"
     if not result.schedule:
         return f"{NO_TEST}It fails without a fault. Invoke it with the event."
     if _inline_code(job):

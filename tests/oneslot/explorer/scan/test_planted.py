@@ -76,7 +76,7 @@ TABLE_OF_HANDLERS = {
     "Copies": ("S3", OBJECT, "s3.put_object(Bucket=os.environ['OUT'],", "Key='copy/' + key, Body=b'x')", "holds"),
 }
 EVENTS: dict[str, Any] = {
-    "SQS": {"Queue": {"Fn::GetAtt": ["Queue", "Arn"]}},
+    "SQS": {"Queue": {"Fn::GetAtt": ["Queue", "Arn"]}, "BatchSize": 1},
     "SNS": {"Topic": {"Ref": "Topic"}},
     "S3": {"Bucket": {"Ref": "In"}},
     "Kinesis": {"Stream": {"Fn::GetAtt": ["Stream", "Arn"]}},

@@ -1,0 +1,79 @@
+"""Two different records in one delivery, after a handler holds with one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from oneslot.explorer.handlers.exploration import explore
+from oneslot.explorer.handlers.templates.sources import QUEUES, EventSource
+from oneslot.explorer.handlers.verdict import Result
+from oneslot.explorer.refusal import NotExplorable
+
+NO_TEST_OF_BATCH = "Its delivery has two records, which come again one by one. A written test delivers one event."
+OWN_CHOICES = ("batch", "law")
+"""The values of a scenario that speak of its own messages, so that no other message is made beside them."""
+NO_SECOND = "the event is recorded, and has one. Record one with two"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A verdict that speaks of batches.
+
+    Attributes:
+        is_broken: whether two records break it.
+        remark: why "holds" speaks of one record at a time; empty if it speaks of two, too.
+    """
+
+    result: Result
+    remark: str = ""
+    is_broken: bool = False
+
+
+def one_at_a_time(source: EventSource, why: str) -> str:
+    """Return the remark that no batch was explored."""
+    return f"One {_noun(source)} at a time: {why.rstrip('.')}."
+
+
+def has_batch(given: Mapping[str, Any]) -> bool:
+    """Return whether the values of the user deliver several records together."""
+    event = given.get("event")
+    records = event.get("Records") if isinstance(event, dict) else None
+    return len(records or ()) > 1 or (len(given.get("messages", ())) > 1 and given.get("batch", 1) > 1)
+
+
+def in_batches(
+    source: EventSource, one: Result, options: Mapping[str, Any], batches: Iterable[Mapping[str, Any]], ends: float
+) -> Batch:
+    """Explore batches of a handler that holds with one record, until `ends`, and return the verdict of both.
+
+    Once one fault is explored, a budget that ends does not change the verdict: it names the most faults.
+    """
+    noun = _noun(source)
+    unrun, unmet, faults = one.unrun, one.unmet, 0
+    for batch in batches:
+        try:
+            result = explore(**{**options, **batch, "budget": max(1.0, ends - time.monotonic())})
+        except NotExplorable as error:
+            return Batch(one, remark=one_at_a_time(source, f"with two in a batch, {error}"))
+        if result.level == "once":
+            return Batch(one, remark=one_at_a_time(source, f"on a second one that the scan made it {result.verdict}"))
+        if result.kind == "breaks":
+            return Batch(replace(result, verdict=f"with two {noun}s in one batch it {result.verdict}"), is_broken=True)
+        if result.kind == "not finished" and faults:
+            break
+        if result.kind == "not finished":
+            text = f"it holds at every level with one {noun} in a batch; with two, {result.verdict}"
+            remedy = "To complete the next level, raise the budget."
+            return Batch(replace(result, verdict=text, remedy=remedy))
+        unrun = tuple(line for line in unrun if line in result.unrun)
+        unmet = tuple(call for call in unmet if call in result.unmet)
+        faults = batch["faults"]
+    verdict = f"{one.verdict}, also with two {noun}s in one batch and {faults} fault{'s' if faults > 1 else ''}"
+    return Batch(replace(one, verdict=verdict, unrun=unrun, unmet=unmet))
+
+
+def _noun(source: EventSource) -> str:
+    return "message" if source.kind in QUEUES else "record"

@@ -1,0 +1,222 @@
+"""Handlers of batches: what holds with one record meets two different ones in one delivery."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oneslot.explorer.handlers.templates.sources import SQS, EventSource
+from oneslot.explorer.handlers.verdict import Result
+from oneslot.explorer.scan.batches import in_batches
+from oneslot.explorer.scan.scan import NO_TEST, Row, Scan, scan
+
+HANDLERS = """
+import base64
+import json
+
+import boto3
+
+table = boto3.resource("dynamodb").Table("Table")
+
+
+def put(text):
+    table.put_item(Item={"id": json.loads(text)["id"]})
+
+
+def every(event, context):
+    failures = []
+    for record in event["Records"]:
+        try:
+            put(record["body"])
+        except Exception:
+            failures.append({"itemIdentifier": record["messageId"]})
+    return {"batchItemFailures": failures}
+
+
+def first(event, context):
+    put(event["Records"][0]["body"])
+
+
+def returns(event, context):
+    for record in event["Records"]:
+        put(record["body"])
+        return {"batchItemFailures": []}
+
+
+def last(event, context):
+    failures = []
+    for record in event["Records"]:
+        try:
+            put(record["body"])
+        except Exception:
+            failures = [{"itemIdentifier": record["messageId"]}]
+    return {"batchItemFailures": failures}
+
+
+def picky(event, context):
+    for record in event["Records"]:
+        put(record["body"])
+        if json.loads(record["body"])["id"] != "id-1":
+            raise ValueError("unknown")
+
+
+def shard(event, context):
+    for record in event["Records"]:
+        put(base64.b64decode(record["kinesis"]["data"]))
+
+
+def shard_first(event, context):
+    put(base64.b64decode(event["Records"][0]["kinesis"]["data"]))
+
+
+def rows(event, context):
+    for record in event["Records"]:
+        try:
+            table.put_item(Item={"id": record["dynamodb"]["Keys"]["id"]["S"]})
+        except Exception:
+            return {"batchItemFailures": [{"itemIdentifier": record["dynamodb"]["SequenceNumber"]}]}
+    return {"batchItemFailures": []}
+
+
+def rows_skipped(event, context):
+    failures = []
+    for record in event["Records"]:
+        failures = []
+        try:
+            table.put_item(Item={"id": record["dynamodb"]["Keys"]["id"]["S"]})
+        except Exception:
+            failures = [{"itemIdentifier": record["dynamodb"]["SequenceNumber"]}]
+    return {"batchItemFailures": failures}
+"""
+REPORTS = {"FunctionResponseTypes": ["ReportBatchItemFailures"]}
+QUEUE = {"Queue": {"Fn::GetAtt": ["Queue", "Arn"]}, **REPORTS}
+STREAM = {"Stream": {"Fn::GetAtt": ["Stream", "Arn"]}}
+ROWS = {"Stream": {"Fn::GetAtt": ["Source", "StreamArn"]}, **REPORTS}
+FUNCTIONS: dict[str, tuple[str, str, dict[str, Any], str]] = {
+    "Every": ("every", "SQS", QUEUE, "holds at every level, also with two messages in one batch and 2 faults"),
+    "First": ("first", "SQS", {**QUEUE, "BatchSize": 5}, "with two messages in one batch it breaks"),
+    "Returns": ("returns", "SQS", QUEUE, "with two messages in one batch it breaks"),
+    "Last": ("last", "SQS", QUEUE, "with two messages in one batch it breaks"),
+    "Single": ("first", "SQS", {**QUEUE, "BatchSize": 1}, "holds at every level"),
+    "Picky": ("picky", "SQS", QUEUE, "holds at every level"),
+    "Shard": ("shard", "Kinesis", STREAM, "holds at every level, also with two records in one batch and 1 fault"),
+    "ShardFirst": ("shard_first", "Kinesis", STREAM, "with two records in one batch it breaks"),
+    "Rows": ("rows", "DynamoDB", ROWS, "holds at every level, also with two records in one batch and 2 faults"),
+    "RowsSkipped": ("rows_skipped", "DynamoDB", ROWS, "with two records in one batch it breaks"),
+}
+
+
+def _written(folder: Path) -> Path:
+    (folder / "app.py").write_text(HANDLERS)
+    simple = {"Type": "AWS::Serverless::SimpleTable"}
+    resources: dict[str, Any] = {"Table": simple, "Source": simple}
+    resources.update(Queue={"Type": "AWS::SQS::Queue"}, Stream={"Type": "AWS::Kinesis::Stream"})
+    for name, (handler, kind, mapping, _) in FUNCTIONS.items():
+        properties = {
+            "Handler": f"app.{handler}",
+            "Runtime": "python3.12",
+            "CodeUri": ".",
+            "Events": {"One": {"Type": kind, "Properties": mapping}},
+        }
+        resources[name] = {"Type": "AWS::Serverless::Function", "Properties": properties}
+    template = folder / "template.json"
+    template.write_text(json.dumps({"Transform": "AWS::Serverless-2016-10-31", "Resources": resources}))
+    return template
+
+
+@pytest.fixture(scope="module")
+def scanned(tmp_path_factory: pytest.TempPathFactory) -> Scan:
+    return scan(_written(tmp_path_factory.mktemp("batches")), budget=120)
+
+
+def _row(scanned: Scan, function: str) -> Row:
+    return next(row for row in scanned.rows if row.function == function)
+
+
+@pytest.mark.parametrize(("function", "why"), [(name, why) for name, (*_, why) in FUNCTIONS.items()])
+def test_verdict_speaks_of_two_records_when_a_batch_may_have_them(scanned: Scan, function: str, why: str) -> None:
+    row = _row(scanned, function)
+
+    assert row.verdict == ("holds" if why.startswith("holds") else "breaks")
+    assert row.why.startswith(why)
+    assert why.startswith("with") or row.why == why
+
+
+def test_verdict_says_that_each_message_is_delivered_once_when_no_fault_is_needed(scanned: Scan) -> None:
+    assert (
+        "(each message is delivered once, without any fault): as-if-once: Table has 1 row" in _row(scanned, "First").why
+    )
+
+
+def test_breach_of_a_batch_has_no_written_test(scanned: Scan) -> None:
+    row = _row(scanned, "First")
+
+    assert row.test.startswith(f"{NO_TEST}Its delivery has two records")
+    assert "A delivers message 1 and 2" in row.path
+
+
+def test_row_says_one_at_a_time_when_the_handler_fails_on_the_second_message(scanned: Scan) -> None:
+    said = " ".join(_row(scanned, "Picky").reached)
+
+    assert "One message at a time: on a second one that the scan made it fails when nothing goes wrong" in said
+    assert "One message" not in " ".join(_row(scanned, "Single").reached)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        (
+            "Every.json",
+            json.dumps({"Records": [{"body": '{"id": "a"}'}]}),
+            "One message at a time: the event is recorded",
+        ),
+        ("Every.py", "law = lambda world: True", "One message at a time: Every.py gives law."),
+        ("Every.json", json.dumps({"Records": [{"body": '{"id": "a"}'}, {"body": '{"id": "b"}'}]}), ""),
+        ("Every.py", """messages, batch = ['{"id": "a"}', '{"id": "b"}'], 2""", ""),
+    ],
+)
+def test_row_says_one_at_a_time_when_the_user_gives_no_batch(tmp_path: Path, file: str, text: str, said: str) -> None:
+    template, events = _written(tmp_path), tmp_path / "events"
+    events.mkdir()
+    (events / file).write_text(text)
+
+    (row,) = scan(template, only=["Every"], events=events, budget=30).rows
+
+    assert row.verdict == "holds"
+    assert " ".join(row.reached).startswith(said)
+    assert bool(said) == ("One message" in " ".join(row.reached))
+
+
+def _in_batches(folder: Path, *batches: dict[str, Any], ends: float) -> Result:
+    """Return the verdict on a handler of ten calls for each record."""
+    puts = "; ".join(f"table.put_item(Item={{'id': record['body'] + '{number}'}})" for number in range(10))
+    (folder / "app.py").write_text(
+        'import boto3\ntable = boto3.resource("dynamodb").Table("Table")\n\n\n'
+        f'def handler(event, context):\n    for record in event["Records"]:\n        {puts}\n'
+    )
+    options = {"handler": "app.handler", "path": [folder], "tables": ["Table:id"]}
+    one = Result("app.handler", "holds", "holds at every level")
+    return in_batches(EventSource(SQS), one, options, batches, ends).result
+
+
+LARGE = {"messages": ["a", "b"], "batch": 2, "copies": 1, "faults": 4}
+
+
+def test_verdict_is_not_finished_when_the_budget_ends_within_the_first_batch(tmp_path: Path) -> None:
+    found = _in_batches(tmp_path, LARGE, ends=0)
+
+    assert found.kind == "not finished"
+    assert found.verdict.startswith("it holds at every level with one message in a batch; with two, no breach found")
+    assert found.remedy == "To complete the next level, raise the budget."
+
+
+def test_verdict_names_one_fault_when_the_budget_ends_before_two(tmp_path: Path) -> None:
+    small = {"messages": ["a"], "copies": 1, "faults": 1}
+
+    found = _in_batches(tmp_path, small, LARGE, ends=time.monotonic() + 4)
+
+    assert found.verdict == "holds at every level, also with two messages in one batch and 1 fault"
