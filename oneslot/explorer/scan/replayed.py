@@ -10,7 +10,7 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, suppress
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,6 +24,7 @@ from moto import mock_aws
 ACCOUNT, REGION = "111122223333", "eu-west-2"
 SERVER_ERROR = 500
 SHORTEST_BUCKET = 3
+NO_CONSTRAINT = "us-east-1"
 Perform = Callable[[], Any]
 
 
@@ -93,6 +94,7 @@ class Replay:
         self._env = {"AWS_DEFAULT_REGION": REGION, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", **env}
         self._network: list[Perform] = []
         self._sent: set[str] = set()
+        self._made: set[str] = set()
 
     def run(self, schedule: Sequence[tuple[int, str]] = (), most: int = 1) -> dict[str, Any]:
         """Replay the steps (a delivery's number, and what happens), then deliver until one succeeds, `most` times.
@@ -103,9 +105,10 @@ class Replay:
         original: Any = vars(BaseClient)["_make_api_call"]
 
         def stopped(client: Any, operation: str, parameters: Mapping[str, Any]) -> Any:
-            parameters = _with_valid_buckets(parameters)
+            parameters = _with_valid_names(parameters, client.meta.region_name)
 
             def perform() -> Any:
+                self._make_named(client, parameters, original)
                 answer = original(client, operation, parameters)
                 if (
                     operation.startswith(("Publish", "Send", "Put", "Start", "Invoke"))
@@ -120,10 +123,13 @@ class Replay:
             invocation = Invocation.running.get(threading.get_ident())
             return perform() if invocation is None else invocation.call(perform)
 
+        self._made.clear()
         with mock_aws():
             for service, operation, parameters in self._resources:
                 client: Any = boto3.client(service)  # type: ignore[call-overload]
-                getattr(client, operation)(**_with_valid_buckets(parameters))
+                valid = _with_valid_names(parameters, client.meta.region_name)
+                self._make_named(client, valid, original)
+                getattr(client, operation)(**valid)
             path = [*self._folders, *sys.path]
             try:
                 sent_by = patch.object(BaseClient, "_make_api_call", stopped)
@@ -132,6 +138,15 @@ class Replay:
             finally:
                 self._forget_modules()
             return {"succeeded": succeeded, "rows": self._rows(), "sent": self._sent}
+
+    def _make_named(self, client: Any, parameters: Mapping[str, Any], call: Callable[..., Any]) -> None:
+        """Make the bucket, topic, queue or buses that a call names, whether or not the template has them."""
+        for operation, wanted in _creations(client, parameters):
+            name = f"{operation} {wanted}"
+            if name not in self._made:
+                self._made.add(name)
+                with suppress(ClientError):  # it exists
+                    call(client, operation, wanted)
 
     def _replay(self, schedule: Sequence[tuple[int, str]], most: int) -> bool:
         running: dict[int, Invocation] = {}
@@ -199,20 +214,52 @@ class Replay:
         for bucket in [one["Name"] for one in s3.list_buckets()["Buckets"]]:
             keys = [one["Key"] for one in s3.list_objects_v2(Bucket=bucket).get("Contents", [])]
             bodies = [b"" if is_masked else s3.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys]
-            found[f"s3://{bucket}"] = [f"{key}: {body!r}" for key, body in zip(keys, bodies, strict=True)]
+            if keys:
+                found[f"s3://{bucket}"] = [f"{key}: {body!r}" for key, body in zip(keys, bodies, strict=True)]
         return found
 
 
-def _with_valid_buckets(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters with names that S3 allows: a template's logical ids have capitals, and may be short."""
-    return {
-        name: _with_valid_buckets(value)
-        if name == "CopySource" and isinstance(value, Mapping)
-        else value.lower().ljust(SHORTEST_BUCKET, "0")
-        if name == "Bucket"
-        else value
-        for name, value in parameters.items()
-    }
+def _creations(client: Any, parameters: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the operation and the parameters of each call that makes what this call names."""
+    service, region = client.meta.service_model.service_name, client.meta.region_name
+    if service == "s3" and "Bucket" in parameters:
+        place = {} if region == NO_CONSTRAINT else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+        yield "CreateBucket", {"Bucket": parameters["Bucket"], **place}
+    if service == "sqs":
+        name = parameters.get("QueueName") or parameters.get("QueueUrl", "").rpartition("/")[2]
+        if name:
+            yield "CreateQueue", {"QueueName": name, "Attributes": _fifo(name, "FifoQueue")}
+    topic = parameters.get("TopicArn") or parameters.get("TargetArn") or ""
+    if service == "sns" and topic:
+        name = topic.rpartition(":")[2]
+        yield "CreateTopic", {"Name": name, "Attributes": _fifo(name, "FifoTopic")}
+    if service == "events":
+        for entry in parameters.get("Entries", ()):
+            name = entry.get("EventBusName", "default").rpartition("/")[2]
+            if name != "default":
+                yield "CreateEventBus", {"Name": name}
+
+
+def _fifo(name: str, attribute: str) -> dict[str, str]:
+    return {attribute: "true"} if name.endswith(".fifo") else {}
+
+
+def _with_valid_names(parameters: Mapping[str, Any], region: str) -> dict[str, Any]:
+    """Return the parameters as moto takes them: buckets with names that S3 allows, and topics of this account.
+
+    A template's logical ids have capitals, and may be short.
+    """
+
+    def valid(name: str, value: Any) -> Any:
+        if name == "CopySource" and isinstance(value, Mapping):
+            return _with_valid_names(value, region)
+        if name == "Bucket":
+            return value.lower().ljust(SHORTEST_BUCKET, "0")
+        if name in ("TopicArn", "TargetArn"):
+            return f"arn:aws:sns:{region}:{ACCOUNT}:{value.rpartition(':')[2]}"
+        return value
+
+    return {name: valid(name, value) for name, value in parameters.items()}
 
 
 class ReplayContext:

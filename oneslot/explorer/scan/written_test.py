@@ -6,6 +6,7 @@ import os
 import pprint
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def written_test(
         "FOLDERS": [os.path.relpath(one) for one in options["path"]],
         "EVENT": _event(options),
         "ENV": options["env"],
-        "RESOURCES": [*_tables(options["tables"]), *_others(resolver), *_objects(options.get("objects", {}))],
+        "RESOURCES": [*_tables(options["tables"]), *_parameters(resolver), *_objects(options.get("objects", {}))],
         "GENERATED": sorted(result.masked),
         "READS_FAILURES": options.get("reports_failures", True),
         "SCHEDULE": list(_schedule(result.schedule)),
@@ -147,32 +148,13 @@ def _keys(names: Sequence[str]) -> list[dict[str, str]]:
     ]
 
 
-_MADE: Mapping[str, tuple[str, str, str]] = {
-    "AWS::SQS::Queue": ("sqs", "create_queue", "QueueName"),
-    "AWS::SNS::Topic": ("sns", "create_topic", "Name"),
-    "AWS::S3::Bucket": ("s3", "create_bucket", "Bucket"),
-    "AWS::Events::EventBus": ("events", "create_event_bus", "Name"),
-}
-
-
-def _others(resolver: Resolver) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield what makes the template's queues, topics, buckets, buses and parameters."""
+def _parameters(resolver: Resolver) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield what makes the template's parameters. The replay makes the buckets, topics, queues and buses of the calls."""
     for name, resource in resolver.resources.items():
-        kind, physical = resource["Type"], resolver.physical_name(name)
-        if kind in _MADE:
-            service, operation, parameter = _MADE[kind]
-            given: dict[str, Any] = {parameter: physical}
-            if physical.endswith(".fifo"):
-                given["Attributes"] = {f"Fifo{'Queue' if service == 'sqs' else 'Topic'}": "true"}
-            if service == "s3":
-                given["CreateBucketConfiguration"] = {"LocationConstraint": "eu-west-2"}
-            yield service, operation, given
-        elif kind == "AWS::SSM::Parameter":
-            try:
+        if resource["Type"] == "AWS::SSM::Parameter":
+            with suppress(Unresolved):
                 value = str(resolver.value(resource["Properties"]["Value"]))
-            except Unresolved:
-                continue
-            yield "ssm", "put_parameter", {"Name": physical, "Value": value, "Type": "String"}
+                yield "ssm", "put_parameter", {"Name": resolver.physical_name(name), "Value": value, "Type": "String"}
 
 
 def _objects(objects: Mapping[str, Mapping[str, bytes | str]]) -> Iterator[tuple[str, str, dict[str, Any]]]:

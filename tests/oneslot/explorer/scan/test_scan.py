@@ -259,9 +259,25 @@ def test_command_fails_for_a_new_breach_and_writes_what_ci_reads(tmp_path: Path)
     assert "| Counter | SNS Topic | breaks |" in summary.read_text()
 
 
-def test_a_written_test_fails_on_moto_alone_until_the_handler_is_correct(tmp_path: Path) -> None:
+ELSEWHERE = """
+        boto3.client("s3").put_object(Bucket="literal-bucket", Key="k", Body=b"x")
+        boto3.client("sns").publish(TopicArn="arn:aws:sns:eu-west-2:444455556666:literal.fifo", Message="m",
+                                    MessageGroupId="g", MessageDeduplicationId="d")
+        boto3.client("sqs").send_message(
+            QueueUrl="https://sqs.eu-west-2.amazonaws.com/111122223333/literal", MessageBody="m"
+        )
+        entry = {"EventBusName": "literal", "Source": "s", "DetailType": "d", "Detail": "{}"}
+        boto3.client("events").put_events(Entries=[entry])
+"""
+"""Calls that name what is not in the template."""
+
+
+@pytest.mark.parametrize("calls", ["", ELSEWHERE])
+def test_a_written_test_fails_on_moto_alone_until_the_handler_is_correct(calls: str, tmp_path: Path) -> None:
     template = written(tmp_path)
     source = tmp_path / "src" / "app.py"
+    last = '            ExpressionAttributeValues={":one": 1},\n        )\n'
+    source.write_text(source.read_text().replace(last, last + calls))
     command_line = [sys.executable, "-m", "pytest", "-q", "-p", "no:oneslot", "-p", "no:cacheprovider", "tests"]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
