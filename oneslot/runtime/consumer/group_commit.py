@@ -213,8 +213,9 @@ class GroupCommit(Generic[M]):
                 "payload_hash": decided.payload_hash,
             }
             writes = (mine := Put(LEDGER, "message_id", row), *decided.effects.all_writes)
-            keys = self.ledger.keys
-            yield _Member(decided, mine, frozenset(item_of(write.table, element(write, keys).key) for write in writes))
+            keys, tables = self.ledger.keys, self.ledger.tables
+            items = frozenset(item_of(tables[write.table], element(write, keys).key) for write in writes)
+            yield _Member(decided, mine, items)
 
 
 def finished(row: Item, message: Message, ours: Put | None = None) -> Answer | None:

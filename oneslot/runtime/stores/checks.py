@@ -8,7 +8,8 @@ how they differ.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from oneslot.runtime.effects import (
@@ -60,7 +61,7 @@ def require_retention(seconds: float | None) -> None:
 
 def checked(
     effects: Effects,
-    tables: Collection[str] | None = None,
+    tables: Mapping[str, str] | None = None,
     keys: Keys | None = None,
     *,
     sends: Mapping[str, str] | None = None,
@@ -73,7 +74,7 @@ def checked(
     The row records the result, and the sends if there are any.
 
     Args:
-        tables: the logical names that there are; None for any.
+        tables: the logical names that there are → real ones; None for any.
         keys: the key of each table whose key is declared.
         sends: the targets by their logical names; None for any.
         ledger: the ledger's name, which the sends' ids depend on.
@@ -107,7 +108,8 @@ def checked(
         total += made.left + made.named
     if total > LARGEST_TRANSACTION:
         raise InvalidContent(f"the writes have {total:,} bytes, more than 4 MB in one transaction; split the message")
-    if len({item_of(write.table, made.key) for write, made in zip(writes, elements, strict=True)}) < len(writes):
+    names = [(tables or {}).get(write.table, write.table) for write in writes]
+    if len({item_of(name, made.key) for name, made in zip(names, elements, strict=True)}) < len(writes):
         raise InvalidContent("two writes change the same item; a transaction takes one write for each: merge them")
     if not for_ever and effects.once is None:
         _refuse_repeats(writes, elements, message_id)
@@ -115,11 +117,11 @@ def checked(
 
 
 def item_of(table: str, key: Mapping[str, Any]) -> tuple[str, str]:
-    """Return what names an item: its table and its typed key as text."""
+    """Return what names an item: its table's real name, and its typed key as text."""
     return table, repr(sorted((name, *value.items()) for name, value in key.items()))
 
 
-def _checked_elements(writes: Sequence[Write], tables: Collection[str] | None, keys: Keys) -> list[Element]:
+def _checked_elements(writes: Sequence[Write], tables: Mapping[str, str] | None, keys: Keys) -> list[Element]:
     for table in (getattr(write, "table", "") for write in writes):
         if table == LEDGER:
             raise InvalidEffects(f"a write to {LEDGER!r}, the ledger's own table; call your table by another name")
@@ -176,8 +178,13 @@ def _refuse_repeats(writes: Sequence[Write], elements: Sequence[Element], messag
 def _marks(write: Write, made: Element, message_id: str) -> bool:
     if not isinstance(write, Put) or write.replace or not message_id:
         return False
-    held = [content for value in made.key.values() for content in value.values()]
-    return any(message_id in content for content in held if isinstance(content, str))
+    held = [each for value in made.key.values() for each in value.items()]
+    return any(content == message_id or (kind == "S" and _names(content, message_id)) for kind, content in held)
+
+
+def _names(text: str, message_id: str) -> bool:
+    """Return whether the text has the id with no letter and no digit beside it: `1` is in `day#1`, and not in `day-a1`."""
+    return re.search(rf"(?<![^\W_]){re.escape(message_id)}(?![^\W_])", text) is not None
 
 
 def _result_text(result: Result) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from oneslot.runtime.effects import (
@@ -22,7 +22,9 @@ from oneslot.runtime.effects import (
     Update,
     Write,
 )
-from oneslot.runtime.values import InvalidValue, size, to_attributes
+from oneslot.runtime.stores.paths import built_path, path_of
+from oneslot.runtime.stores.repeats import expression_repeats, repeats
+from oneslot.runtime.values import InvalidValue, number_text, shown_name, size, to_attribute, to_attributes
 
 Keys = Mapping[str, tuple[str, ...]]
 """The names of a table's key attributes, the partition key first, by the table's logical name."""
@@ -31,10 +33,13 @@ KEY_PREFIX = "ONESLOT_KEY_"
 """The variable `ONESLOT_KEY_SHOP` names the key of the table that a decision calls "shop", such as `customer,order`."""
 
 
-_NAME_IN_PATH = re.compile(r"[^.\[\]]+(?![^\[]*\])")
-"""A name in a path of boto3's, such as `lines` and `price` in `lines[0].price`."""
-
 _SETS = ("SS", "NS", "BS")
+
+_MOST_OPERANDS = 100
+"""Of `IN`, by DynamoDB's quotas."""
+
+_NO_CONDITION = "has no condition"
+_CHANGES_AGAIN = "changes what it finds, and its condition may still hold then"
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,32 +198,49 @@ def _update(update: Update, keys: Keys) -> Element:
     change, left = words.changes(update)
     _refuse_overlaps(update, key)
     condition = words.condition(update.expect)
-    repeats = "" if condition else "has no condition"
-    # An equality is over once the write has changed what it compares. A comparison may hold again.
-    if (update.add or update.append) and not isinstance(update.expect, Mapping):
-        repeats = "adds to what it finds"
+    again = _CHANGES_AGAIN if repeats(update) else ""
     request = {"Key": key, **words.request(UpdateExpression=change, ConditionExpression=condition)}
     changed = len(update.set) + len(update.remove) + len(update.add) + len(update.append)
     left += _size(key)
-    return Element("Update", key, request, left, words.named, repeats, changed, words.expected)
+    return Element(
+        "Update", key, request, left, words.named, again if condition else _NO_CONDITION, changed, words.expected
+    )
 
 
 def _delete_or_check(write: Delete | Check, keys: Keys) -> Element:
     key, words = to_attributes(key_of(write, keys)), _Expressions(write)
     request = {"Key": key, **words.request(ConditionExpression=words.condition(write.expect))}
     deletes = isinstance(write, Delete)
-    repeats = "deletes whatever item is there" if deletes and "ConditionExpression" not in request else ""
+    again = "deletes whatever item is there" if deletes and "ConditionExpression" not in request else ""
     kind = "Delete" if deletes else "ConditionCheck"
-    return Element(kind, key, request, _size(key), words.named, repeats, expected=words.expected)
+    return Element(kind, key, request, _size(key), words.named, again, expected=words.expected)
 
 
 def _raw(raw: Raw, keys: Keys) -> Element:
     ((kind, request),) = raw.element.items()
-    key, values = dict(key_of(raw, keys)), request.get("ExpressionAttributeValues", {})
+    key = {name: _one_spelling(name, value) for name, value in key_of(raw, keys).items()}
+    values = request.get("ExpressionAttributeValues", {})
     left = _size(request.get("Item", key))
-    conditional = "ConditionExpression" in request
+    again = _CHANGES_AGAIN if expression_repeats(request.get("UpdateExpression", "")) else ""
     content = {name: value for name, value in request.items() if name != "TableName"}
-    return Element(kind, key, content, left, _size(values), "" if conditional else "has no condition")
+    return Element(
+        kind, key, content, left, _size(values), again if "ConditionExpression" in request else _NO_CONDITION
+    )
+
+
+def _one_spelling(name: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a key's typed value as the other words write it, so that two writes on one item are found."""
+    match value:
+        case {"N": str(text)}:
+            try:
+                return {"N": number_text(Decimal(text))}
+            except InvalidOperation:
+                raise InvalidEffects(f"the key {shown_name(name)!r} of a raw write is no number") from None
+        case {"B": str(text)}:  # boto3 sends its bytes
+            return {"B": text.encode()}
+        case {"B": bytearray(content)}:
+            return {"B": bytes(content)}
+    return value
 
 
 class _Expressions:
@@ -250,7 +272,7 @@ class _Expressions:
     def path(self, path: str | Path) -> str:
         """Return an attribute's name or path as an expression has it."""
         text = ""
-        for step in (path,) if isinstance(path, str) else path:
+        for step in path_of(path):
             text += f"[{step}]" if isinstance(step, int) else f".{self._name(step)}"
         return text[1:]
 
@@ -305,17 +327,30 @@ class _Expressions:
         grouped = getattr(condition, "has_grouped_values", False)
         name = next((each.name for each in expression["values"] if hasattr(each, "name")), "expect")
         operands = [self._operand(each, name, grouped) for each in expression["values"]]
+        if expression["operator"] == "begins_with":
+            start = expression["values"][1]
+            if not hasattr(start, "name") and not {*to_attribute(start, 1)} & {"S", "B"}:
+                raise InvalidEffects(
+                    f"{name!r} in {self._write.table!r} is given to `begins_with`, which takes text or bytes"
+                )
         return str(expression["format"]).format(*operands, operator=expression["operator"])
 
     def _operand(self, operand: Any, name: str, grouped: bool) -> str:
         if hasattr(operand, "get_expression"):
             return self._built(operand)
         if hasattr(operand, "name"):  # Attr, and Key
+            path = self.path(built_path(operand.name))
             self.expected += 1
             self.named += len(operand.name)
-            return _NAME_IN_PATH.sub(lambda found: self._name(found[0]), operand.name)
+            return path
         if grouped:  # the values of `is_in`
-            return f"({', '.join(self._operand(each, name, grouped=False) for each in operand)})"
+            listed = [self._operand(each, name, grouped=False) for each in operand]
+            if not 0 < len(listed) <= _MOST_OPERANDS:
+                raise InvalidContent(
+                    f"{name!r} in {self._write.table!r} is given to `is_in` with {len(listed)} values, "
+                    f"which takes 1 to {_MOST_OPERANDS}"
+                )
+            return f"({', '.join(listed)})"
         typed = to_attributes({name: operand})[name]
         self.named += _size({"": typed})
         return self._value(typed)
@@ -348,8 +383,8 @@ def _typed(attributes: Mapping[Any, Any]) -> _Typed:
                 f"{path!r} is a path or a name; write a tuple: ('address', 'city') for city in address, and "
                 "('a.b',) for an attribute with a dot in its name"
             )
-        if isinstance(path, tuple) and not (path and isinstance(path[0], str)):
-            raise InvalidEffects(f"{path!r} is no path; begin it with an attribute's name")
+        if isinstance(path, tuple):
+            path_of(path)
         name = ".".join(map(str, path)) if isinstance(path, tuple) else path
         if name in paths:
             raise InvalidEffects(f"{name!r} is written twice, as a path and as a name; write it once")

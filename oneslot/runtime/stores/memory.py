@@ -5,6 +5,7 @@ It is for tests, and for trying an idea out. Nothing of it outlives the process.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, cast
 
@@ -145,8 +146,10 @@ class _Tables(MutableMapping[str, MutableMapping[str, dict[str, Any]]]):
         if isinstance(items, Mapping):
             for text in items:
                 self._ledger.keys.setdefault(table, tuple(from_json(text)))
-            items = items.values()
+            items = list(items.values())  # which may be of this very table
         self._dynamodb.contents.tables.pop(table, None)
+        if table in self._ledger.keys:
+            self._open(table, {})
         for item in items:
             self._open(table, to_attributes({name: item[name] for name in self._ledger.keys[table]}))
             self[table][""] = dict(item)
@@ -190,5 +193,6 @@ class _Tables(MutableMapping[str, MutableMapping[str, dict[str, Any]]]):
 
 
 def item_key(key: Mapping[str, Any]) -> str:
-    """Return key attributes and their values as one canonical text."""
-    return canonical_json(key)
+    """Return key attributes and their values as one canonical text, with bytes as Base64."""
+    texts = {name: b64encode(value).decode() for name, value in key.items() if isinstance(value, bytes | bytearray)}
+    return canonical_json({**key, **texts})

@@ -294,7 +294,7 @@ def nothing(messages: Sequence[Any], executor: Executor | None) -> list[None]:
 
 
 def group(made: Bench, client: Any) -> GroupCommit[Any]:
-    tables = {"appointments": "appointments"}
+    tables = {"appointments": "appointments", "visits": "appointments"}
     ledger = DynamoDBLedger(
         client, "ledger", retention_seconds=None, tables=tables, surroundings=surroundings(made.clock)
     )
@@ -344,6 +344,16 @@ def test_refused_message_has_no_answer_and_the_others_have(made: Bench) -> None:
     assert list(group(made, client).commit_first(decided(3, 1))) == ["m-1", "m-2"]
     assert client.calls == {"transact_write_items": 2}
     assert len(set(tokens)) == 2, "DynamoDB refuses another transaction under a token that it has seen"
+
+
+def test_second_message_leaves_the_group_when_it_writes_the_same_item_under_another_table_name(made: Bench) -> None:
+    one, other = (
+        Decided(table, "h", Effects({}, Put(table, "appointment_id", {"appointment_id": "same"})))
+        for table in ("appointments", "visits")
+    )
+    client = Counting(made.dynamodb)
+    assert list(group(made, client).commit_first([one, other, *decided(1, 1)])) == ["appointments", "m-0"]
+    assert client.calls == {"transact_write_items": 1}
 
 
 def test_invalid_effects_leave_the_group(made: Bench) -> None:

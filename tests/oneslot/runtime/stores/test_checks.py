@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from boto3.dynamodb.conditions import Attr
 
 from oneslot.runtime.effects import Check, Effects, InvalidContent, InvalidEffects, Put, Update, Write
 from oneslot.runtime.stores.checks import checked, require_identity, require_retention
@@ -35,7 +36,8 @@ def updated(size: int) -> Update:
 
 def appended(size: int) -> Update:
     """An update that appends so much text to a list: a list takes three bytes, and one for each element."""
-    return Update(TABLE, {KEY: "a"}, {"b": 1}, append={"list": ["x" * (size - len(KEY) - 1 - len("list") - 4)]})
+    text = "x" * (size - len(KEY) - 1 - len("list") - 4)
+    return Update(TABLE, {KEY: "a"}, Attr("list").not_exists(), append={"list": [text]})
 
 
 def added(size: int) -> Update:
@@ -85,9 +87,9 @@ def test_write_is_refused_when_it_could_repeat_and_the_message_has_no_id() -> No
 
 def test_write_is_refused_when_its_table_has_no_name() -> None:
     effects = Effects({}, (item(100),))
-    assert checked(effects, {TABLE})[0] == {"result": "{}"}
+    assert checked(effects, {TABLE: "real"})[0] == {"result": "{}"}
     with pytest.raises(InvalidEffects, match="there is no table 'things'; name it in `tables`"):
-        checked(effects, {"others"})
+        checked(effects, {"others": "real"})
 
 
 def test_id_is_refused_when_it_exceeds_a_key_by_a_byte() -> None:

@@ -43,6 +43,25 @@ def test_a_table_has_one_key() -> None:
     assert len(ledger.tables["reservations"]) == 1
 
 
+def test_table_is_empty_when_it_is_given_no_items() -> None:
+    ledger = MemoryLedger(keys={"seats": "seat"})
+    ledger.tables["seats"] = [{"seat": "A1"}]
+    ledger.tables["seats"] = ledger.tables["seats"]
+    assert [*ledger.tables["seats"].values()] == [{"seat": "A1"}]
+    ledger.tables["seats"] = []
+    assert (len(ledger.tables["seats"]), dict(ledger.tables["seats"])) == (0, {})
+    assert isinstance(ledger.commit(claim(ledger), Effects({}, Put("seats", {"seat": "A1"}))), Committed)
+    assert len(ledger.tables["seats"]) == 1
+
+
+def test_item_is_found_by_its_key_when_that_is_bytes() -> None:
+    ledger = MemoryLedger()
+    ledger.commit(claim(ledger), Effects({}, Put("scans", "digest", {"digest": b"\xff"})))
+    assert dict(ledger.tables["scans"]) == {item_key({"digest": bytearray(b"\xff")}): {"digest": b"\xff"}}
+    del ledger.tables["scans"][item_key({"digest": b"\xff"})]
+    assert dict(ledger.tables["scans"]) == {}
+
+
 def test_ledger_needs_no_boto3_when_conditions_fail() -> None:
     """The quickstart runs where nothing was installed."""
     program = """

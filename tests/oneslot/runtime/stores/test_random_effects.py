@@ -1,4 +1,4 @@
-"""Random effects end the same over the DynamoDB in memory, over moto and over the embedded AWS.
+"""Random effects end the same over the DynamoDB in memory, over moto and over the embedded AWS, and a late copy repeats none.
 
     ONESLOT_EXAMPLES=1250 python -m pytest tests/oneslot/runtime/stores/test_random_effects.py      10,000 transactions
 
@@ -125,7 +125,7 @@ def writes(draw: st.DrawFn, item: tuple[str, dict[str, Any]]) -> Write:
 effects = st.lists(keys, min_size=1, max_size=3, unique_by=repr).flatmap(lambda each: st.tuples(*map(writes, each)))
 
 
-def ledger_over(client: Any, prefix: str = "") -> DynamoDBLedger:
+def ledger_over(client: Any, prefix: str = "", retention_seconds: int | None = None) -> DynamoDBLedger:
     for table, key in ({"ledger": "message_id"} | KEYS).items():
         names = (key,) if isinstance(key, str) else key
         client.create_table(
@@ -139,7 +139,7 @@ def ledger_over(client: Any, prefix: str = "") -> DynamoDBLedger:
     return DynamoDBLedger(
         client,
         f"{prefix}ledger",
-        retention_seconds=None,
+        retention_seconds=retention_seconds,
         tables={table: prefix + table for table in KEYS},
         keys=KEYS,
         surroundings=surroundings(Clock()),
@@ -216,6 +216,50 @@ def moto() -> Iterator[DynamoDBLedger]:
 @given(history=histories)
 def test_effects_end_as_over_moto(moto: DynamoDBLedger, history: History) -> None:
     compare(moto, history)
+
+
+SOCKS = {"sku": "socks"}
+small = st.sampled_from([0, 1, 2])
+lists = st.lists(small, max_size=3)
+terms = st.one_of(
+    st.builds(lambda value: Attr("left").eq(value), small),
+    st.builds(lambda value: Attr("log").eq(value), lists),
+    st.builds(lambda at, value: Attr(f"log[{at}]").eq(value), small, small),
+    st.builds(lambda name: Attr(name).not_exists(), st.sampled_from(["left", "log", "log[1]", "log[9]"])),
+    st.builds(lambda name: Attr(name).exists(), st.sampled_from(["left", "log"])),
+)
+updates = st.builds(
+    lambda expect, changes: Update("stock", SOCKS, expect, **changes),
+    st.one_of(
+        *(
+            terms,
+            st.builds(lambda one, two: one & two, terms, terms),
+            st.builds(lambda one, two: one | two, terms, terms),
+        ),
+        st.dictionaries(st.sampled_from(["left", "name", ("log", 0)]), small, min_size=1),
+    ),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "set": st.dictionaries(st.sampled_from(["left", "name", ("log", 1), ("log", 9)]), small, max_size=2),
+            "remove": st.sampled_from([("left",), ("log",), (("log", 0),), (("log", 1),)]),
+            "add": st.dictionaries(st.sampled_from(["left", "count"]), small, max_size=1),
+            "append": st.dictionaries(st.just("log"), lists, max_size=1),
+        },
+    ).filter(lambda changes: any(changes.values())),
+)
+
+
+@settings(max_examples=20 * EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(item=st.fixed_dictionaries({}, optional={"left": small, "log": lists}), update=updates)
+def test_accepted_update_changes_nothing_when_a_late_copy_commits_it(item: Item, update: Update) -> None:
+    ledger = ledger_over(InMemoryDynamoDB(Clock()), retention_seconds=100)
+    client: Any = ledger.client
+    client.put_item(TableName="stock", Item=to_attributes({**SOCKS, **item}))
+    if isinstance(end_of(ledger, "m", [update], once=False), Committed):
+        after = kept(ledger)
+        end_of(ledger, "late copy", [update], once=False)
+        assert kept(ledger) == after
 
 
 @pytest.mark.slow

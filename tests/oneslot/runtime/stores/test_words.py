@@ -122,6 +122,8 @@ def test_write_changes_the_item_when_it_is_committed(ledger: Any, write: Write, 
         (Attr("left").gt(3), False),
         (Attr("left").between(1, 3) & Attr("at.shelf").begins_with("B"), True),
         (Attr("left").is_in([1, 2]) | Attr("sizes").contains(38), True),
+        (Attr("left").is_in([*range(100)]), True),
+        (~Attr("at.shelf").begins_with(Attr("sku")) & ~Attr("at.shelf").begins_with(b"B"), True),
         (Attr("log").eq(["a"]), True),
         (~Attr("log").size().gt(0), False),
         (Attr("at.row[1]").eq(2) & Attr("gone").not_exists(), True),
@@ -215,11 +217,7 @@ def test_otherwise_of_otherwise_waits_until_the_lease_is_nearly_over(ledger: Any
 
 UNCONDITIONAL: list[tuple[Write, str]] = [
     (Update("stock", {"sku": "a"}, set={"x": 1}), "an update of 'stock' has no condition"),
-    (
-        Update("stock", {"sku": "a"}, add={"x": 1}, expect=Attr("x").gte(1)),
-        "an update of 'stock' adds to what it finds",
-    ),
-    (Update("stock", {"sku": "a"}, append={"x": [1]}), "an update of 'stock' adds to what it finds"),
+    (Update("stock", {"sku": "a"}, append={"x": [1]}), "an update of 'stock' has no condition"),
     (Put("stock", {"sku": "a"}, replace=True), "a put into 'stock' replaces whatever item is there"),
     (Delete("stock", {"sku": "a"}), "a delete in 'stock' deletes whatever item is there"),
     (Raw({"Delete": {"TableName": "stock", "Key": {"sku": {"S": "a"}}}}), "a raw write to 'stock' has no condition"),
@@ -258,6 +256,136 @@ def test_write_is_refused_when_nothing_new_holds_the_id(ledger: Any, beside: Wri
         ledger.commit(claim(ledger), Effects({}, beside, Delete("stock", {"sku": "a"})))
 
 
+def raw_update(expression: str) -> Raw:
+    return Raw(
+        {
+            "Update": {
+                "TableName": "stock",
+                "Key": {"sku": {"S": "a"}},
+                "UpdateExpression": expression,
+                "ConditionExpression": "attribute_exists(sku)",
+                "ExpressionAttributeNames": {"#x": "x"},
+                "ExpressionAttributeValues": {":v": {"N": "1"}},
+            }
+        }
+    )
+
+
+KEY_A = {"sku": "a"}
+OPEN = {"state": "open"}
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        Update("stock", KEY_A, Attr("n").gte(1), add={"n": 1}),
+        Update("stock", KEY_A, OPEN, add={"n": 1}),
+        Update("stock", KEY_A, {"n": 1}, add={"n": 0}),
+        Update("stock", KEY_A, OPEN, add={"n": 1}, set={"state": "open"}),
+        Update("stock", KEY_A, {("at", "state"): "open"}, add={"n": 1}, set={"state": "done"}),
+        Update("stock", KEY_A, Attr("state").eq(Attr("was")), add={"n": 1}, remove=("state",)),
+        Update("stock", KEY_A, Attr("state").eq("open") | Attr("n").eq(1), add={"n": 1}, set={"state": "done"}),
+        Update("stock", KEY_A, Attr("state").size().eq(4), add={"n": 1}, set={"state": "done"}),
+        Update("stock", KEY_A, Attr("state").not_exists(), add={"n": 1}, remove=("state",)),
+        Update("stock", KEY_A, OPEN, append={"l": ["x"]}),
+        Update("stock", KEY_A, {"l": []}, append={"l": []}),
+        Update("stock", KEY_A, OPEN, remove=(("l", 0),)),
+        Update("stock", KEY_A, Attr("l").exists(), remove=(("l", 0),)),
+        Update("stock", KEY_A, {("l", 0): "x"}, remove=(("l", 0),)),
+        Update("stock", KEY_A, {("l", 1): "x"}, set={("l", 1): "y"}, remove=(("l", 0),)),
+        Update("stock", KEY_A, Attr("l").exists(), set={("l", 99): "x"}),
+        Update("stock", KEY_A, Attr("l[99]").not_exists(), set={("l", 99): "x"}),
+        raw_update("ADD #x :v"),
+        raw_update("add #x :v"),
+        raw_update("REMOVE b SET #x = :v ADD n :v"),
+        raw_update("SET #x = list_append(#x, :v)"),
+        raw_update("SET #x = #x + :v"),
+        raw_update("SET #x = if_not_exists(#x, :v) - :v"),
+        raw_update("SET #x = b, b = #x"),
+        raw_update("REMOVE #x[0]"),
+    ],
+)
+def test_write_is_refused_when_its_condition_may_hold_after_it(ledger: Any, write: Write) -> None:
+    keep(ledger, "stock", {"sku": "a", "state": "open", "n": 1, "l": ["x", "x"]})
+    with pytest.raises(InvalidEffects, match="changes what it finds, and its condition may still hold then, so a copy"):
+        ledger.commit(claim(ledger), Effects({}, write))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        Update("stock", KEY_A, OPEN, add={"n": 1}, set={"state": "done"}),
+        Update("stock", KEY_A, OPEN, add={"n": 1}, remove=("state",)),
+        Update("stock", KEY_A, {"n": 1}, add={"n": 1}),
+        Update("stock", KEY_A, {"l": ["x", "x"]}, append={"l": ["x"]}),
+        Update("stock", KEY_A, {("lines", 0, "state"): "open"}, set={("lines", 0, "state"): "done"}, add={"n": 1}),
+        Update("stock", KEY_A, {("l", 0): "x"}, set={("l", 0): "y"}),
+        Update("stock", KEY_A, Attr("done").not_exists(), set={"done": True}, append={"l": ["x"]}),
+        Update("stock", KEY_A, Attr("n").gt(0) & Attr("state").eq("open"), set={"state": "done"}, add={"n": 1}),
+        Update("stock", KEY_A, Attr("lines[0].state").eq("open"), set={("lines", 0, "state"): "done"}, add={"n": 1}),
+        Update("stock", KEY_A, Attr("seen").not_exists(), add={"seen": 1}),
+        Update("stock", KEY_A, Attr("log").not_exists(), append={"log": ["x"]}),
+    ],
+)
+def test_write_is_accepted_once_when_it_ends_its_own_condition(ledger: Any, write: Write) -> None:
+    keep(ledger, "stock", {"sku": "a", "state": "open", "n": 1, "l": ["x", "x"], "lines": [{"state": "open"}]})
+    assert ledger.commit(claim(ledger), Effects({}, write)) == Committed({})
+    after = found(ledger, "stock", sku="a")
+    assert ledger.commit(claim(ledger, "m-2"), Effects({}, write)) == Taken()
+    assert found(ledger, "stock", sku="a") == after
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        Update("stock", KEY_A, Attr("n").gte(1), set={"x": 1, ("lines", 0, "state"): "done"}, remove=("l",)),
+        Update("stock", KEY_A, OPEN, add={"tags": {"new"}}),
+        raw_update("SET #x = :v, b = if_not_exists(b, :v) REMOVE l, add_2"),
+    ],
+)
+def test_write_is_accepted_when_a_second_one_changes_nothing(ledger: Any, write: Write) -> None:
+    keep(ledger, "stock", {"sku": "a", "state": "open", "n": 1, "l": ["x"], "lines": [{"state": "open"}]})
+    assert ledger.commit(claim(ledger), Effects({}, write)) == Committed({})
+    after = found(ledger, "stock", sku="a")
+    assert ledger.commit(claim(ledger, "m-2"), Effects({}, write)) == Committed({})
+    assert found(ledger, "stock", sku="a") == after
+
+
+@pytest.mark.parametrize(
+    ("message_id", "key", "marks"),
+    [
+        ("1", "1", True),
+        ("1", "day#1", True),
+        ("1", "1_a", True),
+        ("1", "day-a1", False),
+        ("1", "12", False),
+        ("a.c", "x/a.c/y", True),
+        ("a.c", "abc", False),
+    ],
+)
+def test_new_item_marks_the_message_when_its_key_has_the_whole_id(
+    ledger: Any, message_id: str, key: str, marks: bool
+) -> None:
+    effects = Effects({}, Put("stock", {"sku": key}), Delete("shop", {"customer": "c", "line": 1}))
+    mine = claim(ledger, message_id)
+    if marks:
+        assert ledger.commit(mine, effects) == Committed({})
+        return
+    with pytest.raises(InvalidEffects, match="would repeat it; put `once` beside it"):
+        ledger.commit(mine, effects)
+
+
+@pytest.mark.parametrize(("line", "marks"), [(7, True), (Decimal("7.5"), False)])
+def test_new_item_marks_the_message_when_a_number_in_its_key_is_the_id(ledger: Any, line: Any, marks: bool) -> None:
+    effects = Effects({}, Put("shop", {"customer": "c", "line": line}), Delete("stock", KEY_A))
+    mine = claim(ledger, "7")
+    if marks:
+        assert ledger.commit(mine, effects) == Committed({})
+        return
+    with pytest.raises(InvalidEffects, match="would repeat it"):
+        ledger.commit(mine, effects)
+
+
 OVERLAPS = "changes its key, or sets and removes one attribute: x"
 REFUSED: list[tuple[Callable[[], Write], str]] = [
     (lambda: Put("shop", {"customer": "c"}), "a put into 'shop' has no attribute 'line' in its item"),
@@ -285,6 +413,27 @@ REFUSED: list[tuple[Callable[[], Write], str]] = [
     (lambda: Update("stock", {"sku": "a"}, set={"x.y": 1}), r"'x\.y' is a path or a name; write a tuple"),
     (lambda: Update("stock", {"sku": "a"}, set={(): 1}), "is no path; begin it with an attribute's name"),
     (lambda: Update("stock", {"sku": "a"}, set={(0, "y"): 1}), "is no path; begin it with an attribute's name"),
+    *(
+        (lambda step=step: Update("stock", {"sku": "a"}, set={("x", step): 1}), "after its first name, it takes names")
+        for step in (-1, True, None, b"y", 1.0, "")
+    ),
+    (lambda: Delete("stock", {"sku": "a"}, expect={("x", -1): 1}), r"'x\[-1\]' is no path; after its first name"),
+    *(
+        (lambda name=name: Check("stock", {"sku": "a"}, expect=Attr(name).exists()), "the name of an Attr is no path")
+        for name in ("x[-1]", "x..y", "x[y]", "", 5)
+    ),
+    *(
+        (lambda size=size: Check("stock", {"sku": "a"}, expect=Attr("x").is_in([*range(size)])), f"with {size} values")
+        for size in (0, 101)
+    ),
+    (
+        lambda: Check("stock", {"sku": "a"}, expect=~Attr("x").begins_with(5)),
+        "'x' in 'stock' is given to `begins_with`, which takes text or bytes",
+    ),
+    (
+        lambda: Raw({"Delete": {"TableName": "shop", "Key": {"customer": {"S": "c"}, "line": {"N": "one"}}}}),
+        "the key 'line' of a raw write is no number",
+    ),
     (
         lambda: Update("stock", {"sku": "a"}, set={("x", "y"): 1, "x": 2}),
         OVERLAPS,
@@ -314,6 +463,38 @@ REFUSED: list[tuple[Callable[[], Write], str]] = [
 def test_write_is_refused_with_the_remedy_when_it_is_wrong(ledger: Any, write: Callable[[], Write], text: str) -> None:
     with pytest.raises(InvalidEffects, match=text):
         commit(ledger, write())
+
+
+def raw_key(table: str, **key: Any) -> Raw:
+    return Raw({"Delete": {"TableName": table, "Key": key}})
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            Delete("shop", {"customer": "c", "line": Decimal("1.5")}),
+            raw_key("shop", customer={"S": "c"}, line={"N": "1.50"}),
+        ),
+        (Delete("scans", {"digest": b"a"}), raw_key("scans", digest={"B": bytearray(b"a")})),
+        (Delete("scans", {"digest": b"a"}), raw_key("scans", digest={"B": "a"})),
+    ],
+)
+def test_writes_are_refused_when_they_spell_one_key_differently(ledger: Any, one: Write, other: Write) -> None:
+    with pytest.raises(InvalidEffects, match="two writes change the same item"):
+        commit(ledger, one, other)
+
+
+def test_writes_are_refused_when_two_names_of_one_table_lead_to_one_item() -> None:
+    tables = {"orders": "real", "archive": "real", "others": "another"}
+    outside = surroundings(Clock())
+    ledger = DynamoDBLedger(
+        MemoryLedger(surroundings=outside).client, "ledger", retention_seconds=None, tables=tables, surroundings=outside
+    )
+    with pytest.raises(InvalidEffects, match="two writes change the same item"):
+        ledger.commit(claim(ledger), Effects({}, *(Delete(table, {"id": "a"}) for table in ("orders", "archive"))))
+    different = Effects({}, *(Delete(table, {"id": "a"}) for table in ("orders", "others")))
+    assert len(ledger.completed("m-1", different, 0)[1]) == len(different.writes)
 
 
 def test_raw_write_is_accepted_when_it_has_a_condition(ledger: Any) -> None:
