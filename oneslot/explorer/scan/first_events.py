@@ -130,7 +130,7 @@ def options_for(source: EventSource, payload: Mapping[str, Any], tables: Mapping
     """Return what `explore` needs to know of a source: its first event, and the rules by which it comes again."""
     text = json.dumps(payload)
     if source.kind in QUEUES:
-        return {"messages": [text], "fifo": source.kind == FIFO}
+        return {"messages": [_body(source, payload)], "fifo": source.kind == FIFO}
     options = {"event": event_of(source, payload, tables), **rules_of(source)}
     if source.kind == S3:
         options["objects"] = {source.physical: {FIRST_OBJECT: text}}
@@ -163,7 +163,7 @@ def in_one_batch(
     """
     second = _other(payload)
     if source.kind in QUEUES:
-        messages = [json.dumps(payload), json.dumps(second)]
+        messages = [_body(source, one, number) for number, one in enumerate((payload, second), 1)]
         return [{"messages": messages, "batch": 2, "copies": 1, "faults": faults} for faults in (1, 2)]
     records = [event_of(source, one, tables, number)["Records"][0] for number, one in enumerate((payload, second), 1)]
     event = {"Records": records}
@@ -205,16 +205,23 @@ def _arn(service: str, name: str) -> str:
     return f"arn:aws:{service}:{':'.join(_AT)}:{name}"
 
 
-def _notification(source: EventSource, payload: Mapping[str, Any]) -> dict[str, Any]:
-    notification: dict[str, Any] = {
+def _body(source: EventSource, payload: Mapping[str, Any], number: int = 1) -> str:
+    """Return the body of a queue's message: the payload, or a topic's notification that holds it."""
+    return json.dumps(payload if source.topic is None else _published(source.topic, payload, number))
+
+
+def _published(topic: str, payload: Mapping[str, Any], number: int = 1) -> dict[str, Any]:
+    return {
         "Type": "Notification",
-        "MessageId": "11111111-0000-4000-8000-000000000001",
-        "TopicArn": _arn("sns", source.physical),
-        "Subject": None,
+        "MessageId": f"11111111-0000-4000-8000-00000000000{number}",
+        "TopicArn": _arn("sns", topic),
         "Message": json.dumps(payload),
         "Timestamp": _TIME,
-        "MessageAttributes": {},
     }
+
+
+def _notification(source: EventSource, payload: Mapping[str, Any]) -> dict[str, Any]:
+    notification = {**_published(source.physical, payload), "Subject": None, "MessageAttributes": {}}
     return {"Records": [{"EventSource": "aws:sns", "EventVersion": "1.0", "Sns": notification}]}
 
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
@@ -44,6 +44,7 @@ class EventSource:
         physical: the name that the resource gets.
         settings: the properties of the mapping, rule or event.
         resource: the properties of the queue, topic, table and so on; None if the template does not have it.
+        topic: the name of the topic whose notifications are the bodies of the queue's messages; None if there is none.
     """
 
     kind: str
@@ -51,6 +52,7 @@ class EventSource:
     settings: Mapping[str, Any] = field(default_factory=dict)
     resource: Mapping[str, Any] | None = None
     physical: str = ""
+    topic: str | None = None
 
     @property
     def title(self) -> str:
@@ -102,9 +104,12 @@ def references(node: Any) -> set[str]:
 def _events(resolver: Resolver, function: str) -> Iterator[EventSource]:
     """Yield the events that SAM writes within the function."""
     properties = resolver.resources[function].get("Properties", {})
-    for event in properties.get("Events", {}).values():
+    for name, event in properties.get("Events", {}).items():
         own = event.get("Properties", {})
         kind = _OF_SAM.get(event["Type"], event["Type"])
+        if kind == SNS and own.get("SqsSubscription"):
+            yield _subscribed_queue(resolver, f"{function}{name}Queue", own)
+            continue
         of = own.get("Queue", own.get("Topic", own.get("Stream", own.get("Bucket"))))
         yield _source(resolver, kind, _with_values(resolver, own), of)
     if "FunctionUrlConfig" in properties:
@@ -178,6 +183,17 @@ def _source(resolver: Resolver, kind: str, settings: Mapping[str, Any], of: Any)
     if kind == SQS and resource and _is_true(resolver, resource.get("FifoQueue")):
         kind = FIFO
     return EventSource(kind, name, settings, resource, resolver.physical_name(name))
+
+
+def _subscribed_queue(resolver: Resolver, made: str, own: Mapping[str, Any]) -> EventSource:
+    """Return the queue between a topic and a function: the one that the event names, or else SAM's, whose id is `made`."""
+    topic, subscription = _source(resolver, SNS, own, own.get("Topic")), own["SqsSubscription"]
+    if isinstance(subscription, Mapping):
+        queue = _source(resolver, SQS, subscription, subscription.get("QueueArn"))
+    else:
+        is_fifo = _is_true(resolver, (topic.resource or {}).get("FifoTopic"))
+        queue = EventSource(FIFO if is_fifo else SQS, made, resource={}, physical=made)
+    return replace(queue, topic=topic.physical)
 
 
 def _is_true(resolver: Resolver, node: Any) -> bool:

@@ -64,6 +64,12 @@ def careful(event, context):
     table.put_item(Item={"id": order})
 
 
+def subscribed(event, context):
+    for record in event["Records"]:
+        order = json.loads(json.loads(record["body"])["Message"])["order"]
+        table.put_item(Item={"id": order})
+
+
 def hashed(event, context):
     table.put_item(Item={"id": str(hash(event["Records"][0]["Sns"]["Message"]))})
 
@@ -126,6 +132,11 @@ Resources:
   Careful:
     Type: AWS::Serverless::Function
     Properties: {Handler: app.careful, Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic}}}}
+  Subscribed:
+    Type: AWS::Serverless::Function
+    Properties:
+      Handler: app.subscribed
+      Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic, SqsSubscription: true}}}
   Hashed:
     Type: AWS::Serverless::Function
     Properties: {Handler: app.hashed, Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic}}}}

@@ -95,6 +95,34 @@ def test_a_mapping_of_an_alias_is_the_functions() -> None:
 
 
 @pytest.mark.parametrize(
+    ("subscription", "topic", "kind", "name", "resource"),
+    [
+        (True, {}, SQS, "FOneQueue", {}),
+        (True, {"FifoTopic": True}, FIFO, "FOneQueue", {}),
+        ({"QueueArn": {"Fn::GetAtt": "Q.Arn"}, "BatchSize": 5}, {}, SQS, "Q", {"VisibilityTimeout": 60}),
+        ({"QueueArn": "arn:aws:sqs:x:1:q"}, {}, SQS, "", None),
+        (False, {}, SNS, "T", {}),
+    ],
+)
+def test_topic_is_a_queue_when_sam_subscribes_through_one(
+    subscription: Any, topic: dict[str, Any], kind: str, name: str, resource: Any
+) -> None:
+    event = {"Type": "SNS", "Properties": {"Topic": {"Ref": "T"}, "SqsSubscription": subscription}}
+    resources = {
+        "F": _resource("AWS::Serverless::Function", Events={"One": event}),
+        "T": _resource("AWS::SNS::Topic", **topic),
+        "Q": _resource("AWS::SQS::Queue", VisibilityTimeout=60),
+    }
+
+    (source,) = sources_of(Resolver({"Resources": resources}, {}), "F")
+
+    assert (source.kind, source.name, source.resource) == (kind, name, resource)
+    if kind != SNS:
+        (body,) = options_for(source, {"id": "1"}, {})["messages"]
+        assert json.loads(json.loads(body)["Message"]) == {"id": "1"}
+
+
+@pytest.mark.parametrize(
     ("queue", "properties"),
     [
         ({"Type": "AWS::SQS::Queue"}, {}),
