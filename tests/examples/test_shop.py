@@ -65,7 +65,7 @@ def test_order_is_answered_by_the_stock_and_the_customer(shop: Shop) -> None:
     assert sorted(row["number"] for row in shop.rows("orders")) == ["o-1", "o-2"]
     assert shop.rows("baskets") == []
     assert [json.loads(row["sends"])[0]["body"] for row in shop.ledger.rows.values() if "sends" in row] == [
-        f'{{"order":"{number}","article":"teapot"}}' for number in ("o-1", "o-2")
+        f'{{"article":"teapot","order":"{number}"}}' for number in ("o-1", "o-2")
     ]
 
 
