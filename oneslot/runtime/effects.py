@@ -222,7 +222,7 @@ class Check:
     otherwise: Otherwise | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.expect, Mapping) and not self.expect:
+        if self.expect is None or (isinstance(self.expect, Mapping) and not self.expect):
             raise InvalidEffects(f"a check of {self.table!r} has an empty `expect`; name what it relies on")
 
 

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from oneslot.explorer.handlers.exploration import explore
 from oneslot.explorer.handlers.templates.sources import SQS, EventSource
 from oneslot.explorer.handlers.verdict import Result
+from oneslot.explorer.scan import batches
 from oneslot.explorer.scan.batches import in_batches
 from oneslot.explorer.scan.scan import NO_TEST, Row, Scan, scan
 
@@ -191,7 +193,7 @@ def test_row_says_one_at_a_time_when_the_user_gives_no_batch(tmp_path: Path, fil
     assert bool(said) == ("One message" in " ".join(row.reached))
 
 
-def _in_batches(folder: Path, *batches: dict[str, Any], ends: float) -> Result:
+def _in_batches(folder: Path, *each: dict[str, Any], ends: float) -> Result:
     """Return the verdict on a handler of ten calls for each record."""
     puts = "; ".join(f"table.put_item(Item={{'id': record['body'] + '{number}'}})" for number in range(10))
     (folder / "app.py").write_text(
@@ -200,7 +202,7 @@ def _in_batches(folder: Path, *batches: dict[str, Any], ends: float) -> Result:
     )
     options = {"handler": "app.handler", "path": [folder], "tables": ["Table:id"]}
     one = Result("app.handler", "holds", "holds at every level")
-    return in_batches(EventSource(SQS), one, options, batches, ends).result
+    return in_batches(EventSource(SQS), one, options, each, ends).result
 
 
 LARGE = {"messages": ["a", "b"], "batch": 2, "copies": 1, "faults": 4}
@@ -214,9 +216,15 @@ def test_verdict_is_not_finished_when_the_budget_ends_within_the_first_batch(tmp
     assert found.remedy == "To complete the next level, raise the budget."
 
 
-def test_verdict_names_one_fault_when_the_budget_ends_before_two(tmp_path: Path) -> None:
+def test_verdict_names_one_fault_when_the_budget_ends_before_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def limited(*, budget: float, faults: int, **options: Any) -> Result:
+        return explore(budget=budget if faults == 1 else 0.1, faults=faults, **options)
+
+    monkeypatch.setattr(batches, "explore", limited)
     small = {"messages": ["a"], "copies": 1, "faults": 1}
 
-    found = _in_batches(tmp_path, small, LARGE, ends=time.monotonic() + 4)
+    found = _in_batches(tmp_path, small, LARGE, ends=time.monotonic() + 60)
 
     assert found.verdict == "holds at every level, also with two messages in one batch and 1 fault"

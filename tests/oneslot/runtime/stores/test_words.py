@@ -401,6 +401,10 @@ REFUSED: list[tuple[Callable[[], Write], str]] = [
     ),
     (lambda: Check("stock", {"sku": "a"}, expect={}), "a check of 'stock' has an empty `expect`"),
     (
+        lambda: Check("stock", {"sku": "a"}, expect=None),  # type: ignore[arg-type]
+        "a check of 'stock' has an empty `expect`",
+    ),
+    (
         lambda: Update("stock", {"sku": "a"}, add={"x": "1"}),
         "'x' in 'stock' is given to `add`, which takes a number or a set",
     ),
