@@ -1,8 +1,8 @@
 """One booking, traced from Lambda's call through every file of ours: few files, few changes between them, one parse.
 
 Left out is what a reader does not follow from file to file: libraries, the methods that a dataclass generates,
-comprehensions, which belong to the function around them, and two files that call no other of ours: `surroundings.py`, the
-clock, and `values.py`, which writes and reads one value of DynamoDB after the other.
+comprehensions, which belong to the function around them, and three files that call no other of ours: `surroundings.py`, the
+clock, and `values.py` and `paths.py`, which take one value of DynamoDB and one path after the other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ import pytest
 from tests.kits.consumer import REGION, Context, bench, booking, record
 
 ROOT = Path(__file__).resolve().parents[2]
-LEAVES = (f"{ROOT}/oneslot/runtime/surroundings.py", f"{ROOT}/oneslot/runtime/values.py")
+LEAVES = (
+    f"{ROOT}/oneslot/runtime/surroundings.py",
+    f"{ROOT}/oneslot/runtime/values.py",
+    f"{ROOT}/oneslot/runtime/stores/paths.py",
+)
 PRODUCT = (f"{ROOT}/oneslot/", f"{ROOT}/lambda_src/")
 MOST_FILES, MOST_CHANGES_OF_FILE = 15, 32
 PARSERS = ("parse_body", "identify", "payload_hash", "parse_message")

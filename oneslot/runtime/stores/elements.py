@@ -198,7 +198,9 @@ def _update(update: Update, keys: Keys) -> Element:
     change, left = words.changes(update)
     _refuse_overlaps(update, key)
     condition = words.condition(update.expect)
-    again = _CHANGES_AGAIN if repeats(update) else ""
+    # To set or remove whole attributes does no more in a second run.
+    may_repeat = update.add or update.append or "[" in change
+    again = _CHANGES_AGAIN if may_repeat and repeats(update) else ""
     request = {"Key": key, **words.request(UpdateExpression=change, ConditionExpression=condition)}
     changed = len(update.set) + len(update.remove) + len(update.add) + len(update.append)
     left += _size(key)
