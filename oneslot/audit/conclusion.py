@@ -12,7 +12,7 @@ from oneslot.audit.vocabulary import UNSOUND, SubjectKind
 from oneslot.laws.request import RequestVerdict
 from oneslot.wording import counted
 
-VERSION = 6
+VERSION = 7
 """The version of `audit.json` and of the columns of verdicts. An audit continues only one of its own version."""
 
 
