@@ -302,7 +302,9 @@ def find_consumer(spark: SparkSession, settings: AuditSettings) -> Declaration:
         return read_declaration(Path(settings.consumer))
     text = Storage(spark).read_text(settings.consumer)
     if text is None:
-        raise FileUnreadable(f"There is no file {settings.consumer}. Name the consumer's oneslot.toml with --consumer.")
+        raise FileUnreadable(
+            f"The file {settings.consumer} does not exist. Name the consumer's oneslot.toml with --consumer."
+        )
     return parse_declaration(text, None)
 
 

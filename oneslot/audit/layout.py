@@ -26,7 +26,7 @@ from oneslot.runtime.values import to_attribute
 
 MANIFEST_VERSION = "2020-06-30"
 EXPORT_FOLDER = "AWSDynamoDB"
-NO_EXPORT = "{folder} holds no export: there is no AWSDynamoDB/<export id> in it. Export {table}."
+NO_EXPORT = "{folder} holds no export: AWSDynamoDB/<export id> is missing. Export {table}."
 CONTEXT = "context.json"
 """The file beside the exports with the ledger's retention."""
 

@@ -43,7 +43,7 @@ from oneslot.cdk.numbers import (
     refused_on_fifo,
 )
 from oneslot.cdk.queues import RequestQueue
-from oneslot.cdk.relay import Relay, Target, send_variables
+from oneslot.cdk.relay import RelayFunction, Target, send_variables
 from oneslot.cdk.resources import path_name, unique_name
 from oneslot.cdk.rights import TableRights, consumer_rights, use_key
 from oneslot.cdk.tables import key_of, new_ledger
@@ -211,7 +211,7 @@ class ExactlyOnceConsumer(Construct):
             self, "EventSource", numbers=self.numbers, queue=self.queue, function=consumer.target
         ).mapping
         self.relay = (
-            Relay(
+            RelayFunction(
                 self,
                 "Sends",
                 code=code,

@@ -46,7 +46,7 @@ def send_variables(targets: Mapping[str, Target]) -> dict[str, str]:
     return {f"ONESLOT_SEND_{name.upper()}": _address(target) for name, target in targets.items()}
 
 
-class Relay(Construct):
+class RelayFunction(Construct):
     """The function, its mapping, and `failures`, which has a note of each batch that could not be sent in time."""
 
     def __init__(
@@ -120,7 +120,7 @@ class Relay(Construct):
             target=self.function,
             event_source_arn=stream,
             starting_position=lambda_.StartingPosition.TRIM_HORIZON,
-            batch_size=10,  # so many rows at most are sent again after a crash
+            batch_size=10,  # a crash sends at most these rows again
             # The records of one row stay in order. A row that cannot be sent blocks a tenth of its shard.
             parallelization_factor=10,
             filters=[{"pattern": json.dumps(ONLY_UNSENT)}],

@@ -48,7 +48,7 @@ def _is_helper(name: str, value: Any) -> bool:
 
 
 def check_scenario(given: Mapping[str, Any], file: Path) -> None:
-    """Check each value by itself, and that there are not both messages and an event. Raises `InvalidScenario`."""
+    """Check each value, and that the file gives messages or an event. Raises `InvalidScenario`."""
     for name, value in given.items():
         is_valid, remedy = CHECKS[name]
         if not is_valid(value):

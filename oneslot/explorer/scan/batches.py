@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from oneslot.explorer.handlers.exploration import explore
-from oneslot.explorer.handlers.templates.sources import QUEUES, EventSource
+from oneslot.explorer.handlers.templates.sources import QUEUES, FunctionSource
 from oneslot.explorer.handlers.verdict import Result
 from oneslot.explorer.refusal import NotExplorable
 
@@ -19,7 +19,7 @@ NO_SECOND = "the event is recorded, and has one. Record one with two"
 
 
 @dataclass(frozen=True)
-class Batch:
+class BatchVerdict:
     """A verdict that speaks of batches.
 
     Attributes:
@@ -32,7 +32,7 @@ class Batch:
     is_broken: bool = False
 
 
-def one_at_a_time(source: EventSource, why: str) -> str:
+def one_at_a_time(source: FunctionSource, why: str) -> str:
     """Return the remark that no batch was explored."""
     return f"One {_noun(source)} at a time: {why.rstrip('.')}."
 
@@ -45,8 +45,8 @@ def has_batch(given: Mapping[str, Any]) -> bool:
 
 
 def in_batches(
-    source: EventSource, one: Result, options: Mapping[str, Any], batches: Iterable[Mapping[str, Any]], ends: float
-) -> Batch:
+    source: FunctionSource, one: Result, options: Mapping[str, Any], batches: Iterable[Mapping[str, Any]], ends: float
+) -> BatchVerdict:
     """Explore batches of a handler that holds with one record, until `ends`, and return the verdict of both.
 
     Once one fault is explored, a budget that ends does not change the verdict: it names the most faults.
@@ -57,23 +57,27 @@ def in_batches(
         try:
             result = explore(**{**options, **batch, "budget": max(1.0, ends - time.monotonic())})
         except NotExplorable as error:
-            return Batch(one, remark=one_at_a_time(source, f"with two in a batch, {error}"))
+            return BatchVerdict(one, remark=one_at_a_time(source, f"with two in a batch, {error}"))
         if result.level == "once":
-            return Batch(one, remark=one_at_a_time(source, f"on a second one that the scan made it {result.verdict}"))
+            return BatchVerdict(
+                one, remark=one_at_a_time(source, f"on a second one that the scan made it {result.verdict}")
+            )
         if result.kind == "breaks":
-            return Batch(replace(result, verdict=f"with two {noun}s in one batch it {result.verdict}"), is_broken=True)
+            return BatchVerdict(
+                replace(result, verdict=f"with two {noun}s in one batch it {result.verdict}"), is_broken=True
+            )
         if result.kind == "not finished" and faults:
             break
         if result.kind == "not finished":
             text = f"it holds at every level with one {noun} in a batch; with two, {result.verdict}"
             remedy = "To complete the next level, raise the budget."
-            return Batch(replace(result, verdict=text, remedy=remedy))
+            return BatchVerdict(replace(result, verdict=text, remedy=remedy))
         unrun = tuple(line for line in unrun if line in result.unrun)
         unmet = tuple(call for call in unmet if call in result.unmet)
         faults = batch["faults"]
     verdict = f"{one.verdict}, also with two {noun}s in one batch and {faults} fault{'s' if faults > 1 else ''}"
-    return Batch(replace(one, verdict=verdict, unrun=unrun, unmet=unmet))
+    return BatchVerdict(replace(one, verdict=verdict, unrun=unrun, unmet=unmet))
 
 
-def _noun(source: EventSource) -> str:
+def _noun(source: FunctionSource) -> str:
     return "message" if source.kind in QUEUES else "record"

@@ -30,7 +30,7 @@ from oneslot.explorer.handlers.templates.sources import (
     STREAMS,
     TASK,
     URL,
-    EventSource,
+    FunctionSource,
 )
 
 KNOWN = (*QUEUES, *STREAMS, *ASYNCHRONOUS, HTTP_1, HTTP_2, URL, SOCKET, TASK)
@@ -126,7 +126,9 @@ def _objects(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield from _objects(one)
 
 
-def options_for(source: EventSource, payload: Mapping[str, Any], tables: Mapping[str, TableSchema]) -> dict[str, Any]:
+def options_for(
+    source: FunctionSource, payload: Mapping[str, Any], tables: Mapping[str, TableSchema]
+) -> dict[str, Any]:
     """Return what `explore` needs to know of a source: its first event, and the rules by which it comes again."""
     text = json.dumps(payload)
     if source.kind in QUEUES:
@@ -140,7 +142,7 @@ def options_for(source: EventSource, payload: Mapping[str, Any], tables: Mapping
     return options
 
 
-def rules_of(source: EventSource) -> dict[str, Any]:
+def rules_of(source: FunctionSource) -> dict[str, Any]:
     """Return how a source delivers again.
 
     An asynchronous invocation is tried three times. A shard, and a state machine, invoke nothing twice at a time: an
@@ -154,7 +156,7 @@ def rules_of(source: EventSource) -> dict[str, Any]:
 
 
 def in_one_batch(
-    source: EventSource, payload: Mapping[str, Any], tables: Mapping[str, TableSchema], *, splits: bool
+    source: FunctionSource, payload: Mapping[str, Any], tables: Mapping[str, TableSchema], *, splits: bool
 ) -> list[dict[str, Any]]:
     """Return what `explore` needs to know of two different records in one delivery: with one fault, then with one for each.
 
@@ -187,7 +189,7 @@ def _other_leaf(value: str | int) -> str | int:
 
 
 def event_of(
-    source: EventSource, payload: Mapping[str, Any], tables: Mapping[str, TableSchema], number: int = 1
+    source: FunctionSource, payload: Mapping[str, Any], tables: Mapping[str, TableSchema], number: int = 1
 ) -> Any:
     """Return one event as its source sends it, with the payload where a producer's own words stand.
 
@@ -205,7 +207,7 @@ def _arn(service: str, name: str) -> str:
     return f"arn:aws:{service}:{':'.join(_AT)}:{name}"
 
 
-def _body(source: EventSource, payload: Mapping[str, Any], number: int = 1) -> str:
+def _body(source: FunctionSource, payload: Mapping[str, Any], number: int = 1) -> str:
     """Return the body of a queue's message: the payload, or a topic's notification that holds it."""
     return json.dumps(payload if source.topic is None else _published(source.topic, payload, number))
 
@@ -220,12 +222,12 @@ def _published(topic: str, payload: Mapping[str, Any], number: int = 1) -> dict[
     }
 
 
-def _notification(source: EventSource, payload: Mapping[str, Any]) -> dict[str, Any]:
+def _notification(source: FunctionSource, payload: Mapping[str, Any]) -> dict[str, Any]:
     notification = {**_published(source.physical, payload), "Subject": None, "MessageAttributes": {}}
     return {"Records": [{"EventSource": "aws:sns", "EventVersion": "1.0", "Sns": notification}]}
 
 
-def _object_created(source: EventSource, payload: Mapping[str, Any]) -> dict[str, Any]:
+def _object_created(source: FunctionSource, payload: Mapping[str, Any]) -> dict[str, Any]:
     record = {
         "eventVersion": "2.1",
         "eventSource": "aws:s3",
@@ -240,7 +242,7 @@ def _object_created(source: EventSource, payload: Mapping[str, Any]) -> dict[str
     return {"Records": [record]}
 
 
-def _scheduled(source: EventSource, payload: Mapping[str, Any]) -> dict[str, Any]:
+def _scheduled(source: FunctionSource, payload: Mapping[str, Any]) -> dict[str, Any]:
     """Return the rule's own constant input, or the event of a schedule."""
     targets = source.settings.get("Targets", source.settings.get("Target", {}))
     target = targets[0] if isinstance(targets, list) else targets
@@ -262,7 +264,7 @@ def _envelope(source: str, detail_type: str) -> dict[str, Any]:
     }
 
 
-def _bus(source: EventSource, payload: Mapping[str, Any]) -> dict[str, Any]:
+def _bus(source: FunctionSource, payload: Mapping[str, Any]) -> dict[str, Any]:
     """Return an event that the rule's pattern matches, as far as the pattern lists values, prefixes and suffixes."""
     pattern = source.settings.get("Pattern", source.settings.get("EventPattern", {}))
     pattern = pattern if isinstance(pattern, Mapping) else {}
@@ -290,7 +292,7 @@ def _matching(pattern: Any) -> Any:
     return first
 
 
-def _http_1(source: EventSource, payload: Mapping[str, Any]) -> dict[str, Any]:
+def _http_1(source: FunctionSource, payload: Mapping[str, Any]) -> dict[str, Any]:
     path, method = (
         source.settings.get("Path", "/"),
         _method(source.settings.get("Method", source.settings.get("HttpMethod"))),
@@ -322,7 +324,7 @@ def _http_1(source: EventSource, payload: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _http_2(source: EventSource, payload: Mapping[str, Any]) -> dict[str, Any]:
+def _http_2(source: FunctionSource, payload: Mapping[str, Any]) -> dict[str, Any]:
     path, method = source.settings.get("Path", "/"), _method(source.settings.get("Method"))
     return {
         "version": "2.0",
@@ -347,7 +349,7 @@ def _http_2(source: EventSource, payload: Mapping[str, Any]) -> dict[str, Any]:
 _SOCKET_EVENTS = {"$connect": "CONNECT", "$disconnect": "DISCONNECT"}
 
 
-def _socket(source: EventSource, payload: Mapping[str, Any]) -> dict[str, Any]:
+def _socket(source: FunctionSource, payload: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a WebSocket API sends for a route. A message's body has the payload, and connections have headers."""
     route = source.name or "$default"
     kind = _SOCKET_EVENTS.get(route, "MESSAGE")
@@ -386,7 +388,7 @@ def _concrete(path: str) -> str:
 
 
 def _row_inserted(
-    source: EventSource, payload: Mapping[str, Any], tables: Mapping[str, TableSchema], number: int
+    source: FunctionSource, payload: Mapping[str, Any], tables: Mapping[str, TableSchema], number: int
 ) -> dict[str, Any]:
     schema = tables.get(source.physical)
     kinds = {name: schema.types.get(name, "S") for name in schema.keys} if schema else {}
@@ -408,7 +410,7 @@ def _row_inserted(
     }
 
 
-def _kinesis(source: EventSource, payload: Mapping[str, Any], number: int) -> dict[str, Any]:
+def _kinesis(source: FunctionSource, payload: Mapping[str, Any], number: int) -> dict[str, Any]:
     sequence_number = str(49590338271490256608559692538361571095921575989136588897 + number)
     return {
         "eventID": f"shardId-000000000000:{sequence_number}",
@@ -425,7 +427,7 @@ def _kinesis(source: EventSource, payload: Mapping[str, Any], number: int) -> di
     }
 
 
-_EVENTS: Mapping[str, Callable[[EventSource, Mapping[str, Any]], dict[str, Any]]] = {
+_EVENTS: Mapping[str, Callable[[FunctionSource, Mapping[str, Any]], dict[str, Any]]] = {
     **{SNS: _notification, S3: _object_created, BUS: _bus, SCHEDULE: _scheduled},
     **{HTTP_1: _http_1, HTTP_2: _http_2, URL: _http_2, SOCKET: _socket},
 }

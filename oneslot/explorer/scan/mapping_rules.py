@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
-from oneslot.explorer.handlers.templates.sources import ASYNCHRONOUS, FIFO, QUEUES, STREAMS, EventSource
+from oneslot.explorer.handlers.templates.sources import ASYNCHRONOUS, FIFO, QUEUES, STREAMS, FunctionSource
 from oneslot.explorer.handlers.templates.template import DEFAULT_SECONDS
 
 LAMBDA = "https://docs.aws.amazon.com/lambda/latest/dg"
@@ -57,7 +57,7 @@ class _Mapping:
     """A mapping with its values resolved; None is a value that the template does not give."""
 
     resolver: Resolver
-    source: EventSource
+    source: FunctionSource
     function: Mapping[str, Any]
 
     def of_source(self, name: str, otherwise: Any = None) -> Any:
@@ -95,7 +95,7 @@ class _Mapping:
             return None
 
 
-def may_batch(resolver: Resolver, source: EventSource) -> bool:
+def may_batch(resolver: Resolver, source: FunctionSource) -> bool:
     """Return whether the source's mapping may deliver more than one record; a size that the template lacks may be any."""
     if source.kind not in (*QUEUES, *STREAMS):
         return False
@@ -199,7 +199,7 @@ _CHECKS: Mapping[str, tuple[Callable[[_Mapping], Iterator[Found]], ...]] = {
 }
 
 
-def findings(resolver: Resolver, name: str, function: Mapping[str, Any], source: EventSource) -> list[Finding]:
+def findings(resolver: Resolver, name: str, function: Mapping[str, Any], source: FunctionSource) -> list[Finding]:
     """Return the rules that a source of a function breaks.
 
     Args:

@@ -21,7 +21,7 @@ from oneslot.explorer.handlers.exploration import GIVEN, IDLE, explore
 from oneslot.explorer.handlers.process import OWN_FAILURES
 from oneslot.explorer.handlers.scenario_file import check_rows, check_scenario, read_scenario
 from oneslot.explorer.handlers.templates.intrinsics import PSEUDO, Resolver, Unresolved
-from oneslot.explorer.handlers.templates.sources import QUEUES, TASK, EventSource, functions, references, sources_of
+from oneslot.explorer.handlers.templates.sources import QUEUES, TASK, FunctionSource, functions, references, sources_of
 from oneslot.explorer.handlers.templates.tables import tables_of
 from oneslot.explorer.handlers.templates.template import (
     PARAMETER_REMEDY,
@@ -37,7 +37,7 @@ from oneslot.explorer.scan.batches import (
     NO_SECOND,
     NO_TEST_OF_BATCH,
     OWN_CHOICES,
-    Batch,
+    BatchVerdict,
     has_batch,
     in_batches,
     one_at_a_time,
@@ -111,7 +111,7 @@ class ScanJob:
 
     template: Path
     function: str
-    source: EventSource
+    source: FunctionSource
     parameters: Mapping[str, Any]
     env: Mapping[str, str]
     given: Mapping[str, Any]
@@ -204,7 +204,7 @@ def _chosen(names: Sequence[str], only: Sequence[str], file: Path) -> list[str]:
     return [name for name in names if not only or name in only]
 
 
-def _sources(resolver: Resolver, function: str) -> Sequence[EventSource | None]:
+def _sources(resolver: Resolver, function: str) -> Sequence[FunctionSource | None]:
     return sources_of(resolver, function) or [None]
 
 
@@ -217,7 +217,7 @@ def _invoke_config(resolver: Resolver, function: str) -> dict[str, Any]:
     return {}
 
 
-def _refused(properties: Mapping[str, Any], source: EventSource | None) -> str:
+def _refused(properties: Mapping[str, Any], source: FunctionSource | None) -> str:
     """Return why a function cannot be explored, and the remedy; empty if it may be."""
     runtime = str(properties.get("Runtime", "python"))
     if not runtime.startswith("python"):
@@ -235,7 +235,7 @@ def _refused(properties: Mapping[str, Any], source: EventSource | None) -> str:
     return next((why for why, is_so in reasons.items() if is_so), "")
 
 
-def _retries(source: EventSource) -> bool:
+def _retries(source: FunctionSource) -> bool:
     """Return whether a state machine retries, as far as the template shows its definition."""
     held = [source.settings[name] for name in ("Definition", "DefinitionString") if name in source.settings]
     return not held or "Retry" in json.dumps(held)
@@ -393,7 +393,7 @@ def _tried(job: ScanJob, options: Mapping[str, Any]) -> Row:
         if not is_made or result.schedule or not payload.grow(said):
             break
     given, result, first = found[-1]
-    batch = Batch(result)
+    batch = BatchVerdict(result)
     if _judged(job, result, is_made=is_made)[0] == "holds":
         batch = _with_batches(job, given, batch, first, ends)
     result = batch.result
@@ -417,7 +417,7 @@ def _tried(job: ScanJob, options: Mapping[str, Any]) -> Row:
     )
 
 
-def _with_batches(job: ScanJob, options: Mapping[str, Any], one: Batch, first: str, ends: float) -> Batch:
+def _with_batches(job: ScanJob, options: Mapping[str, Any], one: BatchVerdict, first: str, ends: float) -> BatchVerdict:
     """Return the verdict of one record and of two in a batch, or the first with a remark where no two can be made.
 
     `options`: those of `explore` with one record. `first`: the payload of the first event; empty if it was recorded.
@@ -456,7 +456,7 @@ def _placed(sentence: str, function: str) -> str:
     return f"{sentence.rstrip('.')}{where}" if where else sentence
 
 
-def _test(job: ScanJob, options: Mapping[str, Any], batch: Batch) -> str:
+def _test(job: ScanJob, options: Mapping[str, Any], batch: BatchVerdict) -> str:
     result = batch.result
     if batch.is_broken:
         return f"{NO_TEST}{NO_TEST_OF_BATCH}"

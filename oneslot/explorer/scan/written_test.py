@@ -14,7 +14,7 @@ from oneslot.dynamodb_in_memory.contents import TableSchema
 from oneslot.explorer.handlers.process import DRAW
 from oneslot.explorer.handlers.scenario import messages_of
 from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
-from oneslot.explorer.handlers.templates.sources import EventSource
+from oneslot.explorer.handlers.templates.sources import FunctionSource
 from oneslot.explorer.handlers.verdict import Result
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.system import WARM
@@ -30,7 +30,7 @@ def file_name(function: str, source: str) -> str:
 
 
 def written_test(
-    function: str, source: EventSource, options: Mapping[str, Any], result: Result, resolver: Resolver
+    function: str, source: FunctionSource, options: Mapping[str, Any], result: Result, resolver: Resolver
 ) -> str:
     """Return the test's text. `options` are those of `explore`.
 

@@ -44,7 +44,7 @@ def kind_of(target: str) -> str | None:
 
 
 def require_targets(targets: Mapping[str, str]) -> None:
-    """Raise `ValueError` for a target that is no queue's URL, and no ARN of a topic or a bus."""
+    """Raise `ValueError` unless each target is a queue's URL, or the ARN of a topic or a bus."""
     if wrong := [name for name, target in targets.items() if not kind_of(target)]:
         raise ValueError(
             f"the target {wrong[0]!r} must be a queue's URL, or the ARN of a topic or of an event bus; "
@@ -81,7 +81,7 @@ def unsent(row: Mapping[str, Any]) -> list[Unsent]:
 def _checked_body(send: Send, targets: Mapping[str, str] | None) -> str:
     """Return the body's JSON text, if the target takes the message. Raises `InvalidEffects` if not."""
     if targets is not None and send.to not in targets:
-        raise InvalidEffects(f"there is no target {send.to!r} to send to; name it in `sends`, or in ONESLOT_SEND_...")
+        raise InvalidEffects(f"the target {send.to!r} is unknown; name it in `sends`, or in ONESLOT_SEND_...")
     if targets is not None:
         _check_for_target(send, targets[send.to])
     if send.group and not (isinstance(send.group, str) and _GROUP.fullmatch(send.group)):

@@ -84,7 +84,7 @@ class Relay:
     def _send(self, message: Unsent) -> None:
         target = (self._ledger.sends or {}).get(message.to)
         if target is None:
-            raise NotSent(f"there is no target {message.to!r}; name it in `sends`, or in ONESLOT_SEND_...")
+            raise NotSent(f"the target {message.to!r} is unknown; name it in `sends`, or in ONESLOT_SEND_...")
         attributes = {IDENTITY_ATTRIBUTE: {"DataType": "String", "StringValue": message.id}}
         fifo = {"MessageGroupId": message.group, "MessageDeduplicationId": message.id} if is_fifo(target) else {}
         kind = kind_of(target)

@@ -35,7 +35,7 @@ _WITH_OUTPUTS = ("AWS::CloudFormation::Stack", "AWS::Serverless::Application")
 
 
 @dataclass(frozen=True)
-class EventSource:
+class FunctionSource:
     """What invokes a function.
 
     Attributes:
@@ -65,10 +65,10 @@ def functions(resolver: Resolver) -> list[str]:
     return [name for name, resource in resolver.resources.items() if resource["Type"] in FUNCTIONS]
 
 
-def sources_of(resolver: Resolver, function: str) -> list[EventSource]:
+def sources_of(resolver: Resolver, function: str) -> list[FunctionSource]:
     """Return what invokes a function."""
     found = [*_events(resolver, function), *_resources(resolver, function)]
-    found = found or [EventSource(principal) for principal in _invokers(resolver, function)]
+    found = found or [FunctionSource(principal) for principal in _invokers(resolver, function)]
     return list({(source.kind, source.name): source for source in found}.values())
 
 
@@ -101,7 +101,7 @@ def references(node: Any) -> set[str]:
     return found
 
 
-def _events(resolver: Resolver, function: str) -> Iterator[EventSource]:
+def _events(resolver: Resolver, function: str) -> Iterator[FunctionSource]:
     """Yield the events that SAM writes within the function."""
     properties = resolver.resources[function].get("Properties", {})
     for name, event in properties.get("Events", {}).items():
@@ -113,10 +113,10 @@ def _events(resolver: Resolver, function: str) -> Iterator[EventSource]:
         of = own.get("Queue", own.get("Topic", own.get("Stream", own.get("Bucket"))))
         yield _source(resolver, kind, _with_values(resolver, own), of)
     if "FunctionUrlConfig" in properties:
-        yield EventSource(URL)
+        yield FunctionSource(URL)
 
 
-def _resources(resolver: Resolver, function: str) -> Iterator[EventSource]:
+def _resources(resolver: Resolver, function: str) -> Iterator[FunctionSource]:
     """Yield the sources that are resources of their own and refer to the function, or to a version of it."""
     targets = {function} | {
         name
@@ -133,21 +133,21 @@ def _resources(resolver: Resolver, function: str) -> Iterator[EventSource]:
                 yield _source(resolver, SNS, own, own.get("TopicArn"))
             case "AWS::Events::Rule" if targets & references(own.get("Targets")):
                 values = _with_values(resolver, own)
-                yield EventSource(SCHEDULE if "ScheduleExpression" in own else BUS, name, values, own)
+                yield FunctionSource(SCHEDULE if "ScheduleExpression" in own else BUS, name, values, own)
             case "AWS::Scheduler::Schedule" if targets & references(own.get("Target")):
-                yield EventSource(SCHEDULE, name, own, own)
+                yield FunctionSource(SCHEDULE, name, own, own)
             case "AWS::S3::Bucket" if targets & references(own.get("NotificationConfiguration")):
-                yield EventSource(S3, name, own, own, resolver.physical_name(name))
+                yield FunctionSource(S3, name, own, own, resolver.physical_name(name))
             case "Custom::S3BucketNotifications" if targets & references(own.get("NotificationConfiguration")):
                 yield _source(resolver, S3, own, own.get("BucketName"))
             case "AWS::Lambda::Url" if targets & references(own.get("TargetFunctionArn")):
-                yield EventSource(URL, "", own)
+                yield FunctionSource(URL, "", own)
             case "AWS::ApiGateway::Method" if targets & references(own.get("Integration")):
-                yield EventSource(HTTP_1, "", own)
+                yield FunctionSource(HTTP_1, "", own)
             case "AWS::ApiGatewayV2::Integration" if targets & references(own.get("IntegrationUri")):
                 yield _of_api(resolver, name, own)
             case kind if kind in _STATE_MACHINES and targets & references(own):
-                yield EventSource(TASK, name, own, own)
+                yield FunctionSource(TASK, name, own, own)
 
 
 def _with_values(resolver: Resolver, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,40 +159,40 @@ def _with_values(resolver: Resolver, settings: Mapping[str, Any]) -> dict[str, A
     return found
 
 
-def _of_api(resolver: Resolver, integration: str, own: Mapping[str, Any]) -> EventSource:
+def _of_api(resolver: Resolver, integration: str, own: Mapping[str, Any]) -> FunctionSource:
     """Return the source of an integration of API Gateway v2: of an HTTP API, or of one route of a WebSocket API."""
     held = [resolver.resources[name] for name in references(own.get("ApiId")) & resolver.resources.keys()]
     if not any(one.get("Properties", {}).get("ProtocolType") == "WEBSOCKET" for one in held):
-        return EventSource(HTTP_2, "", own)
+        return FunctionSource(HTTP_2, "", own)
     routes = [
         one["Properties"]
         for one in resolver.resources.values()
         if one["Type"] == "AWS::ApiGatewayV2::Route" and integration in references(one["Properties"].get("Target"))
     ]
     route = routes[0] if routes else {}
-    return EventSource(SOCKET, str(route.get("RouteKey", "")), route)
+    return FunctionSource(SOCKET, str(route.get("RouteKey", "")), route)
 
 
-def _source(resolver: Resolver, kind: str, settings: Mapping[str, Any], of: Any) -> EventSource:
+def _source(resolver: Resolver, kind: str, settings: Mapping[str, Any], of: Any) -> FunctionSource:
     names = sorted(references(of) & resolver.resources.keys())
     if not names:
-        return EventSource(kind, settings=settings)
+        return FunctionSource(kind, settings=settings)
     name, held = names[0], resolver.resources[names[0]]
     is_output = held["Type"] in _WITH_OUTPUTS  # of another template, which has the properties
     resource = None if is_output else held.get("Properties", {})
     if kind == SQS and resource and _is_true(resolver, resource.get("FifoQueue")):
         kind = FIFO
-    return EventSource(kind, name, settings, resource, resolver.physical_name(name))
+    return FunctionSource(kind, name, settings, resource, resolver.physical_name(name))
 
 
-def _subscribed_queue(resolver: Resolver, made: str, own: Mapping[str, Any]) -> EventSource:
+def _subscribed_queue(resolver: Resolver, made: str, own: Mapping[str, Any]) -> FunctionSource:
     """Return the queue between a topic and a function: the one that the event names, or else SAM's, whose id is `made`."""
     topic, subscription = _source(resolver, SNS, own, own.get("Topic")), own["SqsSubscription"]
     if isinstance(subscription, Mapping):
         queue = _source(resolver, SQS, subscription, subscription.get("QueueArn"))
     else:
         is_fifo = _is_true(resolver, (topic.resource or {}).get("FifoTopic"))
-        queue = EventSource(FIFO if is_fifo else SQS, made, resource={}, physical=made)
+        queue = FunctionSource(FIFO if is_fifo else SQS, made, resource={}, physical=made)
     return replace(queue, topic=topic.physical)
 
 

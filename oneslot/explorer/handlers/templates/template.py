@@ -11,7 +11,7 @@ from typing import Any
 from oneslot.dynamodb_in_memory.contents import TableSchema
 from oneslot.dynamodb_in_memory.service import table_of
 from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
-from oneslot.explorer.handlers.templates.sources import QUEUES, SQS, STREAMS, EventSource, functions, sources_of
+from oneslot.explorer.handlers.templates.sources import QUEUES, SQS, STREAMS, FunctionSource, functions, sources_of
 from oneslot.explorer.refusal import NotExplorable
 
 TABLES = ("AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable")
@@ -211,6 +211,6 @@ def _values(resolver: Resolver) -> dict[str, Any]:
     return values
 
 
-def _polled_source(resolver: Resolver, function: str) -> EventSource:
+def _polled_source(resolver: Resolver, function: str) -> FunctionSource:
     """Return the queue or stream whose mapping invokes the function; one without properties if there is none."""
-    return next((one for one in sources_of(resolver, function) if one.kind in (*QUEUES, *STREAMS)), EventSource(SQS))
+    return next((one for one in sources_of(resolver, function) if one.kind in (*QUEUES, *STREAMS)), FunctionSource(SQS))

@@ -141,5 +141,5 @@ def test_submitted_job_judges_a_consumer_from_sparks_storage(tmp_path: Path) -> 
 @pytest.mark.spark
 def test_consumer_without_a_file_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     settings = AuditSettings("history", "output", consumer=str(tmp_path / "orders.toml"))
-    with pytest.raises(BadInput, match=r"There is no file .*orders\.toml\. Name the consumer's oneslot\.toml"):
+    with pytest.raises(BadInput, match=r"The file .*orders\.toml does not exist\. Name the consumer's oneslot\.toml"):
         find_consumer(spark, settings)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from oneslot.explorer.handlers.exploration import explore
-from oneslot.explorer.handlers.templates.sources import SQS, EventSource
+from oneslot.explorer.handlers.templates.sources import SQS, FunctionSource
 from oneslot.explorer.handlers.verdict import Result
 from oneslot.explorer.scan import batches
 from oneslot.explorer.scan.batches import in_batches
@@ -202,7 +202,7 @@ def _in_batches(folder: Path, *each: dict[str, Any], ends: float) -> Result:
     )
     options = {"handler": "app.handler", "path": [folder], "tables": ["Table:id"]}
     one = Result("app.handler", "holds", "holds at every level")
-    return in_batches(EventSource(SQS), one, options, each, ends).result
+    return in_batches(FunctionSource(SQS), one, options, each, ends).result
 
 
 LARGE = {"messages": ["a", "b"], "batch": 2, "copies": 1, "faults": 4}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from oneslot.explorer.handlers.templates.intrinsics import Resolver
-from oneslot.explorer.handlers.templates.sources import BUS, DYNAMODB, FIFO, SQS, EventSource
+from oneslot.explorer.handlers.templates.sources import BUS, DYNAMODB, FIFO, SQS, FunctionSource
 from oneslot.explorer.scan.first_events import KNOWN
 from oneslot.explorer.scan.mapping_rules import RULES, findings
 
@@ -20,7 +20,7 @@ BOUNDED = {"MaximumRetryAttempts": 10, "DestinationConfig": {"OnFailure": {}}, *
 
 
 def _rules(kind: str, function: dict[str, Any], queue: dict[str, Any] | None, mapping: dict[str, Any]) -> list[str]:
-    return [one.rule for one in findings(Resolver({}, {}), "F", function, EventSource(kind, "Q", mapping, queue))]
+    return [one.rule for one in findings(Resolver({}, {}), "F", function, FunctionSource(kind, "Q", mapping, queue))]
 
 
 @pytest.mark.parametrize(

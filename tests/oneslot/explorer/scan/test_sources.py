@@ -24,7 +24,7 @@ from oneslot.explorer.handlers.templates.sources import (
     SQS,
     TASK,
     URL,
-    EventSource,
+    FunctionSource,
     sources_of,
 )
 from oneslot.explorer.scan.first_events import Payload, event_of, options_for
@@ -162,7 +162,7 @@ def test_each_event_has_the_payload_where_a_producer_writes() -> None:
     tables = {"orders": TableSchema("pk", "n", types={"pk": "S", "n": "N"})}
 
     def event(kind: str, **settings: Any) -> Any:
-        return event_of(EventSource(kind, "Orders", settings, {}, "orders"), payload, tables)
+        return event_of(FunctionSource(kind, "Orders", settings, {}, "orders"), payload, tables)
 
     row = event(DYNAMODB)["Records"][0]["dynamodb"]
     assert row["Keys"] == {"pk": {"S": "pk-1"}, "n": {"N": "1"}}
@@ -184,8 +184,8 @@ def test_route_of_a_websocket_api_has_an_event_of_its_own() -> None:
     api = _resource("AWS::ApiGatewayV2::Api", ProtocolType="WEBSOCKET")
 
     assert _found(F=FUNCTION, I=integration, R=route, A=api) == [(SOCKET, "$connect")]
-    connection = event_of(EventSource(SOCKET, "$connect"), {"id": "1"}, {})
-    message = event_of(EventSource(SOCKET, "order"), {"id": "1"}, {})
+    connection = event_of(FunctionSource(SOCKET, "$connect"), {"id": "1"}, {})
+    message = event_of(FunctionSource(SOCKET, "order"), {"id": "1"}, {})
     assert (connection["requestContext"]["eventType"], "body" in connection) == ("CONNECT", False)
     assert (message["requestContext"]["routeKey"], json.loads(message["body"])) == ("order", {"id": "1"})
 
@@ -218,7 +218,7 @@ def test_pattern_of_a_bucket_gives_the_event_its_bucket_and_object() -> None:
     ],
 )
 def test_a_source_has_its_own_rules_of_delivery(kind: str, rules: dict[str, Any]) -> None:
-    assert options_for(EventSource(kind), {}, {}) == rules
+    assert options_for(FunctionSource(kind), {}, {}) == rules
 
 
 @pytest.mark.parametrize(

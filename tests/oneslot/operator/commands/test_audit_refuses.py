@@ -22,5 +22,5 @@ def test_audit_refuses_a_folder_without_exports_before_spark_starts(
     answer = CliRunner().invoke(audit.audit, ["--history", str(tmp_path), "--output", str(tmp_path / "answer")])
     assert isinstance(answer.exception, HistoryRefused)
     assert str(answer.exception) == (
-        f"{tmp_path}/slots holds no export: there is no AWSDynamoDB/<export id> in it. Export slots."
+        f"{tmp_path}/slots holds no export: AWSDynamoDB/<export id> is missing. Export slots."
     )

@@ -142,7 +142,7 @@ REFUSED: list[tuple[Send, type[InvalidEffects], str]] = [
     (
         Send("letters", {}),
         InvalidEffects,
-        "there is no target 'letters' to send to; name it in `sends`, or in ONESLOT_",
+        "the target 'letters' is unknown; name it in `sends`, or in ONESLOT_",
     ),
     (Send("orders", {}), InvalidEffects, "a send to 'orders' has no group, and its target is FIFO"),
     (Send("mails", {}, group="c"), InvalidEffects, "a send to 'mails' has a group, and its target is not FIFO"),

@@ -142,7 +142,7 @@ def test_records_without_messages_are_passed_over(outbox: Outbox) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lost", "text"), [("target", "there is no target 'order_taken'"), ("event", "refused an event")]
+    ("lost", "text"), [("target", "the target 'order_taken' is unknown"), ("event", "refused an event")]
 )
 def test_row_stays_unsent_when_its_target_does_not_take_the_message(
     outbox: Outbox, lost: str, text: str, monkeypatch: pytest.MonkeyPatch
