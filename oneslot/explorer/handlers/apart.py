@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import sys
 import traceback
@@ -18,14 +19,14 @@ FORKS = sys.platform == "linux"
 """Elsewhere a fork may crash in the system's own libraries, so the exploration runs in this process."""
 
 
-def forked(target: Callable[..., None], *arguments: Any) -> tuple[Connection, BaseProcess]:
-    """Start a function in a fork of this process. Its first argument is the end of a pipe to write to.
+def forked(function: Callable[..., Any], *arguments: Any) -> tuple[Connection, BaseProcess]:
+    """Start a function in a fork of this process. The connection receives what it returns or raises.
 
     A fork finds boto3 and the explorer imported, and no other handler's traces.
     """
     context = multiprocessing.get_context("fork")
     reader, writer = context.Pipe(duplex=False)
-    process = context.Process(target=target, args=(writer, *arguments), daemon=True)
+    process = context.Process(target=_send, args=(writer, function, arguments), daemon=True)
     with warnings.catch_warnings():
         # Python warns of a process with threads. They end in the fork, which needs none of them.
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -41,7 +42,7 @@ def explore_apart(handler: str, **options: Any) -> Result:
     """
     if not FORKS:
         return explore(handler, **options)
-    reader, process = forked(_explore_into, handler, options)
+    reader, process = forked(functools.partial(explore, handler, **options))
     try:
         ended = reader.recv()
     except EOFError:
@@ -53,9 +54,9 @@ def explore_apart(handler: str, **options: Any) -> Result:
     return ended  # type: ignore[no-any-return]
 
 
-def _explore_into(writer: Connection, handler: str, options: dict[str, Any]) -> None:
+def _send(writer: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     try:
-        writer.send(explore(handler, **options))
+        writer.send(function(*arguments))
     except Exception as error:
         error.add_note(traceback.format_exc())
         writer.send(error)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
+from oneslot.explorer.handlers.templates.intrinsics import Resolver
 from oneslot.explorer.handlers.templates.sources import ASYNCHRONOUS, FIFO, QUEUES, STREAMS, FunctionSource
 from oneslot.explorer.handlers.templates.template import DEFAULT_SECONDS
 
@@ -61,14 +61,14 @@ class _Mapping:
     function: Mapping[str, Any]
 
     def of_source(self, name: str, otherwise: Any = None) -> Any:
-        return self._value((self.source.resource or {}).get(name, otherwise))
+        return self.resolver.known((self.source.resource or {}).get(name, otherwise))
 
     def of_mapping(self, name: str, otherwise: Any = None) -> Any:
-        return self._value(self.source.settings.get(name, otherwise))
+        return self.resolver.known(self.source.settings.get(name, otherwise))
 
     @property
     def timeout(self) -> float | None:
-        return _number(self._value(self.function.get("Timeout", DEFAULT_SECONDS["timeout"])))
+        return _number(self.resolver.known(self.function.get("Timeout", DEFAULT_SECONDS["timeout"])))
 
     @property
     def visibility(self) -> float | None:
@@ -87,12 +87,6 @@ class _Mapping:
     @property
     def reports_failures(self) -> bool:
         return "ReportBatchItemFailures" in (self.of_mapping("FunctionResponseTypes") or ())
-
-    def _value(self, node: Any) -> Any:
-        try:
-            return self.resolver.value(node)
-        except Unresolved:
-            return None
 
 
 def may_batch(resolver: Resolver, source: FunctionSource) -> bool:

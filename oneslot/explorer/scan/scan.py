@@ -20,16 +20,18 @@ from oneslot.explorer.handlers.apart import forked
 from oneslot.explorer.handlers.exploration import GIVEN, IDLE, explore
 from oneslot.explorer.handlers.process import OWN_FAILURES
 from oneslot.explorer.handlers.scenario_file import check_rows, check_scenario, read_scenario
-from oneslot.explorer.handlers.templates.intrinsics import PSEUDO, Resolver, Unresolved
-from oneslot.explorer.handlers.templates.sources import QUEUES, TASK, FunctionSource, functions, references, sources_of
+from oneslot.explorer.handlers.templates.intrinsics import PSEUDO, Resolver
+from oneslot.explorer.handlers.templates.sources import QUEUES, TASK, FunctionSource, references, sources_of
 from oneslot.explorer.handlers.templates.tables import tables_of
 from oneslot.explorer.handlers.templates.template import (
     PARAMETER_REMEDY,
-    from_template,
     function_properties,
+    functions_of,
+    options_of,
     read_template,
     template_file,
     template_tables,
+    variables_of,
 )
 from oneslot.explorer.handlers.verdict import Kind, Result
 from oneslot.explorer.refusal import NotExplorable
@@ -107,16 +109,28 @@ class Scan:
 
 @dataclass(frozen=True)
 class ScanJob:
-    """One function to explore with one source. `budget` is in seconds."""
+    """One function to explore with one source.
 
-    template: Path
+    Attributes:
+        folder: that of the template; `resolver` has its values, and `properties` are the function's.
+        given: what the user gives in place of what the scan makes.
+        budget: seconds.
+    """
+
+    folder: Path
+    resolver: Resolver
     function: str
     source: FunctionSource
-    parameters: Mapping[str, Any]
+    properties: Mapping[str, Any]
     env: Mapping[str, str]
     given: Mapping[str, Any]
     budget: float
     assumed: tuple[str, ...]
+
+    @property
+    def code(self) -> str:
+        """The code that the template holds itself; empty if it holds none."""
+        return inline_code(self.resolver, self.properties)
 
 
 def scan(
@@ -150,8 +164,8 @@ def scan(
     document = read_template(file)
     _refuse_unknown(parameters or {}, document, file)
     resolver, assumed = _resolver(document, parameters or {})
-    names = _chosen(functions(resolver), only, file)
-    pairs = [(name, source) for name in names for source in _sources(resolver, name)]
+    names = _chosen(functions_of(resolver), only, file)
+    pairs = [(name, source) for name in names for source in sources_of(resolver, name) or (None,)]
     workers = workers or os.cpu_count() or 1
     share = budget * min(workers, len(pairs) or 1) / (len(pairs) or 1)
     found: list[Finding] = []
@@ -162,14 +176,10 @@ def scan(
         if source is None or why:
             jobs.append(Row(name, source.title if source else "none", "refused", why))
         else:
-            environment, unknown = _environment(resolver, properties, env or {})
-            own = _given(events, name, resolver)
-            known = tuple(f"{one}={value}" for one, value in assumed.items())
-            jobs.append(
-                ScanJob(
-                    file, name, source, {**assumed, **(parameters or {})}, environment, own, share, (*known, *unknown)
-                )
-            )
+            variables = _assumed_variables(resolver, properties, env or {})
+            texts = tuple(f"{one}={value}" for one, value in [*assumed.items(), *variables.items()])
+            given, environment = _given(events, name, resolver), {**(env or {}), **variables}
+            jobs.append(ScanJob(file.parent, resolver, name, source, properties, environment, given, share, texts))
         if source is not None:
             found += findings(resolver, name, properties, source)
     rows = dict(_run(jobs, workers, on_row))
@@ -196,16 +206,10 @@ def _resolver(document: Mapping[str, Any], given: Mapping[str, str]) -> tuple[Re
 
 
 def _chosen(names: Sequence[str], only: Sequence[str], file: Path) -> list[str]:
-    if not names:
-        raise NotExplorable(f"{file} has no function. Name the template of the stack that has it.")
     for one in only:
         if one not in names:
             raise NotExplorable(f"{file} has no function {one}. Name one of {', '.join(names)}.")
     return [name for name in names if not only or name in only]
-
-
-def _sources(resolver: Resolver, function: str) -> Sequence[FunctionSource | None]:
-    return sources_of(resolver, function) or [None]
 
 
 def _invoke_config(resolver: Resolver, function: str) -> dict[str, Any]:
@@ -241,21 +245,11 @@ def _retries(source: FunctionSource) -> bool:
     return not held or "Retry" in json.dumps(held)
 
 
-def _environment(
-    resolver: Resolver, properties: Mapping[str, Any], given: Mapping[str, str]
-) -> tuple[dict[str, str], list[str]]:
-    """Return the variables that the template does not give, with assumed values: each its own name."""
-    variables = properties.get("Environment", {}).get("Variables", {})
-    found = dict(given)
-    unknown = []
-    for name, node in variables.items():
-        try:
-            resolver.value(node)
-        except Unresolved:
-            if name not in given:
-                found[name] = name.lower()
-                unknown.append(f"{name}={name.lower()}")
-    return found, unknown
+def _assumed_variables(resolver: Resolver, properties: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that neither the template nor the user gives, with assumed values: each its own name."""
+    unknown = object()
+    variables = {name: resolver.known(node, unknown) for name, node in variables_of(properties).items()}
+    return {name: name.lower() for name, value in variables.items() if value is unknown and name not in given}
 
 
 def _given(events: Path | None, function: str, resolver: Resolver) -> Mapping[str, Any]:
@@ -289,7 +283,7 @@ def _run(jobs: Sequence[ScanJob | Row], workers: int, on_row: Callable[[Row], No
                 on_row(job)
                 yield position, job
                 continue
-            reader, process = forked(_explore_into, job)
+            reader, process = forked(_row_of, job)
             running[reader] = (position, job, process, time.monotonic() + job.budget + GRACE_S)
         ready = wait(list(running), timeout=1)
         for reader, (position, own_job, process, ends) in list(running.items()):
@@ -306,16 +300,14 @@ def _received(reader: Connection, job: ScanJob, *, is_late: bool) -> Row:
     why = "Its exploration did not stop at its budget: it may loop without a call. End the loop, or raise --budget."
     if not is_late:
         try:
-            row: Row = reader.recv()
+            return reader.recv()  # type: ignore[no-any-return]
         except EOFError:
             why = "Its process ended without a verdict, as after os._exit. Remove what ends it."
-        else:
-            return row
     return Row(job.function, job.source.title, "refused", why, assumed=job.assumed)
 
 
-def _explore_into(writer: Connection, job: ScanJob) -> None:
-    """Explore in this process, which ends with it, and send the row."""
+def _row_of(job: ScanJob) -> Row:
+    """Explore in this process, which ends with it, and return the row."""
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
@@ -327,20 +319,21 @@ def _explore_into(writer: Connection, job: ScanJob) -> None:
     except Exception as error:
         why = f"The handler and the explorer do not work together: {type(error).__name__}. Use `oneslot explore`."
         row = Row(job.function, job.source.title, "refused", why)
-    writer.send(replace(row, assumed=job.assumed, seconds=time.perf_counter() - started))
-    writer.close()
+    return replace(row, assumed=job.assumed, seconds=time.perf_counter() - started)
 
 
 def explored(job: ScanJob) -> Row:
     """Explore one function with one source in this process. Raises `NotExplorable`."""
     try:
-        options = from_template(job.template, function=job.function, parameters=job.parameters, env=job.env)
+        options = options_of(job.resolver, job.function, job.folder, job.env)
     except NotExplorable as error:
         raise NotExplorable(str(error).replace(PARAMETER_REMEDY, "--parameter Name=...")) from error
     if job.source.kind not in QUEUES:
         options = {name: value for name, value in options.items() if name not in ("receives", "visibility")}
     with tempfile.TemporaryDirectory() as folder:
-        _write_inline_code(job, options, Path(folder))
+        if job.code:  # Lambda writes it to the file index.py
+            (Path(folder) / "index.py").write_text(job.code)
+            options["path"] = [Path(folder), *options["path"][1:]]
         for one in options["path"]:
             if "path" not in job.given and not one.is_dir() and one.parent not in options["path"]:
                 raise NotExplorable(f"{one} is not there. {BUILD_REMEDY}")
@@ -348,27 +341,11 @@ def explored(job: ScanJob) -> Row:
         return _tried(job, options)
 
 
-def _write_inline_code(job: ScanJob, options: dict[str, Any], folder: Path) -> None:
-    """Write code that the template holds itself into a folder: Lambda calls the file index.py."""
-    text = _inline_code(job)
-    if text:
-        (folder / "index.py").write_text(text)
-        options["path"] = [folder, *options["path"][1:]]
-
-
-def _inline_code(job: ScanJob) -> str:
-    document = read_template(job.template)
-    return inline_code(Resolver(document, job.parameters), function_properties(document, job.function))
-
-
 def inline_code(resolver: Resolver, properties: Mapping[str, Any]) -> str:
     """Return the code that a template holds itself; empty if it holds none."""
     code = properties.get("Code")
     text = properties.get("InlineCode", code.get("ZipFile") if isinstance(code, Mapping) else None)
-    try:
-        return str(resolver.value(text) or "")
-    except Unresolved:
-        return ""
+    return str(resolver.known(text) or "")
 
 
 def _tried(job: ScanJob, options: Mapping[str, Any]) -> Row:
@@ -422,7 +399,7 @@ def _with_batches(job: ScanJob, options: Mapping[str, Any], one: BatchVerdict, f
 
     `options`: those of `explore` with one record. `first`: the payload of the first event; empty if it was recorded.
     """
-    if has_batch(job.given) or not may_batch(Resolver(read_template(job.template), job.parameters), job.source):
+    if has_batch(job.given) or not may_batch(job.resolver, job.source):
         return one
     own = [name for name in OWN_CHOICES if name in job.given]
     if own or not first:
@@ -462,10 +439,9 @@ def _test(job: ScanJob, options: Mapping[str, Any], batch: BatchVerdict) -> str:
         return f"{NO_TEST}{NO_TEST_OF_BATCH}"
     if not result.schedule:
         return f"{NO_TEST}It fails without a fault. Invoke it with the event."
-    if _inline_code(job):
+    if job.code:
         return f"{NO_TEST}Its code is in the template, where no test can import it."
     try:
-        resolver = Resolver(read_template(job.template), job.parameters)
-        return written_test(job.function, job.source, options, result, resolver)
+        return written_test(job.function, job.source, options, result)
     except NotExplorable as error:
         return f"{NO_TEST}{error}"

@@ -6,14 +6,12 @@ import os
 import pprint
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
 from oneslot.explorer.handlers.process import DRAW
 from oneslot.explorer.handlers.scenario import messages_of
-from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
 from oneslot.explorer.handlers.templates.sources import FunctionSource
 from oneslot.explorer.handlers.verdict import Result
 from oneslot.explorer.refusal import NotExplorable
@@ -29,9 +27,7 @@ def file_name(function: str, source: str) -> str:
     return f"test_{_snake(function)}_{_snake(source)}.py"
 
 
-def written_test(
-    function: str, source: FunctionSource, options: Mapping[str, Any], result: Result, resolver: Resolver
-) -> str:
+def written_test(function: str, source: FunctionSource, options: Mapping[str, Any], result: Result) -> str:
     """Return the test's text. `options` are those of `explore`.
 
     Raises `NotExplorable` if the path needs what moto or a test's clock cannot show.
@@ -43,7 +39,7 @@ def written_test(
         "FOLDERS": [os.path.relpath(one) for one in options["path"]],
         "EVENT": _event(options),
         "ENV": options["env"],
-        "RESOURCES": [*_tables(options["tables"]), *_parameters(resolver), *_objects(options.get("objects", {}))],
+        "RESOURCES": [*_tables(options["tables"]), *_parameters(options), *_objects(options)],
         "GENERATED": sorted(result.masked),
         "READS_FAILURES": options.get("reports_failures", True),
         "SCHEDULE": list(_schedule(result.schedule)),
@@ -148,16 +144,14 @@ def _keys(names: Sequence[str]) -> list[dict[str, str]]:
     ]
 
 
-def _parameters(resolver: Resolver) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield what makes the template's parameters. The replay makes the buckets, topics, queues and buses of the calls."""
-    for name, resource in resolver.resources.items():
-        if resource["Type"] == "AWS::SSM::Parameter":
-            with suppress(Unresolved):
-                value = str(resolver.value(resource["Properties"]["Value"]))
-                yield "ssm", "put_parameter", {"Name": resolver.physical_name(name), "Value": value, "Type": "String"}
+def _parameters(options: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield what makes the parameters. The replay makes the buckets, topics, queues and buses of the calls."""
+    for name, value in options.get("parameters", {}).items():
+        text = value if isinstance(value, str) else ",".join(map(str, value))
+        yield "ssm", "put_parameter", {"Name": name, "Value": text, "Type": "String"}
 
 
-def _objects(objects: Mapping[str, Mapping[str, bytes | str]]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    for bucket, held in objects.items():
+def _objects(options: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for bucket, held in options.get("objects", {}).items():
         for key, body in held.items():
             yield "s3", "put_object", {"Bucket": bucket, "Key": key, "Body": body}

@@ -47,6 +47,7 @@ class Resolver:
     """The values in a template. `parameters` are those of the stack, over their defaults."""
 
     def __init__(self, template: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
+        self.template = template
         self.resources: Mapping[str, Any] = template.get("Resources", {})
         self._conditions: Mapping[str, Any] = template.get("Conditions", {})
         self._mappings: Mapping[str, Any] = template.get("Mappings", {})
@@ -72,6 +73,13 @@ class Resolver:
                 raise Unresolved(name)
         return {name: value for name, one in node.items() if (value := self.value(one)) is not None}
 
+    def known(self, node: Any, otherwise: Any = None) -> Any:
+        """Return the value of a node, or `otherwise` if the template does not give it."""
+        try:
+            return self.value(node)
+        except Unresolved:
+            return otherwise
+
     def physical_name(self, logical_id: str) -> str:
         """Return the name of a resource: the one that the template gives, or else its logical id."""
         resource = self.resources[logical_id]
@@ -79,10 +87,7 @@ class Resolver:
         is_fifo = str(own.get("FifoQueue", own.get("FifoTopic"))).lower() == "true"
         usual = f"{logical_id}.fifo" if is_fifo else logical_id  # as CloudFormation ends the names that it makes
         given = own.get(kind[0]) if kind else None
-        try:
-            return usual if given is None else str(self.value(given))
-        except Unresolved:
-            return usual
+        return usual if given is None else str(self.known(given, usual))
 
     def holds(self, condition: Any) -> bool:
         """Return whether a condition holds, by its name or as it is written."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
+from oneslot.explorer.handlers.templates.intrinsics import Resolver
 
 FUNCTIONS = ("AWS::Serverless::Function", "AWS::Lambda::Function")
 SQS, FIFO, SNS, S3, BUS, SCHEDULE = "SQS", "SQS FIFO", "SNS", "S3", "EventBridge", "schedule"
@@ -152,11 +151,8 @@ def _resources(resolver: Resolver, function: str) -> Iterator[FunctionSource]:
 
 def _with_values(resolver: Resolver, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings with the values of a rule's pattern, as far as the template gives them."""
-    found = dict(settings)
-    for name in {"Pattern", "EventPattern"} & settings.keys():
-        with suppress(Unresolved):
-            found[name] = resolver.value(settings[name])
-    return found
+    patterns = {"Pattern", "EventPattern"} & settings.keys()
+    return {**settings, **{name: resolver.known(settings[name], settings[name]) for name in patterns}}
 
 
 def _of_api(resolver: Resolver, integration: str, own: Mapping[str, Any]) -> FunctionSource:
@@ -197,10 +193,7 @@ def _subscribed_queue(resolver: Resolver, made: str, own: Mapping[str, Any]) -> 
 
 
 def _is_true(resolver: Resolver, node: Any) -> bool:
-    try:
-        return str(resolver.value(node)).lower() == "true"
-    except Unresolved:
-        return False
+    return str(resolver.known(node)).lower() == "true"
 
 
 def _polled(resolver: Resolver, settings: Mapping[str, Any]) -> str:

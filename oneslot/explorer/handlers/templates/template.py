@@ -44,18 +44,23 @@ def from_template(
     Raises `NotExplorable`, naming the remedy, for what the template does not give.
     """
     file = template_file(Path(path))
-    document = read_template(file)
-    resolver = Resolver(document, parameters or {})
-    name = _function(resolver, function)
-    resource = resolver.resources[name]
-    properties = function_properties(document, name)
+    resolver = Resolver(read_template(file), parameters or {})
+    return options_of(resolver, _function(resolver, function), file.parent, env or {})
+
+
+def options_of(resolver: Resolver, name: str, folder: Path, env: Mapping[str, str]) -> dict[str, Any]:
+    """Return what `explore` needs for the function with this logical id. `folder`: that of the template.
+
+    Raises `NotExplorable`, naming the remedy, for what the template does not give.
+    """
+    properties = function_properties(resolver.template, name)
     source = _polled_source(resolver, name)
     queue = (source.resource if source.kind in QUEUES else None) or {}
     options = {
         "handler": _resolved(resolver, properties.get("Handler", "app.handler"), f"{name}.Handler"),
-        "path": [file.parent / one for one in folders(resolver, resource, properties)],
+        "path": [folder / one for one in folders(resolver, resolver.resources[name], properties)],
         "tables": template_tables(resolver),
-        "env": _environment(resolver, document, name, env or {}),
+        "env": _environment(resolver, properties, name, env),
         "timeout": int(_resolved(resolver, properties.get("Timeout", DEFAULT_SECONDS["timeout"]), f"{name}.Timeout")),
         "visibility": int(
             _resolved(resolver, queue.get("VisibilityTimeout", DEFAULT_SECONDS["visibility"]), "the queue")
@@ -67,14 +72,22 @@ def from_template(
     policy = _resolved(resolver, queue.get("RedrivePolicy", {}), "the queue's RedrivePolicy")
     if "maxReceiveCount" in policy:
         options["receives"] = int(policy["maxReceiveCount"])
-    if values := _values(resolver):
+    if values := parameters_of(resolver):
         options["parameters"] = values
     return options
 
 
 def function_properties(document: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return a function's properties, over those of SAM's Globals."""
-    return {**document.get("Globals", {}).get("Function", {}), **document["Resources"][name].get("Properties", {})}
+    """Return a function's properties, over those of SAM's Globals. Variables of both are kept."""
+    everywhere = document.get("Globals", {}).get("Function", {})
+    own = document["Resources"][name].get("Properties", {})
+    variables = {**variables_of(everywhere), **variables_of(own)}
+    return {**everywhere, **own, **({"Environment": {"Variables": variables}} if variables else {})}
+
+
+def variables_of(properties: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the environment variables among a function's properties, as the template writes them."""
+    return properties.get("Environment", {}).get("Variables", {})  # type: ignore[no-any-return]
 
 
 def template_file(path: Path) -> Path:
@@ -138,28 +151,34 @@ def _resolved(resolver: Resolver, node: Any, where: str, remedy: str = "") -> An
         raise NotExplorable(f"{where}: the template does not say what {error} is. {remedy}.") from error
 
 
-def _function(resolver: Resolver, wanted: str) -> str:
+def functions_of(resolver: Resolver) -> list[str]:
+    """Return the logical ids of the functions. Raises `NotExplorable` if there are none."""
     names = functions(resolver)
-    found = [name for name in names if wanted in (name, resolver.physical_name(name))]
-    found = found or [name for name in names if name.startswith(wanted)]
     if not names:
         raise NotExplorable("The template has no function. Name the template of the stack that has it.")
+    return names
+
+
+def _function(resolver: Resolver, wanted: str) -> str:
+    names = functions_of(resolver)
+    found = [name for name in names if wanted in (name, resolver.physical_name(name))]
+    found = found or [name for name in names if name.startswith(wanted)]
     if len(found) != 1:
         raise NotExplorable(f'function: "{wanted}" names {len(found)} functions. Name one of {", ".join(names)}.')
     return found[0]
 
 
-def _environment(resolver: Resolver, document: Mapping[str, Any], name: str, own: Mapping[str, str]) -> dict[str, str]:
-    everywhere = document.get("Globals", {}).get("Function", {})
+def _environment(
+    resolver: Resolver, properties: Mapping[str, Any], name: str, own: Mapping[str, str]
+) -> dict[str, str]:
     found: dict[str, str] = {}
-    for properties in (everywhere, resolver.resources[name].get("Properties", {})):
-        for variable, node in properties.get("Environment", {}).get("Variables", {}).items():
-            if variable in own:
-                continue
-            remedy = f'Give its value: env={{"{variable}": "..."}}'
-            value = _resolved(resolver, node, f"{name}'s variable {variable}", remedy)
-            if value is not None:
-                found[variable] = str(value).lower() if isinstance(value, bool) else str(value)
+    for variable, node in variables_of(properties).items():
+        if variable in own:
+            continue
+        remedy = f'Give its value: env={{"{variable}": "..."}}'
+        value = _resolved(resolver, node, f"{name}'s variable {variable}", remedy)
+        if value is not None:
+            found[variable] = str(value).lower() if isinstance(value, bool) else str(value)
     return {**found, **own}
 
 
@@ -200,15 +219,14 @@ def _folder(resource: Mapping[str, Any], properties: Mapping[str, Any], names: S
     return given if isinstance(given, str) else None
 
 
-def _values(resolver: Resolver) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for name, resource in resolver.resources.items():
-        if resource["Type"] == "AWS::SSM::Parameter":
-            try:
-                values[resolver.physical_name(name)] = resolver.value(resource["Properties"]["Value"])
-            except Unresolved:
-                continue  # a handler that reads it is refused with the remedy
-    return values
+def parameters_of(resolver: Resolver) -> dict[str, Any]:
+    """Return the values of the template's parameters. A handler that reads another one is refused with the remedy."""
+    values = {
+        resolver.physical_name(name): resolver.known(resource["Properties"]["Value"])
+        for name, resource in resolver.resources.items()
+        if resource["Type"] == "AWS::SSM::Parameter"
+    }
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _polled_source(resolver: Resolver, function: str) -> FunctionSource:

@@ -107,6 +107,7 @@ Resources:
     Properties:
       Handler: app.orders
       Timeout: 30
+      Environment: {Variables: {OWN: beside those of Globals}}
       Events:
         Queue:
           Type: SQS
