@@ -51,8 +51,7 @@ def _explored(found: Any) -> str:
     totals = found["totals"]
     return (
         f"{len(found['explorations'])} explorations: {totals['schedules']:,} schedules, {totals['violating']:,} of them"
-        f" violating, through {totals['states']:,} states, with {totals['executions']:,} executions of the handler, in"
-        f" {found['seconds']:,.0f} seconds.\n"
+        f" violating, through {totals['states']:,} states, with {totals['executions']:,} executions of the handler.\n"
     )
 
 

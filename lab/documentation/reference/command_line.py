@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from lab.documentation.blocks import first_sentence
-from lab.figures.tables import listing, table
+from lab.figures.tables import listing
 from oneslot.cli import INTERRUPTED, main
 from oneslot.errors import BadInput, OneslotError
 from oneslot.explorer.handlers.verdict import STATUSES
@@ -18,10 +18,12 @@ SHARED = ("stack", "consumer", "as_json", "yes")
 
 Verb = tuple[str, click.Command, click.Context]
 
+_MAIN = (main, click.Context(main, info_name="oneslot"))
+
 
 def verbs() -> str:
     """Return each verb and what it does, in the order of `oneslot --help`."""
-    return listing(_entry(*verb) for verb in _verbs(main, click.Context(main, info_name="oneslot")))
+    return listing(_entry(*verb) for verb in _verbs(*_MAIN))
 
 
 def send_of_any_consumer() -> str:
@@ -30,23 +32,12 @@ def send_of_any_consumer() -> str:
 
 
 def shared_options() -> str:
-    """Return the table of the options that most verbs have, with these verbs."""
-    every = [*_verbs(main, click.Context(main, info_name="oneslot"))]
-    rows = []
-    for shared in SHARED:
-        having = [
-            (name, each, ctx) for name, command, ctx in every for each in _options(command) if each.name == shared
-        ]
-        _, option, context = having[0]
-        names = [name for name, _, _ in having]
-        rows.append(
-            [
-                f"`{_synopsis(option, context).replace('|', '`, `')}`",
-                option.help or "",
-                _listed(names, [name for name, _, _ in every]),
-            ]
-        )
-    return table(["option", "meaning", "verbs"], rows)
+    """Return the options that most verbs have."""
+    every = [(context, option) for _, command, context in _verbs(*_MAIN) for option in _options(command)]
+    found = [next(each for each in every if each[1].name == shared) for shared in SHARED]
+    return listing(
+        (f"`{_synopsis(option, context).replace('|', '`, `')}`", option.help or "") for context, option in found
+    )
 
 
 def exit_statuses() -> str:
@@ -60,12 +51,6 @@ def exit_statuses() -> str:
             (str(INTERRUPTED), "interrupted by Ctrl-C"),
         ]
     )
-
-
-def _listed(having: list[str], every: list[str]) -> str:
-    lacking = [name for name in every if name not in having]
-    names, before = (having, "") if len(having) < len(lacking) else (lacking, "all but ")
-    return before + ", ".join(f"`{name}`" for name in names) if names else "all"
 
 
 def _verbs(group: click.Group, context: click.Context, prefix: str = "") -> Iterator[Verb]:
