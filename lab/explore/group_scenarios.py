@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lab.explore.practice import TABLES, booking, free_slots
+from lab.explore.faults import mild_faults
+from lab.explore.practice import booking
 from lab.explore.scenarios import (
     BATCH,
     BOOK_AND_CANCEL,
@@ -20,8 +21,6 @@ from lab.explore.scenarios import (
     SENT_TWICE,
     domain_faults,
 )
-from oneslot.explorer.faults import mild_faults
-from oneslot.explorer.scenario import Scenario
 
 BATCH_IN_GROUP = replace(BATCH, name="a batch, in a group")
 SENT_TWICE_IN_GROUP = replace(SENT_TWICE, name="sent twice, in a group")
@@ -102,13 +101,11 @@ GROUP_FORGOTTEN_OTHER = replace(
     deliveries=((0, 1), (0,)),
     ends_with=("booked", "booked", "busy", "busy"),
 )
-GROUP_RAISING = Scenario(
+GROUP_RAISING = replace(
+    GROUP,
     name="a group with an exception",
     sentence="a read of the decision fails, or finds a malformed slot: no record is worse off than without the group",
     messages=(BOOKING, booking("m-8", 1)),
-    deliveries=((0, 1), (0,)),
-    tables=TABLES,
-    before={"slots": free_slots(2)},
     choices=domain_faults,
     ends_with=("booked", "booked", "busy", "busy"),
 )

@@ -13,6 +13,7 @@ from typing import Any
 
 from demo.declared import CONSUMER
 from lab.explore.practice import APPOINTMENTS, LEDGER, PATIENTS, SLOTS, dead_letters
+from lab.explore.services import claims_of
 from oneslot.explorer.execution.process import HandlerEnd
 from oneslot.explorer.laws import Laws
 from oneslot.explorer.renaming import is_id_of
@@ -39,8 +40,9 @@ class OurLaws(Laws):
         )
         for breach in CONSUMER.check(evidence):
             yield f"{breach.invariant} {breach.subject}: {breach.detail}"
+        claims = claims_of(world)
         for message_id, row in evidence.ledger.items():
-            count, granted = row.get("consumption_count"), world.claims.get(message_id, 0)
+            count, granted = row.get("consumption_count"), claims[message_id]
             if count != granted:
                 yield f"I10 {message_id}: consumption_count {count}, claims granted {granted}"
         yield from _personal_data(world)

@@ -7,9 +7,10 @@ from dataclasses import asdict
 from typing import Any
 
 from booking.consumer import appointments_consumer
+from lab.explore.clients import PortClient, StrandExecutor
 from lab.explore.laws import OurLaws
 from lab.explore.practice import APPOINTMENTS, DEAD_LETTERS, LEDGER, QUEUE, SLOTS
-from oneslot.explorer.execution.process import InvocationContext, PortClient, RunningInvocation, StrandExecutor
+from oneslot.explorer.execution.process import InvocationContext, RunningInvocation
 from oneslot.explorer.scenario import MOST_REDELIVERIES, ExploredSubject
 
 ENVIRONMENT: Mapping[str, str] = {

@@ -17,7 +17,7 @@ from oneslot.explorer.renaming import name_of, rename, rename_lines, swap
 from oneslot.explorer.scenario import ExploredSubject, Scenario
 from oneslot.explorer.state import GONE, ExploredState
 from oneslot.explorer.system import System
-from oneslot.explorer.world import ApiCall, InMemoryServices, Services, World
+from oneslot.explorer.world import ApiCall, World
 
 LATE, TIME = -1, -2
 
@@ -37,7 +37,6 @@ class _Schedule:
 
     scenario: Scenario
     subject: ExploredSubject
-    services: Services
     world: World
     faults: int
     taken: list[int]
@@ -134,7 +133,9 @@ class _Schedule:
 
     def _perform(self, request: ApiCall, sender: str | None, conflict: int | None = None) -> str:
         laws = self.subject.laws
-        done = perform(self.services, laws, self.world, request, now=self.now, sender=sender, conflict=conflict)
+        done = perform(
+            self.scenario.services, laws, self.world, request, now=self.now, sender=sender, conflict=conflict
+        )
         self.world = done.world
         self.broken = self.broken or bool(self.scenario.checked(done.breaches))
         return done.observation
@@ -164,16 +165,15 @@ class _Schedule:
 
 
 @capture_logs()
-def enumerate_schedules(scenario: Scenario, subject: ExploredSubject, services: Services | None = None) -> Count:
+def enumerate_schedules(scenario: Scenario, subject: ExploredSubject) -> Count:
     """Run every schedule, one by one."""
-    services = services or InMemoryServices(scenario.tables)
-    system = System(scenario, subject, services)
+    system = System(scenario, subject)
     aftermath = Aftermath(system)
     schedules = violating = 0
     ends: set[tuple[str, int, int, int]] = set()
     taken: list[int] | None = []
     while taken is not None:
-        schedule = _Schedule(scenario, subject, services, scenario.world, scenario.faults, taken)
+        schedule = _Schedule(scenario, subject, scenario.world, scenario.faults, taken)
         schedule.run()
         schedules += 1
         gone = (GONE,) * len(scenario.deliveries)

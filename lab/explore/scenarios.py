@@ -9,8 +9,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from lab.explore.faults import DENIED, READS, THROTTLED, all_faults, mild_faults
 from lab.explore.practice import PRACTICE, TABLES, booking, cancellation, free_slots
-from oneslot.explorer.faults import CRASHES, DENIED, NEVER, READS, THROTTLED, TIMED_OUT, Choice, mild_faults
+from lab.explore.services import CountingServices
+from oneslot.explorer.faults import CRASHES, NEVER, TIMED_OUT, Choice
 from oneslot.explorer.scenario import Scenario
 from oneslot.explorer.world import ApiCall, SqsMessage, answer_text
 from oneslot.runtime.identity import payload_hash
@@ -25,7 +27,7 @@ SENT_AGAIN = SqsMessage(BOOKING.message_id, BOOKING.body.replace(": ", ":"))
 JUST_BEFORE = int(datetime(2026, 11, 23, 7, 59, 50, tzinfo=UTC).timestamp() * 1000)
 HURRIED = booking("m-1", not_after="2026-11-23T08:05:00Z")
 
-_scenario = partial(Scenario, tables=TABLES)
+_scenario = partial(Scenario, tables=TABLES, services=CountingServices(TABLES), choices=all_faults)
 
 
 def raising_faults(request: ApiCall) -> tuple[Choice, ...]:

@@ -7,9 +7,10 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from lab.explore.clients import PortClient
 from lab.explore.practice import LEDGER
 from lab.peers.effects import message_id_of, take_slot
-from oneslot.explorer.execution.process import LEASE_MS, InvocationContext, PortClient, RunningInvocation
+from oneslot.explorer.execution.process import LEASE_MS, InvocationContext, RunningInvocation
 from oneslot.runtime.stores.expressions import error_code
 
 

@@ -15,7 +15,7 @@ from oneslot.explorer.scenario import SQS, ExploredSubject, Scenario
 from oneslot.explorer.state import ExploredState
 from oneslot.explorer.system import Step, System
 from oneslot.explorer.wording import describe_call, describe_observation, describe_world, lettered
-from oneslot.explorer.world import ApiCall, Services
+from oneslot.explorer.world import ApiCall
 
 
 class NotReplayable(ValueError):
@@ -95,15 +95,13 @@ class ReplayedPath:
 
 
 @capture_logs()
-def replay(
-    kept: Counterexample, scenario: Scenario, subject: ExploredSubject, services: Services | None = None
-) -> ReplayedPath:
+def replay(kept: Counterexample, scenario: Scenario, subject: ExploredSubject) -> ReplayedPath:
     """Walk the path on the current code. Raises `NotReplayable` at a step that cannot be taken."""
     try:
         sized = replace(scenario, deliveries=kept.deliveries, faults=kept.faults, expiries=kept.expiries)
     except (TypeError, ValueError) as error:
         raise NotReplayable(f"{_INVALID}: {error}") from error
-    system = System(sized, subject, services)
+    system = System(sized, subject)
     state = system.start
     before = _rows(system, state.world)
     lines, broken = list(_heading(kept, sized, before)), list[str]()

@@ -19,7 +19,6 @@ from oneslot.explorer.laws import law_name
 from oneslot.explorer.scenario import ExploredSubject, Scenario
 from oneslot.explorer.state import ExploredState
 from oneslot.explorer.system import System
-from oneslot.explorer.world import Services
 
 ENTERED, COUNTED = 1, 2
 
@@ -64,25 +63,18 @@ def explore(
     scenario: Scenario,
     subject: ExploredSubject,
     *,
-    services: Services | None = None,
     stop_at_first: bool = False,
     progress: Callable[[int, int], None] = lambda states, waiting: None,
 ) -> Exploration:
     """Explore to the end, or to the first breach. `progress` receives the states expanded and those that wait."""
-    return Explorer(scenario, subject, services).run(stop_at_first, progress)
+    return Explorer(scenario, subject).run(stop_at_first, progress)
 
 
 class Explorer:
     """One exploration and its graph. `before`: see `System`."""
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        subject: ExploredSubject,
-        services: Services | None = None,
-        before: System | None = None,
-    ) -> None:
-        self.system = System(scenario, subject, services, before)
+    def __init__(self, scenario: Scenario, subject: ExploredSubject, before: System | None = None) -> None:
+        self.system = System(scenario, subject, before)
         self.states: list[ExploredState] = []
         self.ends: set[int] = set()
         self.breaches: list[BrokenLaws] = []

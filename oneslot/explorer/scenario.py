@@ -10,9 +10,9 @@ from typing import Any
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
 from oneslot.explorer.execution.process import LEASE_MS, InvocationContext, Program, RunningInvocation
-from oneslot.explorer.faults import Choice, all_faults
+from oneslot.explorer.faults import Choice
 from oneslot.explorer.laws import Laws, law_name
-from oneslot.explorer.world import NOON, ApiCall, SqsMessage, World
+from oneslot.explorer.world import NOON, ApiCall, Services, SqsMessage, World
 
 EXPIRIES = (LEASE_MS + 1_000, 11 * 60_000, LEASE_MS + 1_000)
 """How far each expiry moves the clock (ms): past every lease; the second also past DynamoDB's memory of tokens."""
@@ -56,9 +56,10 @@ class Scenario:
         deliveries: for each invocation the positions of its messages in `messages`. Equal deliveries are interchangeable
             and must stand side by side, because the explorer renames them in the order of their first one.
         tables: DynamoDB's tables by name.
+        services: what performs its calls.
+        choices: what may become of a call, besides being performed.
         before: the rows that exist at the start, by table, in plain values.
         faults, expiries: the most of each in one schedule; at most as many expiries as `EXPIRIES` has.
-        choices: what may become of a call, besides being performed.
         side_by_side: whether the records of a batch run on threads of their own.
         clocks: how far each delivery's clock is ahead of the services' (ms); empty if none is. Deliveries with different
             clocks are not interchangeable.
@@ -80,10 +81,11 @@ class Scenario:
     messages: tuple[SqsMessage, ...]
     deliveries: tuple[tuple[int, ...], ...]
     tables: Mapping[str, TableSchema]
+    services: Services
+    choices: Callable[[ApiCall], tuple[Choice, ...]]
     before: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     faults: int = 1
     expiries: int = 1
-    choices: Callable[[ApiCall], tuple[Choice, ...]] = all_faults
     side_by_side: bool = False
     ends_by_itself: bool = False
     clocks: tuple[int, ...] = ()

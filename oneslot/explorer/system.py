@@ -13,7 +13,7 @@ from oneslot.explorer.laws import collect, perform
 from oneslot.explorer.renaming import name_of, rename, swap
 from oneslot.explorer.scenario import ExploredSubject, Scenario
 from oneslot.explorer.state import ENDED, GONE, NOT_STARTED, ExploredState, Symmetry, Texts
-from oneslot.explorer.world import ApiCall, InMemoryServices, Services
+from oneslot.explorer.world import ApiCall
 
 WARM = "invoked in the environment of the one before"
 
@@ -62,13 +62,7 @@ class System:
     `before` is a system of the same subject, messages and services: what it has learned of them is not run again.
     """
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        subject: ExploredSubject,
-        services: Services | None = None,
-        before: System | None = None,
-    ) -> None:
+    def __init__(self, scenario: Scenario, subject: ExploredSubject, before: System | None = None) -> None:
         self.scenario = scenario
         self.subject = subject
         self.texts: Texts = before.texts if before else Texts()
@@ -76,7 +70,6 @@ class System:
         self.calls_made = 0
         self.offered: set[int] = set()
         """The requests, as their senders named them, whose faults were all tried."""
-        self._services = services or InMemoryServices(scenario.tables)
         self._behaviours: dict[tuple[tuple[int, ...], int, int], Behaviour] = before._behaviours if before else {}
         self._environments: list[tuple[Behaviour, int]] = before._environments if before else []
         self._apply: dict[tuple[int, int, int, int, int], tuple[int, int, tuple[str, ...]]] = (
@@ -225,7 +218,7 @@ class System:
         if known is None:
             self.calls_made += 1
             done = perform(
-                self._services,
+                self.scenario.services,
                 self.subject.laws,
                 self.worlds[world],
                 ApiCall(self.requests.texts[request]),

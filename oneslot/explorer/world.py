@@ -13,13 +13,8 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any, Protocol
 
-from botocore.exceptions import ClientError
-
-from oneslot.dynamodb_in_memory import InMemoryDynamoDB
 from oneslot.dynamodb_in_memory.contents import Contents, TableSchema
 from oneslot.explorer.renaming import OWN_NAME
-from oneslot.explorer.services.account import Account
-from oneslot.explorer.services.sqs.explored import OPERATIONS
 from oneslot.runtime.sqs.lambda_event import received, record
 from oneslot.runtime.values import from_attributes, to_attributes
 
@@ -29,10 +24,7 @@ NOON = int(datetime(2026, 11, 20, 12, 0, tzinfo=UTC).timestamp() * 1000)
 SENT_MS = NOON - 1_000
 """When the messages were sent (epoch ms)."""
 
-TRANSIENT_CONFLICT = "TransactionConflictException"
 Line = list[Any]
-CLAIMS = "claims"
-"""The kind of line that counts granted claims by message id. The code under test never sees it."""
 STATE, EFFECT = "state", "effect"
 """The kinds of lines that hold what other services than DynamoDB and SQS keep, and what left the account."""
 
@@ -117,7 +109,7 @@ class SqsMessage:
 
 @dataclass(frozen=True)
 class World:
-    """Items, tokens, queues and claim counts as sorted lines of JSON: comparable, hashable, and renamed as text.
+    """Items, tokens, queues and others as sorted lines of JSON: comparable, hashable, and renamed as text.
 
     A line is [kind, container, key, value].
     """
@@ -129,7 +121,6 @@ class World:
         cls,
         contents: Contents,
         queues: Mapping[str, list[Mapping[str, Any]]],
-        claims: Mapping[str, int],
         others: Iterable[Line] = (),
     ) -> World:
         """Return the world in which the services hold this."""
@@ -138,7 +129,6 @@ class World:
         ]
         lines += [["token", "", token, list(value)] for token, value in contents.tokens.items()]
         lines += [["message", queue, "", message] for queue, messages in queues.items() for message in messages]
-        lines += [[CLAIMS, "", message_id, count] for message_id, count in claims.items()]
         lines += others
         return cls("\n".join(sorted(map(to_text, lines))))
 
@@ -146,14 +136,11 @@ class World:
     def before(cls, rows: Mapping[str, Sequence[Mapping[str, Any]]], tables: Mapping[str, TableSchema]) -> World:
         """Return the world that holds these rows, in plain values by table, and nothing else."""
         contents = Contents({name: {} for name in tables})
-        claims = {}
         for name, table_rows in rows.items():
             for row in table_rows:
                 item = to_attributes(row)
                 contents.tables[name][tables[name].key_text(item)] = item
-                if "consumption_count" in row:
-                    claims[row["message_id"]] = row["consumption_count"]
-        return cls.of(contents, {}, claims)
+        return cls.of(contents, {})
 
     def lines(self, kind: str) -> Iterator[tuple[str, str, Any]]:
         """Yield container, key and value of each line of a kind."""
@@ -177,11 +164,6 @@ class World:
         for queue, _, message in self.lines("message"):
             queues.setdefault(queue, []).append(message)
         return queues
-
-    @cached_property
-    def claims(self) -> dict[str, int]:
-        """Claims granted, by message id, as the services counted them."""
-        return {message_id: count for _, message_id, count in self.lines(CLAIMS)}
 
     @cached_property
     def rows(self) -> Mapping[str, Mapping[str, dict[str, Any]]]:
@@ -218,45 +200,3 @@ class Services(Protocol):
 
     def __call__(self, world: World, request: ApiCall, now: int, conflict: int | None = None) -> tuple[World, str]:
         """Return the world after `request` at `now` (epoch ms), and the caller's observation."""
-
-
-@dataclass(frozen=True)
-class InMemoryServices:
-    """The services on the in-memory ports: DynamoDB with these tables, and SQS."""
-
-    tables: Mapping[str, TableSchema]
-
-    def __call__(self, world: World, request: ApiCall, now: int, conflict: int | None = None) -> tuple[World, str]:
-        """See `Services`."""
-        operation, parameters = request.parts
-        contents, queues, claims = world.contents(self.tables), world.queues, dict(world.claims)
-        dynamodb = InMemoryDynamoDB(lambda: now, self.tables, contents)
-        answered_before = parameters.get("ClientRequestToken") in contents.tokens
-        try:
-            if conflict is not None:
-                dynamodb.refuse_for_conflict(conflict, **parameters)
-            if hasattr(dynamodb, operation):
-                answer = getattr(dynamodb, operation)(**parameters)
-            else:
-                answer = OPERATIONS[f"sqs.{operation}"](Account(now, self.tables, contents, queues), parameters)
-        except ClientError as error:
-            return world, error_text(error.response)
-        if not answered_before:
-            count_claim(claims, operation, parameters)
-        return World.of(contents, queues, claims), answer_text(answer)
-
-
-def count_claim(claims: dict[str, int], operation: str, parameters: Mapping[str, Any]) -> None:
-    """Count a successful write that sets the ledger's fence: each such write is a granted claim.
-
-    An update sets the fence, or a transaction puts a row that has one: the commit of a first delivery is its own claim.
-    """
-    claimed = []
-    if operation == "update_item" and "claimed_by = " in parameters["UpdateExpression"]:
-        claimed = [parameters["Key"]]
-    elif operation == "transact_write_items":
-        puts = (action["Put"]["Item"] for action in parameters["TransactItems"] if "Put" in action)
-        claimed = [item for item in puts if "claimed_by" in item]
-    for key in claimed:
-        message_id = key.get("message_id", {}).get("S", "")
-        claims[message_id] = claims.get(message_id, 0) + 1

@@ -12,17 +12,16 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from zlib import crc32
 
+from lab.explore.faults import SERVER_ERROR, all_faults
 from oneslot.explorer.faults import (
     ANSWERED,
     CRASHES,
     LATER,
     NEVER,
     NOW,
-    SERVER_ERROR,
     SILENCE,
     TIMED_OUT,
     Choice,
-    all_faults,
     error_choice,
 )
 from oneslot.explorer.world import ApiCall

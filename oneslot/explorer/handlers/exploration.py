@@ -153,6 +153,9 @@ def explore(
             messages=records,
             deliveries=tuple(one for one in batches_of(records, batch) for _ in range(1 if fifo else copies)),
             tables=tables_of(tables),
+            services=AccountServices(
+                tables_of(tables), answers or {}, _values(parameters, secrets), depends_on_time=code.note_clock
+            ),
             before=rows or {},
             objects=objects or {},
             faults=faults,
@@ -168,9 +171,6 @@ def explore(
             visibility_ms=visibility * 1000,
             redeliveries=receives,
             reports_failures=reports_failures,
-        ),
-        services=AccountServices(
-            tables_of(tables), answers or {}, _values(parameters, secrets), depends_on_time=code.note_clock
         ),
         environment={**LAMBDA, "LAMBDA_TASK_ROOT": str(code.roots[0]), **(env or {})},
         possible=FIFO_LEVELS if fifo else LEVELS,
@@ -199,7 +199,6 @@ class _Exploration:
     code: Code
     laws: HandlerLaws
     scenario: HandlerScenario
-    services: AccountServices
     environment: dict[str, str]
     possible: tuple[Level, ...]
     budget: float
@@ -262,7 +261,7 @@ class _Exploration:
         scenario = scenario or self.scenario
         reports = scenario.reports_failures
         subject = replace(self.subject, identified=True, counts_receives=True, reports_failures=reports)
-        system = System(scenario, subject, self.services)
+        system = System(scenario, subject)
         return Aftermath(system).deliver(system.start.world, position, self.scenario.start, position, receives)
 
     def _bears_following(self) -> bool:
@@ -337,8 +336,8 @@ class _Exploration:
         self, order: Sequence[int], now: int, name: int, high: frozenset[tuple[int, int]]
     ) -> list[View] | Result:
         """Return the views after each message, or the verdict that one of them fails."""
-        services = replace(self.services, high=high, first_id=name)
-        system = System(self.scenario, replace(self.subject, identified=True), services)
+        services = replace(self.scenario.services, high=high, first_id=name)
+        system = System(replace(self.scenario, services=services), replace(self.subject, identified=True))
         world, views = system.start.world, []
         for position in order:
             delivered = Aftermath(system).deliver(world, position, now, name + position)
@@ -432,7 +431,7 @@ class _Exploration:
                 timed=self.code.reads_clock,
             )
             known = self.known if self.known and self.known.subject.identified == self.code.reads_identity else None
-            explorer = Explorer(scenario, self.subject, self.services, known)
+            explorer = Explorer(scenario, self.subject, known)
             self.known = explorer.system
             explored = explorer.run(True, functools.partial(self.progress, level.name), over)
             if knows == self._knows():
@@ -455,7 +454,7 @@ class _Exploration:
         breach = explored.breaches[0]
         kept = counterexample(explorer.system, breach)
         self.code.is_watched = True
-        shown = replay(kept, scenario, self.subject, self.services)
+        shown = replay(kept, scenario, self.subject)
         met = _met_call(kept.moves)
         is_alone = self._copies == 1 and not level.faulty
         likely = ALONE if is_alone else level.likely.format(by=scenario.deliverer)

@@ -13,6 +13,7 @@ from oneslot.explorer.aftermath import TRAVEL_MS
 from oneslot.explorer.execution.process import Program
 from oneslot.explorer.handlers.modules import RECEIVES, Code
 from oneslot.explorer.handlers.process import HandlerProgram
+from oneslot.explorer.handlers.services import AccountServices
 from oneslot.explorer.renaming import OWN_NAME
 from oneslot.explorer.scenario import SQS, ExploredSubject, Scenario
 from oneslot.explorer.services.objects import before as objects_before
@@ -37,6 +38,7 @@ LISTS: Mapping[str, Any] = {"stringListValues": [], "binaryListValues": []}
 class HandlerScenario(Scenario):
     """A scenario in which Lambda ends an invocation at its timeout, so no invocation outlives it."""
 
+    services: AccountServices
     apart: bool = False
     fifo: bool = False
     timed: bool = True

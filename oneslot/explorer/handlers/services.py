@@ -88,7 +88,7 @@ class AccountServices:
             for key, value in values.items()
         ]
         others += [[EFFECT, one["service"], "", to_text(one)] for one in account.effects]
-        return World.of(account.contents, account.sent, {}, others), to_text({"answer": answer})
+        return World.of(account.contents, account.sent, others), to_text({"answer": answer})
 
 
 def service_and_operation(name: str) -> tuple[str, str]:

@@ -8,11 +8,12 @@ import pytest
 from botocore import exceptions
 
 from lab.explore.budgets import FULL, GROUPS_FULL, GROUPS_SHORT, SHORT
+from lab.explore.faults import READS, SERVER_ERROR, TRANSIENT_REASONS, all_faults, mild_faults
 from lab.explore.group_scenarios import GROUP_BY_ITSELF
 from lab.explore.ours import OURS, OURS_IN_GROUPS
 from lab.explore.scenarios import ALONE
 from oneslot.explorer.explorer import explore
-from oneslot.explorer.faults import READS, SERVER_ERROR, TIMED_OUT, TRANSIENT_REASONS, Choice, all_faults, mild_faults
+from oneslot.explorer.faults import TIMED_OUT, Choice
 from oneslot.explorer.scenario import ExploredSubject, Scenario
 from oneslot.explorer.world import ApiCall
 from oneslot.runtime.consumer.group_commit import GroupCommit

@@ -12,9 +12,10 @@ from lab.explore.group_scenarios import GROUP, GROUP_OTHER_CONTENT, GROUP_TWICE
 from lab.explore.ours import OURS, OURS_IN_GROUPS
 from lab.explore.practice import TABLES
 from lab.explore.scenarios import FORGOTTEN, LAST_SLOT, ONE_REQUEST
+from lab.explore.services import CountingServices
 from oneslot.explorer.explorer import explore
 from oneslot.explorer.scenario import ExploredSubject, Scenario
-from oneslot.explorer.world import ApiCall, InMemoryServices, Services, World
+from oneslot.explorer.world import ApiCall, Services, World
 from oneslot.runtime.effects import Effects
 from oneslot.runtime.protocol import Claim, Committed, Exists
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
@@ -26,7 +27,7 @@ def naming_one(which: int) -> Services:
     """Return services that report "None" for every failed item but the first or the last."""
 
     def services(world: World, request: ApiCall, now: int, conflict: int | None = None) -> tuple[World, str]:
-        after, observation = InMemoryServices(TABLES)(world, request, now, conflict)
+        after, observation = CountingServices(TABLES)(world, request, now, conflict)
         seen = json.loads(observation)
         reasons = seen.get("error", {}).get("CancellationReasons", [])
         at_fault = [position for position, reason in enumerate(reasons) if reason["Code"] != "None"]
@@ -53,7 +54,7 @@ def naming_one(which: int) -> Services:
     ids=lambda value: value.name if isinstance(value, Scenario) else "",
 )
 def test_missing_reasons_break_no_law(scenario: Scenario, subject: ExploredSubject, which: int) -> None:
-    exploration = explore(scenario, subject, services=naming_one(which))
+    exploration = explore(replace(scenario, services=naming_one(which)), subject)
     assert exploration.complete
     assert exploration.schedules > 0
     assert exploration.laws_broken == ()
@@ -73,4 +74,4 @@ def test_explorer_finds_an_existing_item_taken_for_the_end() -> None:
         patch.setattr(DynamoDBLedger, "commit", commit)
         quiet = replace(ONE_REQUEST, faults=0)  # a conflict at the ledger's item hides its reason as well
         assert explore(quiet, OURS).laws_broken == ()
-        assert "I7" in explore(quiet, OURS, services=naming_one(LAST)).laws_broken
+        assert "I7" in explore(replace(quiet, services=naming_one(LAST)), OURS).laws_broken

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from lab.explore.clients import PortClient
 from lab.explore.ours import OURS
 from lab.explore.plain import enumerate_schedules
 from lab.explore.scenarios import ONE_REQUEST, UNKNOWN_PRACTICE
 from oneslot.explorer.counterexample import counterexample, replay
-from oneslot.explorer.execution.process import PortClient
 from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.scenario import Scenario
 from oneslot.runtime.consumer.queues import Queues

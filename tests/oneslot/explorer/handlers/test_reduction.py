@@ -62,6 +62,7 @@ def scenario_of(code: Code, faults: int, timed: bool) -> HandlerScenario:
         messages=(message_of(0, {"order": "o-1"}),),
         deliveries=((0,), (0,)),
         tables=TABLES,
+        services=AccountServices(TABLES),
         faults=faults,
         expiries=2,
         choices=handler_faults,
@@ -86,7 +87,7 @@ def installed(code: Code) -> Iterator[HandlerSubject]:
 
 def naive(scenario: HandlerScenario, subject: HandlerSubject) -> tuple[int, set[End]]:
     """Return the number of paths, and the states in which one may end, by walking each of them."""
-    system = System(scenario, replace(subject, process=ReadingProcess, identified=True), AccountServices(TABLES))
+    system = System(scenario, replace(subject, process=ReadingProcess, identified=True))
     aftermath, ends, paths = Aftermath(system), set[End](), 0
     stack: list[ExploredState] = [system.start]
     while stack:
@@ -101,7 +102,7 @@ def naive(scenario: HandlerScenario, subject: HandlerSubject) -> tuple[int, set[
 
 def reduced(scenario: HandlerScenario, subject: HandlerSubject) -> tuple[int, set[End]]:
     """Return the same, as the explorer finds it."""
-    explorer = Explorer(scenario, subject, AccountServices(TABLES))
+    explorer = Explorer(scenario, subject)
     explored = explorer.run(False, lambda *_: None)
     aftermath = Aftermath(explorer.system)
     return explored.schedules, {
