@@ -110,6 +110,13 @@ WHERE_LAMBDA_KEEPS_IT = {
 _ADDED = "return order in seen()", "seen().add(order)"
 
 WHERE_IT_HIDES = {
+    "a private slot": (
+        "class Seen:\n    __slots__ = ('__last',)\n    def __init__(self): self.__last = ''\n"
+        "    def is_last(self, order): return self.__last == order\n    def keep(self, order): self.__last = order\n"
+        "seen = Seen()",
+        "return seen.is_last(order)",
+        "seen.keep(order)",
+    ),
     "deep in dicts": (
         "held = {1: {2: {3: {4: {5: {6: {7: set()}}}}}}}\ndef seen(): return held[1][2][3][4][5][6][7]",
         *_ADDED,
@@ -301,12 +308,6 @@ def test_handler_is_refused_by_the_call_when_it_uses_signals(look: str, keep: st
         explored(written(tmp_path, ("import signal", look, keep)))
 
 
-def test_handler_is_explored_when_its_import_sets_a_signal(tmp_path: Path) -> None:
-    top = "import signal; signal.signal(signal.SIGTERM, lambda *_: None)"
-
-    assert explored(written(tmp_path, (top, "return False", "pass"))).level == "twice"
-
-
 def test_mark_in_a_library_is_named_and_removed_when_it_is_refused(tmp_path: Path) -> None:
     channel = ("import builtins", "return getattr(builtins, 'MARK', '') == order", "builtins.MARK = order")
 
@@ -400,21 +401,6 @@ def test_files_of_the_machine_are_as_before_when_an_exploration_has_ended(tmp_pa
     assert not Path("/tmp/left").exists()  # noqa: S108
 
 
-def test_handler_reads_its_own_files_when_they_are_in_a_temporary_folder(tmp_path: Path) -> None:
-    (tmp_path / "template.txt").write_text("Dear")
-    top = (
-        "import zoneinfo, certifi\nfrom importlib.resources import files\n"
-        "from pathlib import Path\nHERE = Path(__file__).parent\n"
-        "assert (HERE / 'template.txt').read_text() == 'Dear'\nassert 'template.txt' in os.listdir(HERE)\n"
-        "assert zoneinfo.ZoneInfo('Europe/London')\nassert open('/proc/self/status').read()\n"
-        "assert Path(certifi.where()).read_text()\nassert files('botocore').joinpath('__init__.py').read_text()"
-    )
-
-    result = explored(written(tmp_path, (top, "return False", "open(os.devnull, 'w').close()")), ignore=["orders.n"])
-
-    assert result.holds
-
-
 def test_library_is_imported_when_its_bytecode_is_kept_nowhere_yet(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -442,6 +428,15 @@ def test_cache_in_tmp_expires_by_the_explorers_clock(tmp_path: Path) -> None:
 
 
 RIGHT = {
+    "its own files, in a temporary folder": (
+        "import zoneinfo, certifi\nfrom importlib.resources import files\n"
+        "from pathlib import Path\nHERE = Path(__file__).parent / 'package'\n"
+        "assert (HERE / 'word.txt').read_text() == 'word'\nassert 'word.txt' in os.listdir(HERE)\n"
+        "assert zoneinfo.ZoneInfo('Europe/London')\nassert open('/proc/self/status').read()\n"
+        "assert Path(certifi.where()).read_text()\nassert files('botocore').joinpath('__init__.py').read_text()",
+        "open(os.devnull, 'w').close()",
+    ),
+    "a signal that its import sets": ("import signal; signal.signal(signal.SIGTERM, lambda *_: None)", "pass"),
     "named files": (
         "import tempfile",
         "with tempfile.NamedTemporaryFile('w+', dir='/tmp') as f: f.write(order)",
@@ -526,21 +521,6 @@ def test_key_breaks_when_it_is_the_hash_of_a_text(value: str, tmp_path: Path) ->
     )
 
     assert "orders has 2 rows" in result.verdict
-
-
-def test_private_slot_loses_a_message_when_its_environment_is_used_again(tmp_path: Path) -> None:
-    top = (
-        "class Seen:\n    __slots__ = ('__last',)\n    def __init__(self): self.__last = ''\n"
-        "    def is_last(self, order): return self.__last == order\n    def keep(self, order): self.__last = order\n"
-        "seen = Seen()"
-    )
-
-    result = explored(
-        written(tmp_path, (top, "return seen.is_last(order)", "seen.keep(order)")),
-        law=lambda world: bool(world["orders"]),
-    )
-
-    assert (result.holds, result.level) == (False, "one fault, then again")
 
 
 def test_verdict_names_what_cannot_be_seen_when_the_budget_ends(tmp_path: Path) -> None:

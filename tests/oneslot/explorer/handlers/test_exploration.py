@@ -25,18 +25,13 @@ def explored(handler: str, **options: Any) -> Result:
     return explore(f"subjects.{handler}", **given)
 
 
-def test_random_numbers_raise_no_alarm_when_they_are_mixed() -> None:
-    result = explored("draw_mixed")
+@pytest.mark.parametrize(
+    ("handler", "masked"), [("draw_mixed", ("orders.token", "orders.wait")), ("put", ("orders.at",))]
+)
+def test_times_and_random_numbers_raise_no_alarm(handler: str, masked: tuple[str, ...]) -> None:
+    result = explored(handler)
 
-    assert (result.holds, result.complete, result.masked) == (True, True, ("orders.token", "orders.wait"))
-
-
-def test_handler_holds_when_a_write_replaces_itself() -> None:
-    result = explored("put")
-
-    assert result.holds
-    assert result.complete
-    assert result.masked == ("orders.at",)
+    assert (result.holds, result.complete, result.masked) == (True, True, masked)
 
 
 def test_verdict_is_not_finished_when_the_budget_ends() -> None:

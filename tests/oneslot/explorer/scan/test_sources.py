@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -41,25 +42,31 @@ def _found(**resources: Any) -> list[tuple[str, str]]:
     return [(one.kind, one.name) for one in sources_of(Resolver({"Resources": resources}, {}), "F")]
 
 
+def _event(kind: str, **properties: Any) -> dict[str, Any]:
+    """Return a function of SAM that writes its event within itself."""
+    return _resource("AWS::Serverless::Function", Events={"One": {"Type": kind, "Properties": properties}})
+
+
 @pytest.mark.parametrize(
-    ("event", "kind"),
+    ("function", "kind"),
     [
-        ({"Type": "SQS", "Properties": {"Queue": {"Fn::GetAtt": ["R", "Arn"]}}}, SQS),
-        ({"Type": "SNS", "Properties": {"Topic": {"Ref": "R"}}}, SNS),
-        ({"Type": "S3", "Properties": {"Bucket": {"Ref": "R"}}}, S3),
-        ({"Type": "DynamoDB", "Properties": {"Stream": {"Fn::GetAtt": "R.StreamArn"}}}, DYNAMODB),
-        ({"Type": "Kinesis", "Properties": {"Stream": {"Fn::GetAtt": "R.Arn"}}}, KINESIS),
-        ({"Type": "EventBridgeRule", "Properties": {}}, BUS),
-        ({"Type": "Schedule", "Properties": {}}, SCHEDULE),
-        ({"Type": "Api", "Properties": {"Path": "/", "Method": "post"}}, HTTP_1),
-        ({"Type": "HttpApi"}, HTTP_2),
-        ({"Type": "Cognito", "Properties": {"UserPool": {"Ref": "R"}}}, "Cognito"),
+        (_event("SQS", Queue={"Fn::GetAtt": ["R", "Arn"]}), SQS),
+        (_event("SNS", Topic={"Ref": "R"}), SNS),
+        (_event("S3", Bucket={"Ref": "R"}), S3),
+        (_event("DynamoDB", Stream={"Fn::GetAtt": "R.StreamArn"}), DYNAMODB),
+        (_event("Kinesis", Stream={"Fn::GetAtt": "R.Arn"}), KINESIS),
+        (_event("EventBridgeRule"), BUS),
+        (_event("Schedule"), SCHEDULE),
+        (_event("Api", Path="/", Method="post"), HTTP_1),
+        (_event("HttpApi"), HTTP_2),
+        (_event("Cognito", UserPool={"Ref": "R"}), "Cognito"),
     ],
 )
-def test_sources_are_found_when_sam_writes_them_in_the_function(event: dict[str, Any], kind: str) -> None:
-    found = _found(F=_resource("AWS::Serverless::Function", Events={"One": event}), R=_resource("AWS::X::Y"))
+def test_sources_are_found_when_sam_writes_them_in_the_function(function: dict[str, Any], kind: str) -> None:
+    assert [one for one, _ in _found(F=function, R=_resource("AWS::X::Y"))] == [kind]
 
-    assert [one for one, _ in found] == [kind]
+
+MAPPING = partial(_resource, "AWS::Lambda::EventSourceMapping")
 
 
 @pytest.mark.parametrize(
@@ -75,20 +82,21 @@ def test_sources_are_found_when_sam_writes_them_in_the_function(event: dict[str,
         (_resource("AWS::ApiGateway::Method", Integration={"Uri": {"Fn::Sub": "arn:x/${F.Arn}/invocations"}}), HTTP_1),
         (_resource("AWS::ApiGatewayV2::Integration", IntegrationUri=ARN), HTTP_2),
         (_resource("AWS::StepFunctions::StateMachine", DefinitionString={"Fn::Join": ["", ["x", ARN]]}), TASK),
+        (MAPPING(FunctionName={"Ref": "F"}, EventSourceArn="arn:aws:sqs:x:1:q"), SQS),
+        (MAPPING(FunctionName=ARN, EventSourceArn="arn:aws:mq:x:1:broker"), "mq"),
+        (MAPPING(FunctionName=ARN, SelfManagedEventSource={}), "self-managed Kafka"),
         (
-            _resource("AWS::Lambda::EventSourceMapping", FunctionName={"Ref": "F"}, EventSourceArn="arn:aws:sqs:x:1:q"),
-            SQS,
+            _resource("AWS::Lambda::Permission", FunctionName=ARN, Principal="cognito-idp.amazonaws.com"),
+            "cognito-idp.amazonaws.com",
         ),
     ],
 )
-def test_sources_are_found_when_they_are_resources(resource: dict[str, Any], kind: str) -> None:
+def test_sources_are_found_and_unknown_ones_named_when_they_are_resources(resource: dict[str, Any], kind: str) -> None:
     assert [one for one, _ in _found(F=FUNCTION, R=resource, T=_resource("AWS::SNS::Topic"))] == [kind]
 
 
 def test_a_mapping_of_an_alias_is_the_functions() -> None:
-    mapping = _resource(
-        "AWS::Lambda::EventSourceMapping", FunctionName={"Ref": "A"}, EventSourceArn={"Fn::GetAtt": ["Q", "Arn"]}
-    )
+    mapping = MAPPING(FunctionName={"Ref": "A"}, EventSourceArn={"Fn::GetAtt": ["Q", "Arn"]})
     alias = _resource("AWS::Lambda::Alias", FunctionName={"Ref": "F"})
 
     assert _found(F=FUNCTION, A=alias, M=mapping, Q=_resource("AWS::SQS::Queue", FifoQueue=True)) == [(FIFO, "Q")]
@@ -107,9 +115,8 @@ def test_a_mapping_of_an_alias_is_the_functions() -> None:
 def test_topic_is_a_queue_when_sam_subscribes_through_one(
     subscription: Any, topic: dict[str, Any], kind: str, name: str, resource: Any
 ) -> None:
-    event = {"Type": "SNS", "Properties": {"Topic": {"Ref": "T"}, "SqsSubscription": subscription}}
     resources = {
-        "F": _resource("AWS::Serverless::Function", Events={"One": event}),
+        "F": _event("SNS", Topic={"Ref": "T"}, SqsSubscription=subscription),
         "T": _resource("AWS::SNS::Topic", **topic),
         "Q": _resource("AWS::SQS::Queue", VisibilityTimeout=60),
     }
@@ -131,30 +138,11 @@ def test_topic_is_a_queue_when_sam_subscribes_through_one(
     ],
 )
 def test_queue_has_properties_when_its_own_template_declares_it(queue: Any, properties: Any) -> None:
-    event = {"Type": "SQS", "Properties": {"Queue": {"Fn::GetAtt": ["Q", "Arn"]}}}
-    function = _resource("AWS::Serverless::Function", Events={"One": event})
+    function = _event("SQS", Queue={"Fn::GetAtt": ["Q", "Arn"]})
 
     (source,) = sources_of(Resolver({"Resources": {"F": function, "Q": queue}}, {}), "F")
 
     assert source.resource == properties
-
-
-@pytest.mark.parametrize(
-    ("resource", "kind"),
-    [
-        (
-            _resource("AWS::Lambda::Permission", FunctionName=ARN, Principal="cognito-idp.amazonaws.com"),
-            "cognito-idp.amazonaws.com",
-        ),
-        (_resource("AWS::Lambda::EventSourceMapping", FunctionName=ARN, EventSourceArn="arn:aws:mq:x:1:broker"), "mq"),
-        (
-            _resource("AWS::Lambda::EventSourceMapping", FunctionName=ARN, SelfManagedEventSource={}),
-            "self-managed Kafka",
-        ),
-    ],
-)
-def test_source_is_named_when_the_explorer_does_not_know_it(resource: dict[str, Any], kind: str) -> None:
-    assert _found(F=FUNCTION, R=resource) == [(kind, "")]
 
 
 def test_each_event_has_the_payload_where_a_producer_writes() -> None:
@@ -221,59 +209,54 @@ def test_a_source_has_its_own_rules_of_delivery(kind: str, rules: dict[str, Any]
     assert options_for(FunctionSource(kind), {}, {}) == rules
 
 
+PARTS = "TypeError: string indices must be integers, not 'str'"
+GETS = "'str' object has no attribute 'get'"
+CUSTOMER = (
+    "KeyError: 'customer'",
+    PARTS,
+    "KeyError: 'id'",
+    "KeyError: 'name'",
+    "KeyError: 'pence'",
+    "KeyError: 'pence'",
+)
+BUCKET = ("KeyError: 'detail'", GETS, "KeyError: 'bucket'", GETS, "KeyError: 'name'")
+LACKED = "One or more parameter values were invalid: Missing the key order_id in the item"
+COUNTED = {"customer": {"id": "id-1", "name": "name-1"}, "pence": 1}
+
+
 @pytest.mark.parametrize(
-    "refusal",
+    ("failures", "last", "value"),
     [
-        "ValueError: invalid literal for int() with base 10: 'pence-1'",
-        "ClientError: Invalid expression: The parameter cannot be converted to a numeric value: pence-1",
-        "ClientError: An operand in the update expression has an incorrect data type",
+        (CUSTOMER, "ValueError: invalid literal for int() with base 10: 'pence-1'", COUNTED),
+        (
+            CUSTOMER,
+            "ClientError: Invalid expression: The parameter cannot be converted to a numeric value: pence-1",
+            COUNTED,
+        ),
+        (CUSTOMER, "ClientError: An operand in the update expression has an incorrect data type", COUNTED),
+        (("KeyError: 'cart'", "KeyError: 'token'", PARTS), PARTS, {"cart": {}, "token": "token-1"}),
+        (
+            ("KeyError: 'cart'", "KeyError: 'token'", PARTS, PARTS),
+            "KeyError: 'id'",
+            {"cart": {"id": "id-1"}, "token": "token-1"},
+        ),
+        (
+            (*BUCKET, "KeyError: 'object'"),
+            "KeyError: 'object'",
+            {"detail": {"bucket": {"name": "name-1"}, "object": "object-1"}},
+        ),
+        ((), LACKED, {"order_id": "order_id-1"}),
     ],
 )
-def test_payload_grows_by_what_the_handler_misses(refusal: str) -> None:
+def test_payload_grows_by_what_the_handler_misses(failures: tuple[str, ...], last: str, value: dict[str, Any]) -> None:
     payload = Payload()
-    failures = [
-        "KeyError: 'customer'",
-        "TypeError: string indices must be integers, not 'str'",
-        "KeyError: 'id'",
-        "KeyError: 'name'",
-        "KeyError: 'pence'",
-        "KeyError: 'pence'",
-        refusal,
-    ]
 
-    assert all(payload.grow(failure) for failure in failures)
-    assert payload.value == {"customer": {"id": "id-1", "name": "name-1"}, "pence": 1}
+    assert all(payload.grow(failure) for failure in (*failures, last))
+    assert payload.value == value
     assert not payload.grow("RuntimeError: closed")
-
-
-def test_payload_grows_when_an_earlier_name_takes_parts() -> None:
-    payload = Payload()
-    parts = "TypeError: string indices must be integers, not 'str'"
-
-    assert all(payload.grow(failure) for failure in ("KeyError: 'cart'", "KeyError: 'token'", parts, parts))
-    assert payload.value == {"cart": {}, "token": "token-1"}
-    assert payload.grow("KeyError: 'id'")
-    assert payload.value == {"cart": {"id": "id-1"}, "token": "token-1"}
 
 
 def test_payload_does_not_grow_when_no_text_takes_parts() -> None:
     payload = Payload()
-    parts = "TypeError: string indices must be integers, not 'str'"
 
-    assert [payload.grow(failure) for failure in ("KeyError: 'cart'", parts, parts)] == [True, True, False]
-
-
-def test_payload_grows_outwards_when_a_name_is_still_missed() -> None:
-    payload = Payload()
-    parts = "'str' object has no attribute 'get'"
-    bucket = ("KeyError: 'detail'", parts, "KeyError: 'bucket'", parts, "KeyError: 'name'")
-
-    assert all(payload.grow(failure) for failure in (*bucket, "KeyError: 'object'", "KeyError: 'object'"))
-    assert payload.value == {"detail": {"bucket": {"name": "name-1"}, "object": "object-1"}}
-
-
-def test_payload_grows_by_the_key_that_an_item_lacks() -> None:
-    payload = Payload()
-
-    assert payload.grow("One or more parameter values were invalid: Missing the key order_id in the item")
-    assert payload.value == {"order_id": "order_id-1"}
+    assert [payload.grow(failure) for failure in ("KeyError: 'cart'", PARTS, PARTS)] == [True, True, False]
