@@ -1,9 +1,11 @@
-"""The wheel, built once for the tests that install it."""
+"""The wheel, built once for the tests that install it, and where they install it."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,3 +19,17 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(command, cwd=Path(__file__).resolve().parents[2], check=True, capture_output=True)
     (built,) = folder.glob("oneslot-*.whl")
     return built
+
+
+@pytest.fixture(scope="module")
+def large_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Path]]:
+    """Return a function that makes a folder, removed after the module. pytest would keep all until the last test."""
+    made: list[Path] = []
+
+    def make(name: str) -> Path:
+        made.append(tmp_path_factory.mktemp(name))
+        return made[-1]
+
+    yield make
+    for folder in made:
+        shutil.rmtree(folder)

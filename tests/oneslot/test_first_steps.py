@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,40 +27,39 @@ SEND_TWICE = (
 Shell = Callable[..., subprocess.CompletedProcess[str]]
 
 
+def shell_with(wheel: Path, folder: Path, extra: str, *more: str) -> Shell:
+    """Make an environment with one extra in this folder. Return a shell whose PATH has it and basic tools."""
+    subprocess.run([UV, "venv", "-q", "--seed", "--python", sys.executable, folder / "env"], check=True)
+    python = folder / "env" / "bin" / "python"
+    wanted = f"oneslot[{extra}] @ file://{wheel}"
+    subprocess.run([UV, "pip", "install", "-q", "--python", python, wanted, *more], check=True)
+    (folder / "tools").mkdir()
+    for tool in Path("/usr/bin").iterdir():
+        if tool.name not in MISSING:
+            (folder / "tools" / tool.name).symlink_to(tool)
+    kept = {name: value for name, value in os.environ.items() if not re.match("AWS_|JAVA_|JSII_|ONESLOT|PYTHON", name)}
+    variables = {**kept, "PATH": f"{python.parent}:{folder / 'tools'}", "XDG_CACHE_HOME": str(folder / "cache")}
+
+    def shell(script: str, at: Path) -> subprocess.CompletedProcess[str]:
+        command = ["/bin/bash", "-euc", script]
+        done = subprocess.run(command, cwd=at, env=variables, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{script}\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+        return done
+
+    return shell
+
+
+@pytest.fixture
+def new_shell(wheel: Path, tmp_path: Path) -> Callable[..., Shell]:
+    """Return a function that makes an environment for this test alone, and its shell. See `shell_with`."""
+    (tmp_path / "installed").mkdir()
+    return partial(shell_with, wheel, tmp_path / "installed")
+
+
 @pytest.fixture(scope="module")
-def new_shell(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Shell]:
-    """Return a function that makes an environment with one extra, and a shell whose PATH has it and basic tools."""
-
-    def make(extra: str, *more: str) -> Shell:
-        folder = tmp_path_factory.mktemp(extra)
-        subprocess.run([UV, "venv", "-q", "--seed", "--python", sys.executable, folder / "env"], check=True)
-        python = folder / "env" / "bin" / "python"
-        wanted = f"oneslot[{extra}] @ file://{wheel}"
-        subprocess.run([UV, "pip", "install", "-q", "--python", python, wanted, *more], check=True)
-        (folder / "tools").mkdir()
-        for tool in Path("/usr/bin").iterdir():
-            if tool.name not in MISSING:
-                (folder / "tools" / tool.name).symlink_to(tool)
-        kept = {
-            name: value for name, value in os.environ.items() if not re.match("AWS_|JAVA_|JSII_|ONESLOT|PYTHON", name)
-        }
-        variables = {**kept, "PATH": f"{python.parent}:{folder / 'tools'}", "XDG_CACHE_HOME": str(folder / "cache")}
-
-        def shell(script: str, at: Path) -> subprocess.CompletedProcess[str]:
-            command = ["/bin/bash", "-euc", script]
-            done = subprocess.run(command, cwd=at, env=variables, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, f"{script}\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
-            return done
-
-        return shell
-
-    return make
-
-
-@pytest.fixture(scope="module")
-def local(new_shell: Callable[..., Shell]) -> Shell:
+def local(wheel: Path, large_folder: Callable[[str], Path]) -> Shell:
     """Return a shell with `oneslot[local]`, beside a boto3 that the emulator's botocore excludes."""
-    return new_shell("local", "boto3>=1.43.120")
+    return shell_with(wheel, large_folder("local"), "local", "boto3>=1.43.120")
 
 
 @pytest.fixture(scope="module")

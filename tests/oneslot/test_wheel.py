@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import venv
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -90,15 +91,15 @@ def install(interpreter: Path, *packages: str | Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed(wheel: Path, large_folder: Callable[[str], Path]) -> Path:
     """Return the Python of an environment with our wheel, without its dependencies."""
-    return environment(tmp_path_factory.mktemp("installed") / "environment", "--offline", "--no-deps", wheel)
+    return environment(large_folder("installed") / "environment", "--offline", "--no-deps", wheel)
 
 
 @pytest.fixture(scope="module")
-def complete(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def complete(wheel: Path, large_folder: Callable[[str], Path]) -> Path:
     """Return the Python of an environment with our wheel and its dependencies, as pinned here."""
-    return environment(tmp_path_factory.mktemp("complete") / "environment", *PINS, wheel)
+    return environment(large_folder("complete") / "environment", *PINS, wheel)
 
 
 def test_wheel_runs_the_quickstart_in_another_folder(complete: Path, tmp_path: Path) -> None:
@@ -108,9 +109,9 @@ def test_wheel_runs_the_quickstart_in_another_folder(complete: Path, tmp_path: P
 
 
 @pytest.fixture(scope="module")
-def lowest(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lowest(wheel: Path, large_folder: Callable[[str], Path]) -> Path:
     """Return the Python of an environment with our wheel and the lowest versions that it allows."""
-    folder = tmp_path_factory.mktemp("lowest") / "environment"
+    folder = large_folder("lowest") / "environment"
     return environment(folder, *LOWEST, f"oneslot[powertools] @ file://{wheel}")
 
 
