@@ -31,11 +31,13 @@ def effects_of(world: World) -> list[dict[str, Any]]:
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the path and the value of each leaf. JSON within a text is taken apart, too."""
+    """Yield the path and the value of each leaf. JSON within a text is taken apart, too. What is empty is a leaf."""
     if isinstance(value, str) and value[:1] in ("{", "["):
         with suppress(ValueError):
             value = json.loads(value)
-    if isinstance(value, Mapping):
+    if isinstance(value, (Mapping, list)) and not value:
+        yield path, value
+    elif isinstance(value, Mapping):
         for name, one in value.items():
             yield from leaves(one, f"{path}.{name}")
     elif isinstance(value, list):
@@ -82,9 +84,12 @@ class Left:
     """What single deliveries without a fault leave outside of the account, and what schedules do more than once.
 
     Attributes:
+        together: whether an invocation may take several messages. An effect that they have alike, such as the start of a
+            crawler, may then happen once for all of them.
         twice: the effects that some schedule has more often, each with its message, and the most that was seen.
     """
 
+    together: bool = False
     twice: dict[str, int] = field(default_factory=dict)
     _masks: set[str] = field(default_factory=set)
     _runs: list[tuple[Sequence[int], Sequence[Sequence[Effect]]]] = field(default_factory=list)
@@ -124,9 +129,14 @@ class Left:
         for text, count in repeated.items():
             self.twice[text] = max(count, self.twice.get(text, 0))
         missing = [
-            self._text(one) for one, count in self._least.items() if counts[one] < count and one[0] not in unknown
+            self._text(one)
+            for one, count in self._least.items()
+            if counts[one] < self._wanted(one, count) and one[0] not in unknown
         ]
         return list(repeated), missing
+
+    def _wanted(self, one: Identity, count: int) -> int:
+        return 1 if self.together and len(self._messages.get(one, ())) > 1 else count
 
     def _counted(self, effects: Sequence[Effect]) -> Counter[Identity]:
         return Counter(identity(effect, self._masks) for effect in effects)

@@ -22,6 +22,7 @@ from oneslot.explorer.execution.process import capture_logs
 from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.faults import PERFORMED
 from oneslot.explorer.handlers.aws import intercepted
+from oneslot.explorer.handlers.effects import Left
 from oneslot.explorer.handlers.laws import HandlerLaws, Law, View, as_if_once, without_values
 from oneslot.explorer.handlers.modules import RECEIVES, RECORDS, Code, found
 from oneslot.explorer.handlers.process import AT_IMPORT, DRAW, RunningHandler, ServerError, running
@@ -146,7 +147,14 @@ def explore(
         batch = len(records)
     return _Exploration(
         code=code,
-        laws=HandlerLaws(tables_of(tables), _laws(law), {*ignore, *own}, acknowledges_only_finished, answers_equal),
+        laws=HandlerLaws(
+            tables_of(tables),
+            _laws(law),
+            {*ignore, *own},
+            acknowledges_only_finished,
+            answers_equal,
+            left=Left(together=batch > 1),
+        ),
         scenario=HandlerScenario(
             name=handler,
             sentence="its messages, as their source delivers them",

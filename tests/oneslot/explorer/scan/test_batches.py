@@ -22,6 +22,7 @@ import json
 
 import boto3
 
+sns, states = boto3.client("sns"), boto3.client("stepfunctions")
 table = boto3.resource("dynamodb").Table("Table")
 
 
@@ -71,6 +72,15 @@ def shard(event, context):
         put(base64.b64decode(record["kinesis"]["data"]))
 
 
+def gathered(event, context):
+    batch = [json.loads(base64.b64decode(record["kinesis"]["data"])) for record in event["Records"]]
+    states.start_execution(stateMachineArn="Flow", name=context.aws_request_id, input=json.dumps(batch))
+
+
+def announced(event, context):
+    sns.publish(TopicArn="arn:aws:sns:eu-west-2:111122223333:orders", Message="There are new orders.")
+
+
 def shard_first(event, context):
     put(base64.b64decode(event["Records"][0]["kinesis"]["data"]))
 
@@ -106,6 +116,13 @@ FUNCTIONS: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "Single": ("first", "SQS", {**QUEUE, "BatchSize": 1}, "holds at every level"),
     "Picky": ("picky", "SQS", QUEUE, "holds at every level"),
     "Shard": ("shard", "Kinesis", STREAM, "holds at every level, also with two records in one batch and 1 fault"),
+    "Gathered": ("gathered", "Kinesis", STREAM, "holds at every level, also with two records in one batch and 1 fault"),
+    "Announced": (
+        "announced",
+        "Kinesis",
+        STREAM,
+        "holds at every level, also with two records in one batch and 1 fault",
+    ),
     "ShardFirst": ("shard_first", "Kinesis", STREAM, "with two records in one batch it breaks"),
     "Rows": ("rows", "DynamoDB", ROWS, "holds at every level, also with two records in one batch and 2 faults"),
     "RowsSkipped": ("rows_skipped", "DynamoDB", ROWS, "with two records in one batch it breaks"),
