@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from oneslot.explorer.execution.behaviour import COLD, Behaviour
 from oneslot.explorer.execution.process import HandlerEnd
-from oneslot.explorer.faults import ANSWERED, DEATH, LATER, NOW, PERFORMED, SILENCE, Choice
+from oneslot.explorer.faults import ANSWERED, DEATH, LATER, NOW, PERFORMED, Choice
 from oneslot.explorer.laws import collect, perform
 from oneslot.explorer.renaming import name_of, rename, swap
 from oneslot.explorer.scenario import ExploredSubject, Scenario
@@ -286,8 +286,6 @@ class System:
             history = behaviour.advance(code, strand, seen, now + self._ahead[delivery])
             code, ended, environment = self._ended(after, delivery, history)
             breaches += ended
-        elif choice.seen != SILENCE:
-            raise ValueError(choice.seen)
         sent = request if choice.performed == LATER else -1
         left = (sent, breaches, choice.is_fault, history, environment, seen)
         return _Move(strand, choice.name, request, after, code, *left)

@@ -39,6 +39,11 @@ class HandlerScenario(Scenario):
     """A scenario in which Lambda ends an invocation at its timeout, so no invocation outlives it."""
 
     services: AccountServices
+    expiries: int = 2
+    ends_with: tuple[str, ...] | None = ()
+    once_more: bool = False
+    plain: bool = True
+    unfinished: str = "at-least-once: after"
     apart: bool = False
     fifo: bool = False
     timed: bool = True
@@ -86,19 +91,17 @@ class HandlerScenario(Scenario):
         return self.start + (0, self.timeout_ms - 1_000, self.timeout_ms + self.visibility_ms + 1_000)[expiries]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HandlerSubject(ExploredSubject):
     """A handler as the explorer's subject."""
 
-    code: Code | None = None
+    code: Code
     timeout_ms: int = 30_000
     reports_failures: bool = True
     keeps_answer: bool = False
 
     def program(self, messages: Sequence[SqsMessage], side_by_side: bool, delivery: int = 0) -> Program:
         """Return one invocation with these messages."""
-        if self.code is None:
-            raise ValueError("code: a handler's subject needs it")
         event: Any = {"Records": [message.record(position) for position, message in enumerate(messages)]}
         reads_status = False
         batch: dict[str, str] | None = {message.sqs_id: message.sqs_id for message in messages}

@@ -16,7 +16,7 @@ from moto.dynamodb.parsing.reserved_keywords import ReservedKeywords
 from oneslot.dynamodb_in_memory import InMemoryDynamoDB
 from oneslot.dynamodb_in_memory.expressions.reserved_words import RESERVED
 from tests.kits.consumer import create_tables, moto_client, slot_item
-from tests.oneslot.explorer.port_clients import Clock
+from tests.oneslot.dynamodb_in_memory.clock import Clock
 
 ITEM: dict[str, Any] = {
     "count_": {"N": "5"},

@@ -64,10 +64,7 @@ def scenario_of(code: Code, faults: int, timed: bool) -> HandlerScenario:
         tables=TABLES,
         services=AccountServices(TABLES),
         faults=faults,
-        expiries=2,
         choices=handler_faults,
-        ends_with=(),
-        once_more=False,
         timed=timed,
     )
 
