@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from oneslot.explorer.scan.scan import Row, Scan
+
 HANDLERS = """
 import json
 import os
@@ -183,3 +185,8 @@ def written(folder: Path) -> Path:
     template = folder / "template.yaml"
     template.write_text(TEMPLATE)
     return template
+
+
+def row_of(scanned: Scan, function: str) -> Row:
+    """Return the row of a function."""
+    return next(row for row in scanned.rows if row.function == function)

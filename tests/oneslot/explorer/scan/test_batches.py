@@ -14,7 +14,8 @@ from oneslot.explorer.handlers.templates.sources import SQS, FunctionSource
 from oneslot.explorer.handlers.verdict import Result
 from oneslot.explorer.scan import batches
 from oneslot.explorer.scan.batches import in_batches
-from oneslot.explorer.scan.scan import NO_TEST, Row, Scan, scan
+from oneslot.explorer.scan.scan import NO_TEST, Scan, scan
+from tests.oneslot.explorer.scan.shop import row_of
 
 HANDLERS = """
 import base64
@@ -152,13 +153,9 @@ def scanned(tmp_path_factory: pytest.TempPathFactory) -> Scan:
     return scan(_written(tmp_path_factory.mktemp("batches")), budget=120)
 
 
-def _row(scanned: Scan, function: str) -> Row:
-    return next(row for row in scanned.rows if row.function == function)
-
-
 @pytest.mark.parametrize(("function", "why"), [(name, why) for name, (*_, why) in FUNCTIONS.items()])
 def test_verdict_speaks_of_two_records_when_a_batch_may_have_them(scanned: Scan, function: str, why: str) -> None:
-    row = _row(scanned, function)
+    row = row_of(scanned, function)
 
     assert row.verdict == ("holds" if why.startswith("holds") else "breaks")
     assert row.why.startswith(why)
@@ -167,22 +164,23 @@ def test_verdict_speaks_of_two_records_when_a_batch_may_have_them(scanned: Scan,
 
 def test_verdict_says_that_each_message_is_delivered_once_when_no_fault_is_needed(scanned: Scan) -> None:
     assert (
-        "(each message is delivered once, without any fault): as-if-once: Table has 1 row" in _row(scanned, "First").why
+        "(each message is delivered once, without any fault): as-if-once: Table has 1 row"
+        in row_of(scanned, "First").why
     )
 
 
 def test_breach_of_a_batch_has_no_written_test(scanned: Scan) -> None:
-    row = _row(scanned, "First")
+    row = row_of(scanned, "First")
 
     assert row.test.startswith(f"{NO_TEST}Its delivery has two records")
     assert "A delivers message 1 and 2" in row.path
 
 
 def test_row_says_one_at_a_time_when_the_handler_fails_on_the_second_message(scanned: Scan) -> None:
-    said = " ".join(_row(scanned, "Picky").reached)
+    said = " ".join(row_of(scanned, "Picky").reached)
 
     assert "One message at a time: on a second one that the scan made it fails when nothing goes wrong" in said
-    assert "One message" not in " ".join(_row(scanned, "Single").reached)
+    assert "One message" not in " ".join(row_of(scanned, "Single").reached)
 
 
 @pytest.mark.parametrize(

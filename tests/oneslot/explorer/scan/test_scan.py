@@ -9,6 +9,7 @@ import subprocess
 import sys
 from contextlib import chdir
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -18,16 +19,12 @@ from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.scan import report
 from oneslot.explorer.scan.scan import NO_TEST, Row, Scan, scan
 from oneslot.operator.commands.explore.scan import scan as command
-from tests.oneslot.explorer.scan.shop import written
+from tests.oneslot.explorer.scan.shop import row_of, written
 
 
 @pytest.fixture(scope="module")
 def scanned(tmp_path_factory: pytest.TempPathFactory) -> Scan:
     return scan(written(tmp_path_factory.mktemp("shop")), budget=120)
-
-
-def _row(scanned: Scan, function: str) -> Row:
-    return next(row for row in scanned.rows if row.function == function)
 
 
 def test_a_breach_is_written_as_a_test_when_a_scenario_names_the_tables(tmp_path: Path) -> None:
@@ -62,7 +59,7 @@ def test_a_breach_is_written_as_a_test_when_a_scenario_names_the_tables(tmp_path
     ],
 )
 def test_each_function_has_a_verdict_and_others_go_on(scanned: Scan, function: str, verdict: str, word: str) -> None:
-    row = _row(scanned, function)
+    row = row_of(scanned, function)
 
     assert row.verdict == verdict
     assert word in row.why
@@ -76,7 +73,7 @@ def test_sentence_names_only_options_that_scan_has(scanned: Scan) -> None:
 
 
 def test_row_that_holds_names_the_lines_that_no_schedule_ran(scanned: Scan) -> None:
-    (text,) = _row(scanned, "Careful").reached
+    (text,) = row_of(scanned, "Careful").reached
     line = 1 + (Path(scanned.template).parent / "src" / "app.py").read_text().splitlines().index("        return")
 
     assert text == f"No schedule runs: app.py:{line}."
@@ -84,7 +81,7 @@ def test_row_that_holds_names_the_lines_that_no_schedule_ran(scanned: Scan) -> N
 
 
 def test_first_events_grow_and_assumed_values_are_named(scanned: Scan) -> None:
-    orders, careful, grouped = (_row(scanned, name) for name in ("Orders", "Careful", "Grouped"))
+    orders, careful, grouped = (row_of(scanned, name) for name in ("Orders", "Careful", "Grouped"))
 
     assert json.loads(orders.first) == {"order": "order-1", "count": 1}
     assert json.loads(careful.first) == json.loads(grouped.first) == {"order": "order-1"}
@@ -92,7 +89,7 @@ def test_first_events_grow_and_assumed_values_are_named(scanned: Scan) -> None:
 
 
 def test_a_breach_has_its_path_and_the_line_of_its_call(scanned: Scan) -> None:
-    counter = _row(scanned, "Counter")
+    counter = row_of(scanned, "Counter")
     file, _, line = counter.line.rpartition(":")
 
     assert counter.steps
@@ -102,7 +99,7 @@ def test_a_breach_has_its_path_and_the_line_of_its_call(scanned: Scan) -> None:
 
 @pytest.mark.parametrize(("function", "why"), [("Hashed", "reads a hash"), ("Leave", "fails without a fault")])
 def test_row_says_why_its_breach_has_no_test(scanned: Scan, function: str, why: str) -> None:
-    said = _row(scanned, function).test
+    said = row_of(scanned, function).test
 
     assert said.startswith(NO_TEST)
     assert why in said
@@ -157,28 +154,24 @@ def test_a_file_of_events_is_refused_by_the_field_when_it_is_not_valid(
 
 
 @pytest.mark.parametrize(
-    ("only", "text", "word"),
+    ("text", "word", "options"),
     [
-        (["Absent"], None, "Absent"),
-        ([], "Resources: {A: {Type: AWS::SQS::Queue}}", "no function"),
-        ([], "{}", "Resources"),
-        ([], "a: [", "cannot be read"),
+        (None, "Absent", {"only": ["Absent"]}),
+        (None, r"no parameter Nope\. Name one of Stage\.", {"parameters": {"Stage": "prod", "Nope": "1"}}),
+        ("Resources: {A: {Type: AWS::SQS::Queue}}", "no function", {}),
+        ("{}", "Resources", {}),
+        ("a: [", "cannot be read", {}),
     ],
 )
-def test_a_scan_is_refused_when_there_is_nothing_to_scan(
-    tmp_path: Path, only: list[str], text: str | None, word: str
+def test_a_scan_is_refused_when_template_and_options_leave_nothing_to_scan(
+    tmp_path: Path, text: str | None, word: str, options: dict[str, Any]
 ) -> None:
     template = written(tmp_path)
     if text is not None:
         template.write_text(text)
 
     with pytest.raises(NotExplorable, match=word):
-        scan(template, only=only)
-
-
-def test_a_parameter_is_refused_when_the_template_does_not_declare_it(tmp_path: Path) -> None:
-    with pytest.raises(NotExplorable, match=r"no parameter Nope\. Name one of Stage\."):
-        scan(written(tmp_path), parameters={"Stage": "prod", "Nope": "1"})
+        scan(template, **options)
 
 
 def test_function_is_refused_for_its_runtime_when_it_has_no_source(tmp_path: Path) -> None:
@@ -273,12 +266,11 @@ ELSEWHERE = """
 """Calls that name what is not in the template."""
 
 
-@pytest.mark.parametrize("calls", ["", ELSEWHERE])
-def test_a_written_test_fails_on_moto_alone_until_the_handler_is_correct(calls: str, tmp_path: Path) -> None:
+def test_a_written_test_fails_on_moto_alone_until_the_handler_is_correct(tmp_path: Path) -> None:
     template = written(tmp_path)
     source = tmp_path / "src" / "app.py"
     last = '            ExpressionAttributeValues={":one": 1},\n        )\n'
-    source.write_text(source.read_text().replace(last, last + calls))
+    source.write_text(source.read_text().replace(last, last + ELSEWHERE))
     command_line = [sys.executable, "-m", "pytest", "-q", "-p", "no:oneslot", "-p", "no:cacheprovider", "tests"]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
