@@ -14,7 +14,7 @@ from appointments.allocation import free_key
 from demo.declared import CONSUMER
 from oneslot.audit import clean, stage
 from oneslot.errors import BadInput, VerdictsDiffer
-from oneslot.laws.evidence import LEDGER, result_of
+from oneslot.laws.traces import LEDGER, result_of
 from oneslot.laws.groups import named_by_answer
 
 NOW = 10_000_000

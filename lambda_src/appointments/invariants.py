@@ -11,8 +11,9 @@ from typing import Any
 
 from appointments.allocation import APPOINTMENTS, SLOTS, free_key
 from appointments.statuses import BOOKED, BUSY, CANCELLED, FREE, WAITLIST
-from oneslot.laws.evidence import Evidence, Law, lacks, result_of
+from oneslot.laws.evidence import Evidence, Law
 from oneslot.laws.schema import Effect
+from oneslot.laws.traces import lacks, result_of
 from oneslot.runtime.protocol import COMPLETE
 
 TIMES = ("start", "end")

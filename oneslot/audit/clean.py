@@ -23,8 +23,8 @@ from oneslot.audit.columns import NEVER, RESULT, TEXT, CarriedColumns, Keys, Mas
 from oneslot.audit.stage import KEPT, ROWS_AT_ONCE, TIMES, Judged, decoded
 from oneslot.audit.vocabulary import SubjectKind
 from oneslot.errors import VerdictsDiffer
-from oneslot.laws.evidence import COMPLETE, LEDGER
 from oneslot.laws.schema import Row
+from oneslot.laws.traces import COMPLETE, LEDGER
 
 if TYPE_CHECKING:
     from oneslot.audit.model import Model

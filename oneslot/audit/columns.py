@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyarrow.json import ParseOptions, ReadOptions, read_json
 
 from oneslot.audit.vocabulary import ROW_PREFIX
-from oneslot.laws.evidence import LEDGER
+from oneslot.laws.traces import LEDGER
 
 if TYPE_CHECKING:
     from oneslot.audit.model import Model

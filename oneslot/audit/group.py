@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from oneslot.laws.evidence import LEDGER
 from oneslot.laws.schema import Row, is_answer
+from oneslot.laws.traces import LEDGER
 
 LINES_KEPT = 256
 """Above this number the lines of one request are folded."""

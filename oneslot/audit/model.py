@@ -31,9 +31,10 @@ from oneslot.audit.vocabulary import Problem
 from oneslot.audit.write.rows import ARROW_TYPES
 from oneslot.declaration.declaration import Declaration, DeclaredTable
 from oneslot.errors import InvalidDeclaration
-from oneslot.laws.evidence import LEDGER, Law
+from oneslot.laws.evidence import Law
 from oneslot.laws.request import RequestVerdict
 from oneslot.laws.schema import LEDGER_ATTRIBUTES, Schema
+from oneslot.laws.traces import LEDGER
 
 SOURCE_FINDINGS = {ONCE_IN_EXPORT: "A table's export holds each item at most once."}
 """Findings about the sources themselves; the laws are the consumer's."""

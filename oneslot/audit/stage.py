@@ -21,10 +21,11 @@ import pyarrow as pa
 from oneslot.audit.group import Group
 from oneslot.audit.vocabulary import FILE_PREFIX, ROW_PREFIX, Problem, SubjectKind
 from oneslot.declaration.declaration import Declaration
-from oneslot.laws.evidence import LEDGER, Evidence, Law
+from oneslot.laws.evidence import Evidence, Law
 from oneslot.laws.groups import breaches, guarded, named_by
 from oneslot.laws.request import Request
 from oneslot.laws.schema import UNIDENTIFIED_PREFIX, Key, Row, Schema, text_of
+from oneslot.laws.traces import LEDGER
 from oneslot.runtime.values import from_attribute
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ from typing import Any
 
 from oneslot.declaration.loading import load_name
 from oneslot.errors import InvalidDeclaration
-from oneslot.laws.evidence import Breach, Evidence, Law, check, lacks
+from oneslot.laws.evidence import Breach, Evidence, Law, check
 from oneslot.laws.ledger import EFFECT_ROWS, join_laws
 from oneslot.laws.schema import Effect, Outcome, Row, Schema, Table
+from oneslot.laws.traces import lacks
 
 
 @dataclass(frozen=True)

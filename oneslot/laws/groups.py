@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 from zlib import crc32
 
 from oneslot.errors import LawFailed, LawNotLocal, name_fault
-from oneslot.laws.evidence import Breach, Evidence, Law, breaches_of, check, result_of
+from oneslot.laws.evidence import Breach, Evidence, Law, breaches_of, check
 from oneslot.laws.schema import Row, Schema, Table, text_of
+from oneslot.laws.traces import result_of
 
 T = TypeVar("T")
 CHUNKS = 97

@@ -10,9 +10,9 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from oneslot.laws.evidence import COMPLETE, Evidence, result_of
 from oneslot.laws.schema import COMPLETE as ANY_ANSWER
 from oneslot.laws.schema import Table, is_answer
+from oneslot.laws.traces import COMPLETE, Traces, result_of
 from oneslot.runtime.consumer.delivery_log import LONGEST_OUTCOME
 
 
@@ -43,7 +43,7 @@ class Request:
         counted: the largest count of claims in the log.
     """
 
-    def __init__(self, message_id: str, evidence: Evidence) -> None:
+    def __init__(self, message_id: str, evidence: Traces) -> None:
         self.id = message_id
         self.evidence = evidence
         self.row = evidence.ledger.get(message_id)

@@ -16,7 +16,7 @@ from oneslot.audit.layout import EXPORT_FOLDER, NO_EXPORT
 from oneslot.declaration.reading import declared
 from oneslot.errors import BadInput, HistoryRefused, JavaNotStarted, NoLocalStack, OneslotError, require_module
 from oneslot.explanations import explain
-from oneslot.laws.evidence import LEDGER
+from oneslot.laws.traces import LEDGER
 from oneslot.operator.commands.check import verdicts_table
 from oneslot.operator.commands.export import export_stack, new_folder
 from oneslot.operator.evidence.export import place_for, whole_histories

@@ -9,7 +9,7 @@ import click
 from rich.table import Table
 
 from oneslot.errors import RequestUnknown
-from oneslot.laws.evidence import result_of
+from oneslot.laws.traces import result_of
 from oneslot.operator.commands.frame import on_stack
 from oneslot.operator.evidence.malformed import format_malformed
 from oneslot.operator.evidence.tables import format_missing

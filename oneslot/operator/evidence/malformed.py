@@ -14,8 +14,9 @@ from itertools import islice
 from typing import Any
 
 from oneslot.audit.vocabulary import FILE_PREFIX, ROW_PREFIX
-from oneslot.laws.evidence import COMPLETE, IN_PROGRESS, Evidence, lacking, result_of
+from oneslot.laws.evidence import Evidence, lacking
 from oneslot.laws.schema import UNIDENTIFIED_PREFIX, Schema, Table
+from oneslot.laws.traces import COMPLETE, IN_PROGRESS, result_of
 from oneslot.operator.evidence.tables import scan
 from oneslot.target import Target
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from oneslot.laws.evidence import COMPLETE, IN_PROGRESS
+from oneslot.laws.traces import COMPLETE, IN_PROGRESS
 from oneslot.operator.evidence.deliveries import Failure, read_failures
 from oneslot.operator.evidence.malformed import RELEASED, Malformed, Tally, tally
 from oneslot.operator.evidence.tables import Missing, unless_missing

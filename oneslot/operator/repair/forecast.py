@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from oneslot.declaration.declaration import Declaration
 from oneslot.errors import name_fault
-from oneslot.laws.evidence import COMPLETE, result_of
 from oneslot.laws.schema import LEDGER_ATTRIBUTES, Table
+from oneslot.laws.traces import COMPLETE, result_of
 from oneslot.operator.evidence.dead_letters import read_dead_letters
 from oneslot.operator.evidence.deliveries import Failure
 from oneslot.operator.evidence.malformed import blocking_attributes

@@ -10,8 +10,9 @@ from typing import Any
 
 from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.reading import declared
-from oneslot.laws.evidence import COMPLETE, Evidence, result_of
+from oneslot.laws.evidence import Evidence
 from oneslot.laws.schema import LEDGER_ATTRIBUTES
+from oneslot.laws.traces import COMPLETE, result_of
 from oneslot.operator.evidence.deliveries import failure_of, valid_deliveries
 from oneslot.operator.evidence.malformed import (
     Malformed,

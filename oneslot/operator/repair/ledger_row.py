@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from oneslot.errors import RowChanged, RowNotFound
-from oneslot.laws.evidence import COMPLETE, result_of
 from oneslot.laws.schema import LEDGER_ATTRIBUTES
+from oneslot.laws.traces import COMPLETE, result_of
 from oneslot.operator.evidence import tables
 from oneslot.operator.evidence.malformed import Standing, format_malformed, malformed_ledger_row, standing
 from oneslot.operator.evidence.operator_log import BEGUN, DONE, NOT_DONE, OperatorLog

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from oneslot.errors import InvalidFile, LeaseHeld, MalformedRow, NothingToUnlock
-from oneslot.laws.evidence import result_of
+from oneslot.laws.traces import result_of
 from oneslot.operator.commands.frame import on_stack
 from oneslot.operator.commands.inspect import row_table
 from oneslot.operator.evidence.malformed import Standing, malformed_ledger_row, standing
