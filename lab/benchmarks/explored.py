@@ -1,16 +1,14 @@
-"""Measure what the exploration of handlers costs: `python -m lab.benchmarks.explored [--calls 2 5 10] [--write]`.
+"""Measure what the exploration of handlers costs, for lab/docs/explorer-cost.md: `python -m lab.benchmarks.explored`.
 
 Each row is one process' CPU seconds: one message, two deliveries, at most one fault, all levels.
 """
 
 from __future__ import annotations
 
-import argparse
-import re
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
+from lab.documentation.blocks import replace_blocks
 from lab.figures.tables import LEFT, RIGHT, table
 from oneslot.explorer.handlers.exploration import explore
 
@@ -26,8 +24,6 @@ KINDS = {
     "listed": "one item, every answer kept",
 }
 """The handlers in `explored_subjects.py`, and what their calls are."""
-
-_BLOCK = re.compile(r"(<!-- generated: cost -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
 
 def measured(kind: str, calls: int, budget: float = BUDGET) -> list[str]:
@@ -54,25 +50,18 @@ def shortened(number: int) -> str:
     return f"{number:,}" if number < 10**9 else f"{number:.1e}"
 
 
-def rows(calls: Sequence[int], budget: float = BUDGET) -> str:
+def rows() -> str:
     """Return the table."""
     header = ["calls", "N", "states", "schedules", "runs of the code", "CPU s", "complete"]
-    return table(
-        header, [measured(kind, count, budget) for kind in KINDS for count in calls], [LEFT, *[RIGHT] * 5, LEFT]
-    )
+    return table(header, [measured(kind, count) for kind in KINDS for count in (2, 5, 10)], [LEFT, *[RIGHT] * 5, LEFT])
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table, or put it into its page."""
-    parser = argparse.ArgumentParser(prog="lab.benchmarks.explored", description=__doc__)
-    parser.add_argument("--calls", type=int, nargs="+", default=[2, 5, 10], help="the numbers of calls")
-    parser.add_argument("--write", action="store_true", help="put the table into lab/docs/explorer-cost.md")
-    options = parser.parse_args(arguments)
-    found = rows(options.calls)
+def main() -> None:
+    """Print the table, and put it into its page."""
+    found = rows()
     print(found)
-    if options.write:
-        page = PAGE.read_text(encoding="utf-8")
-        PAGE.write_text(_BLOCK.sub(lambda block: f"{block[1]}{found}{block[2]}", page), encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(replace_blocks(page, {"cost": lambda: found}), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ HANDLERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "ours, group commit": ("ours", {"GROUP_COMMIT": "true"}),
     "Powertools": ("powertools", {}),
 }
-CONSUMERS = 4
+CONSUMERS, PRACTICES = 4, 1_000
 ACCOUNT = "500000000000"
 Figures = dict[str, Any]
 
@@ -115,10 +115,9 @@ def main() -> None:
     """Run each handler on a new embedded AWS, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=20_000, help="requests, before the 30 %% that are sent twice")
-    parser.add_argument("--practices", type=int, default=1_000, help="number of practices")
     parser.add_argument("--handlers", default=",".join(HANDLERS), help="parts of the names of handlers")
     options = parser.parse_args()
-    bodies = requests(options.practices, options.requests)
+    bodies = requests(PRACTICES, options.requests)
     found = []
     for name in HANDLERS:
         if any(part in name for part in options.handlers.split(",")):

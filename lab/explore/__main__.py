@@ -9,24 +9,22 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from rich.table import Table
 
 from demo.declared import CONSUMER as DECLARED
 from lab.explore import exploration
 from lab.explore.budgets import BY_NAME
 from lab.explore.exploration import SUBJECTS, Explored, Results, to_json
 from lab.figures.correctness_page import of_the_simulation
-from lab.figures.tables import page
+from lab.figures.tables import explorations_table, page, peers_table
 from lab.peers.peers import PEERS
 from oneslot.cli import run_command
 from oneslot.errors import OneslotError
 from oneslot.explorer.counterexample import Counterexample, NotReplayable, replay
-from oneslot.options import FILE, json_option
-from oneslot.terminal import Terminal, table
+from oneslot.options import FILE
+from oneslot.terminal import Terminal
 
 DIRECTORY = click.Path(file_okay=False, writable=True, path_type=Path)
 
@@ -36,13 +34,12 @@ DIRECTORY = click.Path(file_okay=False, writable=True, path_type=Path)
 @click.option("--save", type=DIRECTORY, help="Write each counterexample to this directory, for --replay.")
 @click.option("--write", type=DIRECTORY, help="Write the figures and their tables to this directory.")
 @click.option("--replay", type=FILE, help="Replay the counterexample in this file on the current code.")
-@json_option
-def explore(short: bool, save: Path | None, write: Path | None, replay: Path | None, as_json: bool) -> int:
+def explore(short: bool, save: Path | None, write: Path | None, replay: Path | None) -> int:
     """Explore our handler and the peers', and print what was covered and what broke.
 
     Exit status 0 only if no schedule of ours breaks a law, and every peer breaks its known laws.
     """
-    terminal = Terminal(as_json)
+    terminal = Terminal()
     if replay is not None:
         return run_replay(replay, terminal)
     for directory in (save, write):
@@ -58,7 +55,6 @@ def explore(short: bool, save: Path | None, write: Path | None, replay: Path | N
         (write / "explored.json").write_text(to_json(results))
         (write / "explored.md").write_text(page(results.document))
         terminal.say(f"Wrote explored.json and explored.md to {write}")
-    terminal.result(results.document)
     _show(terminal, results)
     return 0 if results.holds else 1
 
@@ -76,7 +72,6 @@ def run_replay(path: Path, terminal: Terminal) -> int:
         replayed = replay(kept, scenario, subject)
     except NotReplayable as error:
         raise OneslotError(f"{path}: {error}.") from error
-    terminal.result({"lines": list(replayed.lines), "broken": list(replayed.broken)})
     for line in replayed.lines:
         terminal.plain(line)
     return 1 if replayed.broken else 0
@@ -91,7 +86,9 @@ def _say_explored(terminal: Terminal, explored: Explored) -> None:
 
 
 def _show(terminal: Terminal, results: Results) -> None:
-    terminal.show(_table("Oneslot", "Scenario", results.ours), _table("The peers", "Handler", results.peers))
+    document = results.document
+    terminal.lines(explorations_table(document))
+    terminal.lines(peers_table(document["peers"]))
     for explored in results.ours:
         for found in explored.counterexamples:
             figures = explored.exploration
@@ -117,24 +114,6 @@ def ending(results: Results) -> list[str]:
     ]
 
 
-def _table(title: str, first_column: str, explored: Sequence[Explored]) -> Table:
-    columns = (first_column, "Budget", "Schedules", "Violating", "States", "Executions", "Seconds", "Laws broken")
-    shown = table(title, *columns, numbers=(2, 3, 4, 5, 6))
-    for one in explored:
-        figures = one.exploration
-        shown.add_row(
-            figures.scenario if first_column == "Scenario" else figures.subject,
-            figures.size,
-            f"{figures.schedules:,}",
-            f"{figures.violating:,}",
-            f"{figures.states:,}",
-            f"{figures.executions:,}",
-            f"{figures.seconds:.1f}",
-            ", ".join(figures.laws_broken) or "none",
-        )
-    return shown
-
-
 def _save(directory: Path, results: Results, terminal: Terminal) -> None:
     for explored in (*results.ours, *results.peers):
         for number, found in enumerate(explored.counterexamples, 1):
@@ -147,4 +126,4 @@ def _save(directory: Path, results: Results, terminal: Terminal) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_command(lambda: explore.main(standalone_mode=False), as_json="--json" in sys.argv))
+    sys.exit(run_command(lambda: explore.main(standalone_mode=False), as_json=False))

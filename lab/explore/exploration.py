@@ -81,9 +81,9 @@ def explore_one(scenario: Scenario, subject: str) -> Explored:
 
 
 def explore_all(
-    short: bool, on_explored: Callable[[Explored], None], workers: int | None = None
+    short: bool, on_explored: Callable[[Explored], None]
 ) -> tuple[tuple[Explored, ...], tuple[Explored, ...]]:
-    """Run all explorations, ours and the peers', in `workers` processes. `on_explored` gets each as it ends."""
+    """Run all explorations, ours and the peers', in a process for each core. `on_explored` gets each as it ends."""
     ours = [(scenario, OURS.name) for scenario in (SHORT if short else FULL)]
     ours += [(scenario, OURS_IN_GROUPS.name) for scenario in (GROUPS_SHORT if short else GROUPS_FULL)]
     peers = [(ONE_REQUEST, subject.name) for subject in (*(peer.subject for peer in PEERS), CONTROL)]
@@ -91,7 +91,7 @@ def explore_all(
     results: dict[int, Explored] = {}
     # Spawn rather than fork, because a fork of a process with threads can deadlock.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers or multiprocessing.cpu_count(), context) as pool:
+    with ProcessPoolExecutor(multiprocessing.cpu_count(), context) as pool:
         # The longest first, so that none runs alone at the end.
         order = sorted(range(len(tasks)), key=lambda position: -_weight(tasks[position][0]))
         futures = {pool.submit(explore_one, *tasks[position]): position for position in order}

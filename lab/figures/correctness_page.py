@@ -20,18 +20,13 @@ PAGE = REPOSITORY / "docs" / "understand" / "correctness.md"
 FIGURES = REPOSITORY / "lab" / "results"
 
 
-def fill(page: str, figures: Path = FIGURES) -> str:
-    """Return the page with every generated block replaced. Missing figures become a sentence that names their command.
-
-    Raises `KeyError` for an unknown block.
-    """
+def fill(page: str) -> str:
+    """Return the page with every generated block replaced. Raises `KeyError` for an unknown block."""
     writers: Mapping[str, Callable[[], str]] = {
-        "explore": lambda: _figures(figures / "explored.json", "make -C lab explore", _explored),
-        "peers": lambda: _figures(
-            figures / "explored.json", "make -C lab explore", lambda found: peers_table(found["peers"])
-        ),
-        "simulate": lambda: _figures(figures / "simulated.json", "make -C lab simulate", _simulated),
-        "soak": lambda: _figures(figures / "soak.json", "make -C lab soak", _soaked),
+        "explore": lambda: _explored(_kept("explored")),
+        "peers": lambda: peers_table(_kept("explored")["peers"]),
+        "simulate": lambda: _simulated(_kept("simulated")),
+        "soak": lambda: _soaked(_kept("soak")),
     }
     return replace_blocks(page, writers)
 
@@ -41,10 +36,8 @@ def of_the_simulation(law: Law) -> bool:
     return law.name.startswith(("Q", "M"))
 
 
-def _figures(path: Path, command: str, write: Callable[[Any], str]) -> str:
-    if not path.exists():
-        return f"There are no figures yet. Run `{command}`, then `make figures`.\n"
-    return write(json.loads(path.read_text()))
+def _kept(name: str) -> Any:
+    return json.loads((FIGURES / f"{name}.json").read_text())
 
 
 def _explored(found: Any) -> str:

@@ -33,9 +33,9 @@ class Edit:
         return source.replace(self.before, self.after)
 
 
-def read_edits(text: str | None = None) -> Iterator[Edit]:
+def read_edits() -> Iterator[Edit]:
     """Yield the edits of the table. Lines with `@` begin an edit, those with `<` and `>` are the texts before and after."""
-    for block in (TABLE.read_text() if text is None else text).split("@ ")[1:]:
+    for block in TABLE.read_text().split("@ ")[1:]:
         head, *lines = block.splitlines()
         before, after = ("\n".join(line[2:] for line in lines if line[:1] == mark) for mark in "<>")
         file, search, law, defect = head.split(" | ")

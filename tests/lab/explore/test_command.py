@@ -17,7 +17,6 @@ from lab.explore.exploration import Explored, Results, explore_one
 from lab.explore.ours import OURS
 from lab.explore.scenarios import ALONE, ONE_REQUEST
 from lab.peers.peers import CONTROL, PEERS
-from oneslot.errors import OneslotError
 from oneslot.explorer.counterexample import Counterexample, counterexample
 from oneslot.explorer.explorer import Exploration, Explorer
 from oneslot.explorer.scenario import ExploredSubject
@@ -109,13 +108,3 @@ def test_an_unusable_directory_is_refused_before_exploring(
     answer = CliRunner().invoke(explore, ["--short", option, str(tmp_path / "file" / "in")])
 
     assert isinstance(answer.exception, NotADirectoryError)
-
-
-def test_replay_refuses_a_file_that_is_not_a_counterexample(tmp_path: Path) -> None:
-    path = tmp_path / "list.json"
-    path.write_text("[1]")
-
-    answer = CliRunner().invoke(explore, ["--replay", str(path)], standalone_mode=False)
-
-    assert isinstance(answer.exception, OneslotError)
-    assert "list.json: not a counterexample" in str(answer.exception)
