@@ -12,7 +12,7 @@ from oneslot.local.aws.cloud_assembly import SynthesisedStack
 QUEUE, FUNCTION, MAPPING = "AWS::SQS::Queue", "AWS::Lambda::Function", "AWS::Lambda::EventSourceMapping"
 
 
-def shortened(stack: SynthesisedStack, timeout_seconds: int, *, maximum_concurrency: int = 64) -> SynthesisedStack:
+def shortened(stack: SynthesisedStack, timeout_seconds: int) -> SynthesisedStack:
     """Return the stack with another consumer timeout, and its queue's visibility timeout in the same ratio.
 
     Only the mapping's concurrency changes besides. A lease of seconds shows in minutes what the deployed one shows in
@@ -29,7 +29,7 @@ def shortened(stack: SynthesisedStack, timeout_seconds: int, *, maximum_concurre
     ratio = queue["VisibilityTimeout"] // function["Timeout"]
     function["Timeout"] = timeout_seconds
     queue["VisibilityTimeout"] = timeout_seconds * ratio
-    mapping["ScalingConfig"] = {"MaximumConcurrency": maximum_concurrency}
+    mapping["ScalingConfig"] = {"MaximumConcurrency": 64}
     return replace(stack, template=template)
 
 

@@ -8,10 +8,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from oneslot.errors import OneslotError
 from oneslot.local.aws.connection import Connection
@@ -24,33 +21,27 @@ STOP_SECONDS = 30.0
 """A host finishes the batches in its hands first."""
 
 
-@dataclass(frozen=True)
-class HostSettings:
-    """Settings of a host. folder: for the unpacked function and the logs; it outlives the host's process."""
-
-    connection: Connection
-    mapping_id: str
-    folder: Path
-    processes: int
-
-
 class Host:
-    """One host. `lose` replaces its process, and keeps its folder."""
+    """One host. `lose` replaces its process.
 
-    def __init__(self, settings: HostSettings) -> None:
-        self._settings = settings
-        settings.folder.mkdir(parents=True, exist_ok=True)
+    `folder` is for the unpacked function and the logs. It outlives the process.
+    """
+
+    def __init__(self, connection: Connection, mapping_id: str, folder: Path, processes: int) -> None:
+        self._folder = folder
+        self._arguments = [connection.endpoint_url, connection.account, mapping_id, str(folder), str(processes)]
+        folder.mkdir(parents=True, exist_ok=True)
         self._process = self._start()
 
     @property
     def log_file(self) -> Path:
         """The delivery log of all handlers of this host, earlier ones included."""
-        return self._settings.folder / "consumer.jsonl"
+        return self._folder / "consumer.jsonl"
 
     def check(self) -> None:
         """Raise `OneslotError` if its process has ended."""
         if self._process.poll() is not None:
-            raise OneslotError(f"A host has ended. See the end of {self._settings.folder / 'host.log'}.")
+            raise OneslotError(f"A host has ended. See the end of {self._folder / 'host.log'}.")
 
     def handlers(self) -> list[int]:
         """Return the process ids of its handlers."""
@@ -77,35 +68,25 @@ class Host:
 
     def lose(self) -> None:
         """SIGKILL the poller and start a new one. Its handlers end with it."""
-        self._process.kill()
-        self._collect()
+        with self._process as process:
+            process.kill()
         self._process = self._start()
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """Finish the batches in hand, and end; a host that takes longer than `STOP_SECONDS` is killed."""
-        if self._process.stdin is not None:
-            with suppress(BrokenPipeError):
-                self._process.stdin.close()
-        try:
-            self._process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-        self._collect()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
+        with self._process as process:
+            if process.stdin is not None:
+                process.stdin.close()
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
 
     def _start(self) -> subprocess.Popen[str]:
-        settings, connection = self._settings, self._settings.connection
-        arguments = [connection.endpoint_url, connection.account, settings.mapping_id, str(settings.folder)]
-        with (settings.folder / "host.log").open("ab") as errors:
+        log = self._folder / "host.log"
+        with log.open("ab") as errors:
             process = subprocess.Popen(
-                [sys.executable, "-m", "lab.soak.host", *arguments, str(settings.processes)],
+                [sys.executable, "-m", "lab.soak.host", *self._arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -117,15 +98,8 @@ class Host:
         if process.stdout is None or process.stdout.readline() != "ready\n":
             process.kill()
             process.wait()
-            raise OneslotError(f"A host did not start. See the end of {settings.folder / 'host.log'}.")
+            raise OneslotError(f"A host did not start. See the end of {log}.")
         return process
-
-    def _collect(self) -> None:
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with suppress(BrokenPipeError):
-                    pipe.close()
 
 
 def _signal(pids: list[int], number: signal.Signals) -> None:

@@ -15,7 +15,7 @@ from demo.generator import utc_now
 from demo.seeding import SlotWriter, seed
 from lab.soak.deployment import shortened
 from lab.soak.faults import Faults
-from lab.soak.hosts import Host, HostSettings
+from lab.soak.hosts import Host
 from lab.soak.load import Load, Size, schedule_for
 from oneslot.errors import OneslotError
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
@@ -73,11 +73,11 @@ def run(
         schedule = schedule_for(settings.expected_messages, settings.seed, utc_now().date())
         with terminal.progress("slots seeded", schedule.slots) as advance:
             seed(schedule.items(), SlotWriter(dynamodb, outputs["SlotsTableName"]), progress=advance)
-        of_each = [
-            HostSettings(connection, outputs["EventSourceMappingId"], folder / f"host-{number}", settings.handlers)
+        mapping = outputs["EventSourceMappingId"]
+        hosts = [
+            things.enter_context(closing(Host(connection, mapping, folder / f"host-{number}", settings.handlers)))
             for number in range(settings.hosts)
         ]
-        hosts = [things.enter_context(Host(each)) for each in of_each]
         load = Load(sqs, outputs["QueueUrl"], schedule, settings.size, folder / ARCHIVE_FILE)
         faults = Faults(hosts, settings.seed, settings.gap_seconds, settings.lease_seconds)
         began = time.monotonic()

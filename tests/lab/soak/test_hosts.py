@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
-from lab.soak.hosts import Host, HostSettings
+from lab.soak.hosts import Host
 from oneslot.local.aws.connection import Connection
 from oneslot.local.processes import start_ticks
 from tests.kits.local_mapping import Workshop, wait_for
@@ -23,9 +23,9 @@ def lose(host: Host, _patch: pytest.MonkeyPatch) -> None:
 
 
 def stop_one_that_hangs(host: Host, patch: pytest.MonkeyPatch) -> None:
-    os.kill(host._process.pid, signal.SIGSTOP)  # it cannot end, so `stop` kills it
+    os.kill(host._process.pid, signal.SIGSTOP)  # it cannot end, so `close` kills it
     patch.setattr("lab.soak.hosts.STOP_SECONDS", 0.1)
-    host.stop()
+    host.close()
 
 
 @pytest.mark.slow
@@ -37,7 +37,7 @@ def test_host_leaves_no_handler_behind(
     end: Callable[[Host, pytest.MonkeyPatch], None],
 ) -> None:
     source = Workshop(account, tmp_path).source("def handle(event, context): pass")
-    with Host(HostSettings(account, source.mapping_id, tmp_path / "host", processes=2)) as host:
+    with closing(Host(account, source.mapping_id, tmp_path / "host", processes=2)) as host:
         wait_for(lambda: len(host.handlers()) == 2)
         before = {pid: start_ticks(pid) for pid in host.handlers()}
 
