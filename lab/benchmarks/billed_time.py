@@ -20,9 +20,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lab.benchmarks.batches import BATCH, Handler, LambdaContext, booking, event, table
+from lab.benchmarks.batches import BATCH, Handler, booking, table
 from lab.benchmarks.handlers import ours, powertools
 from lab.benchmarks.standin import StandIn, stand_in
+from oneslot.runtime.sqs.lambda_event import Context, event_of
 
 SERVICE_MS = (5.0, 20.0, 2.0)
 PRACTICES = [f"A8{number:04}" for number in range(10)]
@@ -96,9 +97,9 @@ def measure(compared: Mapping[str, Make], kind: str, service_ms: float, runs: in
 
 def _deliver(name: str, handler: Handler, bodies: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
     """Deliver a batch; return wall and CPU seconds. Raises RuntimeError for a failed record."""
-    given = event(bodies)
+    given = event_of(*bodies)
     started, started_cpu = time.perf_counter(), time.process_time()
-    answer = handler(given, LambdaContext())
+    answer = handler(given, Context())
     took = time.perf_counter() - started, time.process_time() - started_cpu
     if answer["batchItemFailures"]:
         raise RuntimeError(f"{name} failed records: {answer}")

@@ -11,17 +11,17 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
-from types import SimpleNamespace
 from typing import Any
 
-from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer, IdempotencyConfig, idempotent_function
 from boto3.dynamodb.conditions import Attr
 from greenlet import getcurrent, greenlet
 
+from lab.benchmarks.handlers import powertools
 from lab.figures.tables import LEFT, RIGHT, table
 from oneslot import Effects, JsonMessage, MemoryLedger, Once, Put, Surroundings, Update, attempt
 from oneslot.dynamodb_in_memory import InMemoryDynamoDB
 from oneslot.dynamodb_in_memory.contents import Contents, TableSchema
+from oneslot.runtime.sqs.lambda_event import Context, event_of
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.values import from_attributes, to_attributes
 
@@ -90,7 +90,7 @@ def _read_and_expect(client: Stepping, message_id: str) -> Effects:
 def _powertools(client: Stepping, message_id: str) -> None:
     """Count with `ADD`, which a crash repeats."""
 
-    def take(*, order: Mapping[str, str]) -> None:
+    def take(_: Any, message: Mapping[str, Any]) -> dict[str, Any]:
         client.decisions += 1
         client.update_item(
             TableName="stock",
@@ -99,13 +99,9 @@ def _powertools(client: Stepping, message_id: str) -> None:
             ExpressionAttributeNames={"#left": "left"},
             ExpressionAttributeValues=to_attributes({":one": -1}),
         )
+        return {"outcome": "taken"}
 
-    layer = DynamoDBPersistenceLayer(table_name="idempotency", boto3_client=client)  # type: ignore[arg-type]
-    config = IdempotencyConfig(event_key_jmespath="id")
-    config.register_lambda_context(SimpleNamespace(get_remaining_time_in_millis=lambda: 30_000))  # type: ignore[arg-type]
-    idempotent_function(take, data_keyword_argument="order", config=config, persistence_store=layer)(
-        order={"id": message_id}
-    )
+    powertools(client, take)(event_of({"message_id": message_id}), Context())
 
 
 WAYS: Mapping[str, Way] = {

@@ -22,19 +22,11 @@ Done = list[tuple[str, int, int]]
 """The id of each deleted message, the time it was sent, and the time it was done (epoch ms)."""
 
 
-class Context:
-    """Lambda's context, with a timeout of `TIMEOUT_MS`."""
+class Context(lambda_event.Context):
+    """Lambda's context, with what Powertools logs of it."""
 
     function_name = function_version = invoked_function_arn = "rush"
     memory_limit_in_mb = "512"
-    aws_request_id = "rush"
-
-    def __init__(self) -> None:
-        self._deadline = time.monotonic() + TIMEOUT_MS / 1000
-
-    def get_remaining_time_in_millis(self) -> int:
-        """Return the milliseconds left."""
-        return max(0, int((self._deadline - time.monotonic()) * 1000))
 
 
 def consume(kind: str, environment: Mapping[str, str], end: Path) -> Done:
@@ -68,7 +60,7 @@ def consume(kind: str, environment: Mapping[str, str], end: Path) -> Done:
         event = lambda_event.event(
             received, queue_arn="arn:aws:sqs:eu-west-2:000000000000:requests", region="eu-west-2"
         )
-        failed = {failure["itemIdentifier"] for failure in handle(event, Context())["batchItemFailures"]}
+        failed = {failure["itemIdentifier"] for failure in handle(event, Context(TIMEOUT_MS))["batchItemFailures"]}
         now = time.time_ns() // 1_000_000
         entries: list[dict[str, str]] = []
         for message in received:

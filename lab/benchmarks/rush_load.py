@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from appointments.allocation import utc_text
 from appointments.messages import DELIVERY_CHANNELS
 from demo.practices import CHANNEL_WEIGHTS, synthetic_demand, synthetic_practices
-from lab.benchmarks.batches import NHS_NUMBER, SERVICE, free_slot
+from lab.benchmarks.batches import booking
 from lab.benchmarks.metered import ALL_TABLES
+from lab.explore.practice import free_slot
 
 DUPLICATES = 0.3
 
@@ -23,18 +23,10 @@ def requests(practices: int, number: int) -> list[dict[str, Any]]:
     chosen = list(synthetic_demand(synthetic_practices(practices), seed=1))
     first = datetime.now(UTC).replace(hour=8, minute=0, second=0, microsecond=0) + timedelta(days=7)
     picked = rng.choices(chosen, [one.appointments for one in chosen], k=number)
+    channels = rng.choices(DELIVERY_CHANNELS, CHANNEL_WEIGHTS, k=number)
     bodies = [
-        {
-            "message_id": f"r-{position}",
-            "type": "book",
-            "practice": demand.practice,
-            "nhs_number": NHS_NUMBER,
-            "not_before": utc_text(first),
-            "not_after": utc_text(first + timedelta(days=5)),
-            "delivery_channel": rng.choices(DELIVERY_CHANNELS, CHANNEL_WEIGHTS)[0],
-            "service_type": SERVICE,
-        }
-        for position, demand in enumerate(picked)
+        booking(f"r-{position}", demand.practice, first, 5, delivery_channel=channel)
+        for position, (demand, channel) in enumerate(zip(picked, channels, strict=True))
     ]
     copies = rng.sample(range(number), round(number * DUPLICATES))
     order = [(position, position) for position in range(number)] + [
@@ -52,8 +44,7 @@ def slots(bodies: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     for (practice, channel), number in wanted.items():
         for position in range(number):
             start = first + timedelta(minutes=10 * (position % 50), days=position // 50 % 5)
-            slot_id = f"{start:%Y%m%dT%H%MZ}-{channel[0]}{position // 250:02}"
-            yield free_slot(practice, slot_id, start, channel)
+            yield free_slot(practice, start, f"{channel[0]}{position // 250:02}", channel)
 
 
 def create_tables(dynamodb: Any) -> None:

@@ -36,20 +36,21 @@ def dead_letters(world: World) -> list[Mapping[str, Any]]:
 
 def free_slots(number: int) -> list[dict[str, Any]]:
     """Return this many free slots at the practice, one every ten minutes."""
-    slots = []
-    for position in range(number):
-        start = FIRST_SLOT + timedelta(minutes=10 * position)
-        slot = {
-            "practice": PRACTICE,
-            "slot_id": f"{start:%Y%m%dT%H%MZ}-01",
-            "start": utc_text(start),
-            "end": utc_text(start + timedelta(minutes=10)),
-            "status": "free",
-            "delivery_channel": CHANNEL,
-            "service_type": SERVICE,
-        }
-        slots.append({**slot, "free_key": free_key(slot)})
-    return slots
+    return [free_slot(PRACTICE, FIRST_SLOT + timedelta(minutes=10 * position)) for position in range(number)]
+
+
+def free_slot(practice: str, start: datetime, place: str = "01", channel: str = CHANNEL) -> dict[str, Any]:
+    """Return a free slot of ten minutes, as a row of the slots table. `place` tells slots of one time apart."""
+    slot = {
+        "practice": practice,
+        "slot_id": f"{start:%Y%m%dT%H%MZ}-{place}",
+        "start": utc_text(start),
+        "end": utc_text(start + timedelta(minutes=10)),
+        "status": "free",
+        "delivery_channel": channel,
+        "service_type": SERVICE,
+    }
+    return {**slot, "free_key": free_key(slot)}
 
 
 def booking(message_id: str, patient: int = 0, **changes: Any) -> SqsMessage:

@@ -12,12 +12,18 @@ from lab.explore.practice import APPOINTMENTS, CHANNEL, PRACTICE, SERVICE, SLOTS
 from oneslot.runtime.stores.expressions import cancellation_reasons, error_code
 
 WAITLIST = {"outcome": "waitlist"}
+FIRST, LAST = f"{CHANNEL}#{SERVICE}#", f"{CHANNEL}#{SERVICE}#~"
 
 
-def take_slot(client: Any, message_id: str) -> dict[str, Any]:
-    """Mark a free slot busy on condition that it is still free; otherwise take the next one."""
+def take_slot(
+    client: Any, message_id: str, practice: str = PRACTICE, first: str = FIRST, last: str = LAST
+) -> dict[str, Any]:
+    """Mark a free slot busy on condition that it is still free; otherwise take the next one.
+
+    `first` and `last`: the range of the index's keys that suit the request.
+    """
     while True:
-        slot = _first_free(client)
+        slot = _first_free(client, practice, first, last)
         if slot is None:
             return dict(WAITLIST)
         try:
@@ -32,7 +38,7 @@ def take_slot(client: Any, message_id: str) -> dict[str, Any]:
 def take_slot_once(client: Any, message_id: str) -> dict[str, Any]:
     """Take a slot in one transaction with the appointment, which can exist once; an existing one is the answer."""
     while True:
-        slot = _first_free(client)
+        slot = _first_free(client, PRACTICE, FIRST, LAST)
         if slot is None:
             return dict(WAITLIST)
         appointment = {"appointment_id": {"S": message_id}, "slot_id": slot["slot_id"]}
@@ -66,16 +72,16 @@ def message_id_of(record: Mapping[str, Any]) -> str:
     return str(json.loads(record["body"])["message_id"])
 
 
-def _first_free(client: Any) -> dict[str, Any] | None:
+def _first_free(client: Any, practice: str, first: str, last: str) -> dict[str, Any] | None:
     found = client.query(
         TableName=SLOTS,
         IndexName="free_slots",
         ConsistentRead=True,
         KeyConditionExpression="practice = :practice AND free_key BETWEEN :first AND :last",
         ExpressionAttributeValues={
-            ":practice": {"S": PRACTICE},
-            ":first": {"S": f"{CHANNEL}#{SERVICE}#"},
-            ":last": {"S": f"{CHANNEL}#{SERVICE}#~"},
+            ":practice": {"S": practice},
+            ":first": {"S": first},
+            ":last": {"S": last},
         },
         Limit=1,
     )["Items"]

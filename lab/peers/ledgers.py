@@ -11,6 +11,7 @@ from lab.explore.clients import PortClient
 from lab.explore.practice import LEDGER
 from lab.peers.effects import message_id_of, take_slot
 from oneslot.explorer.execution.process import LEASE_MS, InvocationContext, RunningInvocation
+from oneslot.explorer.scenario import Run
 from oneslot.runtime.stores.expressions import error_code
 
 
@@ -18,79 +19,80 @@ class StillInProgress(Exception):
     """Another consumer seems to work on it, so the record fails and is redelivered."""
 
 
-def get_then_put(
-    process: RunningInvocation, context: InvocationContext, records: Sequence[dict[str, Any]], side_by_side: bool
-) -> Mapping[str, Any]:
+def of_each_record(handle: Callable[[RunningInvocation, Any, str], None]) -> Run:
+    """Return the program that handles the records of an invocation one by one, and reports those that raise.
+
+    `handle` gets the process, its client, and the record's message id.
+    """
+
+    def program(
+        process: RunningInvocation, context: InvocationContext, records: Sequence[dict[str, Any]], side_by_side: bool
+    ) -> Mapping[str, Any]:
+        client, failed = PortClient(process), []
+        for record in records:
+            try:
+                handle(process, client, message_id_of(record))
+            except Exception:
+                failed.append({"itemIdentifier": record["messageId"]})
+        return {"batchItemFailures": failed}
+
+    return program
+
+
+@of_each_record
+def get_then_put(process: RunningInvocation, client: Any, message_id: str) -> None:
     """Read the row, decide, write the row, work, write the row: the ledger as it was first described."""
-    client = PortClient(process)
-
-    def handle(record: Mapping[str, Any]) -> None:
-        message_id, now = message_id_of(record), process.clock
-        row = _row(client, message_id)
-        if _is_complete(row, now):
-            return
-        count = int(row.get("consumption_count", {"N": "0"})["N"]) + 1
-        client.put_item(TableName=LEDGER, Item=_item(message_id, "IN_PROGRESS", count, now))
-        take_slot(client, message_id)
-        client.put_item(TableName=LEDGER, Item=_item(message_id, "COMPLETE", count, process.clock))
-
-    return _each(records, handle)
+    now = process.clock
+    row = _row(client, message_id)
+    if _is_complete(row, now):
+        return
+    count = int(row.get("consumption_count", {"N": "0"})["N"]) + 1
+    client.put_item(TableName=LEDGER, Item=_item(message_id, "IN_PROGRESS", count, now))
+    take_slot(client, message_id)
+    client.put_item(TableName=LEDGER, Item=_item(message_id, "COMPLETE", count, process.clock))
 
 
-def get_then_put_with_conditions(
-    process: RunningInvocation, context: InvocationContext, records: Sequence[dict[str, Any]], side_by_side: bool
-) -> Mapping[str, Any]:
+@of_each_record
+def get_then_put_with_conditions(process: RunningInvocation, client: Any, message_id: str) -> None:
     """Get, then put, each write on condition that the row is as it was read."""
-    client = PortClient(process)
-
-    def handle(record: Mapping[str, Any]) -> None:
-        message_id, now = message_id_of(record), process.clock
-        row = _row(client, message_id)
-        if _is_complete(row, now):
-            return
-        count = int(row.get("consumption_count", {"N": "0"})["N"]) + 1
-        unchanged: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(message_id)"}
-        if row:
-            unchanged = {
-                "ConditionExpression": "consumption_count = :count",
-                "ExpressionAttributeValues": {":count": row["consumption_count"]},
-            }
-        client.put_item(TableName=LEDGER, Item=_item(message_id, "IN_PROGRESS", count, now), **unchanged)
-        take_slot(client, message_id)
-        client.put_item(
-            TableName=LEDGER,
-            Item=_item(message_id, "COMPLETE", count, process.clock),
-            ConditionExpression="consumption_count = :count",
-            ExpressionAttributeValues={":count": {"N": str(count)}},
-        )
-
-    return _each(records, handle)
+    now = process.clock
+    row = _row(client, message_id)
+    if _is_complete(row, now):
+        return
+    count = int(row.get("consumption_count", {"N": "0"})["N"]) + 1
+    unchanged: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(message_id)"}
+    if row:
+        unchanged = {
+            "ConditionExpression": "consumption_count = :count",
+            "ExpressionAttributeValues": {":count": row["consumption_count"]},
+        }
+    client.put_item(TableName=LEDGER, Item=_item(message_id, "IN_PROGRESS", count, now), **unchanged)
+    take_slot(client, message_id)
+    client.put_item(
+        TableName=LEDGER,
+        Item=_item(message_id, "COMPLETE", count, process.clock),
+        ConditionExpression="consumption_count = :count",
+        ExpressionAttributeValues={":count": {"N": str(count)}},
+    )
 
 
-def acquire_mark_release(
-    process: RunningInvocation, context: InvocationContext, records: Sequence[dict[str, Any]], side_by_side: bool
-) -> Mapping[str, Any]:
+@of_each_record
+def acquire_mark_release(process: RunningInvocation, client: Any, message_id: str) -> None:
     """A lock library's verbs: a message that cannot be acquired counts as a duplicate; an exception deletes the row."""
-    client = PortClient(process)
-
-    def handle(record: Mapping[str, Any]) -> None:
-        message_id = message_id_of(record)
-        if not _acquire(client, message_id, process.clock):
-            return
-        try:
-            take_slot(client, message_id)
-        except Exception:
-            client.delete_item(TableName=LEDGER, Key={"message_id": {"S": message_id}})
-            raise
-        client.update_item(
-            TableName=LEDGER,
-            Key={"message_id": {"S": message_id}},
-            UpdateExpression="SET #status = :done",
-            ExpressionAttributeNames={"#status": "status"},
-            ExpressionAttributeValues={":done": {"S": "COMPLETE"}},
-        )
-
-    return _each(records, handle)
+    if not _acquire(client, message_id, process.clock):
+        return
+    try:
+        take_slot(client, message_id)
+    except Exception:
+        client.delete_item(TableName=LEDGER, Key={"message_id": {"S": message_id}})
+        raise
+    client.update_item(
+        TableName=LEDGER,
+        Key={"message_id": {"S": message_id}},
+        UpdateExpression="SET #status = :done",
+        ExpressionAttributeNames={"#status": "status"},
+        ExpressionAttributeValues={":done": {"S": "COMPLETE"}},
+    )
 
 
 def _acquire(client: Any, message_id: str, now: int) -> bool:
@@ -131,14 +133,3 @@ def _item(message_id: str, status: str, count: int, now: int) -> dict[str, Any]:
         "consumption_count": {"N": str(count)},
         "updated": {"N": str(now)},
     }
-
-
-def _each(records: Sequence[dict[str, Any]], handle: Callable[[Mapping[str, Any]], None]) -> Mapping[str, Any]:
-    """Handle each record, and report those that raise."""
-    failed = []
-    for record in records:
-        try:
-            handle(record)
-        except Exception:
-            failed.append({"itemIdentifier": record["messageId"]})
-    return {"batchItemFailures": failed}

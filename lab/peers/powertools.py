@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as real
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType
@@ -50,22 +51,12 @@ for _module in (handler_module, layer_module, record_module, dynamodb_module):
 Effect = Callable[[Any, str], dict[str, Any]]
 
 
-def around_plain_effect(
-    process: RunningInvocation, context: InvocationContext, records: Sequence[dict[str, Any]], side_by_side: bool
-) -> Mapping[str, Any]:
-    """Wrap an update of the slot in Powertools."""
-    return _consume(process, context, records, take_slot)
-
-
-def around_transaction(
-    process: RunningInvocation, context: InvocationContext, records: Sequence[dict[str, Any]], side_by_side: bool
-) -> Mapping[str, Any]:
-    """Wrap a transaction that can take effect once in Powertools."""
-    return _consume(process, context, records, take_slot_once)
-
-
 def _consume(
-    process: RunningInvocation, context: InvocationContext, records: Sequence[dict[str, Any]], effect: Effect
+    effect: Effect,
+    process: RunningInvocation,
+    context: InvocationContext,
+    records: Sequence[dict[str, Any]],
+    side_by_side: bool,
 ) -> Mapping[str, Any]:
     client = PortClient(process)
     config = IdempotencyConfig(event_key_jmespath="messageId")
@@ -86,3 +77,10 @@ def _consume(
     with processor(records=list(records), handler=handle):
         processor.process()
     return processor.response()
+
+
+around_plain_effect = partial(_consume, take_slot)
+"""An update of the slot, wrapped in Powertools."""
+
+around_transaction = partial(_consume, take_slot_once)
+"""A transaction that can take effect once, wrapped in Powertools."""

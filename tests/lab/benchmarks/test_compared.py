@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from lab.benchmarks import rush
-from lab.benchmarks.batches import Handler, LambdaContext, booking, event, week
+from lab.benchmarks.batches import Handler, booking, week
 from lab.benchmarks.cold_start import FLOOR, STARTS, measure, start
 from lab.benchmarks.handlers import powertools
 from lab.benchmarks.metered import MeteredDynamoDB
 from lab.benchmarks.rush_load import DUPLICATES, requests, slots
+from oneslot.runtime.sqs.lambda_event import Context, event_of
 from oneslot.runtime.values import to_attributes
 
 PRACTICE = "A81001"
@@ -49,7 +50,7 @@ class Client:
 def deliver(handler: Handler, *ids: str) -> int:
     """Deliver a batch; return the number of failed records."""
     bodies = [booking(one, PRACTICE) for one in ids]
-    return len(handler(event(bodies), LambdaContext())["batchItemFailures"])
+    return len(handler(event_of(*bodies), Context())["batchItemFailures"])
 
 
 def test_powertools_books_each_request_once_when_nothing_dies() -> None:

@@ -12,9 +12,10 @@ import pytest
 
 from appointments.messages import Request
 from booking.consumer import appointments_consumer
-from lab.benchmarks.batches import ENVIRONMENT, SLOTS_A_WEEK, LambdaContext, booking, event, week
+from lab.benchmarks.batches import ENVIRONMENT, SLOTS_A_WEEK, booking, week
 from lab.benchmarks.metered import READS, WRITES, MeteredDynamoDB, item_bytes
 from oneslot.runtime.consumer.consumer import Consumer
+from oneslot.runtime.sqs.lambda_event import Context, event_of
 from oneslot.runtime.values import to_attributes
 
 PRACTICES = [f"A8{number:04}" for number in range(10)]
@@ -45,7 +46,7 @@ class Meter:
         )
 
     def deliver(self, bodies: Sequence[Mapping[str, Any]], **settings: Any) -> None:
-        self.consumer(**settings)(event(bodies), LambdaContext())
+        self.consumer(**settings)(event_of(*bodies), Context())
 
     def bill(self) -> tuple[int, float, float]:
         """Return calls, write units and read units since the last bill."""
@@ -123,7 +124,7 @@ def test_ledger_read_finds_two_duplicates_of_ten(meter: Meter) -> None:
 
 
 def test_new_message_costs_the_same_beside_the_ledger_read(meter: Meter) -> None:
-    meter.consumer(group_commit=True, executor=AtOnce())(event(new()), LambdaContext())
+    meter.consumer(group_commit=True, executor=AtOnce())(event_of(*new()), Context())
     assert meter.bill() == (12, 80, 15.0)
 
 
@@ -131,13 +132,13 @@ def test_duplicates_cost_a_search_until_they_are_most(meter: Meter) -> None:
     meter.deliver(new(), group_commit=True)
     meter.bill()
     consumer = meter.consumer(group_commit=True, executor=AtOnce())
-    consumer(event(new()), LambdaContext())
+    consumer(event_of(*new()), Context())
     assert meter.bill() == (1 + 10, 0, 5.0 + 10 * 1.0)
-    consumer(event(new()), LambdaContext())
+    consumer(event_of(*new()), Context())
     assert meter.bill() == (1, 0, 5.0)
-    consumer(event([*new()[:2], *new("n")[2:]]), LambdaContext())
+    consumer(event_of(*new()[:2], *new("n")[2:]), Context())
     assert meter.bill()[0] == 1 + 8 + 1
-    consumer(event([*new()[:2], *new("o")[2:]]), LambdaContext())
+    consumer(event_of(*new()[:2], *new("o")[2:]), Context())
     assert meter.bill()[0] == 1 + 10 + 1
 
 
