@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from itertools import repeat
-from typing import Any, cast
+from typing import Any
 
-from lab.simulation.run import POINTS, run_seeds
+from lab.simulation.run import POINTS, run
 from lab.simulation.world.points import Instrumented
-
-_modules: Instrumented | None = None
+from lab.simulation.world.simulation import Plan
 
 TOGETHER = 25
 """Seeds that one process runs before it reports."""
@@ -69,7 +69,7 @@ def simulate(
     figures = {name: Figures() for name in names}
     stop = math.inf if seeds is None else first + seeds
     end = math.inf if seconds is None else time.monotonic() + seconds
-    with ProcessPoolExecutor(initializer=_instrument) as executor:
+    with ProcessPoolExecutor() as executor:
         while first < stop and time.monotonic() < end:
             size = int(min(TOGETHER, stop - first))
             for name, newest in zip(names, executor.map(run_chunk, names, repeat(first), repeat(size)), strict=True):
@@ -79,22 +79,25 @@ def simulate(
     return figures
 
 
-def _instrument() -> None:
-    """Give the modules their points, for the life of this process."""
-    global _modules  # noqa: PLW0603 - one for each process of the pool
-    _modules = Instrumented(import_module(name) for name in POINTS)
+@cache
+def _modules() -> Instrumented:
+    """Return the modules with their points, which they have for the life of this process."""
+    return Instrumented(import_module(name) for name in POINTS)
 
 
 def run_chunk(name: str, first: int, seeds: int) -> Figures:
     """Run a scenario under these seeds, in a process of the pool."""
-    figures = Figures()
+    figures, modules = Figures(), _modules()
     started = time.process_time()
-    for run in run_seeds(name, range(first, first + seeds), cast("Instrumented", _modules)):
-        virtual_ms = round(run.seconds * 1000)
-        figures.counts.update(seeds=1, steps=run.steps, faults=len(run.plan.faults or ()), **{"virtual ms": virtual_ms})
-        figures.reached.update(run.reached)
-        if run.breaches:
-            figures.broken.append((run.plan.seed, tuple(sorted({breach.law for breach in run.breaches}))))
+    for seed in range(first, first + seeds):
+        done = run(name, Plan(seed), modules)
+        virtual_ms = round(done.seconds * 1000)
+        figures.counts.update(
+            seeds=1, steps=done.steps, faults=len(done.plan.faults or ()), **{"virtual ms": virtual_ms}
+        )
+        figures.reached.update(done.reached)
+        if done.breaches:
+            figures.broken.append((seed, tuple(sorted({breach.law for breach in done.breaches}))))
     figures.counts["cpu ms"] = round(1000 * (time.process_time() - started))
     return figures
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -109,9 +109,3 @@ def run(name: str, plan: Plan, modules: Instrumented) -> Run:
         plan = Plan(plan.seed, dict(world.numbers), tuple(world.faults.met), plan.points)
         seconds = world.kernel.now / 1_000_000
         return Run(name, plan, tuple(world.breaches), tuple(world.events), world.reached, world.kernel.steps, seconds)
-
-
-def run_seeds(name: str, seeds: Iterable[int], modules: Instrumented) -> Iterator[Run]:
-    """Run a scenario under each seed."""
-    for seed in seeds:
-        yield run(name, Plan(seed), modules)

@@ -10,14 +10,17 @@ from lab.simulation.world.faults import Fault
 from lab.simulation.world.points import Instrumented
 from lab.simulation.world.simulation import Plan
 
+TRIES = 2_000
+"""The most runs for one counterexample."""
+
 OTHER_SEEDS = 8
 """Seeds that are tried for a smaller plan: without a fault the threads take other turns, and may miss each other."""
 
 
-def shrink(found: Run, modules: Instrumented, *, tries: int = 2_000) -> Run:
-    """Return the smallest run that was found within this many tries, and that breaks one of the same laws."""
+def shrink(found: Run, modules: Instrumented) -> Run:
+    """Return the smallest run that was found within `TRIES`, and that breaks one of the same laws."""
     laws = {breach.law for breach in found.breaches}
-    left = tries
+    left = TRIES
 
     def breaks(plan: Plan, seeds: int) -> Run | None:
         nonlocal left

@@ -81,9 +81,6 @@ class Event(Protocol):
     def set(self) -> None:
         """Raise the flag, and wake every waiting thread."""
 
-    def clear(self) -> None:
-        """Lower the flag."""
-
     def is_set(self) -> bool:
         """Return whether the flag is raised."""
 

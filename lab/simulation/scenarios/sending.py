@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lab.simulation.scenarios.workers import FAULTS_SECONDS, run_worker
 from lab.simulation.systems.application import Application
-from lab.simulation.systems.senders import Accepted, Repeated, confirmed, identity
+from lab.simulation.systems.senders import Accepted, confirmed, identity
 from lab.simulation.world.kernel import Process
 from lab.simulation.world.network import Watched
 from lab.simulation.world.simulation import Simulation
@@ -45,7 +45,7 @@ def sender(simulation: Simulation) -> None:
     """`oneslot send` with one archive, by one operator or two at once. Each repeats the command until it succeeds."""
     world = Sending(simulation)
     commands = [Send(world, f"send-{number + 1}") for number in range(simulation.number("commands", 1, 2))]
-    world.run([Repeated(simulation, command.name, command.run) for command in commands])
+    world.run(commands)
     for command in commands:
         command.check()
     world.application.check()
@@ -55,7 +55,7 @@ def producers(simulation: Simulation) -> None:
     """Producers with an outbox each; on a FIFO queue an outbox has two groups of its own."""
     world = Sending(simulation)
     each = [Outbox(world, f"producer-{number + 1}") for number in range(simulation.number("producers", 1, 3))]
-    world.run([Repeated(simulation, outbox.name, outbox.send_all) for outbox in each])
+    world.run(each)
     for outbox in each:
         outbox.check()
     world.application.check()
@@ -98,9 +98,14 @@ class Sending:
             for sqs_message_id in line.sqs_message_ids
         }
 
-    def run(self, senders: Sequence[Repeated]) -> None:
-        """Let the senders end, first under faults, then without, and the queue drain."""
+    def run(self, senders: Sequence[Send | Outbox]) -> None:
+        """Let the senders end, first under faults, then without, and the queue drain.
+
+        An operator repeats a command, in a new process, until it has succeeded.
+        """
         simulation = self.simulation
+        for each in senders:
+            simulation.keep_running(each.name, each.run, after_seconds=5.0, done=lambda each=each: each.done)  # type: ignore[misc]
         simulation.run_for(FAULTS_SECONDS)
         simulation.stop_faults()
         if not simulation.run_until(lambda: all(each.done for each in senders), ENDS_WITHIN):
@@ -114,6 +119,7 @@ class Send:
     def __init__(self, world: Sending, name: str) -> None:
         simulation = world.simulation
         self.name = name
+        self.done = False
         self._world = world
         self._messages = world.messages(name, 30)
         total = len(self._messages)
@@ -124,8 +130,8 @@ class Send:
         interrupted = simulation.chance(f"interrupt {name}", 3)
         self._interrupts = [simulation.number(f"interrupt {name} after", 0, 29)] if interrupted else []
 
-    def run(self, process: Process) -> bool:
-        """Run the command once; return whether it succeeded. Check the archive however it ended."""
+    def run(self, process: Process) -> None:
+        """Run the command once. Check the archive however it ended."""
         simulation, application = self._world.simulation, self._world.application
         surroundings = simulation.surroundings(process)
         known: dict[str, str] = {}
@@ -151,11 +157,11 @@ class Send:
         except (OneslotError, ClientError, BotoCoreError, KeyboardInterrupt) as error:
             simulation.note(process.name, "ends with an error", type(error).__name__)
             self._check_archive(process, known, sum(counted))
-            return False
+            return
         self._check_archive(process, known, sent.accepted)
         if sent.accepted != len(self._messages):
             simulation.breach(ARCHIVE, f"{process.name}: {sent.accepted} of {len(self._messages)} accepted at its end")
-        return True
+        self.done = True
 
     def check(self) -> None:
         """Check that the archive has each request of which any process knew, and nothing else."""
@@ -188,13 +194,14 @@ class Outbox:
 
     def __init__(self, world: Sending, name: str) -> None:
         self.name = name
+        self.done = False
         self._world = world
         self._fifo = is_fifo(world.application.queue_url)
         self._all = [self._outgoing(message) for message in world.messages(name, 12)]
         self._left = list(self._all)
 
-    def send_all(self, process: Process) -> bool:
-        """Send what is left, a few at a time; return whether all of it is accepted."""
+    def run(self, process: Process) -> None:
+        """Send what is left, a few at a time."""
         simulation, application = self._world.simulation, self._world.application
         surroundings, random = simulation.surroundings(process), simulation.random_of(process.name).random
         client = simulation.client(process, "sqs", attempts=2, read_timeout=10)
@@ -212,7 +219,7 @@ class Outbox:
             settled = {result.message.message_id for result in results}
             self._left = [message for message in self._left if message.message_id not in settled]
             surroundings.sleep(random())
-        return True
+        self.done = True
 
     def check(self) -> None:
         """Check that the queue accepted each message, in the order of its group."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from lab.simulation.sqs.message import Message
-from lab.simulation.sqs.queue import Queue, refuse_expired
-from oneslot.dynamodb_in_memory.answers import refuse
+from lab.simulation.sqs.queue import EXPIRED, GONE, Queue
+from oneslot.explorer.services.sqs.requests import refuse_value
 
 DEDUPLICATION_MS = 5 * 60 * 1000
 """How long SQS remembers a MessageDeduplicationId and a ReceiveRequestAttemptId (API reference)."""
@@ -151,12 +151,7 @@ class FifoQueue(Queue):
         name = "ChangeMessageVisibility"
         message = self._in_flight(name, handle)
         if message is None:
-            reason = "Message does not exist or is not available for visibility timeout change."
-            refuse(
-                name,
-                "InvalidParameterValue",
-                f"Value {handle} for parameter ReceiptHandle is invalid. Reason: {reason}",
-            )
+            refuse_value(name, "ReceiptHandle", handle, GONE)
         self._change(message, timeout_ms, now)
 
     def deliver_again(self) -> str | None:
@@ -170,7 +165,7 @@ class FifoQueue(Queue):
     def _in_flight(self, name: str, handle: str) -> Message | None:
         message, newest = self._receipt(name, handle)
         if message is not None and not (newest and message.hidden):
-            refuse_expired(name, handle)
+            refuse_value(name, "ReceiptHandle", handle, EXPIRED)
         return message
 
     def _show(self, message: Message) -> None:

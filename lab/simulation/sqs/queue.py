@@ -11,13 +11,17 @@ from random import Random
 
 from lab.simulation.sqs.message import Message
 from oneslot.dynamodb_in_memory.answers import refuse
-from oneslot.explorer.services.sqs.requests import ACCOUNT, MAXIMUM_BYTES, REGION, queue_url
+from oneslot.explorer.services.sqs.requests import ACCOUNT, MAXIMUM_BYTES, REGION, queue_url, refuse_value
 
 MAXIMUM_HIDDEN_MS = 12 * 60 * 60 * 1000
 """The longest time from a receive to the end of the visibility timeout (developer guide, visibility timeout)."""
 
 REMEMBERED_DELETIONS = 100
 """The newest deleted messages, of which one can return."""
+
+EXPIRED = "The receipt handle has expired."
+GONE = "Message does not exist or is not available for visibility timeout change."
+"""Why SQS refuses a receipt."""
 
 _DEFAULTS = {
     "VisibilityTimeout": "30",
@@ -124,7 +128,7 @@ class Queue:
         if not newest:
             fate = self.random.randrange(3)
             if fate == 0:
-                refuse_expired("DeleteMessage", handle)
+                refuse_value("DeleteMessage", "ReceiptHandle", handle, EXPIRED)
             if fate == 1:
                 return
         self.remove(message)
@@ -141,16 +145,11 @@ class Queue:
         name = "ChangeMessageVisibility"
         message, newest = self._receipt(name, handle)
         if message is None:
-            reason = "Message does not exist or is not available for visibility timeout change."
-            refuse(
-                name,
-                "InvalidParameterValue",
-                f"Value {handle} for parameter ReceiptHandle is invalid. Reason: {reason}",
-            )
+            refuse_value(name, "ReceiptHandle", handle, GONE)
         if not message.hidden:
             refuse(name, "AWS.SimpleQueueService.MessageNotInflight", "The message referred to isn't in flight.")
         if not newest and self.random.randrange(2) == 0:
-            refuse_expired(name, handle)
+            refuse_value(name, "ReceiptHandle", handle, EXPIRED)
         self._change(message, timeout_ms, now)
 
     def in_flight(self) -> list[Message]:
@@ -205,11 +204,7 @@ class Queue:
     def _change(self, message: Message, timeout_ms: int, now: int) -> None:
         if now + timeout_ms > message.received_ms + MAXIMUM_HIDDEN_MS:
             reason = "Total VisibilityTimeout for the message is beyond the limit [43200 seconds]"
-            refuse(
-                "ChangeMessageVisibility",
-                "InvalidParameterValue",
-                f"Value {timeout_ms // 1000} for parameter VisibilityTimeout is invalid. Reason: {reason}",
-            )
+            refuse_value("ChangeMessageVisibility", "VisibilityTimeout", timeout_ms // 1000, reason)
         self._hide(message, now + timeout_ms)
 
     def _receipt(self, name: str, handle: str) -> tuple[Message | None, bool]:
@@ -234,9 +229,3 @@ class Queue:
     def _tie(self) -> int:
         self._ties += 1
         return self._ties
-
-
-def refuse_expired(name: str, handle: str) -> None:
-    """Raise the refusal of an expired receipt."""
-    reason = "Reason: The receipt handle has expired."
-    refuse(name, "InvalidParameterValue", f"Value {handle} for parameter ReceiptHandle is invalid. {reason}")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from lab.simulation.systems.application import Application, Request
-from lab.simulation.world.kernel import MICROSECONDS, Process
-from lab.simulation.world.simulation import Simulation
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE
 
 
@@ -54,29 +52,3 @@ def identity(entry: Mapping[str, Any]) -> str:
     """Return an entry's message id: its attribute, or the field in its body."""
     attribute = entry.get("MessageAttributes", {}).get(IDENTITY_ATTRIBUTE)
     return str(attribute["StringValue"] if attribute else json.loads(entry["MessageBody"])["message_id"])
-
-
-class Repeated:
-    """A command that an operator repeats, in a new process, until it has succeeded."""
-
-    def __init__(
-        self, simulation: Simulation, name: str, command: Callable[[Process], bool], pause_seconds: float = 5.0
-    ) -> None:
-        self.done = False
-        self._simulation = simulation
-        self._name = name
-        self._command = command
-        self._pause = int(pause_seconds * MICROSECONDS)
-        self._start()
-
-    def _start(self) -> None:
-        process = self._simulation.process(self._name, self._run)
-        process.on_end.append(self._again)
-
-    def _run(self, process: Process) -> None:
-        self.done = self._command(process)
-
-    def _again(self) -> None:
-        kernel = self._simulation.kernel
-        if not self.done:
-            kernel.at(kernel.now + self._pause, self._start)

@@ -133,11 +133,6 @@ class Valkey:
         row |= new
         return added
 
-    def _hincrby(self, key: str, name: str, number: str) -> int:
-        value = int(self._hget(key, name) or "0") + int(number)
-        self._hset(key, name, str(value))
-        return value
-
     def _hdel(self, key: str, *names: str) -> int:
         row = self._hashes.get(key, {})
         present = [name for name in names if name in row]

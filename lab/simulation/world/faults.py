@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
@@ -80,9 +80,9 @@ class Fault:
     name: str
     seconds: float = 0.0
 
-    def as_json(self) -> Mapping[str, Any]:
-        """Return the fault as JSON."""
-        return asdict(self)
+
+Possible = Callable[[], Sequence[Choice]]
+"""Returns the faults of a call: most calls have none, and need not ask."""
 
 
 def choices(service: str, operation: str, parameters: Mapping[str, Any]) -> Sequence[Choice]:
@@ -127,9 +127,7 @@ class Faults:
     def __init__(self) -> None:
         self.met: list[Fault] = []
 
-    def at_call(
-        self, process: str, number: int, choices: Callable[[], Sequence[Choice]]
-    ) -> tuple[Choice, Fault] | None:
+    def at_call(self, process: str, number: int, choices: Possible) -> tuple[Choice, Fault] | None:
         """Return the fault of a call, or None."""
         raise NotImplementedError
 
@@ -172,9 +170,7 @@ class DrawnFaults(Faults):
         """Let nothing more happen."""
         self.stopped = True
 
-    def at_call(
-        self, process: str, number: int, choices: Callable[[], Sequence[Choice]]
-    ) -> tuple[Choice, Fault] | None:
+    def at_call(self, process: str, number: int, choices: Possible) -> tuple[Choice, Fault] | None:
         """See `Faults`."""
         if self.stopped or self._draw(process, CALL, number) * self._rates.calls >= 1:
             return None
@@ -231,9 +227,7 @@ class ChosenFaults(DrawnFaults):
         self._most = most
         self._shortest, self._longest = shortest, longest
 
-    def at_call(
-        self, process: str, number: int, choices: Callable[[], Sequence[Choice]]
-    ) -> tuple[Choice, Fault] | None:
+    def at_call(self, process: str, number: int, choices: Possible) -> tuple[Choice, Fault] | None:
         """See `Faults`."""
         if len(self.met) == self._most:
             return None
@@ -244,15 +238,15 @@ class ChosenFaults(DrawnFaults):
         return round(self._shortest + length * self._draw(process, "seconds", number), 3)
 
 
-def mild_faults(seed: int, longest: float = SLOW_SECONDS) -> Faults:
-    """Return a few faults that a consumer survives without a second receive; answers take at most `longest` seconds."""
+def mild_faults(seed: int) -> Faults:
+    """Return a few faults that a consumer survives without a second receive."""
     return ChosenFaults(
         seed,
         lambda choices: [each for each in choices if each.name in MILD],
         most=FEW,
         one_in=30,
         shortest=0,
-        longest=longest,
+        longest=SLOW_SECONDS,
     )
 
 
@@ -274,9 +268,7 @@ class ListedFaults(Faults):
         super().__init__()
         self._faults = {(fault.process, fault.place, fault.number): fault for fault in faults}
 
-    def at_call(
-        self, process: str, number: int, choices: Callable[[], Sequence[Choice]]
-    ) -> tuple[Choice, Fault] | None:
+    def at_call(self, process: str, number: int, choices: Possible) -> tuple[Choice, Fault] | None:
         """See `Faults`. A fault that this call cannot have does not happen."""
         fault = self._faults.get((process, CALL, number))
         if fault is None:

@@ -134,10 +134,6 @@ class Kernel(Scheduler):
             self.now, _, act = heapq.heappop(self._timers)
             act()
 
-    def add(self, process: Process) -> None:
-        """Remember a process until `end_all`."""
-        self.processes.append(process)
-
     def end_all(self) -> None:
         """End every process, and what waits at the services."""
         self._timers.clear()
@@ -171,7 +167,7 @@ class Process:
         self._planned = NEVER
         self._act: Callable[[], None] = lambda: None
         self._not_counted = 0
-        kernel.add(self)
+        kernel.processes.append(self)
 
     @property
     def now_ms(self) -> int:

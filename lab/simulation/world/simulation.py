@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any, NoReturn
+from typing import Any
 from zlib import crc32
 
 from lab.explore.practice import TABLES
@@ -199,13 +199,23 @@ class Simulation:
         return process
 
     def keep_running(
-        self, name: str, main: Callable[[Process], None], *, after_seconds: float = 2.0, wall_offset_ms: int = 0
+        self,
+        name: str,
+        main: Callable[[Process], None],
+        *,
+        after_seconds: float = 2.0,
+        wall_offset_ms: int = 0,
+        done: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Start a process, and start it again each time that it has ended."""
+        """Start a process, and start it again each time that it has ended, until `done`."""
 
         def start() -> None:
             process = self.process(name, main, wall_offset_ms=wall_offset_ms)
-            process.on_end.append(lambda: self.kernel.at(self.kernel.now + int(after_seconds * 1_000_000), start))
+            process.on_end.append(again)
+
+        def again() -> None:
+            if not done():
+                self.kernel.at(self.kernel.now + int(after_seconds * 1_000_000), start)
 
         start()
 
@@ -358,10 +368,6 @@ class Simulation:
         self.kernel.end_all()
         if self._home is not None:
             self._home.cleanup()
-
-    def fail(self, reason: str) -> NoReturn:
-        """Raise an error of the scenario itself."""
-        raise AssertionError(f"seed {self.plan.seed}: {reason}")
 
 
 @contextmanager

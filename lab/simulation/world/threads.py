@@ -42,14 +42,14 @@ class _Shared:
             waiter.wake()
 
 
-class VirtualLock(_Shared):
-    """A lock. Of the threads that wait, the first one gets it."""
+class _Lock(_Shared):
+    """A lock, which its owner holds `depth` times. Of the threads that wait, the first one gets it."""
 
     def __init__(self, process: Process, *, reentrant: bool = False) -> None:
         super().__init__(process)
         self._reentrant = reentrant
         self._owner: Strand | None = None
-        self._depth = 0
+        self.depth = 0
 
     def __enter__(self) -> bool:
         self._process.check()
@@ -66,31 +66,26 @@ class VirtualLock(_Shared):
         """Wait for the lock, and hold it this many times."""
         current = self._kernel.current
         if self._owner is current and self._reentrant:
-            self._depth += depth
+            self.depth += depth
             return
         while self._owner is not None:
             self._wait(None)
-        self._owner, self._depth = current, depth
+        self._owner, self.depth = current, depth
 
     def give(self, depth: int) -> None:
         """Let the lock go this many times."""
-        self._depth -= depth
-        if not self._depth:
+        self.depth -= depth
+        if not self.depth:
             self._owner = None
             self._wake(1)
 
-    @property
-    def depth(self) -> int:
-        """How many times its owner holds it."""
-        return self._depth
 
-
-class VirtualCondition(_Shared):
+class _Condition(_Shared):
     """A condition variable."""
 
     def __init__(self, process: Process) -> None:
         super().__init__(process)
-        self._lock = VirtualLock(process, reentrant=True)
+        self._lock = _Lock(process, reentrant=True)
 
     def __enter__(self) -> bool:
         return self._lock.__enter__()
@@ -101,17 +96,14 @@ class VirtualCondition(_Shared):
         self._lock.__exit__(kind, error, trace)
 
     def wait_for(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
-        """See `Condition`."""
         self._process.check()
         return self._until(predicate, timeout)
 
     def notify(self, n: int = 1) -> None:
-        """See `Condition`."""
         self._process.check()
         self._wake(n)
 
     def notify_all(self) -> None:
-        """See `Condition`."""
         self.notify(len(self._waiters))
 
     def _wait(self, seconds: float | None) -> bool:
@@ -122,7 +114,7 @@ class VirtualCondition(_Shared):
         return woken
 
 
-class VirtualEvent(_Shared):
+class _Event(_Shared):
     """A flag."""
 
     def __init__(self, process: Process) -> None:
@@ -130,30 +122,22 @@ class VirtualEvent(_Shared):
         self._is_set = False
 
     def set(self) -> None:
-        """See `Event`."""
         self._process.check()
         self._is_set = True
         self._wake(len(self._waiters))
 
-    def clear(self) -> None:
-        """See `Event`."""
-        self._process.check()
-        self._is_set = False
-
     def is_set(self) -> bool:
-        """See `Event`."""
         self._process.check()
         return self._is_set
 
     def wait(self, timeout: float | None = None) -> bool:
-        """See `Event`."""
         self._process.check()
         if not self._is_set:
             self._wait(timeout)
         return self._is_set
 
 
-class VirtualQueue(_Shared):
+class _Queue(_Shared):
     """A queue between threads."""
 
     def __init__(self, process: Process, size: int) -> None:
@@ -162,7 +146,6 @@ class VirtualQueue(_Shared):
         self._items: deque[Any] = deque()
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
-        """See `Queue`."""
         self._process.check()
         if self._size and not self._until(lambda: len(self._items) < self._size, timeout if block else 0):
             raise Full
@@ -170,7 +153,6 @@ class VirtualQueue(_Shared):
         self._wake(len(self._waiters))
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        """See `Queue`."""
         self._process.check()
         if not self._until(lambda: bool(self._items), timeout if block else 0):
             raise Empty
@@ -180,7 +162,7 @@ class VirtualQueue(_Shared):
         return item
 
 
-class VirtualThread(_Shared):
+class _Thread(_Shared):
     """A thread that was started. An error that leaves it is a breach: `died` gets it."""
 
     def __init__(
@@ -202,18 +184,16 @@ class VirtualThread(_Shared):
         process.start(body)
 
     def join(self, timeout: float | None = None) -> None:
-        """See `Thread`."""
         self._process.check()
         if self._alive:
             self._wait(timeout)
 
     def is_alive(self) -> bool:
-        """See `Thread`."""
         self._process.check()
         return self._alive
 
 
-class VirtualFuture(Future[Any]):
+class _Future(Future[Any]):
     """A future whose `result` waits in virtual time. `number` is its hash, so that sets of futures have one order."""
 
     def __init__(self, process: Process, number: int) -> None:
@@ -235,7 +215,7 @@ class VirtualFuture(Future[Any]):
         return super().exception(0)
 
 
-class VirtualExecutor(Executor):
+class _Executor(Executor):
     """An executor of at most `workers` threads, started as they are needed."""
 
     def __init__(self, threads: VirtualThreads, workers: int, name: str) -> None:
@@ -244,18 +224,16 @@ class VirtualExecutor(Executor):
         self._workers = workers
         self._name = name
         self._numbers = itertools.count()
-        self._started: list[VirtualThread] = []
+        self._started: list[_Thread] = []
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """See `Executor`."""
-        future = VirtualFuture(self._threads.process, next(self._numbers))
+        future = _Future(self._threads.process, next(self._numbers))
         self._tasks.put(lambda: _fulfil(future, lambda: fn(*args, **kwargs)))
         if len(self._started) < self._workers:
             self._started.append(self._threads.start(self._work, f"{self._name}-{len(self._started)}"))
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """See `Executor`."""
         for _ in self._started:
             self._tasks.put(None)
         for thread in self._started if wait else ():
@@ -273,29 +251,29 @@ class VirtualThreads(Threads):
         self.process = process
         self._died = died
 
-    def start(self, target: Callable[[], None], name: str) -> VirtualThread:
+    def start(self, target: Callable[[], None], name: str) -> _Thread:
         """See `Threads`."""
-        return VirtualThread(self.process, target, name, self._died)
+        return _Thread(self.process, target, name, self._died)
 
-    def lock(self) -> VirtualLock:
+    def lock(self) -> _Lock:
         """See `Threads`."""
-        return VirtualLock(self.process)
+        return _Lock(self.process)
 
-    def condition(self) -> VirtualCondition:
+    def condition(self) -> _Condition:
         """See `Threads`."""
-        return VirtualCondition(self.process)
+        return _Condition(self.process)
 
-    def event(self) -> VirtualEvent:
+    def event(self) -> _Event:
         """See `Threads`."""
-        return VirtualEvent(self.process)
+        return _Event(self.process)
 
-    def queue(self, size: int = 0) -> VirtualQueue:
+    def queue(self, size: int = 0) -> _Queue:
         """See `Threads`."""
-        return VirtualQueue(self.process, size)
+        return _Queue(self.process, size)
 
     def executor(self, workers: int, name: str) -> Executor:
         """See `Threads`."""
-        return VirtualExecutor(self, workers, name)
+        return _Executor(self, workers, name)
 
     def wait_for_first(
         self, futures: Collection[Future[Any]], timeout: float | None = None
