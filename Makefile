@@ -39,7 +39,7 @@ format: $(VENV)/.installed ## format the code
 	$(BIN)/ruff check --fix .
 
 figures: $(VENV)/.installed ## put what the code says and the lab's last figures into docs
-	$(BIN)/python -m lab.documentation.reference
+	$(BIN)/python -m lab.documentation.reference.pages
 	$(BIN)/python -m lab.figures.correctness_page
 
 docs: $(VENV)/docs/.installed ## the documentation as a site, its links checked: build/site/index.html

@@ -1,1 +1,1 @@
-"""The pages of docs/look-up whose tables are made from the code: `python -m lab.documentation.reference`."""
+"""The pages of docs/look-up whose tables are made from the code."""

@@ -1,4 +1,4 @@
-"""Every verb of the command line, and the options that most share, from the parser itself. `--help` has the others."""
+"""Every verb of the command line, the options that most share, and the codes of its errors. `--help` has the others."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import click
 
+import demo.errors
+import oneslot.errors
 from lab.documentation.blocks import first_sentence
 from lab.figures.tables import listing
 from oneslot.cli import INTERRUPTED, main
@@ -53,6 +55,12 @@ def exit_statuses() -> str:
     )
 
 
+def codes() -> str:
+    """Return the codes of the errors, by the exit status of a command that ends with one."""
+    found = {each.code: each.exit_code for each in _classes(OneslotError)}
+    return "\n".join(_of_status(found, status) for status in sorted({*found.values()}))
+
+
 def _verbs(group: click.Group, context: click.Context, prefix: str = "") -> Iterator[Verb]:
     for name in group.list_commands(context):
         command = group.get_command(context, name) or group.commands[name]
@@ -76,3 +84,14 @@ def _synopsis(option: click.Option, context: click.Context) -> str:
     """Return an option as a usage line has it: its names, and its value's name."""
     names = "|".join((*option.opts, *option.secondary_opts))
     return names if option.is_flag else f"{names} {option.make_metavar(context).strip('[]')}"
+
+
+def _of_status(found: dict[str, int], status: int) -> str:
+    return f"Status {status}: {', '.join(f'`{code}`' for code in sorted(found) if found[code] == status)}.\n"
+
+
+def _classes(base: type[OneslotError]) -> Iterator[type[OneslotError]]:
+    if base.__module__ in (oneslot.errors.__name__, demo.errors.__name__):
+        yield base
+    for each in base.__subclasses__():
+        yield from _classes(each)

@@ -1,12 +1,13 @@
-"""Each page of docs/look-up with tables made from the code, and what makes its blocks."""
+"""Each page of docs/look-up with tables made from the code: `python -m lab.documentation.reference.pages` writes them."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from lab.documentation.blocks import replace_blocks
-from lab.documentation.reference import command_line, errors, python_api
+from lab.documentation.reference import command_line, python_api
 
 LOOK_UP = Path(__file__).resolve().parents[3] / "docs" / "look-up"
 
@@ -16,7 +17,7 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "exit statuses": command_line.exit_statuses,
         "verbs": command_line.verbs,
         "send": command_line.send_of_any_consumer,
-        "codes": errors.codes,
+        "codes": command_line.codes,
     },
     "python-api.md": {"names": python_api.names},
 }
@@ -26,3 +27,9 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
 def current(name: str) -> str:
     """Return a page as the code is now."""
     return replace_blocks((LOOK_UP / name).read_text(encoding="utf-8"), PAGES[name])
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        (LOOK_UP / page).write_text(current(page), encoding="utf-8")
+    sys.stderr.write(f"Wrote {len(PAGES)} pages in docs/look-up.\n")
