@@ -82,12 +82,12 @@ LAST_SLOT = _scenario(
     before={"slots": free_slots(1)},
     ends_with=("booked", "busy", "waitlist"),
 )
-SAME_SLOT = _scenario(
+SAME_SLOT = replace(
+    ONE_REQUEST,
     name="the same wish",
     sentence="two requests ask for the same one of two slots: both are booked",
     messages=tuple(booking(message_id, patient) for patient, message_id in enumerate(SAME_WISH)),
     deliveries=((0,), (1,)),
-    before={"slots": free_slots(2)},
     ends_with=("booked", "booked", "busy", "busy"),
 )
 BOOK_AND_CANCEL = _scenario(
@@ -98,29 +98,25 @@ BOOK_AND_CANCEL = _scenario(
     before={"slots": free_slots(1)},
     ends_with=("cancelled", "free"),
 )
-CANCEL_TWICE = _scenario(
+CANCEL_TWICE = replace(
+    BOOK_AND_CANCEL,
     name="cancel twice",
     sentence="a booking and two cancellations of it: both are answered, the slot is freed once",
     messages=(BOOKING, cancellation("c-1", "m-1"), cancellation("c-2", "m-1")),
     deliveries=((0,), (1,), (2,)),
-    before={"slots": free_slots(1)},
-    ends_with=("cancelled", "free"),
 )
-CANCEL_WAITING = _scenario(
+CANCEL_WAITING = replace(
+    BOOK_AND_CANCEL,
     name="cancel a waiting request",
     sentence="a booking for which there is no slot, and its cancellation",
     messages=(booking("m-1", delivery_channel="Video"), cancellation("c-1", "m-1")),
     deliveries=((0,), (1,)),
-    before={"slots": free_slots(1)},
-    ends_with=("cancelled", "free"),
 )
-BATCH = _scenario(
+BATCH = replace(
+    LAST_SLOT,
     name="a batch",
     sentence="two requests in one invocation, one after the other, and one of them once more alone",
-    messages=(BOOKING, booking("m-2", 1)),
     deliveries=((0, 1), (0,)),
-    before={"slots": free_slots(1)},
-    ends_with=("booked", "busy", "waitlist"),
 )
 BATCH_SIDE_BY_SIDE = replace(
     BATCH,
@@ -129,43 +125,38 @@ BATCH_SIDE_BY_SIDE = replace(
     side_by_side=True,
     expiries=0,
 )
-SENT_TWICE = _scenario(
+SENT_TWICE = replace(
+    ONE_REQUEST,
     name="sent twice",
     sentence="the same request as two SQS messages, both in one batch, and one of them once more",
     messages=(BOOKING, SENT_AGAIN),
     deliveries=((0, 1), (0,)),
-    before={"slots": free_slots(2)},
-    ends_with=("booked", "busy", "free"),
 )
-OTHER_CONTENT = _scenario(
+OTHER_CONTENT = replace(
+    ONE_REQUEST,
     name="other content",
     sentence="two messages with the same id and different content: one takes effect, the other is quarantined",
     messages=(BOOKING, booking("m-1", 1)),
     deliveries=((0,), (1,)),
-    before={"slots": free_slots(2)},
-    ends_with=("booked", "busy", "free"),
 )
-DOMAIN_EXCEPTION = _scenario(
+DOMAIN_EXCEPTION = replace(
+    ONE_REQUEST,
     name="an exception in the domain",
     sentence="the decision raises, the claim is released, another delivery takes over at once",
-    messages=(BOOKING,),
-    deliveries=((0,), (0,)),
-    before={"slots": free_slots(2)},
     choices=domain_faults,
-    ends_with=("booked", "busy", "free"),
 )
-UNKNOWN_PRACTICE = _scenario(
+UNKNOWN_PRACTICE = replace(
+    ONE_REQUEST,
     name="an unknown practice",
     sentence="a booking that can never succeed: quarantined with its reason, and its claim released",
     messages=(booking("m-1", practice="B81002"),),
-    deliveries=((0,), (0,)),
     before={"slots": free_slots(1)},
     ends_with=("free",),
 )
-RELEASED = _scenario(
+RELEASED = replace(
+    ONE_REQUEST,
     name="a released claim",
     sentence="the decision raises: the next delivery continues the request without waiting for the lease",
-    messages=(BOOKING,),
     deliveries=((0,),),
     before={"slots": free_slots(1)},
     faults=2,
@@ -174,14 +165,12 @@ RELEASED = _scenario(
     redeliveries=1,
     ends_with=("booked", "busy"),
 )
-FORGOTTEN = _scenario(
+FORGOTTEN = replace(
+    ONE_REQUEST,
     name="a forgotten booking",
     sentence="its ledger row has expired, its appointment exists: the same booking is delivered",
-    messages=(BOOKING,),
-    deliveries=((0,), (0,)),
     before=_held_slot(),
     exempt=("I5r",),
-    ends_with=("booked", "busy", "free"),
 )
 FORGOTTEN_OTHER = replace(
     FORGOTTEN,
