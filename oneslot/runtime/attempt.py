@@ -30,8 +30,8 @@ def attempt(
     match store.claim(message.message_id, message.payload_hash, deadline):
         case Claim() as claim:
             return finish(store, claim, message, decide)
-        case Duplicate(result, count, claimed_by):
-            return Answer(result, True, count, claimed_by)
+        case Duplicate() as known:
+            return known.answer
         case Busy() | Conflict() as refusal:
             return refusal
 
@@ -54,8 +54,8 @@ def _decide_and_commit(store: Store, claim: Claim, message: M, decide: Callable[
         match store.commit(claim, effects):
             case Committed(result):
                 return Answer(result, duplicate, claim.consumption_count, claim.claimed_by)
-            case Duplicate(result, count, claimed_by):
-                return Answer(result, True, count, claimed_by)
+            case Duplicate() as known:
+                return known.answer
             case Fenced() as fenced:
                 return fenced
             case Exists(item):

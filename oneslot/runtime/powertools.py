@@ -113,7 +113,7 @@ def attempt(store: Store, message: M, decide: Callable[[M], Effects], deadline: 
     if finished is not None:
         return finished
     if isinstance(layer.claimed, Duplicate):
-        return Answer(layer.claimed.result, True, layer.claimed.consumption_count, layer.claimed.claimed_by)
+        return layer.claimed.answer
     raise NoClaim("no answer and no claim")
 
 

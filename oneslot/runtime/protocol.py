@@ -20,6 +20,7 @@ from typing import Any, Protocol, TypeVar
 from oneslot.runtime.effects import Effects, Item, Result
 from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.surroundings import Surroundings
+from oneslot.runtime.values import from_json
 
 IN_PROGRESS = "IN_PROGRESS"
 COMPLETE = "COMPLETE"
@@ -48,6 +49,11 @@ class Duplicate:
     result: Result
     consumption_count: int
     claimed_by: str
+
+    @property
+    def answer(self) -> Answer:
+        """The answer that each further delivery gets."""
+        return Answer(self.result, True, self.consumption_count, self.claimed_by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +116,29 @@ Outcome = Answer | Busy | Conflict | Fenced
 def conflicts(kept: str, status: str, digest: str) -> bool:
     """Return whether a copy with this digest has another content than its row, of which `kept` is the digest."""
     return kept != digest and (kept, status) != (ANY_CONTENT, COMPLETE)
+
+
+def refused_claim(
+    row: Item, message_id: str, claimed_by: str, digest: str, now: int
+) -> Claim | Duplicate | Busy | Conflict:
+    """Return the answer to a claim that a row refuses."""
+    if conflicts(row["payload_hash"], row["status"], digest):
+        return Conflict()
+    if row["status"] == COMPLETE:
+        return Duplicate(from_json(row["result"]), row["consumption_count"], row["claimed_by"])
+    if row["claimed_by"] == claimed_by:  # granted before; the answer was lost and the call was made again
+        return Claim(message_id, claimed_by, row["consumption_count"], row["lease_until"])
+    return Busy(max(0, row["lease_until"] - now))
+
+
+def refused_commit(row: Item, claim: Claim) -> Committed | Duplicate | Fenced:
+    """Return the answer to a commit that a row refuses."""
+    if row.get("status") != COMPLETE:
+        return Fenced(claim)
+    result = from_json(row["result"])
+    if row["claimed_by"] == claim.claimed_by:  # our own commit, whose answer was lost
+        return Committed(result)
+    return Duplicate(result, row["consumption_count"], row["claimed_by"])
 
 
 class CommitRefused(Exception):

@@ -19,7 +19,7 @@ from typing import Any
 
 from oneslot.runtime.attempt import finish
 from oneslot.runtime.effects import Effects, Unprocessable
-from oneslot.runtime.protocol import Answer, Busy, Claim, Conflict, Duplicate, M, Outcome, Store
+from oneslot.runtime.protocol import Busy, Claim, Conflict, Duplicate, M, Outcome, Store
 
 OUTCOME_UNKNOWN = "outcome_unknown"
 """The reason of a message that was set aside because its outside effect may have happened."""
@@ -97,8 +97,8 @@ def performing(if_unknown: IfUnknown = again) -> Callable[..., Outcome]:
                     return decide(message) if done is None else Effects(done.answer)
 
                 return finish(store, claim, message, settle)
-            case Duplicate(result, count, claimed_by):
-                return Answer(result, True, count, claimed_by)
+            case Duplicate() as known:
+                return known.answer
             case Busy() | Conflict() as refusal:
                 return refusal
 

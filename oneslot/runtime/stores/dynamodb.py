@@ -25,7 +25,8 @@ from oneslot.runtime.protocol import (
     Exists,
     Fenced,
     Taken,
-    conflicts,
+    refused_claim,
+    refused_commit,
 )
 from oneslot.runtime.stores.checks import checked, require_identity, require_retention, taken
 from oneslot.runtime.stores.elements import Element, declared_keys, items_of, transact_items
@@ -117,7 +118,7 @@ class DynamoDBLedger:
             )
             if granted:
                 return Claim(message_id, claimed_by, row["consumption_count"], lease_until)
-            return _refusal(row, message_id, claimed_by, payload_hash, now)
+            return refused_claim(row, message_id, claimed_by, payload_hash, now)
 
         return self._retried(write, lease_until)
 
@@ -236,16 +237,6 @@ class DynamoDBLedger:
             return retry(write, error, is_transient, Backoff(self.surroundings, deadline, started))
 
 
-def _refusal(row: Item, message_id: str, claimed_by: str, digest: str, now: int) -> Claim | Duplicate | Busy | Conflict:
-    if conflicts(row["payload_hash"], row["status"], digest):
-        return Conflict()
-    if row["status"] == COMPLETE:
-        return Duplicate(from_json(row["result"]), row["consumption_count"], row["claimed_by"])
-    if row["claimed_by"] == claimed_by:  # granted before; the answer was lost and the SDK asked again
-        return Claim(message_id, claimed_by, row["consumption_count"], row["lease_until"])
-    return Busy(max(0, row["lease_until"] - now))
-
-
 def _explain(error: Exception, claim: Claim, effects: Effects) -> Committed | Duplicate | Exists | Fenced | Taken:
     """Read EVERY cancellation reason; the ledger's comes first, because it says whether the others matter."""
     reasons = cancellation_reasons(error)
@@ -253,13 +244,7 @@ def _explain(error: Exception, claim: Claim, effects: Effects) -> Committed | Du
         raise CommitRefused("transaction cancelled, without a reason for each of its items") from error
     ledger, *writes = reasons
     if ledger["Code"] == CONDITION_FAILED:
-        row = from_attributes(ledger.get("Item", {}))
-        if row.get("status") != COMPLETE:
-            return Fenced(claim)
-        result = from_json(row["result"])
-        if row["claimed_by"] == claim.claimed_by:  # our own commit, whose answer was lost
-            return Committed(result)
-        return Duplicate(result, row["consumption_count"], row["claimed_by"])
+        return refused_commit(from_attributes(ledger.get("Item", {})), claim)
     if effects.once is not None and writes[-1]["Code"] == CONDITION_FAILED:
         return Exists(from_attributes(writes[-1]["Item"]))
     codes = {reason["Code"] for reason in (ledger, *writes)} - {"None"}

@@ -38,7 +38,8 @@ from oneslot.runtime.protocol import (
     Exists,
     Fenced,
     Taken,
-    conflicts,
+    refused_claim,
+    refused_commit,
 )
 from oneslot.runtime.stores.checks import checked, require_identity, require_retention, taken
 from oneslot.runtime.stores.elements import declared_keys, describe, key_of
@@ -59,7 +60,8 @@ LARGEST_SUM = 2**53 - 1
 _COMPARISONS = ("<", "<=", ">", ">=")
 
 _FOREVER = 0
-_ROW = "'status', 'payload_hash', 'lease_until', 'claimed_by', 'consumption_count', 'result'"
+_FIELDS = ("status", "payload_hash", "lease_until", "claimed_by", "consumption_count", "result")
+_ROW = ", ".join(map(repr, _FIELDS))
 
 # An error of a command ends a script and undoes nothing: a right that the user lacks, or a time to live that is too large. So
 # each script first calls every command that it writes with, in a way that changes only how long its row lives. HSET is the
@@ -235,14 +237,7 @@ class ValkeyLedger:
             )
             if answer[0] == "claimed":
                 return Claim(message_id, claimed_by, int(answer[1]), lease_until)
-            _, status, found_hash, lease, owner, count, result = answer
-            if conflicts(found_hash, status, payload_hash):
-                return Conflict()
-            if status == COMPLETE:
-                return Duplicate(from_json(result), int(count), owner)
-            if owner == claimed_by:  # granted before, and the answer was lost
-                return Claim(message_id, claimed_by, int(count), int(lease))
-            return Busy(max(0, int(lease) - now))
+            return refused_claim(_row(answer[1:]), message_id, claimed_by, payload_hash, now)
 
         return self._retried(run, lease_until)
 
@@ -272,10 +267,8 @@ class ValkeyLedger:
             match answer:
                 case ["committed"]:
                     return Committed(from_json(result))
-                case ["complete", stored, _, owner] if owner == claim.claimed_by:  # our own, whose answer was lost
-                    return Committed(from_json(stored))
                 case ["complete", stored, count, owner]:
-                    return Duplicate(from_json(stored), int(count), owner)
+                    return refused_commit(_row([COMPLETE, "", "", owner, count, stored]), claim)
                 case ["exists", item]:
                     return Exists(_plain(item))
                 case ["taken", refused]:
@@ -412,6 +405,12 @@ def _pairs(table: str, attributes: Iterable[tuple[str, Any]]) -> list[tuple[str,
                 "write text or a list"
             ) from None
     return pairs
+
+
+def _row(values: Iterable[str]) -> dict[str, Any]:
+    """Return a row as DynamoDB's is read, of the values that a script answers. A complete row has no lease."""
+    row: dict[str, Any] = dict(zip(_FIELDS, values, strict=True))
+    return {**row, "lease_until": int(row["lease_until"] or 0), "consumption_count": int(row["consumption_count"])}
 
 
 def _plain(flat: Sequence[str]) -> dict[str, Any]:
