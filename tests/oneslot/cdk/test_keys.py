@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oneslot.cdk import ExactlyOnceConsumer, new_table
-from tests.oneslot.cdk.kit import Defined, define, handler_folder, new_stack
+from tests.oneslot.cdk.kit import INLINE, Defined, define, new_stack
 
 from aws_cdk import Stack  # isort: skip
 from aws_cdk.assertions import Annotations, Match  # isort: skip
@@ -35,9 +35,7 @@ def test_key_of_two_consumers_has_each_statement_once(tmp_path: Path) -> None:
     key = kms.Key(shop, "Mine")
     topic = sns.Topic(shop, "OnCall", master_key=key)
     defined = define(tmp_path, stack, key=key)
-    second = ExactlyOnceConsumer(
-        shop, "Returns", entry=handler_folder(tmp_path), handler="app.handler", tables={}, key=key
-    )
+    second = ExactlyOnceConsumer(shop, "Returns", code=INLINE, handler="app.handler", tables={}, key=key)
     for consumer in (defined.consumer, second):
         consumer.add_alarms(topic)
     assert (len(statements(defined, "logs.")), len(statements(defined, "cloudwatch."))) == (1, 1)

@@ -47,15 +47,17 @@ def test_stalled_alarm_waits_for_a_failing_message_and_for_a_long_job(numbers: N
     assert (minutes - 3) * 60 < max(lasts, numbers.longest_lease_seconds) < (minutes - 1) * 60
 
 
+def stalled_alarm(defined: Defined) -> dict[str, Any]:
+    """Add the alarms; return the one on a standstill."""
+    defined.consumer.add_alarms()
+    found = defined.resources("AWS::CloudWatch::Alarm")
+    return next(each for each in found if "not one was finished" in each["AlarmDescription"])
+
+
 def test_stalled_alarm_says_so_when_cloudwatch_counts_too_few_minutes(tmp_path: Path) -> None:
     numbers = Numbers(lambda_timeout_seconds=900, visibility_multiplier=10, max_receive_count=19)
     defined = define(tmp_path, numbers=numbers)
-    defined.consumer.add_alarms()
-    (stalled,) = [
-        alarm
-        for alarm in defined.resources("AWS::CloudWatch::Alarm")
-        if "not one was finished" in alarm["AlarmDescription"]
-    ]
+    stalled = stalled_alarm(defined)
     assert stalled["EvaluationPeriods"] == 1_440
     assert "can be the cause: they take up to 2852 minutes." in stalled["AlarmDescription"]
 
@@ -67,12 +69,7 @@ def test_stalled_alarm_waits_for_the_receives_of_an_existing_queue(tmp_path: Pat
     )
     queue = sqs.Queue(shop, "Theirs", dead_letter_queue=theirs, visibility_timeout=Duration.seconds(301))
     defined = define(tmp_path, stack, existing_queue=queue)
-    defined.consumer.add_alarms()
-    (stalled,) = [
-        alarm
-        for alarm in defined.resources("AWS::CloudWatch::Alarm")
-        if "not one was finished" in alarm["AlarmDescription"]
-    ]
+    stalled = stalled_alarm(defined)
     assert stalled["EvaluationPeriods"] * 60 > 20 * 301
 
 

@@ -152,12 +152,6 @@ def test_vendoring_refuses_a_changed_file(tmp_path: Path, site: Path) -> None:
         vendored_files(requirements(tmp_path, "1.0"), [str(site)])
 
 
-def test_vendoring_fetches_the_wheel_when_the_version_differs(tmp_path: Path, site: Path, wheels: Path) -> None:
-    install(site, "1.0")
-    pinned = requirements(tmp_path, "2.0", publish(wheels, "2.0"))
-    assert vendored_files(pinned, [str(site)]) == expected("2.0")
-
-
 def test_vendoring_fetches_the_wheel_when_it_is_compiled(
     tmp_path: Path, site: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,8 +168,8 @@ def test_vendoring_says_why_pip_fetched_nothing(tmp_path: Path, site: Path, whee
     assert "\n" not in str(problem.value)
 
 
-@pytest.mark.parametrize("tag", ["manylinux2014_aarch64", "manylinux_2_28_aarch64", "manylinux_2_34_aarch64"])
-def test_vendoring_fetches_wheels_of_every_tag_that_lambda_runs(
+@pytest.mark.parametrize("tag", ["manylinux2014_aarch64", "manylinux_2_34_aarch64"])
+def test_vendoring_fetches_wheels_of_the_tags_that_lambda_runs(
     tmp_path: Path, site: Path, wheels: Path, tag: str
 ) -> None:
     sha256 = publish(wheels, "1.0", f"cp314-cp314-{tag}")
