@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import redis
 from moto import mock_aws
 
-from oneslot.runtime.protocol import Store
+from oneslot.runtime.protocol import Claim, Store
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.memory import MemoryLedger
 from oneslot.runtime.stores.valkey import ValkeyLedger
@@ -22,6 +22,59 @@ TABLE = "things"
 KEY = "thing_id"
 TARGET = "mails"
 RETENTION_SECONDS = 100
+
+
+KEYS: dict[str, str | tuple[str, str]] = {"stock": "sku", "shop": ("customer", "line"), "scans": "digest"}
+"""The tables of the tests of a decision's words: a key of one text, one of two parts, and one of bytes."""
+TYPES = {"sku": "S", "customer": "S", "line": "N", "digest": "B", "message_id": "S"}
+
+
+def ledger_over(
+    client: Any, prefix: str = "", retention_seconds: int | None = None, sends: Mapping[str, str] | None = None
+) -> DynamoDBLedger:
+    """Create the tables, each under its name behind the prefix, and return a ledger."""
+    for table, key in ({"ledger": "message_id"} | KEYS).items():
+        names = (key,) if isinstance(key, str) else key
+        client.create_table(
+            TableName=prefix + table,
+            BillingMode="PAY_PER_REQUEST",
+            KeySchema=[
+                {"AttributeName": name, "KeyType": kind} for name, kind in zip(names, ("HASH", "RANGE"), strict=False)
+            ],
+            AttributeDefinitions=[{"AttributeName": name, "AttributeType": TYPES[name]} for name in names],
+        )
+    return DynamoDBLedger(
+        client,
+        f"{prefix}ledger",
+        retention_seconds=retention_seconds,
+        tables={table: prefix + table for table in KEYS},
+        keys=KEYS,
+        sends=sends,
+        surroundings=surroundings(Clock()),
+    )
+
+
+@contextmanager
+def in_either(kind: str, sends: Mapping[str, str] | None = None) -> Iterator[MemoryLedger | DynamoDBLedger]:
+    """A ledger over the DynamoDB in "memory", or over "moto"."""
+    if kind == "memory":
+        yield MemoryLedger(keys=KEYS, sends=sends, surroundings=surroundings(Clock()))
+        return
+    with mock_aws():
+        yield ledger_over(moto_client("dynamodb"), retention_seconds=RETENTION_SECONDS, sends=sends)
+
+
+def claim(ledger: Store, message_id: str = "m-1", payload_hash: str = "h", lease_ms: int = 30_000) -> Claim:
+    """Claim a message that is free."""
+    granted = ledger.claim(message_id, payload_hash, ledger.surroundings.now_ms() + lease_ms)
+    assert isinstance(granted, Claim)
+    return granted
+
+
+def found(ledger: Any, table: str, **key: Any) -> dict[str, Any] | None:
+    """Read an item by its key."""
+    answer = ledger.client.get_item(TableName=table, Key=to_attributes(key), ConsistentRead=True)
+    return from_attributes(answer["Item"]) if "Item" in answer else None
 
 
 class Kept(Protocol):
@@ -66,22 +119,18 @@ class InDynamoDB:
         )
 
     def row(self, message_id: str) -> dict[str, Any] | None:
-        row = self._item("ledger", {"message_id": message_id}) if message_id else None  # no key is empty
+        row = found(self, "ledger", message_id=message_id) if message_id else None  # no key is empty
         return row and {name: value for name, value in row.items() if name != "expires_at"}
 
     def lives_for(self, message_id: str) -> int | None:
-        expires_at = (self._item("ledger", {"message_id": message_id}) or {}).get("expires_at")
+        expires_at = (found(self, "ledger", message_id=message_id) or {}).get("expires_at")
         return None if expires_at is None else expires_at - self.clock() // 1000
 
     def thing(self, thing_id: str) -> dict[str, Any] | None:
-        return self._item(TABLE, {KEY: thing_id})
+        return found(self, TABLE, **{KEY: thing_id})
 
     def keep(self, thing: Mapping[str, Any]) -> None:
         self.client.put_item(TableName=TABLE, Item=to_attributes(thing))
-
-    def _item(self, table: str, key: Mapping[str, Any]) -> dict[str, Any] | None:
-        answer = self.client.get_item(TableName=table, Key=to_attributes(key), ConsistentRead=True)
-        return from_attributes(answer["Item"]) if "Item" in answer else None
 
 
 @dataclass

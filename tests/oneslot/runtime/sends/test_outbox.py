@@ -10,17 +10,16 @@ from decimal import Decimal
 from typing import Any, cast
 
 import pytest
-from moto import mock_aws
 
 from oneslot.runtime.consumer.group_commit import Decided, GroupCommit
 from oneslot.runtime.effects import Effects, InvalidContent, InvalidEffects, Once, Put, Send
 from oneslot.runtime.lambda_consumer import ledger_from_environment
-from oneslot.runtime.protocol import Claim, Committed, Exists
+from oneslot.runtime.protocol import Committed, Exists
 from oneslot.runtime.sends.outbox import Unsent, unsent
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.memory import MemoryLedger
-from oneslot.runtime.values import from_attributes
-from tests.kits.consumer import Clock, create_table, moto_client, surroundings
+from tests.kits.consumer import Clock, surroundings
+from tests.kits.stores import KEYS, claim, found, in_either
 
 TARGETS = {
     "mails": "https://sqs.eu-west-2.amazonaws.com/123456789012/mails",
@@ -33,33 +32,17 @@ TARGETS = {
 
 @pytest.fixture(params=["memory", "moto"])
 def ledger(request: pytest.FixtureRequest) -> Iterator[MemoryLedger | DynamoDBLedger]:
-    outside = surroundings(Clock())
-    if request.param == "memory":
-        yield MemoryLedger(keys={"cards": "id"}, sends=TARGETS, surroundings=outside)
-        return
-    with mock_aws():
-        client = moto_client("dynamodb")
-        create_table(client, "ledger", "message_id")
-        create_table(client, "cards", "id")
-        tables, keys = {"cards": "cards"}, {"cards": "id"}
-        yield DynamoDBLedger(
-            client, "ledger", retention_seconds=100, tables=tables, keys=keys, sends=TARGETS, surroundings=outside
-        )
-
-
-def claim(ledger: Any, message_id: str = "m-1") -> Claim:
-    granted = ledger.claim(message_id, "h", ledger.surroundings.now_ms() + 30_000)
-    assert isinstance(granted, Claim)
-    return granted
+    with in_either(request.param, TARGETS) as made:
+        yield made
 
 
 def row(ledger: Any, message_id: str = "m-1") -> dict[str, Any]:
-    return from_attributes(ledger.client.get_item(TableName="ledger", Key={"message_id": {"S": message_id}})["Item"])
+    return found(ledger, "ledger", message_id=message_id) or {}
 
 
 def test_row_keeps_what_is_sent_and_does_not_expire_when_effects_are_committed(ledger: Any) -> None:
     body = {"to": "c", "price": Decimal("12.50"), "text": "é"}
-    effects = Effects({}, Put("cards", {"id": "m-1"}), Send("mails", body), Send("orders", ["a"], group="c"))
+    effects = Effects({}, Put("stock", {"sku": "m-1"}), Send("mails", body), Send("orders", ["a"], group="c"))
 
     assert ledger.commit(claim(ledger), effects) == Committed({})
 
@@ -118,11 +101,11 @@ def test_id_follows_the_body_when_the_row_was_forgotten(ledger: Any) -> None:
 
 
 def test_nothing_is_sent_again_when_once_exists(ledger: Any) -> None:
-    effects = Effects({}, Send("mails", {}), once=Once(Put("cards", {"id": "a"})))
+    effects = Effects({}, Send("mails", {}), once=Once(Put("stock", {"sku": "a"})))
     ledger.commit(claim(ledger), effects)
 
     copy = claim(ledger, "a copy")
-    assert ledger.commit(copy, effects) == Exists({"id": "a"})
+    assert ledger.commit(copy, effects) == Exists({"sku": "a"})
     ledger.commit(copy, Effects({}))
 
     assert unsent(row(ledger, "a copy")) == []
@@ -160,19 +143,21 @@ REFUSED: list[tuple[Send, type[InvalidEffects], str]] = [
 
 @pytest.mark.parametrize(("send", "error", "text"), REFUSED)
 def test_send_is_refused_before_any_write_when_its_target_cannot_take_it(
-    ledger: Any, send: Send, error: type[InvalidEffects], text: str
+    send: Send, error: type[InvalidEffects], text: str
 ) -> None:
+    ledger = MemoryLedger(keys=KEYS, sends=TARGETS)
     mine = claim(ledger)
     before = row(ledger)
     with pytest.raises(InvalidEffects, match=text) as refused:
-        ledger.commit(mine, Effects({}, Put("cards", {"id": "m-1"}), send))
+        ledger.commit(mine, Effects({}, Put("stock", {"sku": "m-1"}), send))
     assert type(refused.value) is error
     assert row(ledger) == before
-    assert "Item" not in ledger.client.get_item(TableName="cards", Key={"id": {"S": "m-1"}})
+    assert found(ledger, "stock", sku="m-1") is None
 
 
 @pytest.mark.parametrize("send", [Send("orders", {}, group="!" * 128), Send("events", {}), Send("news", None)])
-def test_send_is_accepted_when_its_target_takes_it(ledger: Any, send: Send) -> None:
+def test_send_is_accepted_when_its_target_takes_it(send: Send) -> None:
+    ledger = MemoryLedger(sends=TARGETS)
     assert ledger.commit(claim(ledger), Effects({}, send)) == Committed({})
 
 
@@ -202,7 +187,7 @@ def test_targets_are_read_from_the_environment() -> None:
 
 
 def test_sends_are_apart_from_the_writes_when_effects_hold_both() -> None:
-    put, send = Put("cards", {"id": "a"}), Send("mails", {"to": "c"})
+    put, send = Put("stock", {"sku": "a"}), Send("mails", {"to": "c"})
     effects = Effects({}, send, put)
     assert (effects.writes, effects.sends, effects.all_writes) == ((put,), (send,), (put,))
     assert effects == Effects({}, (put, send)) == replace(effects)

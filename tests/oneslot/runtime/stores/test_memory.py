@@ -9,14 +9,9 @@ from typing import Any
 import pytest
 
 from oneslot.runtime.effects import Effects, InvalidEffects, Put, Update
-from oneslot.runtime.protocol import Claim, Committed, Taken
+from oneslot.runtime.protocol import Committed, Taken
 from oneslot.runtime.stores.memory import MemoryLedger, item_key
-
-
-def claim(ledger: MemoryLedger, message_id: str = "m") -> Claim:
-    granted = ledger.claim(message_id, "h", ledger.surroundings.now_ms() + 60_000)
-    assert isinstance(granted, Claim)
-    return granted
+from tests.kits.stores import claim
 
 
 # moto takes these for equal, so they are not in the contract.

@@ -24,17 +24,15 @@ from moto import mock_aws
 from oneslot.dynamodb_in_memory import InMemoryDynamoDB
 from oneslot.local.aws.connection import Connection
 from oneslot.runtime.effects import Check, Delete, Effects, Item, Once, Put, Update, Write
-from oneslot.runtime.protocol import Claim, Committed, Taken
+from oneslot.runtime.protocol import Committed, Taken
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.values import from_attributes, to_attributes
-from tests.kits.consumer import Clock, moto_client, surroundings
+from tests.kits.consumer import Clock, moto_client
+from tests.kits.stores import claim, ledger_over
 
 EXAMPLES = int(os.environ.get("ONESLOT_EXAMPLES", "15"))
 TRANSACTIONS = 8
 """Of each example."""
-
-KEYS: dict[str, str | tuple[str, str]] = {"stock": "sku", "shop": ("customer", "line"), "scans": "digest"}
-TYPES = {"sku": "S", "customer": "S", "line": "N", "digest": "B", "message_id": "S"}
 
 numbers = st.sampled_from([0, 1, 2, -1, Decimal("0.5"), Decimal("12.50")])
 values = st.recursive(
@@ -125,37 +123,15 @@ def writes(draw: st.DrawFn, item: tuple[str, dict[str, Any]]) -> Write:
 effects = st.lists(keys, min_size=1, max_size=3, unique_by=repr).flatmap(lambda each: st.tuples(*map(writes, each)))
 
 
-def ledger_over(client: Any, prefix: str = "", retention_seconds: int | None = None) -> DynamoDBLedger:
-    for table, key in ({"ledger": "message_id"} | KEYS).items():
-        names = (key,) if isinstance(key, str) else key
-        client.create_table(
-            TableName=prefix + table,
-            BillingMode="PAY_PER_REQUEST",
-            KeySchema=[
-                {"AttributeName": name, "KeyType": kind} for name, kind in zip(names, ("HASH", "RANGE"), strict=False)
-            ],
-            AttributeDefinitions=[{"AttributeName": name, "AttributeType": TYPES[name]} for name in names],
-        )
-    return DynamoDBLedger(
-        client,
-        f"{prefix}ledger",
-        retention_seconds=retention_seconds,
-        tables={table: prefix + table for table in KEYS},
-        keys=KEYS,
-        surroundings=surroundings(Clock()),
-    )
-
-
 MISFIT = "a write does not fit its item"
 
 
 def end_of(ledger: DynamoDBLedger, message_id: str, decided: Sequence[Write], once: bool) -> object:
     """Return how one commit ends: its outcome without ids, or the error's class and text."""
-    claim = ledger.claim(message_id, "h", ledger.surroundings.now_ms() + 30_000)
-    assert isinstance(claim, Claim)
+    mine = claim(ledger, message_id)
     mark = Once(Put("stock", {"sku": "mark"})) if once else None
     try:
-        outcome = ledger.commit(claim, Effects({"outcome": "done"}, *decided, once=mark))
+        outcome = ledger.commit(mine, Effects({"outcome": "done"}, *decided, once=mark))
     except Exception as error:
         return MISFIT if "Validation" in str(error) else (type(error).__name__, str(error))
     return ("taken", outcome.instead and outcome.instead()) if isinstance(outcome, Taken) else outcome

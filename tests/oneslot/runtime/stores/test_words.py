@@ -9,56 +9,32 @@ from typing import Any, cast
 
 import pytest
 from boto3.dynamodb.conditions import Attr
-from moto import mock_aws
 
 from oneslot.runtime.attempt import attempt
 from oneslot.runtime.effects import Check, Delete, Effects, InvalidEffects, Once, Put, Raw, Update, Write
-from oneslot.runtime.protocol import Answer, Claim, Committed, JsonMessage, Taken
+from oneslot.runtime.protocol import Answer, Committed, JsonMessage, Taken
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
+from oneslot.runtime.stores.elements import transact_items
 from oneslot.runtime.stores.memory import MemoryLedger
-from oneslot.runtime.values import from_attributes, to_attributes
-from tests.kits.consumer import Clock, moto_client, surroundings
-
-KEYS: dict[str, str | tuple[str, str]] = {"stock": "sku", "shop": ("customer", "line"), "scans": "digest"}
-TYPES = {"sku": "S", "customer": "S", "line": "N", "digest": "B", "message_id": "S"}
+from oneslot.runtime.values import to_attributes
+from tests.kits.consumer import Clock, surroundings
+from tests.kits.stores import KEYS, claim, found, in_either
 
 
 @pytest.fixture(params=["memory", "moto"])
 def ledger(request: pytest.FixtureRequest) -> Iterator[MemoryLedger | DynamoDBLedger]:
-    outside = surroundings(Clock())
-    if request.param == "memory":
-        yield MemoryLedger(keys=KEYS, surroundings=outside)
-        return
-    with mock_aws():
-        client = moto_client("dynamodb")
-        for table, key in ({"ledger": "message_id"} | KEYS).items():
-            names = (key,) if isinstance(key, str) else key
-            client.create_table(
-                TableName=table,
-                BillingMode="PAY_PER_REQUEST",
-                KeySchema=[
-                    {"AttributeName": name, "KeyType": kind}
-                    for name, kind in zip(names, ("HASH", "RANGE"), strict=False)
-                ],
-                AttributeDefinitions=[{"AttributeName": name, "AttributeType": TYPES[name]} for name in names],
-            )
-        tables = {table: table for table in KEYS}
-        yield DynamoDBLedger(client, "ledger", retention_seconds=100, tables=tables, keys=KEYS, surroundings=outside)
+    with in_either(request.param) as made:
+        yield made
+
+
+@pytest.fixture
+def memory() -> MemoryLedger:
+    """For what every ledger refuses before it calls DynamoDB."""
+    return MemoryLedger(keys=KEYS, surroundings=surroundings(Clock()))
 
 
 def keep(ledger: Any, table: str, item: dict[str, Any]) -> None:
     ledger.client.put_item(TableName=table, Item=to_attributes(item))
-
-
-def found(ledger: Any, table: str, **key: Any) -> dict[str, Any] | None:
-    answer = ledger.client.get_item(TableName=table, Key=to_attributes(key), ConsistentRead=True)
-    return from_attributes(answer["Item"]) if "Item" in answer else None
-
-
-def claim(ledger: Any, message_id: str = "m-1") -> Claim:
-    granted = ledger.claim(message_id, "h", ledger.surroundings.now_ms() + 30_000)
-    assert isinstance(granted, Claim)
-    return granted
 
 
 ONCE = Once(Put("stock", {"sku": "done"}))
@@ -74,10 +50,8 @@ SOCKS = {"sku": "socks", "left": 3, "sizes": {38, 39}, "log": ["a"], "at": {"she
 @pytest.mark.parametrize(
     ("write", "after"),
     [
-        (Update("stock", {"sku": "socks"}, add={"left": -1}), {**SOCKS, "left": 2}),
         (Update("stock", {"sku": "socks"}, add={"left": Decimal("0.5")}), {**SOCKS, "left": Decimal("3.5")}),
         (Update("stock", {"sku": "socks"}, add={"sizes": {40}}), {**SOCKS, "sizes": {38, 39, 40}}),
-        (Update("stock", {"sku": "socks"}, add={"seen": 1}), {**SOCKS, "seen": 1}),
         (Update("stock", {"sku": "socks"}, append={"log": ["b", 1]}), {**SOCKS, "log": ["a", "b", 1]}),
         (Update("stock", {"sku": "socks"}, append={"notes": ["b"]}), {**SOCKS, "notes": ["b"]}),
         (
@@ -88,10 +62,6 @@ SOCKS = {"sku": "socks", "left": 3, "sizes": {38, 39}, "log": ["a"], "at": {"she
             Update("stock", {"sku": "socks"}, remove=(("at", "row", 0), ("at", "shelf"))),
             {**SOCKS, "at": {"row": [2]}},
         ),
-        (Put("stock", {"sku": "socks", "left": 0}, replace=True), {"sku": "socks", "left": 0}),
-        (Put("stock", {"sku": "socks"}, replace=True, expect=Attr("left").eq(3)), {"sku": "socks"}),
-        (Delete("stock", {"sku": "socks"}), None),
-        (Delete("stock", {"sku": "socks"}, expect={"left": 3}), None),
         (Check("stock", {"sku": "socks"}, expect={("at", "shelf"): "B"}), SOCKS),
         (
             Raw(
@@ -109,7 +79,8 @@ SOCKS = {"sku": "socks", "left": 3, "sizes": {38, 39}, "log": ["a"], "at": {"she
         ),
     ],
 )
-def test_write_changes_the_item_when_it_is_committed(ledger: Any, write: Write, after: dict[str, Any] | None) -> None:
+def test_write_changes_the_item_when_it_is_committed(ledger: Any, write: Write, after: dict[str, Any]) -> None:
+    """In the words that Valkey does not keep. The contract of all stores has the others."""
     keep(ledger, "stock", SOCKS)
     assert commit(ledger, write) == Committed({})
     assert found(ledger, "stock", sku="socks") == after
@@ -118,8 +89,6 @@ def test_write_changes_the_item_when_it_is_committed(ledger: Any, write: Write, 
 @pytest.mark.parametrize(
     ("expect", "holds"),
     [
-        (Attr("left").gte(3), True),
-        (Attr("left").gt(3), False),
         (Attr("left").between(1, 3) & Attr("at.shelf").begins_with("B"), True),
         (Attr("left").is_in([1, 2]) | Attr("sizes").contains(38), True),
         (Attr("left").is_in([*range(100)]), True),
@@ -129,7 +98,7 @@ def test_write_changes_the_item_when_it_is_committed(ledger: Any, write: Write, 
         (Attr("at.row[1]").eq(2) & Attr("gone").not_exists(), True),
         (Attr("left").attribute_type("N") & Attr("left").ne(4), True),
         ({"left": 3, ("log", 0): "a"}, True),
-        ({"left": "3"}, False),
+        ({"left": 3, ("log", 0): "b"}, False),
     ],
 )
 def test_condition_decides_when_it_is_a_mapping_or_boto3s(ledger: Any, expect: Any, holds: bool) -> None:
@@ -157,16 +126,12 @@ def sold_out(item: Any) -> Effects:
     return Effects({"outcome": "sold_out", "left": item.get("left")})
 
 
-def order(*more: Write, left: int = 1) -> Callable[[JsonMessage], Effects]:
-    def take(message: JsonMessage) -> Effects:
-        return Effects(
-            {"outcome": "taken"},
-            Put("shop", {"customer": message.message_id, "line": 1}),
-            Update("stock", {"sku": "socks"}, add={"left": -1}, expect=Attr("left").gte(left), otherwise=sold_out),
-            *more,
-        )
-
-    return take
+def order(message: JsonMessage) -> Effects:
+    return Effects(
+        {"outcome": "taken"},
+        Put("shop", {"customer": message.message_id, "line": 1}),
+        Update("stock", {"sku": "socks"}, add={"left": -1}, expect=Attr("left").gte(1), otherwise=sold_out),
+    )
 
 
 def answered(ledger: Any, message_id: str, decide: Callable[[JsonMessage], Effects]) -> Any:
@@ -181,7 +146,7 @@ def test_otherwise_answers_from_the_item_when_the_condition_fails(ledger: Any) -
 
     def decide(message: JsonMessage) -> Effects:
         decided.append(message.message_id)
-        return order()(message)
+        return order(message)
 
     assert answered(ledger, "m-1", decide) == {"outcome": "taken"}
     before = ledger.surroundings.now_ms()
@@ -193,26 +158,15 @@ def test_otherwise_answers_from_the_item_when_the_condition_fails(ledger: Any) -
 
 
 def test_otherwise_finds_nothing_when_there_is_no_item(ledger: Any) -> None:
-    assert answered(ledger, "m-1", order()) == {"outcome": "sold_out", "left": None}
+    assert answered(ledger, "m-1", order) == {"outcome": "sold_out", "left": None}
 
 
-def test_message_is_decided_again_when_a_write_without_otherwise_fails_too(ledger: Any) -> None:
-    keep(ledger, "stock", {"sku": "hats", "state": "old"})
-    states = iter(["new", "old"])
-
-    def decide(message: JsonMessage) -> Effects:
-        return order(Check("stock", {"sku": "hats"}, expect={"state": next(states)}))(message)
-
-    assert answered(ledger, "m-1", decide) == {"outcome": "sold_out", "left": None}
-    assert next(states, "no more") == "no more"
-
-
-def test_otherwise_of_otherwise_waits_until_the_lease_is_nearly_over(ledger: Any) -> None:
+def test_otherwise_of_otherwise_waits_until_the_lease_is_nearly_over(memory: MemoryLedger) -> None:
     def never(item: Any) -> Effects:
         return Effects({}, Check("stock", {"sku": "none"}, expect={"left": 1}, otherwise=never))
 
     with pytest.raises(TimeoutError, match="the lease is nearly over"):
-        answered(ledger, "m-1", lambda message: never({}))
+        answered(memory, "m-1", lambda message: never({}))
 
 
 UNCONDITIONAL: list[tuple[Write, str]] = [
@@ -225,11 +179,11 @@ UNCONDITIONAL: list[tuple[Write, str]] = [
 
 
 @pytest.mark.parametrize(("write", "text"), UNCONDITIONAL)
-def test_write_is_refused_when_a_late_copy_would_repeat_it(ledger: Any, write: Write, text: str) -> None:
-    mine, other = claim(ledger), Put("shop", {"customer": "c", "line": 1})
+def test_write_is_refused_when_a_late_copy_would_repeat_it(memory: MemoryLedger, write: Write, text: str) -> None:
+    mine, other = claim(memory), Put("shop", {"customer": "c", "line": 1})
     with pytest.raises(InvalidEffects, match=f"{text}, so a copy of the message .* would repeat it; put `once` beside"):
-        ledger.commit(mine, Effects({}, other, write))
-    assert (found(ledger, "shop", customer="c", line=1), found(ledger, "stock", sku="a")) == (None, None)
+        memory.commit(mine, Effects({}, other, write))
+    assert (found(memory, "shop", customer="c", line=1), found(memory, "stock", sku="a")) == (None, None)
 
 
 @pytest.mark.parametrize("write", [Update("stock", {"sku": "a"}, add={"x": 1}), Delete("stock", {"sku": "a"})])
@@ -251,9 +205,9 @@ def test_write_is_accepted_when_something_prevents_a_repetition(ledger: Any, wri
         Put("scans", {"digest": b"m-1"}),
     ],
 )
-def test_write_is_refused_when_nothing_new_holds_the_id(ledger: Any, beside: Write) -> None:
+def test_write_is_refused_when_nothing_new_holds_the_id(memory: MemoryLedger, beside: Write) -> None:
     with pytest.raises(InvalidEffects, match="would repeat it; put `once` beside it"):
-        ledger.commit(claim(ledger), Effects({}, beside, Delete("stock", {"sku": "a"})))
+        memory.commit(claim(memory), Effects({}, beside, Delete("stock", {"sku": "a"})))
 
 
 def raw_update(expression: str) -> Raw:
@@ -305,10 +259,9 @@ OPEN = {"state": "open"}
         raw_update("REMOVE #x[0]"),
     ],
 )
-def test_write_is_refused_when_its_condition_may_hold_after_it(ledger: Any, write: Write) -> None:
-    keep(ledger, "stock", {"sku": "a", "state": "open", "n": 1, "l": ["x", "x"]})
+def test_write_is_refused_when_its_condition_may_hold_after_it(memory: MemoryLedger, write: Write) -> None:
     with pytest.raises(InvalidEffects, match="changes what it finds, and its condition may still hold then, so a copy"):
-        ledger.commit(claim(ledger), Effects({}, write))
+        memory.commit(claim(memory), Effects({}, write))
 
 
 @pytest.mark.parametrize(
@@ -361,29 +314,21 @@ def test_write_is_accepted_when_a_second_one_changes_nothing(ledger: Any, write:
         ("1", "12", False),
         ("a.c", "x/a.c/y", True),
         ("a.c", "abc", False),
+        ("7", 7, True),
+        ("7", Decimal("7.5"), False),
     ],
 )
 def test_new_item_marks_the_message_when_its_key_has_the_whole_id(
-    ledger: Any, message_id: str, key: str, marks: bool
+    memory: MemoryLedger, message_id: str, key: Any, marks: bool
 ) -> None:
-    effects = Effects({}, Put("stock", {"sku": key}), Delete("shop", {"customer": "c", "line": 1}))
-    mine = claim(ledger, message_id)
+    item = {"sku": key} if isinstance(key, str) else {"customer": "c", "line": key}
+    effects = Effects({}, Put("stock" if "sku" in item else "shop", item), Delete("scans", {"digest": b"a"}))
+    mine = claim(memory, message_id)
     if marks:
-        assert ledger.commit(mine, effects) == Committed({})
+        assert memory.commit(mine, effects) == Committed({})
         return
     with pytest.raises(InvalidEffects, match="would repeat it; put `once` beside it"):
-        ledger.commit(mine, effects)
-
-
-@pytest.mark.parametrize(("line", "marks"), [(7, True), (Decimal("7.5"), False)])
-def test_new_item_marks_the_message_when_a_number_in_its_key_is_the_id(ledger: Any, line: Any, marks: bool) -> None:
-    effects = Effects({}, Put("shop", {"customer": "c", "line": line}), Delete("stock", KEY_A))
-    mine = claim(ledger, "7")
-    if marks:
-        assert ledger.commit(mine, effects) == Committed({})
-        return
-    with pytest.raises(InvalidEffects, match="would repeat it"):
-        ledger.commit(mine, effects)
+        memory.commit(mine, effects)
 
 
 OVERLAPS = "changes its key, or sets and removes one attribute: x"
@@ -394,7 +339,11 @@ REFUSED: list[tuple[Callable[[], Write], str]] = [
         "'shop' is written under the key order, and its key is customer and line",
     ),
     (lambda: Delete("shop", {"customer": "c"}), "written under the key customer, and its key is customer and line"),
-    (lambda: Delete("stock", {}), "a delete in 'stock' has no key"),
+    (lambda: Put("stock", "skuId", {"sku": "a"}), "'stock' has no attribute 'skuId' in its item"),
+    (
+        lambda: Update("stock", {"sku": "a"}, expect=OPEN),
+        "'stock' changes nothing; give an attribute a value, or use Check",
+    ),
     (
         lambda: Put("stock", {"sku": "a"}, expect={"left": 1}),
         "must be new, so there is no item to expect; add replace=True",
@@ -464,9 +413,17 @@ REFUSED: list[tuple[Callable[[], Write], str]] = [
 
 
 @pytest.mark.parametrize(("write", "text"), REFUSED)
-def test_write_is_refused_with_the_remedy_when_it_is_wrong(ledger: Any, write: Callable[[], Write], text: str) -> None:
+def test_write_is_refused_with_the_remedy_when_it_is_wrong(
+    memory: MemoryLedger, write: Callable[[], Write], text: str
+) -> None:
     with pytest.raises(InvalidEffects, match=text):
-        commit(ledger, write())
+        commit(memory, write())
+
+
+def test_once_is_a_put() -> None:
+    update: Any = Update("stock", KEY_A, OPEN, {"state": "taken"})
+    with pytest.raises(TypeError, match="`once` must hold a Put"):
+        Once(update, dict)
 
 
 def raw_key(table: str, **key: Any) -> Raw:
@@ -484,9 +441,9 @@ def raw_key(table: str, **key: Any) -> Raw:
         (Delete("scans", {"digest": b"a"}), raw_key("scans", digest={"B": "a"})),
     ],
 )
-def test_writes_are_refused_when_they_spell_one_key_differently(ledger: Any, one: Write, other: Write) -> None:
+def test_writes_are_refused_when_they_spell_one_key_differently(memory: MemoryLedger, one: Write, other: Write) -> None:
     with pytest.raises(InvalidEffects, match="two writes change the same item"):
-        commit(ledger, one, other)
+        commit(memory, one, other)
 
 
 def test_writes_are_refused_when_two_names_of_one_table_lead_to_one_item() -> None:
@@ -505,6 +462,12 @@ def test_raw_write_is_accepted_when_it_has_a_condition(ledger: Any) -> None:
     request = {"TableName": "stock", "Key": {"sku": {"S": "a"}}, "ConditionExpression": "attribute_not_exists(sku)"}
 
     assert isinstance(ledger.commit(claim(ledger), Effects({}, Raw({"Delete": request}))), Committed)
+
+
+def test_raw_write_has_its_tables_real_name() -> None:
+    (made,) = transact_items([raw_update("SET #x = :v")], {"stock": "RealStock"}, {})
+    assert made["Update"]["TableName"] == "RealStock"
+    assert made["Update"]["ReturnValuesOnConditionCheckFailure"] == "ALL_OLD"
 
 
 def test_undeclared_key_is_named_when_a_put_needs_it() -> None:
