@@ -11,10 +11,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
-from aws_lambda_powertools.utilities.idempotency.exceptions import (
-    IdempotencyAlreadyInProgressError,
-    IdempotencyPersistenceLayerError,
-)
+from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyPersistenceLayerError
 
 from oneslot.runtime import powertools
 from oneslot.runtime import powertools as idempotency
@@ -24,7 +21,7 @@ from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.consumer.queues import Queues
 from oneslot.runtime.consumer.record import FIELDS
 from oneslot.runtime.effects import INVALID_MESSAGE_ID, Effects, Once, Put, Unprocessable, Update
-from oneslot.runtime.identity import IDENTITY_ATTRIBUTE, payload_hash
+from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.powertools import exactly_once
 from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, JsonMessage, Taken
 from oneslot.runtime.sqs.deferral import Deferral
@@ -105,7 +102,6 @@ def raiser(error: BaseException) -> Callable[..., Any]:
     [
         (ZeroDivisionError("of patient 9990000018"), "ZeroDivisionError"),
         (service_error("Throttling"), "Throttling"),
-        (IdempotencyAlreadyInProgressError("of another function"), "IdempotencyAlreadyInProgressError"),
     ],
 )
 def test_the_log_names_an_exceptions_class_or_the_services_code(error: Exception, reason: str) -> None:
@@ -191,29 +187,6 @@ def test_invalid_id_is_not_logged(reason: str, kept: str | None) -> None:
     assert desk.deliver(record({"message_id": "m"})) == []
     assert [(line.outcome, line.reason, line.message_id) for line in desk.log] == [("quarantined", reason, kept)]
     assert [name for name, _ in desk.sqs.calls] == ["send_message"]
-
-
-def test_one_body_under_two_ids_is_two_requests() -> None:
-    """Where the id is an attribute, two bodies may be equal: what is known of the one says nothing of the other."""
-    desk = Desk()
-    decided: list[str] = []
-
-    def decide(request: JsonMessage) -> Effects:
-        decided.append(request.message_id)
-        return Effects({"outcome": "done", "of": request.message_id})
-
-    desk.decide = decide
-    assert desk.deliver(*(record("{}", attributes={IDENTITY_ATTRIBUTE: name}) for name in ("a", "b", "a"))) == []
-    assert decided == ["a", "b"]
-    assert sorted((line.message_id, line.outcome) for line in desk.log) == [
-        ("a", "done"),
-        ("a", "duplicate"),
-        ("b", "done"),
-    ]
-    assert {name: row["result"] for name, row in desk.ledger.rows.items()} == {
-        "a": '{"of":"a","outcome":"done"}',
-        "b": '{"of":"b","outcome":"done"}',
-    }
 
 
 @pytest.mark.parametrize("timeout_ms", [30_000, 0])

@@ -5,12 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from botocore.exceptions import (
-    ConnectTimeoutError,
-    NoCredentialsError,
-    ParamValidationError,
-    ReadTimeoutError,
-)
+from botocore.exceptions import ConnectTimeoutError, ParamValidationError, ReadTimeoutError
 
 from oneslot.runtime.sqs.errors import THROTTLED
 from oneslot.runtime.sqs.producer import Accepted, NotAccepted, Outgoing, Producer, Refused
@@ -58,16 +53,7 @@ def test_producer_retries_only_failed_entries_under_their_id(fate: Fate) -> None
     assert queue.slept == [0.025, 0.05]
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        ReadTimeoutError(endpoint_url="https://sqs"),
-        ConnectionResetError(),
-        service_error("RequestThrottled"),
-        service_error("InternalFailure"),
-    ],
-    ids=lambda error: type(error).__name__,
-)
+@pytest.mark.parametrize("error", [ReadTimeoutError(endpoint_url="https://sqs"), ConnectionResetError()], ids=repr)
 def test_producer_retries_a_call_without_an_answer(error: Exception) -> None:
     queue = ScriptedSqs(fail(error))
 
@@ -84,13 +70,10 @@ def test_producer_does_not_retry_a_refused_entry() -> None:
     assert refused(settled) == [Refused(Outgoing("id-b", "b"), "InvalidMessageContents")]
 
 
-@pytest.mark.parametrize(
-    "error", [service_error("AccessDenied"), NoCredentialsError(), ParamValidationError(report="Invalid type")]
-)
-def test_producer_raises_at_once_when_no_retry_can_help(error: Exception) -> None:
-    queue = ScriptedSqs(fail(error))
+def test_producer_raises_at_once_when_a_message_has_a_wrong_type() -> None:
+    queue = ScriptedSqs(fail(ParamValidationError(report="Invalid type")))
 
-    with pytest.raises(type(error)):
+    with pytest.raises(ParamValidationError):
         send(queue, outgoing("a"))
 
     assert queue.slept == []

@@ -6,7 +6,7 @@ import pytest
 from boto3.dynamodb.conditions import Attr
 
 from oneslot.runtime.effects import Check, Effects, InvalidContent, InvalidEffects, Put, Update, Write
-from oneslot.runtime.stores.checks import checked, require_identity, require_retention
+from oneslot.runtime.stores.checks import checked, require_retention
 
 TABLE, KEY = "things", "id"
 ITEM = 409_600
@@ -90,12 +90,6 @@ def test_write_is_refused_when_its_table_has_no_name() -> None:
     assert checked(effects, {TABLE: "real"})[0] == {"result": "{}"}
     with pytest.raises(InvalidEffects, match="there is no table 'things'; name it in `tables`"):
         checked(effects, {"others": "real"})
-
-
-def test_id_is_refused_when_it_exceeds_a_key_by_a_byte() -> None:
-    require_identity("é" * 1_024, "h")
-    with pytest.raises(ValueError, match="the message id has more than 2,048 bytes; use a digest of it"):
-        require_identity("é" * 1_024 + "a", "h")
 
 
 LONGEST = 100 * 366 * 86_400

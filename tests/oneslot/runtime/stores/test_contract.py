@@ -453,7 +453,7 @@ def test_commit_is_refused_before_any_write_when_its_effects_are_invalid(kept: K
     ("message_id", "digest", "error", "text"),
     [
         *((unfit, "h", ValueError, "must be text and not empty") for unfit in (None, 7, "")),
-        (LONG, "h", ValueError, "the message id has more than 2,048 bytes; use a digest"),
+        ("é" * 1_024 + "k", "h", ValueError, "the message id has more than 2,048 bytes; use a digest"),
         *(("m", unfit, TypeError, "the digest of the message's content must be text") for unfit in (None, 7, b"h")),
     ],
 )

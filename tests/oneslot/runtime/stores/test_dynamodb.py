@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -200,12 +199,3 @@ def test_row_fits_into_an_item_when_its_parts_are_the_largest(kept: InDynamoDB) 
 def test_ledger_is_refused_when_an_option_is_invalid(kept: InDynamoDB, options: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         DynamoDBLedger(kept.client, "ledger", **options)
-
-
-def test_ledger_uses_the_real_clock_and_ids_without_surroundings(kept: InDynamoDB) -> None:
-    now = time.time_ns() // 1_000_000
-    made = DynamoDBLedger(kept.client, "ledger", retention_seconds=None)
-    claims = [made.claim(message_id, "h", now + LEASE) for message_id in ("one", "other")]
-    assert len({claim.claimed_by for claim in claims if isinstance(claim, Claim)}) == 2
-    rows = kept.client.scan(TableName="ledger")["Items"]
-    assert all(now <= int(row["updated"]["N"]) < now + LEASE for row in rows)
