@@ -44,7 +44,7 @@ from oneslot.cdk.numbers import (
 )
 from oneslot.cdk.queues import RequestQueue
 from oneslot.cdk.relay import RelayFunction, Target, send_variables
-from oneslot.cdk.resources import path_name, unique_name
+from oneslot.cdk.resources import path_name, require_variable_name, unique_name
 from oneslot.cdk.rights import TableRights, consumer_rights, use_key
 from oneslot.cdk.tables import key_of, new_ledger
 
@@ -366,10 +366,7 @@ def _table_variables(tables: Mapping[str, TableRights], keys: Mapping[str, str |
                 f"a table of effects is called {LEDGER!r}, the name of the ledger itself; choose another name, or pass the "
                 "ledger as existing_ledger"
             )
-        if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-            raise ContradictorySettings(
-                f"the table {name!r} cannot name an environment variable; use small letters, digits and underscores"
-            )
+        require_variable_name("table", name)
     variables = {f"ONESLOT_TABLE_{name.upper()}": rights.table.table_name for name, rights in tables.items()}
     for name, rights in tables.items():
         given = keys.get(name, ())

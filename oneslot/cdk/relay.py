@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,7 +20,7 @@ from constructs import Construct
 
 from oneslot.cdk.function import ConsumerFunction, Network
 from oneslot.cdk.numbers import ContradictorySettings, Numbers
-from oneslot.cdk.resources import removal_policy
+from oneslot.cdk.resources import removal_policy, require_variable_name, title
 from oneslot.cdk.rights import use_key
 from oneslot.cdk.roles import allow, document
 from oneslot.cdk.rules import accept, accept_wildcards
@@ -39,10 +38,7 @@ RETRIED_HOURS = 1
 def send_variables(targets: Mapping[str, Target]) -> dict[str, str]:
     """Return the environment variable of each target. Raises `ContradictorySettings` for a name that fits none."""
     for name in targets:
-        if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-            raise ContradictorySettings(
-                f"the target {name!r} cannot name an environment variable; use small letters, digits and underscores"
-            )
+        require_variable_name("target", name)
     return {f"ONESLOT_SEND_{name.upper()}": _address(target) for name, target in targets.items()}
 
 
@@ -94,7 +90,7 @@ class RelayFunction(Construct):
                 "Failures": document(allow(["sqs:SendMessage"], self.failures.queue_arn)),
                 "Logs": document(allow(["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn)),
                 **({"Key": document(*used)} if used else {}),
-                **{f"To{_title(name)}": document(*_send_rights(target)) for name, target in targets.items()},
+                **{f"To{title(name)}": document(*_send_rights(target)) for name, target in targets.items()},
             }
 
         relay = ConsumerFunction(
@@ -141,10 +137,6 @@ class _Destination:
     def bind(self, *_: Any) -> lambda_.DlqDestinationConfig:
         """Return the queue's ARN. CDK calls this."""
         return lambda_.DlqDestinationConfig(destination=self._queue.queue_arn)
-
-
-def _title(name: str) -> str:
-    return "".join(word.capitalize() for word in name.split("_"))
 
 
 def _address(target: Target) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import cast
 
 from aws_cdk import Aws, Fn, Names, RemovalPolicy
@@ -10,6 +11,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from oneslot.cdk.keys import let_logs_use
+from oneslot.cdk.numbers import ContradictorySettings
 
 
 def removal_policy(*, retain: bool) -> RemovalPolicy:
@@ -35,6 +37,19 @@ def log_group(
     # As a number: CDK has a word for each.
     cast("logs.CfnLogGroup", group.node.default_child).retention_in_days = days
     return group
+
+
+def require_variable_name(what: str, name: str) -> None:
+    """Raise `ContradictorySettings` unless the name that decisions use, of a table or a target, fits a variable's name."""
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        raise ContradictorySettings(
+            f"the {what} {name!r} cannot name an environment variable; use small letters, digits and underscores"
+        )
+
+
+def title(name: str) -> str:
+    """Return the name that decisions use as part of a policy's name: `gift_cards` is `GiftCards`."""
+    return "".join(word.capitalize() for word in name.split("_"))
 
 
 def name_in_this_stack(suffix: str, ending: str = "") -> str:

@@ -14,6 +14,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 
+from oneslot.cdk.resources import title
 from oneslot.cdk.roles import allow, document
 
 WRITES = ("Put", "Update")
@@ -76,10 +77,9 @@ def consumer_rights(
     }
     if used := [use_key(key) for key in keys]:
         own["Key"] = document(*used)
-    titles = {name: "".join(word.capitalize() for word in name.split("_")) for name in tables}
     of_tables = {
-        f"{title}Table" if title in own else title: document(*tables[name].statements())
-        for name, title in titles.items()
+        f"{title(name)}Table" if title(name) in own else title(name): document(*rights.statements())
+        for name, rights in tables.items()
     }
     return {"Ledger": document(allow(of_ledger, ledger.table_arn)), **of_tables, **own}
 
