@@ -14,12 +14,12 @@ from lab.benchmarks.audit import __main__ as audit
 @pytest.fixture(autouse=True)
 def no_history(monkeypatch: pytest.MonkeyPatch) -> None:
     """Write no history: the measurements are fake."""
-    for name in ("write_full", "write_day", "sow", "skew"):
+    for name in ("write_full", "write_day", "sow", "skew", "repeat"):
         monkeypatch.setattr(audit, name, lambda *_, **__: None)
 
 
 def measured(broken: dict[str, int]) -> dict[str, Any]:
-    return {"seconds": 1.0, "java": "21", "broken": broken}
+    return {"seconds": 1.0, "cpu_seconds": 1.0, "java": "21", "broken": broken}
 
 
 @pytest.mark.parametrize(
@@ -70,3 +70,17 @@ def test_audit_succeeds_when_duckdb_runs_out_of_memory(tmp_path: Path, monkeypat
         audit, "measure", lambda *given: None if "3g" in given and "duckdb" in given else measured(audit.SOWN)
     )
     assert audit.main() == 0
+
+
+def test_audit_measures_only_the_chosen_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["audit", "--requests", "100", "--folder", str(tmp_path), "--rows", "worker"])
+    monkeypatch.setattr(audit, "measure", lambda *_: measured(audit.SOWN))
+
+    assert audit.main() == 0
+
+    printed = capsys.readouterr().out
+    assert audit.ONE in printed
+    assert audit.TWO in printed
+    assert audit.SKEWED not in printed
