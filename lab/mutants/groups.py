@@ -92,7 +92,8 @@ def break_one(rows: Rows, random: Random) -> None:
     """Make one random fault in the rows."""
     at = random.randrange(len(rows))
     source, row = rows[at]
-    kind = random.choice(("drop", "repeat", "list", "old", "split", "cancel", *["again", "result"] * 4, *["change"] * 12))
+    rare = ("drop", "repeat", "list", "old", "split", "cancel", "rename")
+    kind = random.choice((*rare, *["again", "result"] * 4, *["change"] * 12))
     if kind == "drop":
         del rows[at]
     elif kind == "repeat":
@@ -116,6 +117,9 @@ def break_one(rows: Rows, random: Random) -> None:
     elif kind == "cancel":
         answer = json.dumps({"outcome": "cancelled", "appointment_id": f"m{random.randrange(REQUESTS)}"})
         random.choice([row for source, row in rows if source == LEDGER])["result"] = answer
+    elif kind == "rename":  # the request still names the appointment, which is another's
+        row = random.choice([row for source, row in rows if source == "appointments"])
+        row |= {"cancelled_by": row["appointment_id"], "appointment_id": "another"}
     elif kind in ("again", "change"):
         source, name = random.choice(CHANGED)
         alike = {number: row for number, (of, row) in enumerate(rows) if of == source}
