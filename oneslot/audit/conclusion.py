@@ -46,8 +46,7 @@ def conclude(
         for name in row["violations"].split():
             broken[name] += row["subjects"]
     model = history.model
-    summed = [name.removeprefix("sum_") for name in model.tables[0].figures if name.startswith("sum_")]
-    sums = {name: sum(row[f"sum_{name}"] for row in totals) for name in summed}
+    sums = {name: sum(row[f"sum_{name}"] for row in totals) for name in model.summed}
     items = earlier_items + history.items
     too_many_rejects = sums["rejected"] > reject_share * max(items + sums["deliveries"], 1)
     logged = "deliveries" in history.lines or history.more_deliveries

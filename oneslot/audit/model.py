@@ -139,6 +139,11 @@ class Model:
         """The columns of verdicts that count rows."""
         return tuple(table.counted for table in self.exports.values())
 
+    @property
+    def summed(self) -> tuple[str, ...]:
+        """The figures that the totals add up."""
+        return tuple(name.removeprefix("sum_") for name in self.tables[0].figures if name.startswith("sum_"))
+
     @cached_property
     def figures(self) -> tuple[str, ...]:
         """The columns of verdicts that are numbers."""

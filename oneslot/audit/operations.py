@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import accumulate
 from operator import itemgetter
 from typing import Any
 
@@ -190,20 +191,16 @@ class Summary:
     make: Callable[[Mapping[str, Rows]], list[dict[str, Any]]]
 
 
-PERCENTILES = {"P50": 0.5, "P90": 0.9, "P95": 0.95, "P99": 0.99, "P999": 0.999}
+PERCENTILES = {"P50": 500, "P90": 900, "P95": 950, "P99": 990, "P999": 999}
+"""The summaries' percentiles, in thousandths."""
 
 
-def percentiles(counts: Mapping[int, int]) -> dict[str, int]:
-    """Return the times, in ms, within which 50 % to 99.9 % of requests were answered, from the requests by their times."""
-    found: dict[str, int] = {}
-    total, seen = sum(counts.values()), 0
-    for wait, count in sorted(counts.items()):
-        seen += count
-        for name, share in PERCENTILES.items():
-            # 0.999 is not exact in binary. The tolerance keeps a rounding error from costing a step.
-            if seen / total >= share - 1e-12:
-                found.setdefault(f"LATENCY_{name}_MS", wait)
-    return found
+def percentiles(counts: Mapping[int, int], thousandths: Iterable[int]) -> list[int]:
+    """Return the first times (ms) that these shares of requests reach, from the requests by their times; none without any."""
+    waits = sorted(counts)
+    seen = [*zip(accumulate(counts[wait] for wait in waits), waits, strict=True)]
+    total = sum(counts.values())
+    return [next(wait for so_far, wait in seen if so_far * 1000 >= part * total) for part in thousandths if seen]
 
 
 def days(counted: Sequence[str]) -> Summary:
@@ -218,7 +215,7 @@ def days(counted: Sequence[str]) -> Summary:
             dict.fromkeys(latencies)
             | row
             | {"DUPLICATE_RATE": share(row["COUNT_OF_DUPLICATES"], row["COUNT_OF_DELIVERIES"])}
-            | percentiles(waits[row["DATE"]])
+            | dict(zip(latencies, percentiles(waits[row["DATE"]], PERCENTILES.values()), strict=False))
             for row in tables["demand"].sums(("DATE",), counted)
         ]
 

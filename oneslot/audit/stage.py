@@ -24,7 +24,7 @@ from oneslot.declaration.declaration import Declaration
 from oneslot.laws.evidence import Evidence, Law
 from oneslot.laws.groups import breaches, guarded, named_by
 from oneslot.laws.request import Request
-from oneslot.laws.schema import UNIDENTIFIED_PREFIX, Key, Row, Schema, text_of
+from oneslot.laws.schema import UNIDENTIFIED_PREFIX, Key, Row, text_of
 from oneslot.laws.traces import LEDGER
 from oneslot.runtime.values import from_attribute
 
@@ -95,17 +95,12 @@ class AuditConsumer:
         sys.path.extend(folder for folder in self.path if folder not in sys.path)
         return model_of(self.declaration)
 
-    @property
-    def schema(self) -> Schema:
-        """The consumer's tables and outcomes."""
-        return self.model.declaration.schema
-
     def subjects_of(self, file: str, place: int, text: str) -> Iterator[tuple[str, int, str]]:
         """Yield a carried row under each subject that it names by the consumer's functions, or as a reject of its file."""
         if abs(place) == REJECTED:
             yield file if place > 0 else FILE_PREFIX, place, text
             return
-        table = self.schema.tables[self.model.sources[abs(place) - 1]]
+        table = self.declaration.schema.tables[self.model.sources[abs(place) - 1]]
         row = decoded(json.loads(text))
         found = guarded(
             lambda: None if any(table.lacking(row)) else list(dict.fromkeys(named_by(table, row))),
@@ -124,11 +119,6 @@ class AuditConsumer:
 def row_key(key: tuple[Any, ...]) -> str:
     """Return the subject's key of a row with a key of several attributes."""
     return f"{ROW_PREFIX}{text_of(key)}"
-
-
-def shown_key(key: str) -> str:
-    """Return the text of a key: a subject as laws name it."""
-    return key.removeprefix(ROW_PREFIX)
 
 
 def decoded(row: Row) -> Row:
@@ -371,7 +361,7 @@ class Chunk:
         """Return the names of the laws that each subject breaks, in the order of the laws."""
         found: dict[str, list[str]] = defaultdict(list)
         # In this order a breach is a row's, where a request's id is what the row is shown as.
-        homes = {shown_key(key): key for key in sorted(self.groups, reverse=True)}
+        homes = {key.removeprefix(ROW_PREFIX): key for key in sorted(self.groups, reverse=True)}
         for law in self.model.laws:
             for key in _subjects(law, evidence, requests, homes):
                 found[key].append(law.name)

@@ -16,6 +16,7 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -104,7 +105,11 @@ class History:
         if name not in self.model.exports:
             return sources.LINES[name]
         item = self.model.exports[name].schema
-        return sources.full_export_schema(item) if self.exports[name].full else sources.incremental_export_schema(item)
+        return (
+            sources.full_export_schema(item)
+            if self.exports[name].start is None
+            else sources.incremental_export_schema(item)
+        )
 
     @property
     def known_outcome(self) -> str:
@@ -137,10 +142,8 @@ class History:
             parts.append(self.carried_of("deliveries", more).where(f"abs(place) != {REJECTED}"))
         if not parts and self.start is None:
             raise AuditRefused(NOTHING.format(folder=self.folder))
-        whole, *others = parts or [spark.createDataFrame([], CARRIED)]  # a day without changes has none
-        for other in others:
-            whole = whole.unionByName(other)
-        return whole
+        # A day without changes has no parts.
+        return reduce(DataFrame.unionByName, parts or [spark.createDataFrame([], CARRIED)])
 
 
 def find_history(

@@ -43,11 +43,6 @@ class Export:
     files: tuple[DataFile, ...]
     alone: bool = False
 
-    @property
-    def full(self) -> bool:
-        """Return whether the export holds the whole table."""
-        return self.start is None
-
 
 def parse_summary(home: str, text: str | None, checksum: str | None) -> dict[str, Any]:
     """Return the content of `manifest-summary.json`, after checking the checksum beside it if there is one."""

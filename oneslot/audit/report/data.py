@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from oneslot.audit.model import Model
-from oneslot.audit.operations import DAY_MS, QUARTER_OF_AN_HOUR_MS
+from oneslot.audit.operations import DAY_MS, QUARTER_OF_AN_HOUR_MS, percentiles
 from oneslot.audit.read.history import History
 from oneslot.audit.report.lives import Life, eventful, lives
 from oneslot.audit.settings import AuditSettings
@@ -28,7 +28,7 @@ POINTS = 240
 DAYS_SHOWN = 7
 LISTED = 200
 Counts = Sequence[Mapping[str, Any]]
-PERCENTILES = (50, 90, 99, 99.9)
+PERCENTILES = {"50 %": 500, "90 %": 900, "99 %": 990, "99.9 %": 999}
 
 
 @dataclass(frozen=True)
@@ -222,18 +222,9 @@ def drain_curve(seconds: Counts, answers: Counts) -> tuple[Drain, ...]:
     return tuple(found)
 
 
-def percentiles(latency: list[tuple[int, int]]) -> list[tuple[str, int]]:
-    """Return [("50 %", milliseconds), ...] from sorted (milliseconds, requests); empty without a request."""
-    total = sum(count for _, count in latency)
-    found = []
-    for wanted in PERCENTILES if total else ():
-        seen = 0
-        for milliseconds, count in latency:
-            seen += count
-            if seen * 100 >= wanted * total:
-                found.append((f"{wanted:g} %", milliseconds))
-                break
-    return found
+def named_percentiles(latency: list[tuple[int, int]]) -> list[tuple[str, int]]:
+    """Return [("50 %", milliseconds), ...] from (milliseconds, requests); empty without a request."""
+    return [*zip(PERCENTILES, percentiles(dict(latency), PERCENTILES.values()), strict=False)]
 
 
 def _steps(counts: Iterable[tuple[int, int, int, int]], step: int) -> tuple[Rush, ...]:

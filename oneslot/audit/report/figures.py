@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from oneslot.audit.report.data import ReportData, percentiles
+from oneslot.audit.report.data import ReportData, named_percentiles
 from oneslot.audit.report.lives import CRASHED, LifeAttempt
 
 # Roles rather than colours: the page has a light and a dark colour for each.
@@ -141,7 +141,7 @@ def latency_figure(data: ReportData) -> Figure | None:
     counts = [bars[place] for place in places]
     y_ticks = _counts(max(counts))
     path = _steps(edges, counts, y_ticks[-1][1]) + f"V{SIZE}"
-    marked = percentiles(data.latency)[:-1]  # the last is too close to the one before
+    marked = named_percentiles(data.latency)[:-1]  # the last is too close to the one before
     found = [(name, _between(math.log10(max(at, 1)), low, high)) for name, at in marked]
     return Figure(
         [

@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from oneslot.audit.model import SOURCE_FINDINGS, Words
-from oneslot.audit.report.data import ReportData, percentiles
+from oneslot.audit.report.data import ReportData, named_percentiles
 from oneslot.audit.report.figures import drain_figure, latency_figure, rush_figure, timeline_figure
 from oneslot.audit.vocabulary import UNSOUND, VERDICT_SENTENCES
 from oneslot.laws.request import RequestVerdict
@@ -61,7 +61,7 @@ def render(data: ReportData) -> str:
             verdict_text=partial(verdict_text, twice=words.twice),
             listing=data.model.listing,
             story=story(data),
-            percentiles=percentiles(data.latency),
+            percentiles=named_percentiles(data.latency),
             duration=duration,
             drain=drain_figure(data),
             rush=rush_figure(data),
@@ -139,7 +139,7 @@ def story(data: ReportData) -> list[str]:
         )
     else:
         sentences.append(f"All {invariants} invariants that a history can show hold, and no export has an item twice.")
-    within = dict(percentiles(data.latency))
+    within = dict(named_percentiles(data.latency))
     if within:
         sentences.append(
             f"Half were answered within {duration(within['50 %'])}, 99 % within {duration(within['99 %'])}."

@@ -60,11 +60,6 @@ class SessionSettings:
         """Return whether the input is known to be little."""
         return self.reads_bytes is not None and self.reads_bytes < LITTLE_BYTES
 
-    @property
-    def java_options(self) -> str:
-        """Java's options for this size of input."""
-        return FOR_LITTLE if self.little else FOR_MUCH
-
 
 def size_on_disk(*paths: str) -> int | None:
     """Return the size in bytes of files and of the files in folders; None if one is not on this machine."""
@@ -83,7 +78,7 @@ def options(settings: SessionSettings) -> dict[str, str]:
         "spark.driver.memory": settings.memory,
         # A log configuration of our own, because Spark prints warnings before a level can be set.
         "spark.driver.extraJavaOptions": (
-            f"{settings.java_options} -Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()}"
+            f"{FOR_LITTLE if settings.little else FOR_MUCH} -Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()}"
         ),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -161,11 +161,6 @@ class Storage:
         system, location = self._at(path)
         system.delete(location, True)
 
-    def make_folder(self, path: str) -> None:
-        """Create a folder and its parents."""
-        system, location = self._at(path)
-        system.mkdirs(location)
-
     @property
     def _java(self) -> Any:
         return self.spark._jvm

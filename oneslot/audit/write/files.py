@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import reduce
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from oneslot.audit.spark.storage import Storage, literal
@@ -19,23 +20,14 @@ def write_verdicts(judged: DataFrame, folder: str) -> DataFrame:
     """Write verdicts as Parquet, and return the written rows. The stage leaves out figures of 0, which take no space."""
     written = judged.selectExpr("xxhash64(key) AS hash", "*")
     written.write.parquet(folder)
-    return with_zeros(_read_back(written, folder))
-
-
-def read_verdicts(spark: SparkSession, folder: str) -> DataFrame:
-    """Read one folder of verdicts, with its figures of 0."""
-    return with_zeros(spark.read.parquet(literal(folder)))
+    # The columns are known, which saves the job that finds them.
+    return with_zeros(written.sparkSession.read.schema(written.schema).parquet(literal(folder)))
 
 
 def with_zeros(rows: DataFrame) -> DataFrame:
     """Return rows of verdicts with 0 for each figure that is null, other than times."""
     others = {*KEY, *TEXTS, *TIMES, *KEPT}
     return rows.withColumns({name: F.expr(f"coalesce({name}, 0L)") for name in rows.columns if name not in others})
-
-
-def _read_back(written: DataFrame, folder: str) -> DataFrame:
-    """Read what was just written. Its columns are known, which saves the job that finds them."""
-    return written.sparkSession.read.schema(written.schema).parquet(literal(folder))
 
 
 def newest_rows(layered: DataFrame) -> DataFrame:
@@ -56,14 +48,11 @@ def write_lines(storage: Storage, rows: DataFrame, path: str) -> None:
 
 def collect_together(results: Mapping[str, DataFrame]) -> dict[str, list[dict[str, Any]]]:
     """Return the rows of small results by their names, in any order, from one query. Queries are most of a little audit."""
-    whole: DataFrame | None = None
-    for name, rows in results.items():
-        row = F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias("row")
-        named = rows.select(F.lit(name).alias("name"), row)
-        whole = named if whole is None else whole.unionAll(named)
+    row = F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias("row")
+    named = (rows.select(F.lit(name).alias("name"), row) for name, rows in results.items())
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in results}
-    for name, row in whole.collect() if whole is not None else ():
-        found[name].append(json.loads(row))
+    for name, text in reduce(DataFrame.unionAll, named).collect():
+        found[name].append(json.loads(text))
     return found
 
 

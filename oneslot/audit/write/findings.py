@@ -52,7 +52,6 @@ def write_findings(
     findings = shown.select("subject", "id", "verdict", F.explode(F.split("violations", " ")).alias("invariant"))
     ordered = findings.where(F.col("invariant") != "").orderBy("invariant", "subject", "id")
     ManyRows(ordered).write(storage, f"{folder}/findings")
-    storage.make_folder(f"{folder}/repair")
     # A message that the consumer quarantined cannot succeed unchanged. One that ran out of receives may succeed now, and so
     # may one that was redriven after its quarantine: its row is newer, as in `Request.set_aside`.
     quarantined = F.col("quarantined_at")

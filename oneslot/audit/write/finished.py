@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -26,9 +27,9 @@ from oneslot.audit.conclusion import VERSION
 from oneslot.audit.errors import AuditRefused
 from oneslot.audit.model import Model
 from oneslot.audit.read.context import HistoryContext
-from oneslot.audit.spark.storage import Storage
+from oneslot.audit.spark.storage import Storage, literal
 from oneslot.audit.vocabulary import SubjectKind
-from oneslot.audit.write.files import newest_rows, read_verdicts
+from oneslot.audit.write.files import newest_rows, with_zeros
 
 DESCRIPTION = "audit.json"
 STARTED = "_started"
@@ -54,13 +55,10 @@ class FinishedAudit:
 
     def verdicts(self, spark: SparkSession) -> DataFrame:
         """Return the verdict rows of all layers, with the number of their layer."""
-        whole: DataFrame | None = None
-        for number, layer in enumerate(self.layers):
-            rows = read_verdicts(spark, layer).withColumn("layer", F.lit(number))
-            whole = rows if whole is None else whole.unionByName(rows)
-        if whole is None:
+        if not self.layers:
             raise AuditRefused(f"{self.folder}/{DESCRIPTION} names no verdicts. Audit full exports.")
-        return whole
+        read = (with_zeros(spark.read.parquet(literal(layer))) for layer in self.layers)
+        return reduce(DataFrame.unionByName, (rows.withColumn("layer", F.lit(n)) for n, rows in enumerate(read)))
 
 
 def current_verdicts(spark: SparkSession, folder: str) -> DataFrame:
@@ -101,8 +99,7 @@ def open_audit(storage: Storage, folder: str) -> FinishedAudit:
 
 def refuse_other_consumer(previous: FinishedAudit, model: Model) -> None:
     """Reject an audit whose verdicts or sums are not those of this consumer's model."""
-    summed = [name.removeprefix("sum_") for name in model.tables[0].figures if name.startswith("sum_")]
-    known = {"verdicts": {*model.verdicts}, "sums": {*summed}}
+    known = {"verdicts": {*model.verdicts}, "sums": {*model.summed}}
     differs = any(previous.document.get(name, {}).keys() != names for name, names in known.items())
     if differs or previous.document.get("carried") != model.carried:
         raise AuditRefused(

@@ -15,6 +15,7 @@ from demo.audit import tables as appointments
 from demo.declared import CONSUMER
 from oneslot.audit import operations
 from oneslot.audit.model import model_of
+from oneslot.audit.report.data import named_percentiles
 from oneslot.audit.spark.storage import Storage
 from oneslot.audit.stage import Judged
 from oneslot.audit.write.rows import FewRows
@@ -106,11 +107,13 @@ def test_latency_keeps_three_digits() -> None:
 
 
 def test_percentile_is_the_first_time_that_reaches_it() -> None:
-    """Of a thousand requests the 999th is P999, although 0.999 is not exact in binary."""
-    found = operations.percentiles(dict.fromkeys(range(1, 1_001), 1))
-    assert list(found.values()) == [500, 900, 950, 990, 999]
-    assert set(operations.percentiles({7: 1}).values()) == {7}
-    assert operations.percentiles({}) == {}
+    """Of a thousand requests the 999th is P999, although 0.999 is not exact in binary. The report names its own."""
+    parts = operations.PERCENTILES.values()
+    assert operations.percentiles(dict.fromkeys(range(1, 1_001), 1), parts) == [500, 900, 950, 990, 999]
+    assert operations.percentiles({7: 1}, parts) == [7] * len(parts)
+    latency = [(10, 500), (20, 490), (30, 9), (40, 1)]
+    assert named_percentiles(latency) == [("50 %", 10), ("90 %", 20), ("99 %", 20), ("99.9 %", 30)]
+    assert operations.percentiles({}, parts) == named_percentiles([]) == []
 
 
 def test_days_ahead_use_the_publications_words() -> None:

@@ -1,4 +1,4 @@
-"""The lives of messages and the latency percentiles, from a few hand-written lines."""
+"""The lives of messages and the axis of latencies, from a few hand-written lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from oneslot.audit.report.data import drain_curve, percentiles
+from oneslot.audit.report.data import drain_curve
 from oneslot.audit.report.figures import LANE, TICKS, lanes, latency_figure
 from oneslot.audit.report.lives import CRASHED, LifeAttempt, attempts_of
 
@@ -60,12 +60,6 @@ def test_lanes_separate_marks_at_the_same_place() -> None:
         LifeAttempt("duplicate", 0, 900, "", ""),
     ]
     assert lanes(attempts) == [0.0, LANE, 0.0]
-
-
-def test_percentile_is_the_first_latency_that_reaches_it() -> None:
-    latency = [(10, 500), (20, 490), (30, 9), (40, 1)]
-    assert percentiles(latency) == [("50 %", 10), ("90 %", 20), ("99 %", 20), ("99.9 %", 30)]
-    assert percentiles([]) == []
 
 
 @pytest.mark.parametrize("milliseconds", [0, 1, 250, 1_000, 59_999, 10**10])
