@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Never, cast
+from typing import Any, Never, Protocol, cast
 
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 
@@ -20,14 +20,12 @@ from lab.simulation.world.faults import (
     UNDELETED,
     UNSENT,
     Fault,
+    Faults,
     choices,
 )
-from lab.simulation.world.kernel import MICROSECONDS, START_MS, Process, Waiter
+from lab.simulation.world.kernel import MICROSECONDS, START_MS, Kernel, Process, Waiter
 from oneslot.explorer.faults import DEATH, LATER, NEVER, SILENCE, Choice
 from oneslot.runtime.sqs.errors import THROTTLED
-
-if TYPE_CHECKING:
-    from lab.simulation.world.simulation import Simulation
 
 REGION = "eu-west-2"
 SLOWEST_SECONDS = 0.04
@@ -35,6 +33,21 @@ SLOWEST_SECONDS = 0.04
 CONNECT_SECONDS = 1.0
 STIRRING = ("send_message", "change_message", "delete_message")
 """Calls after which a long poll may find a message: on a FIFO queue a deletion shows the next one of the group."""
+
+
+class WorldOfClients(Protocol):
+    """What a client needs of its world. See `lab.simulation.world.simulation.Simulation`."""
+
+    draw: Callable[[], float]
+    faults: Faults
+    kernel: Kernel
+    services: dict[str, Any]
+
+    def is_down(self, service: str) -> bool: ...
+    def polls(self, queue_url: str) -> list[Waiter]: ...
+    def stir(self, queue_url: str) -> None: ...
+    def fault_met(self, fault: Fault, what: str) -> None: ...
+    def performed(self, process: Process, operation: str, parameters: Mapping[str, Any], answer: Any) -> None: ...
 
 
 class Client:
@@ -46,7 +59,7 @@ class Client:
     """
 
     def __init__(
-        self, simulation: Simulation, process: Process, service: str, attempts: int, read_timeout: float
+        self, simulation: WorldOfClients, process: Process, service: str, attempts: int, read_timeout: float
     ) -> None:
         self.meta = SimpleNamespace(region_name=REGION)
         self._simulation = simulation
