@@ -26,7 +26,6 @@ from oneslot.operator.commands.send import send_messages
 from oneslot.operator.commands.watch import LOCAL_INTERVAL, follow
 from oneslot.operator.evidence.export import export_history
 from oneslot.operator.evidence.verdict import CheckVerdict
-from oneslot.operator.sending.pacing import Pacing
 from oneslot.options import COUNT, json_option, local_stack_options
 from oneslot.target import Target, home_folder, local_target
 from oneslot.terminal import Terminal, table
@@ -95,7 +94,7 @@ def run(
         ):
             messages = generated(target, mix, seed_number)
             with terminal.progress("Sending messages", mix.messages) as progress:
-                sent = send_messages(target, messages, Pacing(None, mix.messages), progress)
+                sent = send_messages(target, messages, progress)
         with stages.stage("drain", "Drain the queue"):
             follow(target, terminal, interval=LOCAL_INTERVAL, timeout=DRAIN_TIMEOUT_SECONDS, drain=True)
         with stages.stage("check", "Check every invariant on the evidence"):

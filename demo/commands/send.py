@@ -15,7 +15,6 @@ from demo.plan import load
 from oneslot.errors import BadInput
 from oneslot.operator.commands.send import send_reported
 from oneslot.operator.sending.messages import RequestCopy
-from oneslot.operator.sending.pacing import SHAPES, STEADY, Pacing
 from oneslot.operator.sending.request_file import load_requests
 from oneslot.options import COUNT, FILE_OR_PIPE, Number, json_option, stack_option
 from oneslot.target import Target, open_target
@@ -50,13 +49,6 @@ malformed_option = click.option(
     help="Send the requests of a file, or - for standard input: one JSON object a line.",
 )
 @click.option("--rate", type=Number(min=0, min_open=True), metavar="N", help="Send N messages a second, on average.")
-@click.option(
-    "--shape",
-    type=click.Choice(SHAPES),
-    default=STEADY,
-    show_default=True,
-    help="Shape the arrivals: monday-8am starts at six times the rate and falls, as calls to a practice do.",
-)
 @stack_option
 @json_option
 @click.pass_context
@@ -68,13 +60,10 @@ def send(
     seed_number: int | None,
     file: Path | None,
     rate: float | None,
-    shape: str,
     stack: str | None,
     as_json: bool,
 ) -> None:
     """Send requests to the queue, and keep an archive of those it accepted, without personal data."""
-    if shape != STEADY and rate is None:
-        raise click.UsageError(f"--shape {shape} needs --rate, the messages a second.")
     if file is not None:
         given = [name for name in GENERATOR_OPTIONS if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
         if given:
@@ -87,7 +76,7 @@ def send(
     if file is None:
         seed_number = random.SystemRandom().randrange(1_000_000_000) if seed_number is None else seed_number
         messages, requests, total = generated(target, mix, seed_number), mix.count, mix.messages
-    send_reported(terminal, target, requests, messages, Pacing(rate, total, shape), seed=seed_number)
+    send_reported(terminal, target, requests, messages, total, rate=rate, seed=seed_number)
 
 
 def generated(target: Target, mix: Mix, seed: int) -> Iterable[RequestCopy]:

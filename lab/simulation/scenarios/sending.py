@@ -18,7 +18,6 @@ from lab.simulation.world.simulation import Simulation
 from oneslot.errors import OneslotError
 from oneslot.operator.sending.archive import Archive, read_archive
 from oneslot.operator.sending.messages import Archived, RequestCopy
-from oneslot.operator.sending.pacing import SHAPES, Pacing
 from oneslot.operator.sending.sender import BatchSender, send_all
 from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.runtime.sqs.producer import Accepted as Result
@@ -122,10 +121,7 @@ class Send:
         self.done = False
         self._world = world
         self._messages = world.messages(name, 30)
-        total = len(self._messages)
-        rate = simulation.number(f"rate of {name}", 0, 20)
-        shape = SHAPES[simulation.number(f"shape of {name}", 0, len(SHAPES) - 1)] if rate else SHAPES[0]
-        self._pacing = Pacing(rate or None, total, shape)
+        self._rate = simulation.number(f"rate of {name}", 0, 20) or None
         self._threads = simulation.number(f"threads of {name}", 1, 4)
         interrupted = simulation.chance(f"interrupt {name}", 3)
         self._interrupts = [simulation.number(f"interrupt {name} after", 0, 29)] if interrupted else []
@@ -149,8 +145,8 @@ class Send:
                 self._stream(),
                 sender,
                 archive,
-                self._pacing,
                 progress=counted.append,
+                rate=self._rate,
                 workers=self._threads,
                 surroundings=surroundings,
             )

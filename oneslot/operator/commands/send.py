@@ -10,10 +10,9 @@ import click
 
 from oneslot.operator.sending.archive import Archive
 from oneslot.operator.sending.messages import RequestCopy
-from oneslot.operator.sending.pacing import Pacing
 from oneslot.operator.sending.request_file import load_requests, read_request
 from oneslot.operator.sending.sender import BatchSender, Sent, send_all
-from oneslot.options import COUNT, FILE_OR_PIPE, Attribute, json_option, stack_option
+from oneslot.options import ATTRIBUTE, COUNT, FILE_OR_PIPE, json_option, stack_option
 from oneslot.target import Target, open_target
 from oneslot.terminal import Advance, Terminal
 from oneslot.wording import numbered
@@ -38,7 +37,7 @@ from oneslot.wording import numbered
 @click.option(
     "--attribute",
     "attributes",
-    type=Attribute(),
+    type=ATTRIBUTE,
     multiple=True,
     help="Add a message attribute of type String to each message, e.g. --attribute tenant=north. May be repeated.",
 )
@@ -65,7 +64,7 @@ def send(
     requests, messages = load_requests(file, named) if file else (1, [read_request(body or "", named)])
     copied = (message for message in messages for _ in range(copies))
     terminal = Terminal(as_json)
-    send_reported(terminal, open_target(stack), requests, copied, Pacing(None, requests * copies))
+    send_reported(terminal, open_target(stack), requests, copied, requests * copies)
 
 
 def send_reported(
@@ -73,15 +72,16 @@ def send_reported(
     target: Target,
     requests: int,
     messages: Iterable[RequestCopy],
-    pacing: Pacing,
+    total: int,
     *,
+    rate: float | None = None,
     seed: int | None = None,
 ) -> None:
-    """Send the messages with a progress bar, and report what the queue accepted. `seed`: of generated messages."""
+    """Send `total` messages with a progress bar, and report what the queue accepted. `seed`: of generated messages."""
     same_again = "" if seed is None else f" (--seed {seed} sends the same again)"
     accepted = 0
     started = time.monotonic()
-    with terminal.progress("Sending messages", pacing.total) as progress:
+    with terminal.progress("Sending messages", total) as progress:
 
         def counted(steps: int = 1) -> None:
             nonlocal accepted
@@ -89,9 +89,9 @@ def send_reported(
             progress(steps)
 
         try:
-            sent = send_messages(target, messages, pacing, counted)
+            sent = send_messages(target, messages, counted, rate)
         except (KeyboardInterrupt, Exception) as error:
-            error.add_note(f"The queue accepted {accepted:,} of {numbered(pacing.total, 'message')}{same_again}.")
+            error.add_note(f"The queue accepted {accepted:,} of {numbered(total, 'message')}{same_again}.")
             raise
     seconds = time.monotonic() - started
     terminal.result(
@@ -112,7 +112,9 @@ def send_reported(
     )
 
 
-def send_messages(target: Target, messages: Iterable[RequestCopy], pacing: Pacing, progress: Advance) -> Sent:
+def send_messages(
+    target: Target, messages: Iterable[RequestCopy], progress: Advance, rate: float | None = None
+) -> Sent:
     """Send the messages, and archive the requests that the queue accepted."""
     archive = Archive(target.archive, target.identity)
-    return send_all(messages, BatchSender(target.sqs, target.outputs.queue_url), archive, pacing, progress=progress)
+    return send_all(messages, BatchSender(target.sqs, target.outputs.queue_url), archive, progress=progress, rate=rate)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from oneslot.errors import MessageRefused, QueueTimeout
 from oneslot.operator.sending.archive import Archive
 from oneslot.operator.sending.messages import RequestCopy
-from oneslot.operator.sending.pacing import Pacing, Timetable
+from oneslot.operator.sending.pacing import Timetable
 from oneslot.runtime.sqs import sending
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
 from oneslot.runtime.sqs.sending import Entry, SendAnswer, SendsBatches, fits, text_attributes
@@ -94,13 +94,13 @@ def send_all(
     messages: Iterable[RequestCopy],
     sender: BatchSender,
     archive: Archive,
-    pacing: Pacing,
     *,
     progress: Callable[[int], None],
+    rate: float | None = None,
     workers: int = 4,
     surroundings: Surroundings | None = None,
 ) -> Sent:
-    """Send a stream of messages, each at its time, and archive what was accepted, in bounded memory.
+    """Send a stream of messages, `rate` a second or as fast as possible, and archive what was accepted, in bounded memory.
 
     `workers` batches are sent at once. On a FIFO queue each batch waits for the one before, and a failed one ends the sending,
     which keeps the stream's order. Whatever ends it, the archive has each message of which the queue's answer is known, because
@@ -126,7 +126,7 @@ def send_all(
     timetable = Timetable(surroundings)
     with threads.executor(workers, "send") as executor:
         try:
-            for due, batch in batches(messages, pacing):
+            for due, batch in batches(messages, rate):
                 timetable.wait_until(due)
                 running.append(executor.submit(send, batch))
                 if sender.fifo or len(running) >= 2 * workers:
@@ -139,12 +139,12 @@ def send_all(
     return sent
 
 
-def batches(messages: Iterable[RequestCopy], pacing: Pacing) -> Iterator[tuple[float, list[RequestCopy]]]:
+def batches(messages: Iterable[RequestCopy], rate: float | None = None) -> Iterator[tuple[float, list[RequestCopy]]]:
     """Yield `(second at which it is due, batch)`: the messages that fit one call and are due at about the same time."""
     batch: list[RequestCopy] = []
     size, first_due = 0, 0.0
     for number, message in enumerate(messages):
-        due, length = pacing.due(number), _size(message)
+        due, length = number / rate if rate else 0.0, _size(message)
         if batch and (not fits(len(batch), size, length) or due - first_due > TOGETHER_SECONDS):
             yield first_due, batch
             batch, size = [], 0

@@ -14,7 +14,6 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from oneslot.errors import InvalidArchive, MessageRefused, QueueTimeout
 from oneslot.operator.sending.archive import Archive, read_archive
 from oneslot.operator.sending.messages import Archived, RequestCopy
-from oneslot.operator.sending.pacing import MONDAY, Pacing
 from oneslot.operator.sending.sender import BatchSender, Sent, batches, send_all
 from oneslot.runtime.sqs.sending import BATCH_BYTES
 from oneslot.runtime.surroundings import Surroundings, Threads
@@ -49,7 +48,7 @@ def send_to(
 ) -> Sent:
     """Send a stream as fast as possible, with an archive."""
     archive = Archive(folder / "accepted.jsonl")
-    return send_all(stream, sender_to(queue), archive, Pacing(None, 1), progress=progress, workers=workers)
+    return send_all(stream, sender_to(queue), archive, progress=progress, workers=workers)
 
 
 def archived(folder: Path) -> list[str | None]:
@@ -144,9 +143,7 @@ def test_interrupted_sender_archives_answers_and_ends_retries(tmp_path: Path) ->
     queue, surroundings = Slow(all_but(0)), Surroundings(threads=Interrupting())
     archive = Archive(tmp_path / "accepted.jsonl")
     with pytest.raises(KeyboardInterrupt):
-        send_all(
-            stream(), sender_to(queue), archive, Pacing(None, 1), progress=lambda _: None, surroundings=surroundings
-        )
+        send_all(stream(), sender_to(queue), archive, progress=lambda _: None, surroundings=surroundings)
 
     assert len(queue.batches) == 1
     assert archived(tmp_path) == [f"m-{number}" for number in range(1, 10)]
@@ -268,15 +265,15 @@ def test_archive_rejects_an_invalid_line_before_others(tmp_path: Path, line: str
 def test_batch_is_cut_at_the_limit_in_bytes(body: str, attributes: dict[str, str], expected: list[int]) -> None:
     five = [RequestCopy(body, Archived("m"), 0, attributes=attributes)] * 5
 
-    assert [len(batch) for _, batch in batches(five, Pacing(None, 5))] == expected
+    assert [len(batch) for _, batch in batches(five)] == expected
 
 
 def test_batch_is_never_empty() -> None:
-    assert list(batches([], Pacing(None, 0))) == []
+    assert list(batches([])) == []
 
 
 def test_batch_holds_what_is_due_within_a_tenth_of_a_second() -> None:
-    assert [len(batch) for _, batch in batches(messages(100), Pacing(1_000, 100))] == [10] * 10
+    assert [len(batch) for _, batch in batches(messages(100), 1_000)] == [10] * 10
 
 
 @pytest.mark.parametrize(("stall", "expected"), [(0.0, 4.9), (60.0, 60 + 5 - 1)], ids=["steady", "after a stall"])
@@ -293,25 +290,11 @@ def test_sender_holds_its_rate(tmp_path: Path, stall: float, expected: float) ->
             yield each
 
     archive, surroundings = Archive(tmp_path / "accepted.jsonl"), Surroundings(steady=lambda: now[0], sleep=sleep)
-    sent = send_all(
-        stream(), sender_to(queue), archive, Pacing(10, 50), progress=lambda _: None, surroundings=surroundings
-    )
+    sent = send_all(stream(), sender_to(queue), archive, progress=lambda _: None, rate=10, surroundings=surroundings)
 
     assert sent.accepted == 50
     assert max(len(call) for call in queue.batches) <= 3 or stall, "no batch waits for ten messages"
     assert now[0] == pytest.approx(expected, abs=0.3)
-
-
-def test_monday_morning_starts_at_six_times_the_rate() -> None:
-    pacing = Pacing(100, 6_000, MONDAY)
-
-    due = [pacing.due(number) for number in range(6_000)]
-
-    assert due == sorted(due)
-    assert due[0] == 0
-    assert 530 < sum(at < 1 for at in due) < 620
-    assert 45 < due[-1] < 60 + 1e-6
-    assert pacing.due(9_999) == pytest.approx(60), "messages beyond the total come at the end"
 
 
 # FIFO queues
