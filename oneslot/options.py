@@ -99,33 +99,36 @@ def json_option(function: F) -> F:
     )(function)
 
 
-class Attribute(click.ParamType[tuple[str, str]]):
-    """A message attribute of type String: `name=value`."""
+class NameValue(click.ParamType[tuple[str, str]]):
+    """A pair `name=value`, called `what` in a sentence. `form` is a pattern of the whole text."""
 
     name = "name=value"
 
+    def __init__(self, what: str, example: str, form: str = "[^=]+=.*") -> None:
+        self._what, self._example, self._form = what, example, re.compile(form, re.DOTALL)
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """Return name and value. Raise a usage error for a name or a value that SQS refuses."""
+        """Return name and value. Raise a usage error for anything else."""
         if isinstance(value, tuple):
             return value
+        if not self._form.fullmatch(str(value)):
+            self.fail(
+                f"{value!r} is not a valid {self._what}. Write it as name=value, e.g. {self._example}.", param, ctx
+            )
         name, _, text = str(value).partition("=")
-        if not (re.fullmatch(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", name) and text):
-            self.fail(f"{value!r} is not a valid attribute. Write it as name=value, e.g. tenant=north.", param, ctx)
         return name, text
 
 
-class Setting(click.ParamType[tuple[str, str]]):
-    """A setting as for `cdk -c`: `name=value`."""
+ATTRIBUTE = NameValue("attribute", "tenant=north", r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*=.+")
+"""A message attribute of type String, with a name and a value that SQS takes."""
 
-    name = "name=value"
+
+class Setting(NameValue):
+    """A setting as for `cdk -c`. The CDK app rejects unknown names."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """Return name and value. Raise a usage error for anything else; the CDK app rejects unknown names."""
-        if isinstance(value, tuple):
-            return value
-        name, equals, text = str(value).partition("=")
-        if not (name and equals):
-            self.fail(f"{value!r} is not a valid setting. Write it as name=value, e.g. queue=fifo.", param, ctx)
+        """Return name and value. Raise a usage error for anything else, and for the stage."""
+        name, text = super().convert(value, param, ctx)
         if name == "stage":
             self.fail("The stage has its own option: --stage.", param, ctx)
         return name, text
@@ -138,7 +141,7 @@ def local_stack_options(function: F) -> F:
             "-c",
             "--context",
             "context",
-            type=Setting(),
+            type=Setting("setting", "queue=fifo"),
             multiple=True,
             help="Change a setting of the stack, as for `cdk deploy`, e.g. -c queue=fifo. May be repeated.",
         ),

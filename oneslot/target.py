@@ -163,6 +163,11 @@ class Target:
         """The Lambda client."""
         return self.clients.functions()
 
+    def function_variables(self) -> Mapping[str, str]:
+        """Ask for the environment variables of the consumer's function."""
+        about = self.functions.get_function_configuration(FunctionName=self.outputs.consumer_function_name)
+        return about.get("Environment", {}).get("Variables", {})
+
     @cached_property
     def logs(self) -> CloudWatchLogsClient:
         """The CloudWatch Logs client; only for a stack on AWS: the local delivery log is a file."""

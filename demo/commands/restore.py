@@ -8,10 +8,11 @@ from datetime import datetime
 import click
 
 from demo.restoring import STAYS, Difference, differences, put_back
+from oneslot.operator.commands.frame import on_stack
 from oneslot.operator.evidence.operator_log import open_operator_log
 from oneslot.operator.repair.pausing import require_standstill
-from oneslot.options import json_option, stack_option, yes_option
-from oneslot.target import open_target
+from oneslot.options import yes_option
+from oneslot.target import Target
 from oneslot.terminal import DRY_RUN, Terminal
 
 
@@ -33,19 +34,14 @@ def _moment(_: click.Context, __: click.Parameter, text: str) -> int:
 @click.option("--suffix", default="-before", show_default=True, help="The end of the restored tables' names.")
 @click.option("--everything", is_flag=True, help="Make the tables equal to the restored ones: no row stays.")
 @yes_option
-@stack_option
-@json_option
-def restore(  # noqa: PLR0917 - click passes them by name
-    since: int, suffix: str, everything: bool, yes: bool, stack: str | None, as_json: bool
-) -> int:
+@on_stack
+def restore(terminal: Terminal, target: Target, *, since: int, suffix: str, everything: bool, yes: bool) -> int:
     """List the rows that differ from the tables restored beside these; with --yes, put them back.
 
     Rows that the consumer wrote since --since stay, and so do rows that the restored table lacks. With --yes the consumer
     must be paused, with no message in flight. A row that changes meanwhile is named and left. The operator log keeps each
     earlier row. docs/do/restore.md has every step.
     """
-    terminal = Terminal(as_json)
-    target = open_target(stack)
     if yes:
         require_standstill(target)
     with terminal.working("Comparing the tables"):

@@ -16,7 +16,7 @@ from typing import TextIO
 from oneslot.declaration.reading import VARIABLE, declared
 from oneslot.errors import AlreadyRunning, LocalStackFailed, StaleState
 from oneslot.local.mapping.event_source_mapping import DEFAULT_PROCESSES
-from oneslot.local.processes import start_ticks
+from oneslot.local.processes import start_ticks, tail
 from oneslot.local.stack import in_use
 from oneslot.local.state import STATE_FILE, LocalState, load_state, read_state
 
@@ -24,7 +24,6 @@ SUPERVISOR = "oneslot.local.supervisor"
 SUPERVISOR_LOG = "supervisor.log"
 # A stop waits for the batches in hand, which is at most the function's timeout. After this time the process is killed.
 STOP_SECONDS = 60.0
-_LOG_TAIL = 15  # lines of its log in an error
 
 
 def up(
@@ -66,7 +65,7 @@ def up(
             )
     except subprocess.CalledProcessError as error:
         os.close(news)
-        raise LocalStackFailed(f"The supervisor did not start:\n{_tail(home)}") from error
+        raise LocalStackFailed(f"The supervisor did not start:\n{tail(home / SUPERVISOR_LOG)}") from error
     finally:
         os.close(their_news)
     starting = _Starting(home, progress)
@@ -138,7 +137,8 @@ class _Starting:
                     raise failed
                 case {"ready": True} if state := read_state(self._home):
                     return state
-        raise LocalStackFailed(f"The supervisor exited during the start. The end of its log:\n{_tail(self._home)}")
+        log = tail(self._home / SUPERVISOR_LOG)
+        raise LocalStackFailed(f"The supervisor exited during the start. The end of its log:\n{log}")
 
     def cancel(self) -> None:
         """End it, if it still runs."""
@@ -158,9 +158,3 @@ def _stop(pid: int, started: int) -> None:
             if start_ticks(pid) != started:
                 return
             time.sleep(0.02)
-
-
-def _tail(home: Path) -> str:
-    with suppress(OSError):
-        return "\n".join((home / SUPERVISOR_LOG).read_text(errors="replace").splitlines()[-_LOG_TAIL:])
-    return "(no log)"

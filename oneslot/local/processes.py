@@ -1,9 +1,12 @@
-"""The identity of a process."""
+"""The identity of a process, and the end of its log."""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
+
+_LAST_LINES = 15
 
 
 def start_ticks(pid: int) -> int | None:
@@ -27,3 +30,10 @@ def start_ticks(pid: int) -> int | None:
     after_name = text.rpartition(")")[2].split()
     state, started = after_name[0], after_name[19]
     return None if state in "ZX" else int(started)
+
+
+def tail(log: Path) -> str:
+    """Return the last lines of a process's log, for an error."""
+    with suppress(OSError):
+        return "\n".join(log.read_text(errors="replace").splitlines()[-_LAST_LINES:])
+    return "(no log)"

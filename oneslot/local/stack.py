@@ -21,7 +21,7 @@ from oneslot.local.aws.deployment import Deployment, deploy
 from oneslot.local.aws.embedded_aws import EmbeddedAws
 from oneslot.local.aws.synthesis import app_command, synthesise
 from oneslot.local.mapping.event_source_mapping import DEFAULT_PROCESSES, EventSourceMapping
-from oneslot.local.mapping.stream_mapping import StreamMapping
+from oneslot.local.mapping.stream_mapping import stream_mapping
 from oneslot.local.state import STATE_FILE, STATISTICS_FILE, LocalState, prepare_home, write_atomically
 
 STATISTICS_SECONDS = 0.5  # between two writes of `statistics.json`
@@ -90,7 +90,7 @@ def local_stack(
             state = LocalState.of(deployment, poller.log_file)
             poller.log_file.touch(mode=0o600)
             function = deployment.outputs.get(consumer.output("RelayFunctionName"))
-            relay = StreamMapping(connection, function, folder=home) if function else nullcontext()
+            relay = stream_mapping(connection, function, folder=home) if function else nullcontext()
             write, follow = partial(_write_statistics, home / STATISTICS_FILE, poller), partial(_follow_pauses, poller)
             try:
                 with (

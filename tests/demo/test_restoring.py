@@ -155,7 +155,7 @@ def test_restore_refuses_when_the_mapping_is_still_being_disabled(
     on_aws: Any,  # noqa: F811 - the fixture
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("demo.commands.restore.open_target", lambda _: on_aws)
+    monkeypatch.setattr("oneslot.operator.commands.frame.open_target", lambda _: on_aws)
     read = on_aws.functions.get_event_source_mapping
     monkeypatch.setattr(
         on_aws.functions, "get_event_source_mapping", lambda **named: {**read(**named), "State": "Disabling"}

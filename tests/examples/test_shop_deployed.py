@@ -20,7 +20,7 @@ from oneslot.local.aws.cloud_assembly import read_stack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment, deploy
 from oneslot.local.mapping.event_source_mapping import EventSourceMapping
-from oneslot.local.mapping.stream_mapping import StreamMapping
+from oneslot.local.mapping.stream_mapping import stream_mapping
 from oneslot.local.state import DELIVERY_LOG, LocalState
 from oneslot.runtime.values import from_attributes, to_attributes
 from tests.kits.local_mapping import wait_for
@@ -113,7 +113,7 @@ def test_each_order_counts_once_and_is_announced_when_a_worker_is_killed(
     mapping = deployment.outputs["EventSourceMappingId"]
     with (
         EventSourceMapping(account, mapping, folder=tmp_path, processes=3) as poller,
-        StreamMapping(account, deployment.outputs["RelayFunctionName"], folder=tmp_path),
+        stream_mapping(account, deployment.outputs["RelayFunctionName"], folder=tmp_path),
     ):
         sent = invoke("send", "--file", str(tmp_path / "orders.jsonl"), "--consumer", DECLARATION)
         assert sent.exit_code == 0, sent.output

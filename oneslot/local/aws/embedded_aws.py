@@ -17,6 +17,7 @@ from typing import Self
 from oneslot.errors import EmbeddedAwsFailed
 from oneslot.local.aws.connection import LOCAL_ACCOUNT, REGION, Connection
 from oneslot.local.aws.emulator import emulator_python
+from oneslot.local.processes import tail
 
 SERVER = Path(__file__).with_name("embedded_server.py")
 LIBRARY = Path(__file__).resolve().parents[2]
@@ -24,7 +25,6 @@ HOST = "127.0.0.1"
 START_SECONDS = 120.0  # measured: 0.3-1 s; a busy build machine gets the rest
 STOP_SECONDS = 5.0  # measured: up to 2 s
 PORT_ATTEMPTS = 5
-_LOG_TAIL = 15  # lines of its log in an error
 # Only these are inherited: others leak into the functions that it runs (LOG_LEVEL once silenced Powertools).
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "VIRTUAL_ENV")
 
@@ -80,7 +80,7 @@ class EmbeddedAws:
                 self._wait_until_ready()
             except EmbeddedAwsFailed:
                 # Another process may take the port between the choice and the bind.
-                port_taken = not self.alive and "in use" in self._tail()
+                port_taken = not self.alive and "in use" in tail(self.log_file)
                 self.stop()
                 if not port_taken or attempt == PORT_ATTEMPTS:
                     raise
@@ -161,10 +161,10 @@ class EmbeddedAws:
                     return
             if time.monotonic() > deadline:
                 raise EmbeddedAwsFailed(
-                    f"The embedded AWS did not answer within {START_SECONDS:.0f} s. The end of its log:\n{self._tail()}"
+                    f"The embedded AWS did not answer within {START_SECONDS:.0f} s. The end of its log:\n{tail(self.log_file)}"
                 )
             time.sleep(0.02)
-        raise EmbeddedAwsFailed(f"The embedded AWS ended while it started. The end of its log:\n{self._tail()}")
+        raise EmbeddedAwsFailed(f"The embedded AWS ended while it started. The end of its log:\n{tail(self.log_file)}")
 
     def _request(self, method: str, path: str, *, timeout_seconds: float) -> int:
         link = http.client.HTTPConnection(HOST, self._port, timeout=timeout_seconds)
@@ -175,11 +175,6 @@ class EmbeddedAws:
             return answer.status
         finally:
             link.close()
-
-    def _tail(self) -> str:
-        with contextlib.suppress(OSError):
-            return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-_LOG_TAIL:])
-        return "(no log)"
 
 
 def _free_port() -> int:

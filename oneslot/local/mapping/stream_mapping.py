@@ -6,11 +6,11 @@ The embedded AWS has such a mapping, too, but takes no notice of partial failure
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from contextlib import ExitStack, closing
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from oneslot.local.aws.connection import Connection
 from oneslot.local.mapping.configuration import read_function
@@ -23,52 +23,41 @@ from oneslot.worker.log import WorkerLog
 from oneslot.worker.stream import LedgerStream
 
 
-class StreamMapping:
-    """Feeds the relay in a thread, within its `with` block. Its lines are in `relay.jsonl` of the folder."""
+@contextmanager
+def stream_mapping(connection: Connection, function_name: str, *, folder: Path) -> Iterator[HandlerPool]:
+    """Feed the relay in a thread until the end of the block; yield its processes. Its lines are in `relay.jsonl`."""
+    surroundings = Surroundings()
+    with closing(connection.functions()) as functions:
+        function = read_function(function_name, functions=functions)
+    with closing(connection.dynamodb()) as dynamodb:
+        about = dynamodb.describe_table(TableName=function.environment["ONESLOT_LEDGER_TABLE"])
+    log = folder / "relay.jsonl"
+    log.touch(mode=0o600)
+    code = install(function.code_url, folder / "relay")
+    pool = HandlerPool(Installation(function, code, connection, log, folder / "relay.stderr.log"), size=1)
 
-    def __init__(self, connection: Connection, function_name: str, *, folder: Path) -> None:
-        self._connection, self._name, self._folder = connection, function_name, folder
-        self._surroundings = Surroundings()
-        self._running = ExitStack()
+    def write(line: str) -> None:
+        surroundings.append(log, f"{line}\n".encode())
 
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            with closing(self._connection.functions()) as functions:
-                function = read_function(self._name, functions=functions)
-            with closing(self._connection.dynamodb()) as dynamodb:
-                about = dynamodb.describe_table(TableName=function.environment["ONESLOT_LEDGER_TABLE"])
-            log = self._folder / "relay.jsonl"
-            log.touch(mode=0o600)
-            code = install(function.code_url, self._folder / "relay")
-            errors = self._folder / "relay.stderr.log"
-            self.pool = HandlerPool(Installation(function, code, self._connection, log, errors), size=1)
-            stack.callback(self.pool.close)
-            streams = stack.enter_context(closing(self._connection.client("dynamodbstreams")))
-            arn = about["Table"]["LatestStreamArn"]
+    with ExitStack() as stack:
+        stack.callback(pool.close)
+        streams = stack.enter_context(closing(connection.client("dynamodbstreams")))
+        arn, invoke = about["Table"]["LatestStreamArn"], partial(_invoke, pool)
+        stream = LedgerStream(streams, arn, invoke, start="TRIM_HORIZON", log=WorkerLog(write))
+        stopping = surroundings.threads.event()
+        thread = surroundings.threads.start(lambda: stream.run(stopping), "relay")
+        stack.callback(thread.join)
+        stack.callback(stopping.set)
+        yield pool
 
-            def write(line: str) -> None:
-                self._surroundings.append(log, f"{line}\n".encode())
 
-            stream = LedgerStream(streams, arn, self._invoke, start="TRIM_HORIZON", log=WorkerLog(write))
-            stopping = self._surroundings.threads.event()
-            thread = self._surroundings.threads.start(lambda: stream.run(stopping), "relay")
-            stack.callback(thread.join)
-            stack.callback(stopping.set)
-            self._running = stack.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._running.close()
-
-    def _invoke(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Invoke the relay with the records that hold messages, as the deployed mapping's filter chooses them."""
-        records = [record for record in event["Records"] if UNSENT in record["dynamodb"].get("NewImage", {})]
-        if not records:
-            return {"batchItemFailures": []}
-        outcome = self.pool.invoke(json.loads(json.dumps({"Records": records}, default=str)))
-        if isinstance(outcome, Answered):
-            answer: Mapping[str, Any] = json.loads(outcome.answer)
-            return answer
-        return {"batchItemFailures": [{"itemIdentifier": records[0]["dynamodb"]["SequenceNumber"]}]}
+def _invoke(pool: HandlerPool, event: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Invoke the relay with the records that hold messages, as the deployed mapping's filter chooses them."""
+    records = [record for record in event["Records"] if UNSENT in record["dynamodb"].get("NewImage", {})]
+    if not records:
+        return {"batchItemFailures": []}
+    outcome = pool.invoke(json.loads(json.dumps({"Records": records}, default=str)))
+    if isinstance(outcome, Answered):
+        answer: Mapping[str, Any] = json.loads(outcome.answer)
+        return answer
+    return {"batchItemFailures": [{"itemIdentifier": records[0]["dynamodb"]["SequenceNumber"]}]}

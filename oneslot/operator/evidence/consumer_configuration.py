@@ -64,5 +64,4 @@ def is_content_based(target: Target) -> bool:
 
 
 def _variable(target: Target, name: str) -> str:
-    about = target.functions.get_function_configuration(FunctionName=target.outputs.consumer_function_name)
-    return str(about.get("Environment", {}).get("Variables", {}).get(name, ""))
+    return target.function_variables().get(name, "")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oneslot.errors import HandlerNotExplorable, InvalidArguments
-from oneslot.options import FILE, Number, json_option
+from oneslot.errors import HandlerNotExplorable
+from oneslot.options import FILE, NameValue, Number, json_option
 from oneslot.terminal import Terminal, table
 
 if TYPE_CHECKING:
@@ -65,8 +65,20 @@ _WRITABLE_FOLDER = click.Path(exists=True, file_okay=False, writable=True)
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="A folder of recorded events: ID.json, one whole event of the function's source.",
 )
-@click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable of every function. Repeatable.")
-@click.option("--parameter", multiple=True, metavar="NAME=VALUE", help="A parameter of the stack. Repeatable.")
+@click.option(
+    "--env",
+    multiple=True,
+    type=NameValue("variable", "TABLE=orders"),
+    metavar="NAME=VALUE",
+    help="A variable of every function. Repeatable.",
+)
+@click.option(
+    "--parameter",
+    multiple=True,
+    type=NameValue("parameter", "Stage=dev"),
+    metavar="NAME=VALUE",
+    help="A parameter of the stack. Repeatable.",
+)
 @click.option("--sarif", type=NewFile(), help="Write the results as SARIF 2.1.0 to this file.")
 @click.option("--summary", type=NewFile(), help="Append a summary in Markdown to this file.")
 @click.option("--baseline", type=FILE, help="Known breaches, which do not fail.")
@@ -83,8 +95,8 @@ def scan(
     budget: float,
     only: tuple[str, ...],
     events: Path | None,
-    env: tuple[str, ...],
-    parameter: tuple[str, ...],
+    env: Sequence[tuple[str, str]],
+    parameter: Sequence[tuple[str, str]],
     sarif: Path | None,
     summary: Path | None,
     baseline: Path | None,
@@ -112,8 +124,8 @@ def scan(
             template,
             budget=budget,
             events=events,
-            parameters=_pairs(parameter, "--parameter"),
-            env=_pairs(env, "--env"),
+            parameters=dict(parameter),
+            env=dict(env),
             only=only,
             on_row=say,
         )
@@ -173,13 +185,3 @@ def _write_tests(rows: Sequence[Row], folder: Path, terminal: Terminal) -> None:
             file.write_text(row.test)
             said = str(file)
         terminal.plain(f"{row.function}, {row.source}: {said}")
-
-
-def _pairs(given: tuple[str, ...], option: str) -> dict[str, str]:
-    pairs = {}
-    for one in given:
-        name, equals, value = one.partition("=")
-        if not equals or not name:
-            raise InvalidArguments(f"{option}: {one!r} is not NAME=VALUE.")
-        pairs[name] = value
-    return pairs

@@ -66,8 +66,7 @@ def open_consumer(
         target = open_target(stack)
         if target.local:
             connect, dynamodb = target.local.connection.sqs, target.dynamodb
-        about = target.functions.get_function_configuration(FunctionName=target.outputs.consumer_function_name)
-        environment = about.get("Environment", {}).get("Variables", {})
+        environment = target.function_variables()
     sqs = connect(client_configuration(settings.threads))
     try:
         url, consumer = compose_consumer(

@@ -97,12 +97,10 @@ def _send_waiting(sender: Relay, log: WorkerLog) -> int:
 def _environment(stack: str | None) -> tuple[Mapping[str, str], Callable[[str], Any]]:
     """Return the consumer's variables, and what makes a service's client, once."""
     make: Any = boto3.client
-    if stack is None and "ONESLOT_LEDGER_TABLE" in os.environ:
-        return os.environ, cache(lambda service: make(service, config=client_configuration(threads=1)))
-    target = open_target(stack)
-    about = target.functions.get_function_configuration(FunctionName=target.outputs.consumer_function_name)
-    if target.local:
-        make = target.local.connection.client
-    return about.get("Environment", {}).get("Variables", {}), cache(
-        lambda service: make(service, config=client_configuration(threads=1))
-    )
+    environment: Mapping[str, str] = os.environ
+    if stack is not None or "ONESLOT_LEDGER_TABLE" not in os.environ:
+        target = open_target(stack)
+        environment = target.function_variables()
+        if target.local:
+            make = target.local.connection.client
+    return environment, cache(lambda service: make(service, config=client_configuration(threads=1)))

@@ -17,7 +17,7 @@ from oneslot.local.aws.cloud_assembly import read_stack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment, deploy
 from oneslot.local.mapping.event_source_mapping import EventSourceMapping
-from oneslot.local.mapping.stream_mapping import StreamMapping
+from oneslot.local.mapping.stream_mapping import stream_mapping
 from oneslot.local.stack import local_stack
 from oneslot.runtime.values import from_attributes
 from tests.kits.local_mapping import wait_for
@@ -86,12 +86,12 @@ def test_each_message_goes_out_under_one_id_when_the_relay_is_killed(
 
         assert unsent() == ORDERS
         killed = 0
-        with StreamMapping(account, outputs["RelayFunctionName"], folder=tmp_path) as relay:
+        with stream_mapping(account, outputs["RelayFunctionName"], folder=tmp_path) as relay:
 
             def kill_until_it_is_done() -> bool:
                 nonlocal killed
                 if killed < 3 and unsent() < ORDERS - killed:
-                    for pid in relay.pool.pids():
+                    for pid in relay.pids():
                         os.kill(pid, signal.SIGKILL)
                         killed += 1
                 return unsent() == 0
