@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 
 from oneslot.errors import InvalidArguments
-from oneslot.operator.commands.repair.dlq.chosen import choose, selection_options
-from oneslot.operator.commands.repair.dlq.display import unanswered
+from oneslot.operator.commands.repair.dlq.letters import choose, selection_options, unanswered
 from oneslot.operator.evidence.operator_log import open_operator_log
 from oneslot.operator.repair.dropping import drop as drop_letters
 from oneslot.operator.repair.selection import select

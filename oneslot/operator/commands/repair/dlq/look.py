@@ -10,8 +10,7 @@ import click
 from botocore.exceptions import ClientError
 
 from oneslot.operator.commands.frame import on_stack
-from oneslot.operator.commands.repair.dlq.chosen import no_such_reason, read_letters
-from oneslot.operator.commands.repair.dlq.display import age, document_of, show_some
+from oneslot.operator.commands.repair.dlq.letters import age, document_of, no_such_reason, read_letters, show_some
 from oneslot.operator.evidence.dead_letters import count_hidden, format_hidden
 from oneslot.operator.evidence.deliveries import read_failures
 from oneslot.operator.evidence.tables import Missing, format_missing

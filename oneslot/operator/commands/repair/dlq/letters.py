@@ -1,24 +1,29 @@
-"""Read the dead-letter queue, choose from it, and show what a change takes before it is made."""
+"""Dead letters: read, chosen, and shown as a table for people and as a document for programs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
 
 from oneslot.errors import TableMissing
-from oneslot.operator.commands.repair.dlq.display import document_of, say_not_found, show_some
 from oneslot.operator.evidence.dead_letters import count_hidden, format_hidden
 from oneslot.operator.evidence.tables import Missing, format_missing
 from oneslot.operator.repair.forecast import Forecast, forecast_all
 from oneslot.operator.repair.selection import Selection
 from oneslot.options import FILE, MessageId
 from oneslot.target import Target
-from oneslot.terminal import Terminal
+from oneslot.terminal import Terminal, table
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+SHOWN = 20
+BESIDE_ID = 42  # columns for the rest of a row: a UUID in brackets stays whole on a terminal of eighty
+SECONDS_A_DAY, SECONDS_AN_HOUR, SECONDS_A_MINUTE = 86_400, 3_600, 60
 
 
 def selection_options(function: F) -> F:
@@ -114,3 +119,65 @@ def no_such_reason(reason: str, everything: Sequence[Forecast]) -> str:
     """Return which reasons there are instead: the one that was asked for may be misspelt."""
     others = ", ".join(sorted({each.letter.reason for each in everything}))
     return f"No message has the reason {reason}" + (f"; the reasons are {others}." if others else ".")
+
+
+def say_not_found(terminal: Terminal, missing: Sequence[str]) -> None:
+    """Say which of the ids that were asked for no dead letter has."""
+    if missing:
+        more = f" and {len(missing) - SHOWN:,} more" if len(missing) > SHOWN else ""
+        terminal.plain(f"Not in the dead-letter queue: {', '.join(missing[:SHOWN])}{more}.", style="red")
+
+
+def show_some(terminal: Terminal, forecasts: Sequence[Forecast]) -> None:
+    """Show the first forecasts, each with what a redrive would do."""
+    if not forecasts:
+        return
+    if max(len(name_of(each)) for each in forecasts[:SHOWN]) > terminal.out.width - BESIDE_ID:
+        for each in forecasts[:SHOWN]:
+            terminal.plain(name_of(each))
+            terminal.plain(f"  {age(each.letter.sent)}, {reason_of(each)}: {each.because}")
+    else:
+        shown = table("Messages", "Message", "Age", "Reason", "What a redrive would do", numbers=(1,))
+        shown.columns[0].no_wrap = True
+        for each in forecasts[:SHOWN]:
+            shown.add_row(name_of(each), age(each.letter.sent), reason_of(each), each.because)
+        terminal.show(shown)
+    if len(forecasts) > SHOWN:
+        terminal.plain(f"... and {len(forecasts) - SHOWN:,} more: see --json.")
+
+
+def document_of(target: Target, forecasts: Sequence[Forecast]) -> dict[str, Any]:
+    """Return these dead letters as a document."""
+    return {
+        "stack_name": target.stack_name,
+        "count": len(forecasts),
+        "reasons": dict(sorted(Counter(each.letter.reason for each in forecasts).items())),
+        "outlooks": dict(sorted(Counter(each.outlook.value for each in forecasts).items())),
+        "messages": [each.document() for each in forecasts],
+    }
+
+
+def unanswered(forecasts: Iterable[Forecast]) -> str:
+    """Return how many of them have no answer yet."""
+    return f"{sum(not each.finished for each in forecasts):,}"
+
+
+def name_of(forecast: Forecast) -> str:
+    """Return the message id, or in brackets the SQS id that the producer received."""
+    return forecast.letter.message_id or f"({forecast.letter.original_sqs_message_id})"
+
+
+def reason_of(forecast: Forecast) -> str:
+    """Return the reason, and the last exception of a message that failed all its receives: class, file name and line."""
+    if forecast.failure is None:
+        return forecast.letter.reason
+    return f"{forecast.letter.reason} ({forecast.failure.short})"
+
+
+def age(sent_ms: int) -> str:
+    """Return how long ago a time (epoch ms) is, in the largest unit of which there are at least two."""
+    seconds = max(0, int(time.time() - sent_ms / 1000))
+    for unit, length in (("d", SECONDS_A_DAY), ("h", SECONDS_AN_HOUR), ("min", SECONDS_A_MINUTE)):
+        if seconds >= 2 * length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"
