@@ -21,7 +21,7 @@ from demo.next_steps import sample_request
 from demo.practices import synthetic_nhs_number
 from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.operator.evidence.deliveries import valid_deliveries
-from oneslot.operator.evidence.tables import projection
+from oneslot.operator.evidence.tables import read_row
 from oneslot.runtime.protocol import COMPLETE
 from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.runtime.stores.expressions import error_code
@@ -176,8 +176,9 @@ class Smoke:
         self.cancelled = True
 
     def _complete(self, message_id: str) -> bool:
-        row = self._get(self.target.outputs.ledger_table_name, {"message_id": message_id}, LEDGER_ATTRIBUTES)
-        return row.get("status") == COMPLETE
+        ledger, key = self.target.outputs.ledger_table_name, {"message_id": message_id}
+        row = read_row(self.target.dynamodb, ledger, key, LEDGER_ATTRIBUTES)
+        return row is not None and row.get("status") == COMPLETE
 
     def _outcomes(self, sent: set[str], since_ms: int) -> list[str]:
         """Return the outcomes of the copies once all have one; before that an empty list."""
@@ -189,8 +190,7 @@ class Smoke:
         return list(ended.values()) if sent <= set(ended) else []
 
     def _appointment(self) -> dict[str, Any]:
-        key = {"appointment_id": self.message_id}
-        return self._own(APPOINTMENTS, key)
+        return self._own(APPOINTMENTS, {"appointment_id": self.message_id})
 
     def _slot(self, slot_id: str) -> dict[str, Any]:
         return self._own(SLOTS, {"practice": self.practice, "slot_id": slot_id})
@@ -206,15 +206,8 @@ class Smoke:
             yield from_attributes(item)
 
     def _own(self, table: str, key: dict[str, str]) -> dict[str, Any]:
-        return self._get(
-            self.target.outputs.tables[table], key, self.target.declaration.schema.tables[table].attributes
-        )
-
-    def _get(self, table: str, key: dict[str, str], attributes: tuple[str, ...]) -> dict[str, Any]:
-        answer = self.target.dynamodb.get_item(
-            TableName=table, Key=to_attributes(key), ConsistentRead=True, **projection(attributes)
-        )
-        return from_attributes(answer.get("Item", {}))
+        attributes = self.target.declaration.schema.tables[table].attributes
+        return read_row(self.target.dynamodb, self.target.outputs.tables[table], key, attributes) or {}
 
     def _wait(self, condition: Callable[[], Any], what: str) -> Any:
         deadline = time.monotonic() + self.timeout

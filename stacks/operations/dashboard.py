@@ -9,7 +9,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from oneslot.cdk.monitoring.metrics import ConsumerMetrics
-from stacks.shared.measures import OUTCOMES, audit_violations, latency
+from stacks.shared.measures import LATENCY_METRIC, OUTCOMES, audit_violations
 
 WIDTH, HEIGHT = 8, 6  # three graphs in a row of CloudWatch's 24 columns
 
@@ -64,7 +64,9 @@ def _keeping_up(measures: ConsumerMetrics, oldest_message_seconds: int) -> list[
             width=WIDTH,
             height=HEIGHT,
         ),
-        _graph("From sent to answered, ms", [latency(measures, share) for share in ("p50", "p95", "p99")]),
+        _graph(
+            "From sent to answered, ms", [measures.own(LATENCY_METRIC, share, share) for share in ("p50", "p95", "p99")]
+        ),
     ]
 
 

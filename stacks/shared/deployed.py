@@ -35,16 +35,6 @@ class Deployed:
         """Return the value of one output."""
         return Fn.get_stack_output(self.name, output_name(output, fifo=self.fifo))
 
-    @property
-    def queue_name(self) -> str:
-        """The request queue's name."""
-        return self.output("QueueName")
-
-    @property
-    def dead_letter_queue_name(self) -> str:
-        """The dead-letter queue's name."""
-        return self.output("DeadLetterQueueName")
-
     def table_names(self) -> dict[str, str]:
         """Return the tables' names by what they hold."""
         return {folder: self.output(output) for folder, output in TABLE_OUTPUTS.items()}

@@ -27,18 +27,13 @@ def namespace(stage: str) -> str:
 def measures(deployed: Deployed, stage: str) -> ConsumerMetrics:
     """Return the metrics of a deployed stage's consumer."""
     return ConsumerMetrics(
-        queue_name=deployed.queue_name,
-        dead_letter_queue_name=deployed.dead_letter_queue_name,
+        queue_name=deployed.output("QueueName"),
+        dead_letter_queue_name=deployed.output("DeadLetterQueueName"),
         function_name=deployed.output("ConsumerFunctionName"),
         table_names=deployed.table_names(),
         namespace=namespace(stage),
         dimensions={"service": SERVICE},
     )
-
-
-def latency(of: ConsumerMetrics, statistic: str) -> cloudwatch.Metric:
-    """Return the milliseconds from sending a request to its answer."""
-    return of.own(LATENCY_METRIC, statistic, statistic)
 
 
 def audit_violations(stage: str) -> cloudwatch.Metric:
