@@ -230,8 +230,9 @@ def test_verdict_is_given_when_anything_was_left_behind() -> None:
 LINE = Malformed(DELIVERY_LOG, "line 7", "finished")
 
 
-def test_verdict_is_unreadable_above_the_limit_of_bad_lines() -> None:
-    """One line in 100,000 is within the limit. A broken or unfinished verdict stays so."""
+def test_verdict_is_unreadable_above_the_limit_of_bad_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a limit of one line in a hundred, in place of the audit's 100,000. A broken or unfinished verdict stays so."""
+    monkeypatch.setattr("oneslot.operator.evidence.verdict.REJECT_SHARE", 0.01)
     evidence = sound()
     rows = sum(len(evidence[name]) for name in ("ledger", "slots", "appointments"))
     requests = [accepted("booked", "sqs-1")]
@@ -242,15 +243,15 @@ def test_verdict_is_unreadable_above_the_limit_of_bad_lines() -> None:
         verdict = verdict_of(made)
         assert list(verdict.malformed) == [LINE]
         assert verdict.counts.malformed_deliveries == 1
-        kind, above = verdict.kind, lines < 100_000
-        reported = f"1 line of the delivery log is malformed, {'more than' if above else 'within'} the limit of 0.001%"
+        kind, above = verdict.kind, lines < 100
+        reported = f"1 line of the delivery log is malformed, {'more than' if above else 'within'} the limit of 1.000%"
         assert reported in verdict.sentence
         assert verdict.sentence.startswith("Not sound, because too many lines are malformed.") == (kind == "unreadable")
         return kind
 
-    assert kind_of(100_000) == "holds"
-    assert kind_of(99_999) == "unreadable"
-    assert kind_of(1_000, queue=QueueDepth(1, 0, 0)) == "unfinished"
+    assert kind_of(100) == "holds"
+    assert kind_of(99) == "unreadable"
+    assert kind_of(50, queue=QueueDepth(1, 0, 0)) == "unfinished"
     assert verdict_of(gathered(malformed_lines=[LINE])).kind == "unreadable"
     lost = verdict_of(gathered([accepted("never-seen", "sqs-1")], malformed_lines=[LINE]))
     assert lost.kind == "broken"

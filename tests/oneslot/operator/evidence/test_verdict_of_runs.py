@@ -19,7 +19,6 @@ from oneslot.operator.evidence.gathering import gather
 from oneslot.operator.evidence.verdict import CheckVerdict, judge
 from oneslot.operator.sending.archive import Archive
 from oneslot.operator.sending.messages import MALFORMED, Archived, RequestCopy
-from oneslot.operator.sending.pacing import Pacing
 from oneslot.operator.sending.sender import BatchSender, send_all
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.runtime.values import to_attributes
@@ -33,12 +32,11 @@ NOW = datetime.fromtimestamp(BEFORE / 1000, UTC)
 def send(stack: MotoStack, mix: Mix, slots: int = 40) -> list[RequestCopy]:
     """Seed, and send a mix of requests."""
     plan = make_plan(list(synthetic_demand(synthetic_practices(2), 1)), datetime(2026, 11, 23).date(), 2, slots, 1)
-    for item in plan.items():
-        stack.bench.dynamodb.put_item(TableName="slots", Item=to_attributes(item))
+    stack.seed(plan)
     messages = list(RequestGenerator(plan, mix, 1, NOW).messages())
     archive = Archive(stack.target.archive)
     sender = BatchSender(stack.bench.sqs, stack.target.outputs.queue_url)
-    send_all(iter(messages), sender, archive, Pacing(None, 1), progress=lambda _: None, workers=1)
+    send_all(iter(messages), sender, archive, progress=lambda _: None, workers=1)
     return messages
 
 

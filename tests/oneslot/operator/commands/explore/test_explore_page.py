@@ -31,12 +31,15 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_page_tests_pass(folder: Path) -> None:
     done = run(folder, "pytest", "-q", "-W", "error", "-p", "no:cacheprovider")
 
     assert (done.returncode, "2 passed" in done.stdout) == (0, True), done.stdout + done.stderr
 
 
+# Slow as the page's tests are: `test_first_steps` runs the command, and each of its parts has its own tests.
+@pytest.mark.slow
 @pytest.mark.parametrize(("key", "status"), [('json.loads(record["body"])["order"]', 0), ("str(uuid4())", 1)])
 def test_page_command_ends_with_the_verdict(folder: Path, key: str, status: int) -> None:
     text = "from uuid import uuid4\n" + FILES["app.py"].replace('json.loads(record["body"])["order"]', key)
