@@ -23,23 +23,6 @@ from tests.kits.moto_stack import PLAN, MotoStack, document, invoke
 Invoke = Callable[..., Result]
 
 
-def test_send_asks_for_seed_when_nothing_was_seeded(moto_stack: MotoStack) -> None:
-    result = invoke("send", "--count", "5")
-    assert result.exit_code == 1
-    assert "Seed it first (`oneslot seed`)" in result.stderr
-
-
-def test_send_sends_the_requests_of_a_file(moto_stack: MotoStack, tmp_path: Path) -> None:
-    path = tmp_path / "mine.ndjson"
-    path.write_text("".join(json.dumps(booking(f"m-{number}")) + "\n" for number in range(12)))
-    result = invoke("send", "--file", str(path))
-    assert result.exit_code == 0
-    assert "12 requests in 12 messages accepted" in result.stdout
-    moto_stack.consume()
-    assert invoke("check").exit_code == 0
-    assert document(invoke("status", "--json"))["appointments"] == {"booked": 3, "waitlist": 9}
-
-
 @pytest.mark.parametrize(
     ("end", "told", "exit_code"),
     [

@@ -1,17 +1,21 @@
-"""Slots: shared out exactly, inside opening hours in local time, none twice, the same for the same seed."""
+"""Slots, the plan of them, and the practices that open them: made up, exact, and the same for the same seed."""
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
 from datetime import UTC, date, datetime, time
 from itertools import pairwise
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from appointments.allocation import FreeSlot, free_key_range, free_slot
 from appointments.messages import DELIVERY_CHANNELS, parse_message
-from demo.practices import CHANNEL_WEIGHTS, Demand
+from demo.plan import MOST_SLOTS_UNASKED, load, make_plan, save
+from demo.practices import CHANNEL_WEIGHTS, LARGEST_A_YEAR, MEDIAN_A_YEAR, Demand, synthetic_demand, synthetic_practices
 from demo.slots import (
     CLOSES,
     LOCAL_TIME,
@@ -22,6 +26,7 @@ from demo.slots import (
     slot_items,
     working_days,
 )
+from oneslot.errors import BadInput
 
 MONDAY = date(2026, 11, 23)
 demands = st.lists(st.integers(1, 700_000), min_size=1, max_size=40).map(
@@ -85,3 +90,34 @@ def test_a_seeded_slot_is_found_by_the_consumer() -> None:
     first, last = free_key_range(request, datetime(2026, 11, 20, tzinfo=UTC))  # type: ignore[arg-type]
     assert first <= item["free_key"] < last
     assert free_slot(request, item["free_key"]) == FreeSlot(item["slot_id"], item["start"], item["end"])  # type: ignore[arg-type]
+
+
+def test_slots_are_made_within_reason() -> None:
+    demands = list(synthetic_demand(synthetic_practices(30), 1))
+    assert make_plan(demands, MONDAY, 5, None, 1).slots == MOST_SLOTS_UNASKED
+    assert make_plan(demands, MONDAY, 5, 77, 1).slots == 77
+    assert len(list(make_plan(demands, MONDAY, 5, 77, 1).items())) == 77
+    with pytest.raises(BadInput, match="29 slots are too few for 30 practices"):
+        make_plan(demands, MONDAY, 5, 29, 1)
+
+
+def test_what_was_seeded_is_noted_for_its_stack_only(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "seeded.json"
+    plan = make_plan(list(synthetic_demand(synthetic_practices(12), 1)), MONDAY, 5, 100, 1)
+    assert load(path, "this stack") is None
+    save(plan, path, "this stack")
+    assert load(path, "this stack") == plan
+    assert load(path, "the stack before it, at the same port") is None
+    for invalid in ("{", "[]", "{}", '{"target": "this stack"}', '{"target": "this stack", "practices": [7]}'):
+        path.write_text(invalid)
+        with pytest.raises(BadInput, match="is not a valid plan"):
+            load(path, "this stack")
+
+
+def test_synthetic_demand_is_repeatable_and_of_the_national_size() -> None:
+    practices = synthetic_practices(500)
+    years = [demand.appointments for demand in synthetic_demand(practices, seed=1)]
+    assert years == [demand.appointments for demand in synthetic_demand(practices, seed=1)]
+    assert years != [demand.appointments for demand in synthetic_demand(practices, seed=2)]
+    assert 0.85 < statistics.median(years) / MEDIAN_A_YEAR < 1.15
+    assert max(years) <= LARGEST_A_YEAR

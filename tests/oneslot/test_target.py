@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import boto3
 import pytest
@@ -46,38 +45,6 @@ def cloudformation(monkeypatch: pytest.MonkeyPatch) -> Stubber:
     client = session.client("cloudformation")
     monkeypatch.setattr(boto3, "client", lambda *_, **__: client)
     return Stubber(client)
-
-
-def test_open_target_describes_a_stack_on_aws(
-    cloudformation: Stubber, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("ONESLOT_HOME", str(tmp_path))
-    names = ("Queue", "DeadLetterQueue")
-    outputs: list[dict[str, Any]] = [{"OutputKey": f"{name}Url", "OutputValue": f"https://{name}"} for name in names]
-    outputs += [
-        {"OutputKey": name, "OutputValue": name.lower()}
-        for name in (
-            "LedgerTableName",
-            "SlotsTableName",
-            "AppointmentsTableName",
-            "ConsumerFunctionName",
-            "ConsumerLogGroupName",
-            "EventSourceMappingId",
-        )
-    ]
-    described: dict[str, Any] = {
-        "StackName": "Oneslot-prod",
-        "StackId": "arn:aws:cloudformation:eu-west-2:123456789012:stack/Oneslot-prod/1",
-        "CreationTime": "2026-11-21T00:00:00Z",
-        "StackStatus": "CREATE_COMPLETE",
-        "Outputs": outputs,
-    }
-    cloudformation.add_response("describe_stacks", {"Stacks": [described]}, {"StackName": "Oneslot-prod"})
-    with cloudformation:
-        target = open_target("Oneslot-prod")
-    assert target.outputs.queue_url == "https://Queue"
-    assert target.archive == tmp_path / "stacks" / "Oneslot-prod" / "accepted.jsonl"
-    assert target.local is None
 
 
 def test_open_target_names_the_region_of_a_missing_stack(cloudformation: Stubber) -> None:

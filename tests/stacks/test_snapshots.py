@@ -1,16 +1,42 @@
-"""Every property of every stack, as a review sees it: one file for each stack, one line for each property.
+"""Every property of every stack, as a review sees it; and what outlives its stack never blocks the next one of its name.
 
-UPDATE_SNAPSHOTS=1 python -m pytest tests/stacks/test_snapshots.py      write the files after an intended change
+`snapshots/` has one file for each stack, one line for each property. To write the files after an intended change:
+
+    UPDATE_SNAPSHOTS=1 python -m pytest tests/stacks/test_snapshots.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.kits.stacks import Stage, assert_snapshot
+from examples.shop.stack import build as shop
+from examples.worker_on_fargate.build import build as worker_on_fargate
+from tests.kits.stacks import Stage, assert_snapshot, literal_names
+from tests.stacks.conftest import VARIANTS
+
+
+def templates(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path in sorted(folder.glob("*.template.json")):
+        yield path.name, json.loads(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_retained_resource_has_no_literal_name(name: str, variant: Callable[[str], Stage]) -> None:
+    found = {name: literal_names(template) for name, template in templates(variant(name).folder)}
+    assert len(found) >= 2
+    assert {name: resources for name, resources in found.items() if resources} == {}
+
+
+@pytest.mark.parametrize("build", [shop, worker_on_fargate])
+def test_retained_resource_of_an_example_has_no_literal_name(build: Callable[..., Any], tmp_path: Path) -> None:
+    build(str(tmp_path)).synth()
+    assert [literal_names(template) for _, template in templates(tmp_path)] == [[]]
+
 
 FOLDER = Path(__file__).with_name("snapshots")
 STACKS = ("keys", "keys-operations", "keys-audit", "fifo", "fifo-operations", "fifo-audit", "rush", "rush-operations")
