@@ -8,6 +8,7 @@ import signal
 import textwrap
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
@@ -20,7 +21,7 @@ from oneslot.local.aws.connection import Connection
 from oneslot.local.mapping.configuration import FunctionConfiguration
 from oneslot.local.mapping.handler_pool import HandlerPool
 from oneslot.local.mapping.handler_process import Answered, FunctionError, Throttled
-from oneslot.local.mapping.installation import Installation
+from oneslot.local.mapping.installation import Installation, install
 from oneslot.local.processes import start_ticks
 from oneslot.runtime.surroundings import Surroundings
 from tests.kits.local_mapping import wait_for
@@ -279,3 +280,17 @@ def test_warm_stops_at_the_first_import_error(pool_of: Callable[..., HandlerPool
     assert pool.warm(4) == FunctionError("init", "ModuleNotFoundError")
     assert pool.installation.log_file.read_text().splitlines().count("begun") == 1
     assert pool.pids() == []
+
+
+def test_install_unpacks_the_same_code_once(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "code.zip", "w") as archive:
+        archive.writestr("package/module.py", "ANSWER = 42\n")
+    url = (tmp_path / "code.zip").as_uri()
+    code = install(url, tmp_path / "function")
+    (code / "compiled.pyc").touch()
+
+    again = install(url, tmp_path / "function")
+
+    assert again == code
+    assert (code / "package" / "module.py").read_text() == "ANSWER = 42\n"
+    assert (code / "compiled.pyc").exists(), "Python's bytecode is kept"

@@ -1,4 +1,4 @@
-"""`oneslot export`: a folder with the name of a history is complete, even after an interrupt."""
+"""`oneslot export` and `oneslot audit`: complete folders, refusals before the work, and notes while the consumer works."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from botocore.exceptions import NoRegionError
+from click.testing import CliRunner
 
+from oneslot.errors import HistoryRefused
 from oneslot.explanations import explain
+from oneslot.operator.commands import audit
 from oneslot.operator.evidence.export import export_history, whole_histories
 from tests.kits.consumer import booking, record, service_error
 from tests.kits.moto_stack import MotoStack, document, invoke
@@ -98,3 +103,47 @@ def test_audit_exits_with_2_when_it_reaches_no_verdict(
 
     monkeypatch.setattr("oneslot.operator.commands.export.export_history", fail)
     assert document(invoke("audit", "--json"), 2)["error"] == str(explain(error))
+
+
+TOLD = "The queue held 1 message during the export"
+
+
+@pytest.fixture
+def at_work(moto_stack: MotoStack) -> MotoStack:
+    """A stack whose queue holds a message."""
+    queue_url = moto_stack.bench.queue_url
+    moto_stack.bench.sqs.send_message(QueueUrl=queue_url, MessageBody=json.dumps(booking("m-1")))
+    moto_stack.write_log()
+    return moto_stack
+
+
+def test_audit_notes_that_the_queue_held_messages(at_work: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    def audited(_history: Path, answer: Path, *_: Any, **_named: Any) -> Any:
+        for name in ("redrive", "look-at"):
+            path = answer / "repair" / f"{name}.jsonl"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        said = {"verdicts": {}, "violations": {}, "notes": ["The audit's own."]}
+        return SimpleNamespace(sound=False, sentence="Invariants that do not hold: I4 (3).", document=said)
+
+    monkeypatch.setattr("oneslot.operator.commands.audit.refuse_without_exports", lambda _: None)
+    monkeypatch.setattr("oneslot.operator.commands.audit.audit_history", audited)
+    first, second = document(invoke("audit", "--json"), exit_code=1)["notes"]
+    assert (first.startswith(TOLD), second) == (True, "The audit's own.")
+    shown = invoke("audit", "--output", str(at_work.home / "second"), "--history", str(at_work.home)).stdout
+    assert ("Note: The audit's own." in shown, TOLD in shown) == (True, False)
+
+
+def test_audit_refuses_a_folder_without_exports_before_spark_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def started(*_: object) -> None:
+        raise AssertionError("Spark started")
+
+    monkeypatch.setattr(audit, "open_spark", started)
+    (tmp_path / "ledger" / "AWSDynamoDB").mkdir(parents=True)
+    answer = CliRunner().invoke(audit.audit, ["--history", str(tmp_path), "--output", str(tmp_path / "answer")])
+    assert isinstance(answer.exception, HistoryRefused)
+    assert str(answer.exception) == (
+        f"{tmp_path}/slots holds no export: AWSDynamoDB/<export id> is missing. Export slots."
+    )

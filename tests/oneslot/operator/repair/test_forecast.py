@@ -168,3 +168,12 @@ def test_message_that_is_set_aside_says_what_to_do(moto_stack: MotoStack) -> Non
     assert document(invoke("dlq", "redrive", "--yes", "--json"))["moved"] == 1
     moto_stack.consume()
     assert bench.deliveries[-1].outcome == "booked"
+
+
+def test_inspect_finds_a_message_by_sqs_own_id(moto_stack: MotoStack) -> None:
+    bad = record("not json")
+    moto_stack.bench.deliver(bad)
+    moto_stack.write_log()
+    found = document(invoke("inspect", bad["messageId"], "--json"))
+    assert found["summary"] == "Quarantined: not_json."
+    assert found["dead_letters"][0]["source_sqs_message_id"] == bad["messageId"]

@@ -94,11 +94,6 @@ def test_pause_switches_the_mapping_off_with_the_reason(on_aws: Target) -> None:
     ]
 
 
-def test_pause_changes_nothing_without_yes(on_aws: Target) -> None:
-    assert document(invoke(*PAUSE))["changed"] is False
-    assert (state(on_aws), (on_aws.home / "operator-log.jsonl").exists()) == ("Enabled", False)
-
-
 def test_pause_adds_a_reason_when_the_mapping_is_off(on_aws: Target) -> None:
     on_aws.functions.update_event_source_mapping(UUID=on_aws.outputs.event_source_mapping_id, Enabled=False)
     assert "no tag says why" in invoke("status").stdout.splitlines()[0]

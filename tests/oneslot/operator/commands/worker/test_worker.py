@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 from botocore.config import Config
 
-from oneslot.operator.commands.worker.handler import open_consumer
+from oneslot.operator.commands.worker.handler import load_handler, open_consumer
 from oneslot.runtime.lambda_consumer import client_configuration
 from oneslot.worker.log import WorkerLog
 from oneslot.worker.settings import WorkerSettings
@@ -63,3 +65,13 @@ def test_worker_uses_the_functions_dynamodb_timeouts(monkeypatch: pytest.MonkeyP
     actual: Any = given["dynamodb"]
     assert (actual.connect_timeout, actual.read_timeout) == (expected.connect_timeout, expected.read_timeout) == (1, 3)
     assert actual.max_pool_connections == SETTINGS.threads + 1
+
+
+def test_load_takes_slashes_as_lambda_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / f"source_{tmp_path.name}" / "orders"
+    folder.mkdir(parents=True)
+    (folder / "app.py").write_text("handle = print\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    assert load_handler(f"{folder.parent.name}/orders/app:handle") is print
