@@ -106,6 +106,8 @@ def test_schema_has_the_parsers_patterns() -> None:
 @example(booking(), {}, set())
 @example(cancellation("m-1"), {}, set())
 @example(booking(), {"service_type": "9990000018"}, set())
+@example(booking(), {"not_before": "2099-02-30T08:00:00Z"}, set())
+@example(booking(), {"not_before": "0001-01-01T00:00:00+14:00"}, set())
 @settings(max_examples=60)
 def test_schema_and_parser_accept_the_same(valid: dict[str, Any], changed: dict[str, Any], without: set[str]) -> None:
     body = {name: value for name, value in {**valid, **changed}.items() if name not in without}

@@ -108,10 +108,12 @@ def test_malformed_appointment_names_the_attribute(row: dict[str, Any], attribut
 
 
 @pytest.mark.parametrize(("row", "attribute"), [APPOINTMENTS[1], APPOINTMENTS[-1]])
-def test_forecast_for_a_malformed_appointment_comes_true(
+def test_inspect_shows_a_malformed_appointment_and_its_forecast_comes_true(
     moto_stack: MotoStack, row: dict[str, Any], attribute: str
 ) -> None:
     write(moto_stack, "appointments", row)
+    reported = {"where": "appointments", "key": "m-1", "attribute": attribute}
+    assert reported in document(invoke("inspect", "m-1", "--json"))["malformed"]
     moto_stack.put_dead_letter(booking("m-1"))
     (letter,) = document(invoke("dlq", "list", "--json"))["messages"]
     fails = moto_stack.bench.deliver(record(booking("m-1"))) != []
