@@ -10,7 +10,7 @@ import pytest
 from lab.simulation.sqs.service import SQSService
 from oneslot.dynamodb_in_memory.answers import UnsupportedRequest
 from tests.lab.simulation.sqs.sqs_clients import Queues
-from tests.oneslot.explorer.port_clients import Clock, refusal
+from tests.oneslot.dynamodb_in_memory.clock import Clock, refusal
 
 SECOND, DAY = 1000, 86_400_000
 TOKEN: dict[str, Any] = {"MessageGroupId": "a", "MessageDeduplicationId": "token"}

@@ -16,7 +16,7 @@ from moto import mock_aws
 from lab.simulation.sqs.service import SQSService
 from tests.kits.consumer import moto_client
 from tests.lab.simulation.sqs.sqs_clients import Queues
-from tests.oneslot.explorer.port_clients import Clock
+from tests.oneslot.dynamodb_in_memory.clock import Clock
 
 NAMES = ("url", "dead", "fifo", "fifo_dead")
 _runs = count()
