@@ -11,7 +11,8 @@ refuse as an invalid path: there a history ends, because the tables then differ.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
 
@@ -24,7 +25,7 @@ from moto import mock_aws
 from oneslot.dynamodb_in_memory import InMemoryDynamoDB
 from oneslot.local.aws.connection import Connection
 from oneslot.runtime.effects import Check, Delete, Effects, Item, Once, Put, Update, Write
-from oneslot.runtime.protocol import Committed, Taken
+from oneslot.runtime.protocol import IN_PROGRESS, Claim, Committed, Taken
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.values import from_attributes, to_attributes
 from tests.kits.consumer import Clock, moto_client
@@ -51,15 +52,15 @@ items = st.fixed_dictionaries(
         "any": values,
     },
 )
-keys: st.SearchStrategy[tuple[str, dict[str, Any]]] = st.sampled_from(
-    [
-        ("stock", {"sku": "socks"}),
-        ("stock", {"sku": "hats"}),
-        ("shop", {"customer": "c", "line": 1}),
-        ("shop", {"customer": "c", "line": 2}),
-        ("scans", {"digest": b"\x01"}),
-    ]
-)
+ITEMS: list[tuple[str, dict[str, Any]]] = [
+    ("stock", {"sku": "socks"}),
+    ("stock", {"sku": "hats"}),
+    ("shop", {"customer": "c", "line": 1}),
+    ("shop", {"customer": "c", "line": 2}),
+    ("scans", {"digest": b"\x01"}),
+]
+EVERY_ITEM = [*ITEMS, ("stock", {"sku": "mark"})]
+keys = st.sampled_from(ITEMS)
 conditions = st.recursive(
     st.one_of(
         st.builds(
@@ -126,9 +127,8 @@ effects = st.lists(keys, min_size=1, max_size=3, unique_by=repr).flatmap(lambda 
 MISFIT = "a write does not fit its item"
 
 
-def end_of(ledger: DynamoDBLedger, message_id: str, decided: Sequence[Write], once: bool) -> object:
+def end_of(ledger: DynamoDBLedger, mine: Claim, decided: Sequence[Write], once: bool) -> object:
     """Return how one commit ends: its outcome without ids, or the error's class and text."""
-    mine = claim(ledger, message_id)
     mark = Once(Put("stock", {"sku": "mark"})) if once else None
     try:
         outcome = ledger.commit(mine, Effects({"outcome": "done"}, *decided, once=mark))
@@ -138,20 +138,31 @@ def end_of(ledger: DynamoDBLedger, message_id: str, decided: Sequence[Write], on
 
 
 def kept(ledger: DynamoDBLedger) -> dict[str, list[Any]]:
-    """Return every item of the tables of effects."""
-    return {
-        table: sorted((from_attributes(item) for item in ledger.client.scan(TableName=name)["Items"]), key=repr)  # type: ignore[attr-defined]
-        for table, name in ledger.tables.items()
-        if table != "ledger"
-    }
+    """Return every item of the tables of effects, by one call."""
+    wanted: dict[str, dict[str, list[Any]]] = {}
+    for table, key in EVERY_ITEM:
+        wanted.setdefault(ledger.tables[table], {"Keys": []})["Keys"].append(to_attributes(key))
+    responses = ledger.client.batch_get_item(RequestItems=wanted)["Responses"]
+    return {table: sorted(map(from_attributes, items), key=repr) for table, items in responses.items() if items}
 
 
-def clear(ledger: DynamoDBLedger) -> None:
-    client: Any = ledger.client
-    for table, name in ledger.tables.items():
-        key = ("message_id",) if table == "ledger" else ledger.keys[table]
-        for item in client.scan(TableName=name)["Items"]:
-            client.delete_item(TableName=name, Key={each: item[each] for each in key})
+CLAIMS = [Claim(f"m-{at}", "mine", 1, Clock().now + 30_000) for at in range(TRANSACTIONS)]
+
+
+def begin(ledger: DynamoDBLedger, items: Iterable[tuple[tuple[str, Item], Item]]) -> None:
+    """Leave these items and the claimed rows alone, by one call: moto takes long to claim."""
+    there = {repr(at): {**item, **at[1]} for at, item in items}
+    requests: dict[str, list[Any]] = {ledger.table_name: []}
+    for table, key in EVERY_ITEM:
+        item = there.get(repr((table, key)))
+        change = (
+            {"PutRequest": {"Item": to_attributes(item)}} if item else {"DeleteRequest": {"Key": to_attributes(key)}}
+        )
+        requests.setdefault(ledger.tables[table], []).append(change)
+    for each in CLAIMS:
+        row = {**asdict(each), "status": IN_PROGRESS, "payload_hash": "h", "updated": 0}
+        requests[ledger.table_name].append({"PutRequest": {"Item": to_attributes(row)}})
+    ledger.client.batch_write_item(RequestItems=requests)  # type: ignore[attr-defined]
 
 
 History = tuple[list[tuple[tuple[str, Item], Item]], list[tuple[tuple[Write, ...], bool]]]
@@ -168,14 +179,12 @@ def _removes_below(write: Write) -> bool:
 
 
 def compare(other: DynamoDBLedger, history: History, *, other_is_embedded: bool = False) -> None:
-    begin, messages = history
-    clear(other)
+    items, messages = history
     ours = ledger_over(InMemoryDynamoDB(Clock()))
     for ledger in (ours, other):
-        for (table, key), item in begin:
-            ledger.client.put_item(TableName=ledger.tables[table], Item=to_attributes({**item, **key}))  # type: ignore[attr-defined]
-    for at, (decided, once) in enumerate(messages):
-        mine, theirs = (end_of(each, f"m-{at}", decided, once) for each in (ours, other))
+        begin(ledger, items)
+    for granted, (decided, once) in zip(CLAIMS, messages, strict=True):
+        mine, theirs = (end_of(each, granted, decided, once) for each in (ours, other))
         if other_is_embedded and mine == MISFIT and any(_removes_below(write) for write in decided):
             return
         assert mine == theirs or (theirs == MISFIT and not isinstance(mine, Committed))
@@ -232,9 +241,9 @@ def test_accepted_update_changes_nothing_when_a_late_copy_commits_it(item: Item,
     ledger = ledger_over(InMemoryDynamoDB(Clock()), retention_seconds=100)
     client: Any = ledger.client
     client.put_item(TableName="stock", Item=to_attributes({**SOCKS, **item}))
-    if isinstance(end_of(ledger, "m", [update], once=False), Committed):
+    if isinstance(end_of(ledger, claim(ledger, "m"), [update], once=False), Committed):
         after = kept(ledger)
-        end_of(ledger, "late copy", [update], once=False)
+        end_of(ledger, claim(ledger, "late copy"), [update], once=False)
         assert kept(ledger) == after
 
 
