@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.processes import descendants
+from tests.kits.local_mapping import descendants
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "learn" / "your-own-consumer.md").read_text(encoding="utf-8")

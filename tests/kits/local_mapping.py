@@ -124,3 +124,11 @@ class Workshop:
         sqs.close()
         functions.close()
         return Source(self.connection, url, mapping_id, self.folder)
+
+
+def descendants(pid: int) -> set[int]:
+    """Return the process ids below one process."""
+    children: set[int] = set()
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        children |= {int(child) for child in (task / "children").read_text().split()}
+    return children.union(*(descendants(child) for child in children)) if children else children

@@ -24,7 +24,7 @@ from oneslot.local.state import LocalState
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.runtime.values import to_attributes
 from oneslot.target import Target, local_target
-from tests.kits.consumer import Bench, bench, record
+from tests.kits.consumer import Bench, bench, booking, cancellation, record
 
 NOW = {"not_before": "2020-01-01T08:00:00Z", "not_after": "2100-01-01T08:00:00Z"}
 """A window that is open."""
@@ -113,6 +113,52 @@ class MotoStack:
             lines.append(json.dumps({"level": "INFO", "message": "delivery", **said}))
         assert self.target.local is not None
         Path(self.target.local.log_file).write_text("\n".join(lines) + "\n")
+
+
+def put_one_of_each(stack: MotoStack) -> None:
+    """Put dead letters of every outlook, named by their ids."""
+    stack.bench.deliver(record(booking("duplicate", **NOW)), record(booking("done_before", **NOW)))
+    stack.bench.deliver(record(booking("conflict", **NOW)))
+    stack.bench.deliver(record(booking("forgotten", **NOW)))
+    for name in ("done_before", "forgotten"):
+        stack.bench.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": name}})
+    for name, lease in (("stuck", 1), ("busy", 4_000_000_000_000)):
+        stack.bench.deliver(record(booking(name, **NOW)))
+        stack.bench.dynamodb.update_item(
+            TableName="ledger",
+            Key={"message_id": {"S": name}},
+            UpdateExpression="SET #status = :in_progress, lease_until = :lease REMOVE #result",
+            ExpressionAttributeNames={"#status": "status", "#result": "result"},
+            ExpressionAttributeValues={":in_progress": {"S": "IN_PROGRESS"}, ":lease": {"N": str(lease)}},
+        )
+        stack.bench.dynamodb.delete_item(TableName="appointments", Key={"appointment_id": {"S": name}})
+    for name in ("duplicate", "done_before", "stuck", "busy", "retried"):
+        stack.put_dead_letter(booking(name, **NOW))
+    for name in ("conflict", "forgotten"):
+        stack.put_dead_letter(booking(name, **NOW, service_type="Clinical Triage"))
+    stack.put_dead_letter(booking("refused", not_before="2020-01-01T08:00:00Z", not_after="2020-01-02T08:00:00Z"))
+    stack.put_dead_letter(booking("unknown", **NOW, practice="ZZZ999"))
+    stack.put_dead_letter(cancellation("no-appointment", "cancelled"))
+    stack.bench.deliver(record(booking("invalid", nhs_number="9990000019")), record("no JSON"))
+
+
+def put_bookings(stack: MotoStack, count: int) -> frozenset[str]:
+    """Put `count` bookings, m-0 and so on. Return their SQS ids."""
+    return frozenset(stack.put_dead_letter(booking(f"m-{number}", **NOW)) for number in range(count))
+
+
+def write_failures(
+    stack: MotoStack, message_id: str, sqs_message_id: str = "", *, receives: int, at_ms: int | None = None
+) -> None:
+    """Append the failed deliveries of one message, all at `at_ms`, by default a minute ago."""
+    at_ms = at_ms or int(time.time() - 60) * 1_000
+    line = {"message": "delivery", "message_id": message_id, "sqs_message_id": sqs_message_id or f"sqs-{message_id}"}
+    line |= {"outcome": "failed", "reason": "KeyError", "where": "/var/decision.py:8"}
+    assert stack.target.local is not None
+    with Path(stack.target.local.log_file).open("a", encoding="utf-8") as log:
+        for receive in range(1, receives + 1):
+            about = {"receive_count": receive, "sent": at_ms, "finished": at_ms, "attempt_ms": 1}
+            log.write(json.dumps({**line, **about}) + "\n")
 
 
 @dataclass(frozen=True)

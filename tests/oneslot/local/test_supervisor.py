@@ -22,8 +22,7 @@ from oneslot.local.mapping.event_source_mapping import PAUSED_AT
 from oneslot.local.processes import start_ticks
 from oneslot.local.stack import in_use, local_stack
 from oneslot.local.state import LocalState, read_state, read_statistics
-from tests.kits.local_mapping import Source, wait_for
-from tests.kits.processes import descendants
+from tests.kits.local_mapping import Source, descendants, wait_for
 
 pytestmark = pytest.mark.embedded_aws
 

@@ -18,8 +18,7 @@ from botocore.client import BaseClient
 
 from oneslot.declaration.reading import declared
 from tests.kits.consumer import NHS_NUMBER, REGION, booking, record
-from tests.kits.dead_letters import put_one_of_each
-from tests.kits.moto_stack import ENVIRONMENT, MAPPING, NOW, Functions, MotoStack, invoke
+from tests.kits.moto_stack import ENVIRONMENT, MAPPING, NOW, Functions, MotoStack, invoke, put_one_of_each
 
 RIGHTS = Path(__file__).resolve().parents[4] / "docs" / "do" / "rights"
 ACCOUNT, STACK = "123456789012", "Oneslot-prod"

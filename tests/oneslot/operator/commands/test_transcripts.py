@@ -35,9 +35,7 @@ from oneslot.errors import AlreadyRunning
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.values import to_attributes
 from tests.kits.consumer import NHS_NUMBER, booking, cancellation, record
-from tests.kits.dead_letters import put_one_of_each
-from tests.kits.logs import write_failures
-from tests.kits.moto_stack import ENVIRONMENT, NOW, Functions, MotoStack, invoke
+from tests.kits.moto_stack import ENVIRONMENT, NOW, Functions, MotoStack, invoke, put_one_of_each, write_failures
 from tests.oneslot.operator.evidence.test_deliveries import Logs
 
 ROOT = str(Path(__file__).parents[4])

@@ -16,8 +16,7 @@ from oneslot.operator.sending.pacing import Pacer
 from oneslot.runtime.sqs.dead_letters import EMPTY_ANSWERS, DeadLetter, HeldLetter, peek
 from oneslot.runtime.surroundings import Surroundings
 from tests.kits.consumer import Intercepted, Killed, raising
-from tests.kits.dead_letters import put_bookings
-from tests.kits.moto_stack import MotoStack
+from tests.kits.moto_stack import MotoStack, put_bookings
 
 
 def virtual() -> Surroundings:

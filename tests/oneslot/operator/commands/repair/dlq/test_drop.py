@@ -13,8 +13,7 @@ from oneslot.operator.repair.dropping import drop
 from oneslot.operator.repair.forecast import forecast_all
 from oneslot.runtime.identity import payload_hash
 from tests.kits.consumer import NHS_NUMBER, Intercepted, Killed, booking, raising
-from tests.kits.dead_letters import put_bookings, put_one_of_each
-from tests.kits.moto_stack import NOW, MotoStack, document, invoke
+from tests.kits.moto_stack import NOW, MotoStack, document, invoke, put_bookings, put_one_of_each
 
 
 def test_drop_spares_requests_without_an_answer(moto_stack: MotoStack) -> None:

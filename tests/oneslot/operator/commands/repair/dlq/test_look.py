@@ -8,8 +8,7 @@ import pytest
 
 from oneslot.local.aws.connection import Connection
 from tests.kits.consumer import booking
-from tests.kits.dead_letters import put_one_of_each
-from tests.kits.moto_stack import NOW, Functions, MotoStack, document, invoke
+from tests.kits.moto_stack import NOW, Functions, MotoStack, document, invoke, put_one_of_each
 
 
 def test_redrive_brings_what_list_forecast(moto_stack: MotoStack) -> None:

@@ -12,8 +12,7 @@ import pytest
 from oneslot.operator.repair.redrive import Redrive, redrive
 from oneslot.runtime.sqs.dead_letters import QUARANTINE_ATTRIBUTES, peek
 from tests.kits.consumer import Intercepted, booking, raising, record
-from tests.kits.dead_letters import put_bookings
-from tests.kits.moto_stack import NOW, MotoStack, document, invoke
+from tests.kits.moto_stack import NOW, MotoStack, document, invoke, put_bookings
 
 
 def test_redrive_takes_ids_and_a_repair_list(moto_stack: MotoStack, tmp_path: Path) -> None:
