@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from demo.declared import CONSUMER
-from oneslot.laws.evidence import Evidence
+from oneslot.laws.evidence import Evidence, breaches_of
+from oneslot.laws.groups import judge
+from oneslot.laws.ledger import LEDGER_LAWS, SENT_WITHIN_MS
 
 NOW, PATIENCE, RETENTION = 10_000, 100, 1_000
 OLD = NOW - RETENTION
@@ -180,3 +182,33 @@ def test_answer_of_another_request_is_not_kept() -> None:
     assert evidence.request("m").kept == "booked"
     others = replace(evidence, ledger={"other": evidence.ledger["m"]})
     assert (others.request("other").kept, others.request("other").recorded) == (None, None)
+
+
+LAWS = {law.name: law for law in LEDGER_LAWS}
+
+
+@pytest.mark.parametrize(("forgotten_before", "broken"), [(0, True), (100, True), (200, False)])
+def test_answers_are_compared_unless_the_first_was_forgotten(forgotten_before: int, broken: bool) -> None:
+    """The request was sent and answered at 100, undone by a restore of all tables, and answered again after 200."""
+    lines = [line("complete", answer=answer, sent=sent, finished=sent + 1) for sent, answer in ((100, "a"), (300, "b"))]
+    row = {"message_id": "m", "status": "COMPLETE", "consumption_count": 1, "updated": 301}
+    evidence = Evidence(ledger={"m": row}, deliveries=lines, forgotten_before=forgotten_before, now=400)
+
+    assert bool(list(breaches_of(LAWS["I7"], evidence))) == broken
+
+
+@pytest.mark.parametrize(
+    ("more", "broken"),
+    [
+        ({"unsent": 2, "updated": -SENT_WITHIN_MS - 1}, True),
+        ({"unsent": 2, "updated": -SENT_WITHIN_MS}, False),
+        ({"updated": -10 * SENT_WITHIN_MS}, False),
+    ],
+)
+def test_row_breaks_the_law_when_its_messages_wait_for_over_an_hour(more: Parts, broken: bool) -> None:
+    row = {"message_id": "m", "status": "COMPLETE", "consumption_count": 1, "result": '{"outcome":"taken"}', **more}
+
+    found = judge(Evidence(ledger={"m": row}, now=0), [LAWS["I13"]])
+
+    assert [(each.invariant, each.subject) for each in found] == ([("I13", "m")] if broken else [])
+    assert all("2 of its messages are not marked as sent" in each.detail for each in found)
