@@ -1,6 +1,6 @@
 """The audit against DuckDB on the same files, and against the floor of reading and decompressing them.
 
-    python -m lab.benchmarks.audit.__main__ [--requests 1000000 5000000 10000000] [--folder FOLDER] [--memory 3g]
+    python -m lab.benchmarks.audit.__main__ [--requests 1000000 5000000 10000000] [--folder FOLDER] [--memory 2g]
         [--rows WORD ...]
 
 Each measurement is a process of its own. Its peak memory is the largest sum of what its processes hold, Java's and Python's.
@@ -257,7 +257,7 @@ def main() -> int:
         type=Path,
         help="parent of the data, about 0.9 GB for each million requests; default: a temporary folder",
     )
-    parser.add_argument("--memory", default="3g", help="memory of Spark's Java")
+    parser.add_argument("--memory", default="2g", help="memory of Spark's Java")
     parser.add_argument(
         "--duckdb-memory", default="8g", help="memory of DuckDB, measured beside the same memory as Spark's"
     )

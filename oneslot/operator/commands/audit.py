@@ -27,7 +27,7 @@ from oneslot.terminal import Terminal
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-AUDIT_MEMORY = "3g"
+AUDIT_MEMORY = "2g"
 
 
 @click.command(short_help="Judge every request in Spark, and write a report.")
@@ -45,7 +45,7 @@ AUDIT_MEMORY = "3g"
     "--memory",
     type=SparkMemory(),
     metavar="SIZE",
-    default="3g",
+    default=AUDIT_MEMORY,
     show_default=True,
     help="Give Spark this much memory, e.g. 512m.",
 )
