@@ -8,7 +8,8 @@ SWALLOWED = "an exception ends in the log"
 NEW = "each delivery makes a new identity"
 COUNTED = "a counter is added to without a mark"
 LATE = "a later write can be overtaken by an earlier one"
-MISTAKES = (AGAIN, PARTLY, NEW, SWALLOWED, COUNTED, LATE)
+FIRST = "only the first record of a batch is read"
+MISTAKES = (AGAIN, PARTLY, NEW, SWALLOWED, COUNTED, LATE, FIRST)
 YES = "agree"
 
 JUDGED: dict[str, tuple[str, str]] = {
@@ -25,6 +26,7 @@ JUDGED: dict[str, tuple[str, str]] = {
         NEW,
         "may be meant: a log of requests, kept by their time",
     ),
+    "apigw-sqs-lambda-iot/template.yaml#iotpublish": (FIRST, YES),
     "queue-based-ingestion/python-sam/template.yaml#SQSMessageProcessorFunction": (LATE, YES),
     "checkout-processing-workflow/template.yaml#PaymentServiceEndpoint": (AGAIN, YES),
     "checkout-processing-workflow/template.yaml#ShippingServiceEndpoint": (AGAIN, YES),
