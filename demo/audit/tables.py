@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from oneslot.audit.judged import Judged
 from oneslot.audit.operations import (
     DAY_MS,
     DEMAND_COUNTS,
@@ -23,7 +24,6 @@ from oneslot.audit.operations import (
     share,
     totals,
 )
-from oneslot.audit.stage import Judged
 from oneslot.audit.vocabulary import SubjectKind
 from oneslot.audit.write.rows import Rows
 

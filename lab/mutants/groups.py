@@ -13,6 +13,8 @@ import pyarrow as pa
 from appointments.allocation import free_key
 from demo.declared import CONSUMER
 from oneslot.audit import clean, stage
+from oneslot.audit.consumer import AuditConsumer
+from oneslot.audit.judged import row_key
 from oneslot.errors import BadInput, VerdictsDiffer
 from oneslot.laws.traces import LEDGER, result_of
 from oneslot.laws.groups import named_by_answer
@@ -149,7 +151,7 @@ def changed(row: dict[str, Any], name: str, others: list[dict[str, Any]], random
 
 def carried(rows: Rows) -> pa.RecordBatch:
     """Return the rows that the audit's checks let pass, under each subject that they name."""
-    consumer = stage.AuditConsumer(CONSUMER)
+    consumer = AuditConsumer(CONSUMER)
     places = {name: number for number, name in enumerate(consumer.model.sources, 1)}
     found: list[tuple[str, int, str]] = []
     for name, row in rows:
@@ -172,15 +174,15 @@ def carried(rows: Rows) -> pa.RecordBatch:
 def named(source: str, row: dict[str, Any]) -> Iterator[str]:
     """Yield the subjects that a row of the appointments' tables names, as their declaration says."""
     if "slot_id" in row and "practice" in row:
-        yield stage.row_key((row["practice"], row["slot_id"]))
+        yield row_key((row["practice"], row["slot_id"]))
     yield from (row[name] for name in ("appointment_id", "cancelled_by") if name in row)
 
 
 def judged(batch: pa.RecordBatch, *, by_laws: bool) -> tuple[dict[str, Any], Any]:
     """Return each subject's row of the verdicts by its key, and the sums of all operations tables."""
-    consumer = stage.AuditConsumer(CONSUMER)
+    consumer = AuditConsumer(CONSUMER)
     look: Any = (lambda *_: None) if by_laws else clean.find_clean
-    with mock.patch.object(clean, "find_clean", look), mock.patch.object(clean, "SAMPLED", 1 << 30):
+    with mock.patch.object(stage, "find_clean", look), mock.patch.object(clean, "SAMPLED", 1 << 30):
         made = pa.Table.from_batches(stage.judge_chunk([batch], consumer, MOMENT, tables=True, keeps=False))
     rows = made.drop_columns(["cells"]).to_pylist()
     return {row["key"]: row for row in rows}, made["cells"].to_pylist()[-1]

@@ -9,26 +9,23 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oneslot.audit.columns import NEVER, RESULT, TEXT, CarriedColumns, Keys, Mask, lacks, same, sure
-from oneslot.audit.stage import KEPT, ROWS_AT_ONCE, TIMES, Judged, decoded
+from oneslot.audit.columns import NEVER, RESULT, TEXT, CarriedColumns, Keys, Mask, Plain, lacks, same, sure
+from oneslot.audit.judged import KEPT, ROWS_AT_ONCE, TIMES, Judged, decoded
+from oneslot.audit.model import Model
+from oneslot.audit.operations import OperationsTable
 from oneslot.audit.vocabulary import SubjectKind
 from oneslot.errors import VerdictsDiffer
 from oneslot.laws.schema import Row
 from oneslot.laws.traces import COMPLETE, LEDGER
-
-if TYPE_CHECKING:
-    from oneslot.audit.model import Model
-    from oneslot.audit.operations import OperationsTable
 
 WITHOUT_ANSWER = ("duplicate", "fenced", "busy", "failed")
 """Outcomes of deliveries that leave a request as it is."""
@@ -37,19 +34,6 @@ DIFFERENT = (
     "The audit takes {key} for clean, and the laws say otherwise: a fault in Oneslot, or in the consumer's `Plain`. Report it, "
     "and audit with --continue, which asks the laws alone."
 )
-
-
-@dataclass(frozen=True)
-class Plain:
-    """When a consumer's own laws say nothing.
-
-    Attributes:
-        results: the attributes of a recorded result that `silent` reads, all texts.
-        silent: returns the subjects of which neither an own law nor I12 speaks, and whose effect no other request undoes.
-    """
-
-    results: tuple[str, ...]
-    silent: Callable[[CarriedColumns], Mask]
 
 
 class CleanSubjects:
@@ -225,6 +209,7 @@ def find_clean(batches: Sequence[pa.RecordBatch], model: Model) -> CleanSubjects
     if plain is None:
         return None
     try:
-        return CleanSubjects(CarriedColumns(pa.Table.from_batches(batches), model, plain.results), model, plain)
+        schema, table = model.declaration.schema, pa.Table.from_batches(batches)
+        return CleanSubjects(CarriedColumns(table, model.exports, schema, plain.results), model, plain)
     except Exception:  # whatever is odd about the rows, the laws judge them
         return None

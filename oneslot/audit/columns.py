@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.json import ParseOptions, ReadOptions, read_json
 
+from oneslot.audit.read.carry import ExportedTable
 from oneslot.audit.vocabulary import ROW_PREFIX
+from oneslot.laws.schema import Schema
 from oneslot.laws.traces import LEDGER
-
-if TYPE_CHECKING:
-    from oneslot.audit.model import Model
 
 Mask = Any
 Keys = Any
@@ -39,7 +39,9 @@ NEVER = int(np.iinfo(np.int64).max)
 class CarriedColumns:
     """The carried rows of a chunk as columns. `count` has the rows of each subject, by source."""
 
-    def __init__(self, table: pa.Table, model: Model, results: Sequence[str]) -> None:
+    def __init__(
+        self, table: pa.Table, exports: Mapping[str, ExportedTable], schema: Schema, results: Sequence[str]
+    ) -> None:
         self.whole = table
         encoded = table["key"].combine_chunks().dictionary_encode()
         self.names = encoded.dictionary
@@ -49,19 +51,19 @@ class CarriedColumns:
         self.subject_of: dict[str, Keys] = {}
         self.count: dict[str, Any] = {}
         self._row_of: dict[str, Any] = {}
-        exports = {
+        tables = {
             name: {**dict.fromkeys(export.texts, TEXT), **dict.fromkeys(export.numbers, NUMBER)}
-            for name, export in model.exports.items()
+            for name, export in exports.items()
         }
         place, texts = table["place"].to_numpy(), table["row"].combine_chunks()
-        for number, (source, columns) in enumerate({**exports, **LINES}.items(), 1):
+        for number, (source, columns) in enumerate({**tables, **LINES}.items(), 1):
             at = np.flatnonzero(place == number)
             self._read(source, texts.take(pa.array(at)), self.subjects[at], columns)
-        self.own = {name: self._own(name, export.key) for name, export in model.exports.items()}
+        self.own = {name: self._own(name, export.key) for name, export in exports.items()}
         self.odd = (self.counted(self.subjects[place < 1]) > 0) | (sum(self.count[name] for name in LISTS) > 0)
         recorded = self.rows[LEDGER][RESULT].combine_chunks()
         flat = np.flatnonzero(sure(pc.match_substring_regex(recorded, FLAT)))
-        own = (outcome.request for outcome in model.declaration.schema.outcomes.values() if outcome.request)
+        own = (outcome.request for outcome in schema.outcomes.values() if outcome.request)
         columns = dict.fromkeys(("outcome", *own, *results), TEXT)
         self._read(RESULT, recorded.take(pa.array(flat)), self.subject_of[LEDGER][flat], columns)
 
@@ -116,6 +118,19 @@ class CarriedColumns:
         """Return the subjects' rows as they were carried."""
         found: list[str] = self.texts[source].take(pa.array(self._row_of[source][keys])).to_pylist()
         return found
+
+
+@dataclass(frozen=True)
+class Plain:
+    """When a consumer's own laws say nothing.
+
+    Attributes:
+        results: the attributes of a recorded result that `silent` reads, all texts.
+        silent: returns the subjects of which neither an own law nor I12 speaks, and whose effect no other request undoes.
+    """
+
+    results: tuple[str, ...]
+    silent: Callable[[CarriedColumns], Mask]
 
 
 def sure(values: pa.Array) -> Mask:

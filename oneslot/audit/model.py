@@ -14,7 +14,8 @@ from functools import cached_property
 import pyarrow as pa
 
 from oneslot.audit import operations
-from oneslot.audit.clean import Plain
+from oneslot.audit.columns import Plain
+from oneslot.audit.judged import COUNTS, KEPT, ONCE_IN_EXPORT, TEXTS, TIMES
 from oneslot.audit.operations import OperationsTable, Summary
 from oneslot.audit.read import sources
 from oneslot.audit.read.carry import (
@@ -26,7 +27,6 @@ from oneslot.audit.read.carry import (
     reserved,
 )
 from oneslot.audit.read.logs import quoted
-from oneslot.audit.stage import COUNTS, KEPT, ONCE_IN_EXPORT, TEXTS, TIMES
 from oneslot.audit.vocabulary import Problem
 from oneslot.audit.write.rows import ARROW_TYPES
 from oneslot.declaration.declaration import Declaration, DeclaredTable

@@ -20,7 +20,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from oneslot.audit.stage import Judged, Sums, add_cell
+from oneslot.audit.judged import Judged, Sums, add_cell
 from oneslot.audit.vocabulary import SubjectKind
 from oneslot.audit.write.rows import FewRows, ManyRows, Rows
 from oneslot.laws.request import RequestVerdict

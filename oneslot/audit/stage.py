@@ -8,59 +8,38 @@ from __future__ import annotations
 
 import gc
 import json
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
+from oneslot.audit.clean import CleanSubjects, find_clean
+from oneslot.audit.consumer import AuditConsumer
 from oneslot.audit.group import Group
-from oneslot.audit.vocabulary import FILE_PREFIX, ROW_PREFIX, Problem, SubjectKind
-from oneslot.declaration.declaration import Declaration
+from oneslot.audit.judged import (
+    NO_REQUEST,
+    NOT_TEXT,
+    OF_REQUEST,
+    ONCE_IN_EXPORT,
+    PREVIOUS,
+    REJECTED,
+    ROWS_AT_ONCE,
+    Judged,
+    decoded,
+    row_key,
+    summed,
+)
+from oneslot.audit.model import Model
+from oneslot.audit.operations import OperationsTable
+from oneslot.audit.vocabulary import FILE_PREFIX, ROW_PREFIX, SubjectKind
 from oneslot.laws.evidence import Evidence, Law
-from oneslot.laws.groups import breaches, guarded, named_by
+from oneslot.laws.groups import breaches
 from oneslot.laws.request import Request
 from oneslot.laws.schema import UNIDENTIFIED_PREFIX, Key, Row, text_of
 from oneslot.laws.traces import LEDGER
-from oneslot.runtime.values import from_attribute
-
-if TYPE_CHECKING:
-    from oneslot.audit.clean import CleanSubjects
-    from oneslot.audit.model import Model
-    from oneslot.audit.operations import OperationsTable
-
-NOT_TEXT = "*"
-"""The member of a carried row with the attributes that are neither text nor a declared number, as DynamoDB's JSON."""
-REJECTED, PREVIOUS = 100, 101
-"""The places of a reject, and of what an earlier audit kept of a group."""
-ONCE_IN_EXPORT = "S1"
-COUNTS = (
-    "ledger_complete",
-    "ledger_outcome",
-    "ledger_consumptions",
-    "ledger_resting_since",
-    "accepted_copies",
-    "deliveries",
-    "deliveries_done",
-    "deliveries_duplicate",
-    "delivered_outcome",
-    "consumptions_seen",
-    "dead_letters",
-    "waiting",
-    "rejected",
-)
-"""The figures of verdicts whose null stands for 0, beside the number of rows of each export."""
-TIMES = ("accepted_sent", "quarantined_at", "delivery_sent", "first_done", "last_finished", "dropped_at")
-TEXTS = ("key", "subject", "verdict", "violations")
-ROWS_AT_ONCE = 10_000  # of verdicts, which leave before the rest of the chunk is judged
-OF_REQUEST = (SubjectKind.REQUEST, SubjectKind.UNIDENTIFIED)
-NO_REQUEST = (ROW_PREFIX, FILE_PREFIX)
-KEPT = ("cells", "evidence")
-"""Text columns: the sums of a chunk's rows, in one of them, and what the next audit needs of a row."""
 
 
 @dataclass(frozen=True)
@@ -74,92 +53,6 @@ class Moment:
     patience_ms: int
     retention_ms: int | None
     forgotten_before: int
-
-
-@dataclass(frozen=True)
-class AuditConsumer:
-    """What a Python worker must know to judge; it imports the rest. `path`: folders of the driver's `sys.path`."""
-
-    declaration: Declaration
-    path: tuple[str, ...] = ()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Leave out what was computed: laws and functions are imported where they run."""
-        return AuditConsumer, (replace(self.declaration), self.path)
-
-    @cached_property
-    def model(self) -> Model:
-        """The audit's model of the consumer."""
-        from oneslot.audit.model import model_of  # which imports this module
-
-        sys.path.extend(folder for folder in self.path if folder not in sys.path)
-        return model_of(self.declaration)
-
-    def subjects_of(self, file: str, place: int, text: str) -> Iterator[tuple[str, int, str]]:
-        """Yield a carried row under each subject that it names by the consumer's functions, or as a reject of its file."""
-        if abs(place) == REJECTED:
-            yield file if place > 0 else FILE_PREFIX, place, text
-            return
-        table = self.declaration.schema.tables[self.model.sources[abs(place) - 1]]
-        row = decoded(json.loads(text))
-        found = guarded(
-            lambda: None if any(table.lacking(row)) else list(dict.fromkeys(named_by(table, row))),
-            f"The function in `request` or `lacking` of tables.{table.name}",
-            "or name an attribute",
-        )
-        if found is None:
-            reject = REJECTED if place > 0 else -REJECTED
-            yield file if place > 0 else FILE_PREFIX, reject, str(int(Problem.MISSING_ATTRIBUTE))
-            return
-        own = table.key_of(row)
-        for subject in found:
-            yield row_key(own) if isinstance(own, tuple) and subject == text_of(own) else subject, place, text
-
-
-def row_key(key: tuple[Any, ...]) -> str:
-    """Return the subject's key of a row with a key of several attributes."""
-    return f"{ROW_PREFIX}{text_of(key)}"
-
-
-def decoded(row: Row) -> Row:
-    """Return a carried row with Python's values, as DynamoDB's clients return them."""
-    others = row.get(NOT_TEXT)
-    if others is None:
-        return row
-    plain = {name: value for name, value in row.items() if name != NOT_TEXT}
-    return {**plain, **{name: from_attribute(_attribute(value)) for name, value in others.items()}}
-
-
-def _attribute(attribute: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an attribute with its list or map, which was carried as text."""
-    ((kind, value),) = attribute.items()
-    return {kind: json.loads(value) if kind in ("L", "M") else value}
-
-
-class Judged(NamedTuple):
-    """A subject with its verdict and figures, for the operations tables.
-
-    `rows`: those whose key it is, by table. `recorded`: the answer that its row in the ledger keeps.
-    """
-
-    key: str
-    subject: str
-    verdict: str | None
-    violations: str
-    figures: Mapping[str, int | None]
-    rows: Mapping[str, Row]
-    recorded: str | None
-
-    @property
-    def is_request(self) -> bool:
-        """Whether it is a request, with an id or without."""
-        return self.subject in OF_REQUEST
-
-    @property
-    def sent(self) -> int | None:
-        """When a request was sent, epoch ms: SQS's time of the first copy, else the producer's."""
-        logged = self.figures["delivery_sent"]
-        return self.figures["accepted_sent"] if logged is None else logged
 
 
 def judge_chunk(
@@ -176,8 +69,6 @@ def judge_chunk(
 def _judge(
     batches: Iterable[pa.RecordBatch], consumer: AuditConsumer, moment: Moment, *, tables: bool, keeps: bool
 ) -> Iterator[pa.RecordBatch]:
-    from oneslot.audit.clean import find_clean  # which imports this module
-
     model, several = consumer.model, [*batches]
     # What is kept for the next audit is made of groups.
     clean = find_clean(several, model) if several and not keeps else None
@@ -227,26 +118,6 @@ def _batch(rows: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch:
     columns = zip(*rows, strict=True)
     arrays = [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-Sums = dict[tuple[Any, ...], list[int]]
-"""The figures of rows of operations tables, by the number of the table and the dimensions."""
-
-
-def summed(counts: Mapping[Any, int]) -> str:
-    """Return the sums of cells as JSON, without those that are all zeros. Most cells are equal, and counted before."""
-    sums: Sums = {}
-    for (number, dimensions, figures), count in counts.items():
-        add_cell(sums, number, dimensions, figures, count)
-    rows = [{"t": number, "d": dims, "f": sums[number, *dims]} for number, *dims in sorted(sums)]
-    return json.dumps([row for row in rows if any(row["f"])], separators=(",", ":"))
-
-
-def add_cell(sums: Sums, number: int, dimensions: Iterable[Any], figures: Iterable[int | None], count: int) -> None:
-    """Add a cell to the sums, `count` times."""
-    added = [count * (figure or 0) for figure in figures]
-    found = sums.setdefault((number, *dimensions), [0] * len(added))
-    found[:] = [one + other for one, other in zip(found, added, strict=True)]
 
 
 @contextmanager

@@ -7,7 +7,7 @@ cannot be used becomes a reject of its file: only a file with rejects is read a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -15,8 +15,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, BooleanType, StringType, StructField, StructType
 
+from oneslot.audit.judged import NOT_TEXT, REJECTED
 from oneslot.audit.read.sources import CORRUPT, PATH
-from oneslot.audit.stage import NOT_TEXT, REJECTED, AuditConsumer
 from oneslot.audit.vocabulary import FILE_PREFIX, ROW_PREFIX, Problem
 from oneslot.laws.schema import UNIDENTIFIED_PREFIX
 
@@ -32,6 +32,8 @@ ANY_TYPE = StructType(
     ]
 )
 """An attribute of DynamoDB's JSON. Spark returns lists and maps as the text that they are."""
+Ask = Callable[[str, int, str], Iterable[tuple[str, int, str]]]
+"""A carried row (key, place, text) → that row under each subject that the consumer's functions say it names."""
 
 
 @dataclass(frozen=True)
@@ -155,22 +157,22 @@ def carried(rows: DataFrame, place: int, problem: str, row: str, subjects: Itera
     return once.selectExpr("explode(keys) AS key", "place", "row").where("key IS NOT NULL")
 
 
-def carried_items(items: DataFrame, place: int, table: ExportedTable, consumer: AuditConsumer | None) -> DataFrame:
+def carried_items(items: DataFrame, place: int, table: ExportedTable, ask: Ask | None) -> DataFrame:
     """Return the items of an export, as `images` or `whole_items` has them, under every subject that they name."""
     read = items.selectExpr(*table.columns)
     problem = first_problem(table.problems)
-    if not table.asks or consumer is None:
+    if not table.asks or ask is None:
         return carried(read, place, problem, table.row, table.subjects)
     # The file takes the place of the subject, until the consumer's functions have said which it is.
     files = carried(read, place, problem, table.row, [f"concat('{FILE_PREFIX}', {PATH})"])
-    return files.mapInArrow(partial(ask, consumer=consumer), CARRIED)
+    return files.mapInArrow(partial(asked, ask=ask), CARRIED)
 
 
-def ask(batches: Iterable[pa.RecordBatch], consumer: AuditConsumer) -> Iterable[pa.RecordBatch]:
+def asked(batches: Iterable[pa.RecordBatch], ask: Ask) -> Iterable[pa.RecordBatch]:
     """Yield each carried row under the subjects that the consumer's functions say it names."""
     for batch in batches:
         rows = zip(*(batch.column(name).to_pylist() for name in COLUMNS), strict=True)
-        found = [each for key, place, row in rows for each in consumer.subjects_of(key, place, row)]
+        found = [each for key, place, row in rows for each in ask(key, place, row)]
         arrays = [pa.array(column, kind) for column, kind in zip(zip(*found, strict=True), _TYPES, strict=False)]
         yield pa.RecordBatch.from_arrays(arrays or [pa.array([], kind) for kind in _TYPES], names=list(COLUMNS))
 

@@ -21,7 +21,9 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from oneslot.audit.consumer import AuditConsumer
 from oneslot.audit.errors import AuditRefused
+from oneslot.audit.judged import REJECTED
 from oneslot.audit.layout import EXPORT_FOLDER, NO_EXPORT
 from oneslot.audit.model import Model
 from oneslot.audit.read import logs, manifests, sources, tables
@@ -29,7 +31,6 @@ from oneslot.audit.read.carry import CARRIED, carried_items
 from oneslot.audit.read.context import HistoryContext, read_context
 from oneslot.audit.read.manifests import Export
 from oneslot.audit.spark.storage import Listed, Storage
-from oneslot.audit.stage import REJECTED, AuditConsumer
 from oneslot.declaration.reading import declared
 
 SAMPLED_LINES = 200
@@ -125,7 +126,7 @@ class History:
             return logs.CARRIED_LINES[name](rows, place)
         export = self.exports[name]
         items = tables.whole_items(rows) if export.start is None else tables.images(rows, export.start, export.end)
-        return carried_items(items, place, self.model.exports[name], consumer)
+        return carried_items(items, place, self.model.exports[name], consumer.subjects_of if consumer else None)
 
     def carried(self, spark: SparkSession, consumer: AuditConsumer) -> DataFrame:
         """Return all sources under the subjects that they name. Raises AuditRefused if full exports contain nothing."""

@@ -10,12 +10,13 @@ from urllib.parse import unquote
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from oneslot.audit.consumer import AuditConsumer
 from oneslot.audit.errors import AuditRefused
+from oneslot.audit.judged import REJECTED
 from oneslot.audit.read import sources
 from oneslot.audit.read.history import History
 from oneslot.audit.read.sources import PATH
 from oneslot.audit.spark.storage import literal
-from oneslot.audit.stage import REJECTED, AuditConsumer
 from oneslot.audit.vocabulary import PROBLEM_SENTENCES, Problem
 
 LISTED = 1_000

@@ -13,12 +13,12 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from oneslot.audit.judged import OF_REQUEST
 from oneslot.audit.model import Model
 from oneslot.audit.operations import DAY_MS, QUARTER_OF_AN_HOUR_MS, percentiles
 from oneslot.audit.read.history import History
 from oneslot.audit.report.lives import Life, eventful, lives
 from oneslot.audit.settings import AuditSettings
-from oneslot.audit.stage import OF_REQUEST
 from oneslot.audit.write.files import collect_together
 from oneslot.audit.write.rows import Rows
 

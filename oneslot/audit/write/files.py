@@ -10,8 +10,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from oneslot.audit.judged import KEPT, TEXTS, TIMES
 from oneslot.audit.spark.storage import Storage, literal
-from oneslot.audit.stage import KEPT, TEXTS, TIMES
 
 KEY = ("hash", "key")
 

@@ -10,10 +10,12 @@ import pytest
 from demo.declared import CONSUMER
 from lab.mutants.groups import MOMENT, carried, differing, sound
 from oneslot.audit import clean
-from oneslot.audit.clean import Plain, find_clean
+from oneslot.audit.clean import find_clean
+from oneslot.audit.columns import Plain
+from oneslot.audit.consumer import AuditConsumer
 from oneslot.audit.errors import AuditRefused, refusal_of
 from oneslot.audit.model import model_of
-from oneslot.audit.stage import AuditConsumer, judge_chunk
+from oneslot.audit.stage import judge_chunk
 from oneslot.errors import LawFailed, VerdictsDiffer
 
 MODEL = model_of(CONSUMER)

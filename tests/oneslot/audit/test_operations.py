@@ -14,10 +14,10 @@ import pytest
 from demo.audit import tables as appointments
 from demo.declared import CONSUMER
 from oneslot.audit import operations
+from oneslot.audit.judged import Judged
 from oneslot.audit.model import model_of
 from oneslot.audit.report.data import named_percentiles
 from oneslot.audit.spark.storage import Storage
-from oneslot.audit.stage import Judged
 from oneslot.audit.write.rows import FewRows
 
 if TYPE_CHECKING:
@@ -113,7 +113,8 @@ def test_percentile_is_the_first_time_that_reaches_it() -> None:
     assert operations.percentiles({7: 1}, parts) == [7] * len(parts)
     latency = [(10, 500), (20, 490), (30, 9), (40, 1)]
     assert named_percentiles(latency) == [("50 %", 10), ("90 %", 20), ("99 %", 20), ("99.9 %", 30)]
-    assert operations.percentiles({}, parts) == named_percentiles([]) == []
+    assert operations.percentiles({}, parts) == []
+    assert named_percentiles([]) == []
 
 
 def test_days_ahead_use_the_publications_words() -> None:

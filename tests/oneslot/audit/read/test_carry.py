@@ -10,9 +10,9 @@ from urllib.parse import unquote
 import pytest
 
 from demo.declared import CONSUMER
+from oneslot.audit.judged import REJECTED
 from oneslot.audit.model import model_of
 from oneslot.audit.read import carry, logs, sources, tables
-from oneslot.audit.stage import REJECTED
 from oneslot.audit.vocabulary import Problem
 
 if TYPE_CHECKING:

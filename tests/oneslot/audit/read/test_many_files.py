@@ -15,6 +15,7 @@ from py4j.protocol import MEMORY_COMMAND_NAME
 
 from demo.declared import CONSUMER
 from oneslot.audit.conclusion import Conclusion
+from oneslot.audit.consumer import AuditConsumer
 from oneslot.audit.errors import AuditRefused
 from oneslot.audit.job import audit
 from oneslot.audit.model import model_of
@@ -22,7 +23,6 @@ from oneslot.audit.read.checksums import compare_checksums
 from oneslot.audit.read.history import find_history
 from oneslot.audit.settings import AuditSettings
 from oneslot.audit.spark.storage import Listed, Storage, parse_listing
-from oneslot.audit.stage import AuditConsumer
 from tests.kits.histories import System, write_history
 from tests.oneslot.audit.damage import data_file, manifest, tampered_data
 
