@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from appointments.allocation import APPOINTMENTS, SLOTS
 from appointments.invariants import PLACE, TIMES
 from appointments.statuses import BOOKED, BUSY, FREE, WAITLIST
-from oneslot.audit.columns import RESULT, CarriedColumns, Keys, Mask, Plain, lacks, same
+from oneslot.audit.judge.columns import RESULT, CarriedColumns, Keys, Mask, Plain, lacks, same
 from oneslot.audit.vocabulary import ROW_PREFIX
 
 

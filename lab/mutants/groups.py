@@ -1,4 +1,4 @@
-"""Small groups of rows with random faults, judged by the laws alone and with the quick look of `oneslot.audit.clean`."""
+"""Small groups of rows with random faults, judged by the laws alone and with the quick look of `oneslot.audit.judge.clean`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from appointments.allocation import free_key
 from demo.declared import CONSUMER
-from oneslot.audit import clean, stage
+from oneslot.audit.judge import clean, stage
 from oneslot.audit.consumer import AuditConsumer
 from oneslot.audit.judged import row_key
 from oneslot.errors import BadInput, VerdictsDiffer

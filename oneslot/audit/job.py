@@ -28,6 +28,7 @@ from oneslot.audit import operations
 from oneslot.audit.conclusion import Conclusion, conclude
 from oneslot.audit.consumer import AuditConsumer
 from oneslot.audit.errors import AuditRefused, refusal_of
+from oneslot.audit.judge.stage import Moment, judge_chunk
 from oneslot.audit.judged import PREVIOUS
 from oneslot.audit.model import model_of
 from oneslot.audit.read.carry import COLUMNS
@@ -41,7 +42,6 @@ from oneslot.audit.settings import AuditSettings, parse_arguments
 from oneslot.audit.spark.session import open_session
 from oneslot.audit.spark.sizing import Sizing, prepare
 from oneslot.audit.spark.storage import Storage, literal
-from oneslot.audit.stage import Moment, judge_chunk
 from oneslot.audit.vocabulary import SubjectKind
 from oneslot.audit.write import files, finished
 from oneslot.audit.write.findings import count_wrong, write_findings

@@ -14,7 +14,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from oneslot.audit import operations
-from oneslot.audit.columns import Plain
+from oneslot.audit.judge.columns import Plain
 from oneslot.audit.judged import COUNTS, KEPT, ONCE_IN_EXPORT, TEXTS, TIMES
 from oneslot.audit.operations import OperationsTable, Summary
 from oneslot.audit.read import sources

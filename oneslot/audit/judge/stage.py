@@ -16,9 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from oneslot.audit.clean import CleanSubjects, find_clean
 from oneslot.audit.consumer import AuditConsumer
-from oneslot.audit.group import Group
+from oneslot.audit.judge.clean import CleanSubjects, find_clean
+from oneslot.audit.judge.group import Group
 from oneslot.audit.judged import (
     NO_REQUEST,
     NOT_TEXT,

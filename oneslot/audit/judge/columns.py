@@ -1,4 +1,4 @@
-"""The carried rows of a chunk as columns, with which `oneslot.audit.clean` looks at all subjects at once."""
+"""The carried rows of a chunk as columns, with which `oneslot.audit.judge.clean` looks at all subjects at once."""
 
 from __future__ import annotations
 

@@ -9,22 +9,22 @@ import pytest
 
 from demo.declared import CONSUMER
 from lab.mutants.groups import MOMENT, carried, differing, sound
-from oneslot.audit import clean
-from oneslot.audit.clean import find_clean
-from oneslot.audit.columns import Plain
 from oneslot.audit.consumer import AuditConsumer
 from oneslot.audit.errors import AuditRefused, refusal_of
+from oneslot.audit.judge import clean
+from oneslot.audit.judge.clean import find_clean
+from oneslot.audit.judge.columns import Plain
+from oneslot.audit.judge.stage import judge_chunk
 from oneslot.audit.model import model_of
-from oneslot.audit.stage import judge_chunk
 from oneslot.errors import LawFailed, VerdictsDiffer
 
 MODEL = model_of(CONSUMER)
 CHUNK = carried(sound(Random(5)))
 LOOKED_AT = ("I1", "I2", "I3", "I4", "I5", "I5r", "I6", "I7", "I9", "I10", "I11", "I13")
 NEW_LAW = (
-    "The quick look does not know a law. Add its condition to oneslot/audit/clean.py, or to demo/audit/plain.py if only the "
-    "appointments have it. Add a fault that breaks it to lab/mutants/groups.py, and an edit that removes the condition to "
-    "lab/mutants/edits.txt. Then name the law in LOOKED_AT."
+    "The quick look does not know a law. Add its condition to oneslot/audit/judge/clean.py, or to demo/audit/plain.py if only "
+    "the appointments have it. Add a fault that breaks it to lab/mutants/groups.py, and an edit that removes the condition "
+    "to lab/mutants/edits.txt. Then name the law in LOOKED_AT."
 )
 
 

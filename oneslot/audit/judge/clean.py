@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oneslot.audit.columns import NEVER, RESULT, TEXT, CarriedColumns, Keys, Mask, Plain, lacks, same, sure
+from oneslot.audit.judge.columns import NEVER, RESULT, TEXT, CarriedColumns, Keys, Mask, Plain, lacks, same, sure
 from oneslot.audit.judged import KEPT, ROWS_AT_ONCE, TIMES, Judged, decoded
 from oneslot.audit.model import Model
 from oneslot.audit.operations import OperationsTable

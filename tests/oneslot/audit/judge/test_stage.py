@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from demo.declared import CONSUMER
-from oneslot.audit import clean, stage
 from oneslot.audit.consumer import AuditConsumer
-from oneslot.audit.group import LINES_KEPT
+from oneslot.audit.judge import clean, stage
+from oneslot.audit.judge.group import LINES_KEPT
+from oneslot.audit.judge.stage import Chunk, Moment, judge_chunk
 from oneslot.audit.judged import PREVIOUS, REJECTED
 from oneslot.audit.model import model_of
-from oneslot.audit.stage import Chunk, Moment, judge_chunk
 
 NOW = 10_000
 MOMENT = Moment(NOW, True, True, True, 100, None, 0)
