@@ -63,7 +63,7 @@ mixes = st.builds(
 )
 
 
-@settings(max_examples=15)
+@settings(max_examples=40)
 @given(mixes, st.integers(0, 1_000_000))
 def test_request_is_parsed_as_it_was_archived(mix: Mix, seed: int) -> None:
     messages = generate(mix, seed)
@@ -81,7 +81,7 @@ def test_request_is_parsed_as_it_was_archived(mix: Mix, seed: int) -> None:
             assert request.practice == message.group
 
 
-@settings(max_examples=8)
+@settings(max_examples=20)
 @given(st.integers(0, 1_000_000))
 def test_malformed_message_is_rejected_for_its_reason(seed: int) -> None:
     messages = generate(Mix(300, malformed=0.3), seed)

@@ -86,8 +86,8 @@ def test_tutorial_shows_the_files_that_new_writes() -> None:
 
 
 def test_tutorial_shows_the_shop() -> None:
-    ((file, shown),) = re.findall(r'^```python title="(.*?)"\n(.*?)^```', PAGE, re.MULTILINE | re.DOTALL)
-    assert shown in (ROOT / file).read_text(encoding="utf-8")
+    (shown,) = re.findall(r'^```python title="(.*?)"\n(.*?)^```', PAGE, re.MULTILINE | re.DOTALL)
+    assert (ROOT / shown[0]).read_text(encoding="utf-8") == shown[1]
 
 
 @pytest.mark.slow
