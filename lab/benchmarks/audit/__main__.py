@@ -1,6 +1,6 @@
 """The audit against DuckDB on the same files, and against the floor of reading and decompressing them.
 
-    python -m lab.benchmarks.audit.__main__ [--requests 1000000 5000000 10000000] [--folder FOLDER] [--memory 2g]
+    python -m lab.benchmarks.audit.__main__ [--requests 1000000 5000000 10000000] [--folder FOLDER] [--memory 1536m]
         [--rows WORD ...]
 
 Each measurement is a process of its own. Its peak memory is the largest sum of what its processes hold, Java's and Python's.
@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.benchmarks.audit.data import DAY_MS, Requests, write_day, write_full
+from oneslot.audit.spark.session import SessionSettings
 
 DAY_SHARE = 100  # a day's change is a hundredth of the history
 CORES = os.cpu_count() or 1
@@ -94,7 +95,7 @@ def spark(
     """Measure the audit as `oneslot audit` runs it, or with this many workers of one core."""
     from oneslot.audit.job import audit
     from oneslot.audit.settings import AuditSettings
-    from oneslot.audit.spark.session import SessionSettings, open_session
+    from oneslot.audit.spark.session import open_session
 
     peak, started = Peak(), time.monotonic()
     settings = AuditSettings(str(folder), str(output), str(previous) if previous else None, tables=tables, keeps=keeps)
@@ -123,8 +124,7 @@ def duckdb(folder: Path, output: Path, memory: str) -> dict[str, Any]:
 
     started = time.monotonic()
     now = audit_duckdb.moment(folder)
-    gigabytes = f"{memory.removesuffix('g')}GB"
-    with audit_duckdb.open_history(folder, threads=CORES, memory=gigabytes) as connection:
+    with audit_duckdb.open_history(folder, threads=CORES, memory=f"{memory.upper()}B") as connection:
         connection.execute("set temp_directory = ?", [str(output.parent / "duckdb-scratch")])
         audit_duckdb.gather(connection, now, folder)
         connection.execute(f"copy ({audit_duckdb.JUDGED} order by id) to '{output}' (format parquet, compression zstd)")
@@ -257,7 +257,7 @@ def main() -> int:
         type=Path,
         help="parent of the data, about 0.9 GB for each million requests; default: a temporary folder",
     )
-    parser.add_argument("--memory", default="2g", help="memory of Spark's Java")
+    parser.add_argument("--memory", default=SessionSettings.memory, help="memory of Spark's Java")
     parser.add_argument(
         "--duckdb-memory", default="8g", help="memory of DuckDB, measured beside the same memory as Spark's"
     )

@@ -19,7 +19,7 @@ LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 # That compiler alone gets 48 MB for its code, and full collections when they are used. Classes fill the metaspace as early.
 FOR_LITTLE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=256m"
 # Few objects live long, and Java lets the heap grow to its limit rather than collect the others: a small limit for the young
-# ones, and 2 GB in all (lab/docs/audit-speed.md).
+# ones, and 1.5 GB in all (lab/docs/audit-speed.md).
 FOR_MUCH = "-XX:+UseParallelGC -XX:MaxNewSize=400m -XX:MetaspaceSize=256m"
 LITTLE_BYTES = 20_000_000
 # Without these, the same input could give another verdict or other bytes. `spark-submit` does not change them.
@@ -51,7 +51,7 @@ class SessionSettings:
     """
 
     master: str = "local[*]"
-    memory: str = "2g"
+    memory: str = "1536m"
     partitions: int | None = None
     scratch: str | None = None
     reads_bytes: int | None = None

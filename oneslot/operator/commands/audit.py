@@ -13,6 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.audit.errors import AuditRefused, explain_spark_error
 from oneslot.audit.layout import EXPORT_FOLDER, NO_EXPORT
+from oneslot.audit.spark.session import SessionSettings
 from oneslot.declaration.reading import declared
 from oneslot.errors import BadInput, HistoryRefused, JavaNotStarted, NoLocalStack, OneslotError, require_module
 from oneslot.explanations import explain
@@ -26,8 +27,6 @@ from oneslot.terminal import Terminal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-AUDIT_MEMORY = "2g"
 
 
 @click.command(short_help="Judge every request in Spark, and write a report.")
@@ -45,7 +44,7 @@ AUDIT_MEMORY = "2g"
     "--memory",
     type=SparkMemory(),
     metavar="SIZE",
-    default=AUDIT_MEMORY,
+    default=SessionSettings.memory,
     show_default=True,
     help="Give Spark this much memory, e.g. 512m.",
 )
@@ -148,7 +147,12 @@ def refuse_without_exports(history: Path) -> None:
 
 
 def audit_history(
-    history: Path, output: Path, previous: Path | None = None, memory: str = AUDIT_MEMORY, *, keeps: bool = False
+    history: Path,
+    output: Path,
+    previous: Path | None = None,
+    memory: str = SessionSettings.memory,
+    *,
+    keeps: bool = False,
 ) -> Any:
     """Run the audit in a Spark session of this process and return its `Conclusion`. Raises `BadInput`."""
     from oneslot.audit.job import audit as run_audit
@@ -169,7 +173,7 @@ def open_spark(memory: str, reads_bytes: int | None) -> SparkSession:
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkRuntimeError
 
-    from oneslot.audit.spark.session import SessionSettings, open_session
+    from oneslot.audit.spark.session import open_session
 
     try:
         return open_session(SessionSettings(memory=memory, reads_bytes=reads_bytes))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lab.benchmarks.audit import __main__ as audit
+from oneslot.audit.spark.session import SessionSettings
 
 
 @pytest.fixture(autouse=True)
@@ -64,10 +65,12 @@ def test_audit_returns_status_of_its_findings(
 
 
 def test_audit_succeeds_when_duckdb_runs_out_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """DuckDB does with Spark's 2 GB at ten million requests: a result, and no failure of the audit."""
+    """DuckDB does with Spark's memory at ten million requests: a result, and no failure of the audit."""
     monkeypatch.setattr(sys, "argv", ["audit", "--requests", "100", "--folder", str(tmp_path)])
     monkeypatch.setattr(
-        audit, "measure", lambda *given: None if "2g" in given and "duckdb" in given else measured(audit.SOWN)
+        audit,
+        "measure",
+        lambda *given: None if SessionSettings.memory in given and "duckdb" in given else measured(audit.SOWN),
     )
     assert audit.main() == 0
 

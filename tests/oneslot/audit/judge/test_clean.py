@@ -11,7 +11,7 @@ from demo.declared import CONSUMER
 from lab.mutants.groups import MOMENT, carried, differing, sound
 from oneslot.audit.consumer import AuditConsumer
 from oneslot.audit.errors import AuditRefused, refusal_of
-from oneslot.audit.judge import clean
+from oneslot.audit.judge import clean, stage
 from oneslot.audit.judge.clean import find_clean
 from oneslot.audit.judge.columns import Plain
 from oneslot.audit.judge.stage import judge_chunk
@@ -50,6 +50,21 @@ def test_quick_look_finds_most_subjects_of_a_sound_history() -> None:
 def test_laws_judge_the_chunk_when_a_row_is_not_as_expected(text: str) -> None:
     odd = pa.RecordBatch.from_pydict({"key": ["m"], "place": pa.array([1], pa.int32()), "row": [text]})
     assert find_clean([CHUNK, odd], MODEL) is None
+
+
+@pytest.mark.parametrize("most", [5, 20])
+def test_laws_judge_the_chunk_when_it_has_very_many_rows(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those taken for the quick look, and those that arrive later."""
+
+    def judged() -> list[object]:
+        parts = [CHUNK.slice(0, 10), CHUNK.slice(10, 20), CHUNK.slice(30)]
+        made = judge_chunk(iter(parts), AuditConsumer(CONSUMER), MOMENT, tables=True, keeps=False)
+        return [row for batch in made for row in batch.to_pylist()]
+
+    looked_at = judged()
+    monkeypatch.setattr(stage, "LOOKED_AT_ROWS", most)
+    monkeypatch.setattr(stage, "find_clean", None)
+    assert judged() == looked_at
 
 
 def test_audit_is_refused_when_the_laws_say_otherwise_about_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
