@@ -35,6 +35,7 @@ from oneslot.audit.judged import (
 )
 from oneslot.audit.model import Model
 from oneslot.audit.operations import OperationsTable
+from oneslot.audit.spark.sizing import CHUNK_ITEMS
 from oneslot.audit.vocabulary import FILE_PREFIX, ROW_PREFIX, SubjectKind
 from oneslot.laws.evidence import Evidence, Law
 from oneslot.laws.groups import breaches
@@ -42,9 +43,9 @@ from oneslot.laws.request import Request
 from oneslot.laws.schema import UNIDENTIFIED_PREFIX, Key, Row, text_of
 from oneslot.laws.traces import LEDGER
 
-LOOKED_AT_ROWS = 600_000
-"""The most rows at which the quick look reads a chunk: three times the usual. More have an id with very many deliveries, which
-the laws' groups fold as they arrive, so that a chunk takes the same memory."""
+LOOKED_AT_ROWS = 8 * CHUNK_ITEMS
+"""The most carried rows at which the quick look reads a chunk, which it holds whole. A chunk with more has an id with very many
+deliveries, or few partitions were asked for. The laws' groups fold deliveries as they arrive."""
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ def test_audit_returns_status_of_its_findings(
 
 
 def test_audit_succeeds_when_duckdb_runs_out_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """DuckDB does with Spark's memory at ten million requests: a result, and no failure of the audit."""
+    """That is a result, and no failure of the audit."""
     monkeypatch.setattr(sys, "argv", ["audit", "--requests", "100", "--folder", str(tmp_path)])
     monkeypatch.setattr(
         audit,
