@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
@@ -78,6 +81,14 @@ def read_lines(spark: SparkSession, paths: list[str], schema: StructType) -> Dat
 def read_log(spark: SparkSession, paths: list[str], name: str, schema: StructType | None = None) -> DataFrame:
     """Read the lines of a log into its columns, `corrupt_line` (the text of an invalid line) and `path`."""
     return parse_lines(_texts(spark, paths), name, schema or LINES[name])
+
+
+def read_deliveries_of(spark: SparkSession, paths: list[str], message_ids: Sequence[str]) -> DataFrame:
+    """Read all lines of the delivery log that may be about these messages, with the timelines' columns."""
+    value = F.col("value")
+    # An id that is written otherwise than it is has a backslash in it.
+    named = reduce(Column.__or__, (value.contains(each) for each in message_ids), value.contains("\\"))
+    return parse_lines(_texts(spark, paths).where(named), JOINED, TIMELINE)
 
 
 def _texts(spark: SparkSession, paths: list[str]) -> DataFrame:

@@ -66,8 +66,9 @@ def lives(spark: SparkSession, found_eventful: list[dict[str, Any]], history: Hi
     if not paths or not found_eventful:
         return ()
     worst = [Row(**row) for row in sorted(found_eventful, key=lambda row: (-row["events"], row["key"].encode()))]
-    log = sound_deliveries(sources.read_log(spark, paths, sources.JOINED, sources.TIMELINE), history.known_outcome)
-    mine = log.where(F.col("message_id").isin([row.key for row in worst]))
+    keys = [row.key for row in worst]
+    log = sound_deliveries(sources.read_deliveries_of(spark, paths, keys), history.known_outcome)
+    mine = log.where(F.col("message_id").isin(keys))
     in_order = Window.partitionBy("message_id").orderBy("finished", "sqs_message_id")
     first = mine.withColumn("place", F.row_number().over(in_order)).where(F.col("place") <= ATTEMPTS_SHOWN)
     lines = sorted(first.collect(), key=lambda line: line.place)

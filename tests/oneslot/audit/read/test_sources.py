@@ -82,6 +82,16 @@ def test_export_line_is_invalid_when_text_is_behind_its_item(spark: SparkSession
     assert [row.Item and row.Item.message_id.S for row in rows] == [None, "m-1"]
 
 
+def test_lines_of_a_message_are_found_when_its_id_is_escaped(spark: SparkSession, tmp_path: Path) -> None:
+    lines = [json.dumps({"message": "delivery", "message_id": each}) for each in ("ä", "plain", "other")]
+    path = tmp_path / "lines.jsonl"
+    path.write_text("\n".join([*lines, lines[0].encode().decode("unicode_escape"), '{"more": "\\\\"}']))
+
+    found = sources.read_deliveries_of(spark, [str(path)], ["ä", "plain"]).collect()
+
+    assert sorted(row.message_id or "" for row in found) == ["", "plain", "ä", "ä"]
+
+
 def test_damaged_file_is_refused_before_spark_judges(
     audited: Audited, history: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
