@@ -6,14 +6,12 @@ The levels go from what happens every day to what is rare, and stop at the first
 from __future__ import annotations
 
 import functools
-import inspect
 import platform
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import permutations, product
-from pathlib import Path
 from typing import Any
 
 from oneslot.explorer.aftermath import Aftermath, Delivered
@@ -23,6 +21,7 @@ from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.faults import PERFORMED
 from oneslot.explorer.handlers.aws import intercepted
 from oneslot.explorer.handlers.effects import Left
+from oneslot.explorer.handlers.given import USUAL_COPIES, Given
 from oneslot.explorer.handlers.laws import HandlerLaws, Law, View, as_if_once, without_values
 from oneslot.explorer.handlers.modules import RECEIVES, RECORDS, Code, found
 from oneslot.explorer.handlers.process import AT_IMPORT, DRAW, RunningHandler, ServerError, running
@@ -41,7 +40,6 @@ from oneslot.explorer.handlers.surroundings.takeover import taken_over
 from oneslot.explorer.handlers.templates.tables import tables_of
 from oneslot.explorer.handlers.verdict import FIFO_LEVELS, LEVELS, Explored, Kind, Level, Result, over_budget
 from oneslot.explorer.refusal import NotExplorable
-from oneslot.explorer.scenario import MOST_REDELIVERIES
 from oneslot.explorer.services.values import PARAMETERS, SECRETS
 from oneslot.explorer.system import System
 from oneslot.explorer.world import ApiCall
@@ -72,7 +70,6 @@ UNSEEN_REMEDY = "every invocation leaves another environment. Make it within the
 IDLE = "but it called nothing and wrote nothing"
 MOST_DRAWN = 400
 """The most single deliveries with different random numbers that are tried for "as if once"."""
-USUAL_COPIES = 2
 ALONE = "each message is delivered once, without any fault"
 _RESOURCES = ("TableName", "Bucket", "QueueUrl", "TopicArn", "FunctionName", "stateMachineArn", "StreamName")
 """The parameters that name what a call changes."""
@@ -83,118 +80,74 @@ MOST_ORDERS = 4
 def explore(
     handler: str,
     *,
-    messages: Sequence[Any] = (),
-    event: Any = None,
-    tables: Any = (),
-    law: Law | Sequence[Law] | None = None,
-    ignore: Collection[str] = (),
-    env: Mapping[str, str] | None = None,
-    answers: Mapping[str, Any] | None = None,
-    rows: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
-    objects: Mapping[str, Mapping[str, bytes | str]] | None = None,
-    parameters: Mapping[str, Any] | None = None,
-    secrets: Mapping[str, Any] | None = None,
-    path: str | Path | Sequence[str | Path] = ".",
-    batch: int = 1,
-    reports_failures: bool = True,
-    bisects: bool = False,
-    copies: int = USUAL_COPIES,
-    faults: int = 1,
-    budget: float = 60,
-    timeout: int = 30,
-    visibility: int = 30,
-    receives: int = MOST_REDELIVERIES,
-    fifo: bool = False,
-    acknowledges_only_finished: bool = False,
-    answers_equal: bool = False,
     progress: Callable[[str, int, int], None] = lambda level, states, waiting: None,
+    **options: Any,
 ) -> Result:
-    """Explore an unmodified handler.
+    """Explore an unmodified handler. `options` are the attributes of `Given`, by their names.
 
-    Args:
-        handler: "app.handler", below `path`.
-        messages: bodies, records of SQS, or events that name their source.
-        event: one whole event of any shape, such as the input of a task of Step Functions, in place of messages.
-        tables: the tables of DynamoDB: {"orders": "order_id"}, {"orders": ("customer", "order_id")} or ["orders:order_id"].
-        law: a function of the end, or several; without one, the end must be as if each message was delivered once.
-        acknowledges_only_finished: also require that no invocation acknowledges whose last call failed.
-        answers_equal: also require that each delivery is answered as a single one is, apart from generated values.
-        ignore: "table.attribute" of counters that may differ.
-        env: environment variables, set before the import.
-        answers: answers of operations without a stand-in: {"athena.start_query_execution": {...}}, or functions of
-            the parameters.
-        rows: the rows that exist before, by table, in plain values.
-        objects: the objects that exist before, by bucket and key.
-        parameters, secrets: values of Systems Manager's parameters and of secrets, by name.
-        batch: the most messages of a delivery; what fails is delivered again one by one.
-        reports_failures: whether the mapping has ReportBatchItemFailures. Without it Lambda ignores what is returned.
-        bisects: whether Lambda bisects a stream's batch after an error. Else, and if it reads no reported failures, the
-            batch is delivered again as a whole.
-        copies, faults: the deliveries of each message, and the most faults of a schedule.
-        budget: seconds for all levels.
-        path: the folder of the handler; a list if it has layers.
-        fifo: whether the queue is FIFO: no delivery overlaps another, and an acknowledged message never comes again.
-        timeout, visibility: the function's timeout and the queue's visibility timeout, in seconds.
-        receives: the deliveries without a fault that must be enough, as the queue's maxReceiveCount.
-
-    Raises `NotExplorable`, naming what the explorer does not have and the remedy.
+    Raises `NotExplorable`, naming what the explorer does not have and the remedy, and `TypeError` for an unknown name.
     """
-    ledger = (env or {}).get("ONESLOT_LEDGER_TABLE")  # where Oneslot counts its claims
+    return explore_given(Given(handler, **options), progress)
+
+
+def explore_given(
+    given: Given, progress: Callable[[str, int, int], None] = lambda level, states, waiting: None
+) -> Result:
+    """Explore an unmodified handler, as `explore` does."""
+    ledger = (given.env or {}).get("ONESLOT_LEDGER_TABLE")  # where Oneslot counts its claims
     own = {f"{ledger}.consumption_count"} if ledger else set()
-    code = found(handler, [Path(one) for one in ([path] if isinstance(path, str | Path) else path)])
-    records = messages_of(messages, event, fifo=fifo, splits=reports_failures or bisects)
-    if event is not None:
-        batch = len(records)
+    code = found(given.handler, given.folders)
+    splits = given.reports_failures or given.bisects
+    records = messages_of(given.messages, given.event, fifo=given.fifo, splits=splits)
+    batch = given.batch if given.event is None else len(records)
+    tables = tables_of(given.tables)
+    values = {PARAMETERS: given.parameters, SECRETS: given.secrets}
     return _Exploration(
         code=code,
         laws=HandlerLaws(
-            tables_of(tables),
-            _laws(law),
-            {*ignore, *own},
-            acknowledges_only_finished,
-            answers_equal,
+            tables,
+            _laws(given.law),
+            {*given.ignore, *own},
+            given.acknowledges_only_finished,
+            given.answers_equal,
             left=Left(together=batch > 1),
         ),
         scenario=HandlerScenario(
-            name=handler,
+            name=given.handler,
             sentence="its messages, as their source delivers them",
             messages=records,
-            deliveries=tuple(one for one in batches_of(records, batch) for _ in range(1 if fifo else copies)),
-            tables=tables_of(tables),
-            services=AccountServices(
-                tables_of(tables), answers or {}, _values(parameters, secrets), depends_on_time=code.note_clock
+            deliveries=tuple(
+                one for one in batches_of(records, batch) for _ in range(1 if given.fifo else given.copies)
             ),
-            before=rows or {},
-            objects=objects or {},
-            faults=faults,
+            tables=tables,
+            services=AccountServices(
+                tables,
+                given.answers or {},
+                {kind: value for kind, value in values.items() if value is not None},
+                depends_on_time=code.note_clock,
+            ),
+            before=given.rows or {},
+            objects=given.objects or {},
+            faults=given.faults,
             choices=handler_faults,
-            fifo=fifo,
+            fifo=given.fifo,
             deliverer=deliverer_of(records),
-            timeout_ms=timeout * 1000,
-            visibility_ms=visibility * 1000,
-            redeliveries=receives,
-            reports_failures=reports_failures,
+            timeout_ms=given.timeout * 1000,
+            visibility_ms=given.visibility * 1000,
+            redeliveries=given.receives,
+            reports_failures=given.reports_failures,
         ),
-        environment={**LAMBDA, "LAMBDA_TASK_ROOT": str(code.roots[0]), **(env or {})},
-        possible=FIFO_LEVELS if fifo else LEVELS,
-        budget=budget,
+        environment={**LAMBDA, "LAMBDA_TASK_ROOT": str(code.roots[0]), **(given.env or {})},
+        possible=FIFO_LEVELS if given.fifo else LEVELS,
+        budget=given.budget,
         progress=progress,
     ).run()
-
-
-GIVEN = set(inspect.signature(explore).parameters) - {"handler", "progress"}
-"""The names that a scenario file may define."""
 
 
 def _laws(law: Law | Sequence[Law] | None) -> Sequence[Law]:
     if law is None:
         return (as_if_once,)
     return (law,) if callable(law) else tuple(law)
-
-
-def _values(parameters: Mapping[str, Any] | None, secrets: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:
-    given = {PARAMETERS: parameters, SECRETS: secrets}
-    return {kind: values for kind, values in given.items() if values is not None}
 
 
 @dataclass

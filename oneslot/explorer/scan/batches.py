@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from oneslot.explorer.handlers.exploration import explore
+from oneslot.explorer.handlers.exploration import explore_given
+from oneslot.explorer.handlers.given import Given
 from oneslot.explorer.handlers.templates.sources import QUEUES, FunctionSource
 from oneslot.explorer.handlers.verdict import Result
 from oneslot.explorer.refusal import NotExplorable
@@ -45,7 +46,7 @@ def has_batch(given: Mapping[str, Any]) -> bool:
 
 
 def in_batches(
-    source: FunctionSource, one: Result, options: Mapping[str, Any], batches: Iterable[Mapping[str, Any]], ends: float
+    source: FunctionSource, one: Result, given: Given, batches: Iterable[Mapping[str, Any]], ends: float
 ) -> BatchVerdict:
     """Explore batches of a handler that holds with one record, until `ends`, and return the verdict of both.
 
@@ -55,7 +56,7 @@ def in_batches(
     unrun, unmet, faults = one.unrun, one.unmet, 0
     for batch in batches:
         try:
-            result = explore(**{**options, **batch, "budget": max(1.0, ends - time.monotonic())})
+            result = explore_given(replace(given, **{**batch, "budget": max(1.0, ends - time.monotonic())}))
         except NotExplorable as error:
             return BatchVerdict(one, remark=one_at_a_time(source, f"with two in a batch, {error}"))
         if result.level == "once":

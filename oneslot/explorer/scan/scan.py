@@ -17,7 +17,8 @@ from typing import Any, Literal
 
 from oneslot.errors import InvalidScenario
 from oneslot.explorer.handlers.apart import forked
-from oneslot.explorer.handlers.exploration import GIVEN, IDLE, explore
+from oneslot.explorer.handlers.exploration import IDLE, explore_given
+from oneslot.explorer.handlers.given import GIVEN, Given
 from oneslot.explorer.handlers.process import OWN_FAILURES
 from oneslot.explorer.handlers.scenario_file import check_rows, check_scenario, read_scenario
 from oneslot.explorer.handlers.templates.intrinsics import PSEUDO, Resolver
@@ -325,20 +326,20 @@ def _row_of(job: ScanJob) -> Row:
 def explored(job: ScanJob) -> Row:
     """Explore one function with one source in this process. Raises `NotExplorable`."""
     try:
-        options = options_of(job.resolver, job.function, job.folder, job.env)
+        given = options_of(job.resolver, job.function, job.folder, job.env)
     except NotExplorable as error:
         raise NotExplorable(str(error).replace(PARAMETER_REMEDY, "--parameter Name=...")) from error
     if job.source.kind not in QUEUES:
-        options = {name: value for name, value in options.items() if name not in ("receives", "visibility")}
+        given = replace(given, receives=Given.receives, visibility=Given.visibility)
+    folders = given.folders
     with tempfile.TemporaryDirectory() as folder:
         if job.code:  # Lambda writes it to the file index.py
             (Path(folder) / "index.py").write_text(job.code)
-            options["path"] = [Path(folder), *options["path"][1:]]
-        for one in options["path"]:
-            if "path" not in job.given and not one.is_dir() and one.parent not in options["path"]:
+            folders[0] = Path(folder)
+        for one in folders:
+            if "path" not in job.given and not one.is_dir() and one.parent not in folders:
                 raise NotExplorable(f"{one} is not there. {BUILD_REMEDY}")
-        options["path"] = [one for one in options["path"] if one.is_dir()]
-        return _tried(job, options)
+        return _tried(job, replace(given, path=[one for one in folders if one.is_dir()]))
 
 
 def inline_code(resolver: Resolver, properties: Mapping[str, Any]) -> str:
@@ -348,24 +349,24 @@ def inline_code(resolver: Resolver, properties: Mapping[str, Any]) -> str:
     return str(resolver.known(text) or "")
 
 
-def _tried(job: ScanJob, options: Mapping[str, Any]) -> Row:
+def _tried(job: ScanJob, given: Given) -> Row:
     """Explore with the recorded event, or with a first event that grows by what the handler says it misses.
 
     What it misses and catches counts, too, unless the grown event is one on which it fails.
     """
-    payload, found = Payload(), list[tuple[dict[str, Any], Result, str]]()
+    payload, found = Payload(), list[tuple[Given, Result, str]]()
     ends = time.monotonic() + job.budget
     is_made = not {"event", "messages"} & job.given.keys()
     for _ in range(MOST_GUESSES):
-        given = options_for(job.source, payload.value, options["tables"])
+        made = options_for(job.source, payload.value, given.tables)
         if not is_made:
-            given = {name: value for name, value in given.items() if name not in ("event", "messages")}
-        given = {**options, **given, **job.given}
-        result = explore(**{**given, "budget": max(1.0, ends - time.monotonic())})
+            made = {name: value for name, value in made.items() if name not in ("event", "messages")}
+        tried = replace(given, **{**made, **job.given})
+        result = explore_given(replace(tried, budget=max(1.0, ends - time.monotonic())))
         failed = result.level == "once"
         if found and failed and found[-1][1].level != "once":
             break
-        found.append((given, result, json.dumps(payload.value) if is_made else ""))
+        found.append((tried, result, json.dumps(payload.value) if is_made else ""))
         said = f"{result.verdict}\n{result.counterexample}" if failed else result.raised
         if not is_made or result.schedule or not payload.grow(said):
             break
@@ -394,10 +395,10 @@ def _tried(job: ScanJob, options: Mapping[str, Any]) -> Row:
     )
 
 
-def _with_batches(job: ScanJob, options: Mapping[str, Any], one: BatchVerdict, first: str, ends: float) -> BatchVerdict:
+def _with_batches(job: ScanJob, given: Given, one: BatchVerdict, first: str, ends: float) -> BatchVerdict:
     """Return the verdict of one record and of two in a batch, or the first with a remark where no two can be made.
 
-    `options`: those of `explore` with one record. `first`: the payload of the first event; empty if it was recorded.
+    `given`: that of one record. `first`: the payload of the first event; empty if it was recorded.
     """
     if has_batch(job.given) or not may_batch(job.resolver, job.source):
         return one
@@ -405,9 +406,9 @@ def _with_batches(job: ScanJob, options: Mapping[str, Any], one: BatchVerdict, f
     if own or not first:
         why = f"{job.function}.py gives {own[0]}" if own else NO_SECOND
         return replace(one, remark=one_at_a_time(job.source, why))
-    splits = bool(options["reports_failures"] or options.get("bisects"))
-    batches = in_one_batch(job.source, json.loads(first), options["tables"], splits=splits)
-    return in_batches(job.source, one.result, options, [{**each, **job.given} for each in batches], ends)
+    splits = given.reports_failures or given.bisects
+    batches = in_one_batch(job.source, json.loads(first), given.tables, splits=splits)
+    return in_batches(job.source, one.result, given, [{**each, **job.given} for each in batches], ends)
 
 
 def _judged(job: ScanJob, result: Result, *, is_made: bool) -> tuple[Verdict, str]:
@@ -433,7 +434,7 @@ def _placed(sentence: str, function: str) -> str:
     return f"{sentence.rstrip('.')}{where}" if where else sentence
 
 
-def _test(job: ScanJob, options: Mapping[str, Any], batch: BatchVerdict) -> str:
+def _test(job: ScanJob, given: Given, batch: BatchVerdict) -> str:
     result = batch.result
     if batch.is_broken:
         return f"{NO_TEST}{NO_TEST_OF_BATCH}"
@@ -442,6 +443,6 @@ def _test(job: ScanJob, options: Mapping[str, Any], batch: BatchVerdict) -> str:
     if job.code:
         return f"{NO_TEST}Its code is in the template, where no test can import it."
     try:
-        return written_test(job.function, job.source, options, result)
+        return written_test(job.function, job.source, given, result)
     except NotExplorable as error:
         return f"{NO_TEST}{error}"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
+from oneslot.explorer.handlers.given import Given
 from oneslot.explorer.handlers.process import DRAW
 from oneslot.explorer.handlers.scenario import messages_of
 from oneslot.explorer.handlers.templates.sources import FunctionSource
@@ -27,21 +28,21 @@ def file_name(function: str, source: str) -> str:
     return f"test_{_snake(function)}_{_snake(source)}.py"
 
 
-def written_test(function: str, source: FunctionSource, options: Mapping[str, Any], result: Result) -> str:
-    """Return the test's text. `options` are those of `explore`.
+def written_test(function: str, source: FunctionSource, given: Given, result: Result) -> str:
+    """Return the test's text.
 
     Raises `NotExplorable` if the path needs what moto or a test's clock cannot show.
     """
     if result.reads_environment:
         raise NotExplorable("It reads a hash, a host or a process, which a test in one process cannot change.")
     data = {
-        "HANDLER": options["handler"].replace(":", "."),
-        "FOLDERS": [os.path.relpath(one) for one in options["path"]],
-        "EVENT": _event(options),
-        "ENV": options["env"],
-        "RESOURCES": [*_tables(options["tables"]), *_parameters(options), *_objects(options)],
+        "HANDLER": given.handler.replace(":", "."),
+        "FOLDERS": [os.path.relpath(one) for one in given.folders],
+        "EVENT": _event(given),
+        "ENV": given.env,
+        "RESOURCES": [*_tables(given.tables), *_parameters(given), *_objects(given)],
         "GENERATED": sorted(result.masked),
-        "READS_FAILURES": options.get("reports_failures", True),
+        "READS_FAILURES": given.reports_failures,
         "SCHEDULE": list(_schedule(result.schedule)),
     }
     harness = _HARNESS.read_text().partition('"""\n\nfrom')[2]
@@ -63,7 +64,7 @@ def written_test(function: str, source: FunctionSource, options: Mapping[str, An
 from{harness}
 
 {named}
-MOST = {options.get("receives", 3)}
+MOST = {given.receives}
 
 
 def _replayed(schedule: Sequence[tuple[int, str]] = (), most: int = 1) -> dict[str, Any]:
@@ -94,10 +95,10 @@ def _snake(text: str) -> str:
     return re.sub(r"\W+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text)).lower()
 
 
-def _event(options: Mapping[str, Any]) -> Any:
-    if options.get("event") is not None:
-        return options["event"]
-    messages = messages_of(options["messages"], None, fifo=options.get("fifo", False))
+def _event(given: Given) -> Any:
+    if given.event is not None:
+        return given.event
+    messages = messages_of(given.messages, None, fifo=given.fifo)
     return {"Records": [message.record(position) for position, message in enumerate(messages)]}
 
 
@@ -144,14 +145,14 @@ def _keys(names: Sequence[str]) -> list[dict[str, str]]:
     ]
 
 
-def _parameters(options: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def _parameters(given: Given) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield what makes the parameters. The replay makes the buckets, topics, queues and buses of the calls."""
-    for name, value in options.get("parameters", {}).items():
+    for name, value in (given.parameters or {}).items():
         text = value if isinstance(value, str) else ",".join(map(str, value))
         yield "ssm", "put_parameter", {"Name": name, "Value": text, "Type": "String"}
 
 
-def _objects(options: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    for bucket, held in options.get("objects", {}).items():
+def _objects(given: Given) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for bucket, held in (given.objects or {}).items():
         for key, body in held.items():
             yield "s3", "put_object", {"Bucket": bucket, "Key": key, "Body": body}

@@ -10,9 +10,11 @@ from typing import Any
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
 from oneslot.dynamodb_in_memory.service import table_of
+from oneslot.explorer.handlers.given import Given
 from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
 from oneslot.explorer.handlers.templates.sources import QUEUES, SQS, STREAMS, FunctionSource, functions, sources_of
 from oneslot.explorer.refusal import NotExplorable
+from oneslot.explorer.scenario import MOST_REDELIVERIES
 
 TABLES = ("AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable")
 LAYERS = ("AWS::Serverless::LayerVersion", "AWS::Lambda::LayerVersion")
@@ -32,7 +34,7 @@ def from_template(
     function: str = "",
     parameters: Mapping[str, Any] | None = None,
     env: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
+) -> Given:
     """Return what `explore` needs from a template: `explore(**from_template("template.yaml"), messages=[...])`.
 
     Args:
@@ -48,7 +50,7 @@ def from_template(
     return options_of(resolver, _function(resolver, function), file.parent, env or {})
 
 
-def options_of(resolver: Resolver, name: str, folder: Path, env: Mapping[str, str]) -> dict[str, Any]:
+def options_of(resolver: Resolver, name: str, folder: Path, env: Mapping[str, str]) -> Given:
     """Return what `explore` needs for the function with this logical id. `folder`: that of the template.
 
     Raises `NotExplorable`, naming the remedy, for what the template does not give.
@@ -56,25 +58,20 @@ def options_of(resolver: Resolver, name: str, folder: Path, env: Mapping[str, st
     properties = function_properties(resolver.template, name)
     source = _polled_source(resolver, name)
     queue = (source.resource if source.kind in QUEUES else None) or {}
-    options = {
-        "handler": _resolved(resolver, properties.get("Handler", "app.handler"), f"{name}.Handler"),
-        "path": [folder / one for one in folders(resolver, resolver.resources[name], properties)],
-        "tables": template_tables(resolver),
-        "env": _environment(resolver, properties, name, env),
-        "timeout": int(_resolved(resolver, properties.get("Timeout", DEFAULT_SECONDS["timeout"]), f"{name}.Timeout")),
-        "visibility": int(
-            _resolved(resolver, queue.get("VisibilityTimeout", DEFAULT_SECONDS["visibility"]), "the queue")
-        ),
-        "reports_failures": "ReportBatchItemFailures" in source.settings.get("FunctionResponseTypes", ()),
-    }
-    if source.settings.get("BisectBatchOnFunctionError"):
-        options["bisects"] = True
+    visibility = queue.get("VisibilityTimeout", DEFAULT_SECONDS["visibility"])
     policy = _resolved(resolver, queue.get("RedrivePolicy", {}), "the queue's RedrivePolicy")
-    if "maxReceiveCount" in policy:
-        options["receives"] = int(policy["maxReceiveCount"])
-    if values := parameters_of(resolver):
-        options["parameters"] = values
-    return options
+    return Given(
+        _resolved(resolver, properties.get("Handler", "app.handler"), f"{name}.Handler"),
+        path=[folder / one for one in folders(resolver, resolver.resources[name], properties)],
+        tables=template_tables(resolver),
+        env=_environment(resolver, properties, name, env),
+        timeout=int(_resolved(resolver, properties.get("Timeout", DEFAULT_SECONDS["timeout"]), f"{name}.Timeout")),
+        visibility=int(_resolved(resolver, visibility, "the queue")),
+        reports_failures="ReportBatchItemFailures" in source.settings.get("FunctionResponseTypes", ()),
+        bisects=bool(source.settings.get("BisectBatchOnFunctionError")),
+        receives=int(policy.get("maxReceiveCount", MOST_REDELIVERIES)),
+        parameters=parameters_of(resolver) or None,
+    )
 
 
 def function_properties(document: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from oneslot.errors import HandlerNotExplorable, InvalidScenario
-from oneslot.explorer.handlers.exploration import GIVEN, explore
+from oneslot.explorer.handlers.exploration import explore_given
+from oneslot.explorer.handlers.given import GIVEN, Given
 from oneslot.explorer.handlers.scenario_file import check_rows, read_scenario
 from oneslot.explorer.handlers.templates import from_template
 from oneslot.explorer.handlers.templates.tables import tables_of
@@ -23,12 +24,12 @@ STATES_A_REPORT = 2_000
 
 def explore_handler(handler: str, scenario: Path, budget: float | None, terminal: Terminal) -> int:
     """Explore the handler and print the verdict. Return its exit status: see `STATUSES`."""
-    options = _options(scenario)
+    given = _given(handler.replace(":", "."), scenario)
     if budget is not None:
-        options["budget"] = budget
+        given = replace(given, budget=budget)
     try:
         with terminal.progress("states", None) as advance:
-            result = explore(handler.replace(":", "."), progress=lambda *_: advance(STATES_A_REPORT), **options)
+            result = explore_given(given, lambda *_: advance(STATES_A_REPORT))
     except NotExplorable as error:
         raise HandlerNotExplorable(str(error)) from error
     terminal.lines(str(result), style="" if result.holds else "red")
@@ -36,23 +37,24 @@ def explore_handler(handler: str, scenario: Path, budget: float | None, terminal
     return STATUSES[result.kind]
 
 
-def _options(scenario: Path) -> dict[str, Any]:
+def _given(handler: str, scenario: Path) -> Given:
     values = read_scenario(scenario, GIVEN | FROM_TEMPLATE)
     if "messages" not in values and "event" not in values:
         raise InvalidScenario(
             f"{scenario}: messages is missing. Define a list of bodies, records or events, or one event."
         )
-    options = {name: value for name, value in values.items() if name in GIVEN}
+    own = {name: value for name, value in values.items() if name in GIVEN}
+    given = Given(handler)
     if "template" in values:
         try:
-            read = from_template(
+            given = from_template(
                 values["template"],
                 function=values.get("function", ""),
-                env=options.pop("env", {}),
+                env=own.pop("env", {}),
                 parameters=values.get("stack"),
             )
         except NotExplorable as error:
             raise HandlerNotExplorable(str(error)) from error
-        options = {**{name: value for name, value in read.items() if name in GIVEN}, **options}
-    check_rows(options.get("rows", {}), tables_of(options.get("tables", ())), scenario)
-    return options
+    given = replace(given, handler=handler, **own)
+    check_rows(given.rows or {}, tables_of(given.tables), scenario)
+    return given

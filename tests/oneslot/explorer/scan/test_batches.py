@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from oneslot.explorer.handlers.exploration import explore
+from oneslot.explorer.handlers.exploration import explore_given
+from oneslot.explorer.handlers.given import Given
 from oneslot.explorer.handlers.templates.sources import SQS, FunctionSource
 from oneslot.explorer.handlers.verdict import Result
 from oneslot.explorer.scan import batches
@@ -215,9 +217,9 @@ def _in_batches(folder: Path, *each: dict[str, Any], ends: float) -> Result:
         'import boto3\ntable = boto3.resource("dynamodb").Table("Table")\n\n\n'
         f'def handler(event, context):\n    for record in event["Records"]:\n        {puts}\n'
     )
-    options = {"handler": "app.handler", "path": [folder], "tables": ["Table:id"]}
+    given = Given("app.handler", path=[folder], tables=["Table:id"])
     one = Result("app.handler", "holds", "holds at every level")
-    return in_batches(FunctionSource(SQS), one, options, each, ends).result
+    return in_batches(FunctionSource(SQS), one, given, each, ends).result
 
 
 LARGE = {"messages": ["a", "b"], "batch": 2, "copies": 1, "faults": 4}
@@ -234,10 +236,10 @@ def test_verdict_is_not_finished_when_the_budget_ends_within_the_first_batch(tmp
 def test_verdict_names_one_fault_when_the_budget_ends_before_two(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def limited(*, budget: float, faults: int, **options: Any) -> Result:
-        return explore(budget=budget if faults == 1 else 0.1, faults=faults, **options)
+    def limited(given: Given) -> Result:
+        return explore_given(given if given.faults == 1 else replace(given, budget=0.1))
 
-    monkeypatch.setattr(batches, "explore", limited)
+    monkeypatch.setattr(batches, "explore_given", limited)
     small = {"messages": ["a"], "copies": 1, "faults": 1}
 
     found = _in_batches(tmp_path, small, LARGE, ends=time.monotonic() + 60)

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from oneslot.errors import HandlerNotExplorable, InvalidScenario
-from oneslot.explorer.handlers.exploration import GIVEN
+from oneslot.explorer.handlers.given import GIVEN
 from oneslot.explorer.handlers.scenario_file import CHECKS
 from oneslot.operator.commands.explore.explore import explore
 from oneslot.operator.commands.explore.handler import FROM_TEMPLATE
