@@ -11,9 +11,5 @@ class SlotsOver(BadInput):
     """Every slot that was seeded last is in the past."""
 
 
-class TableNotRestored(BadInput):
-    """A table that `oneslot restore` reads was not restored beside the deployed one."""
-
-
 class SmokeFailed(OneslotError):
     """The request of `oneslot smoke`, or its cancellation, did not end as it must."""

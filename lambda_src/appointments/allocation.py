@@ -191,11 +191,6 @@ def answer_of(appointment: Mapping[str, Any]) -> dict[str, Any]:
             return _result(Cancelled(appointment["appointment_id"]))
 
 
-def handled_before(message_id: str) -> dict[str, Any]:
-    """Return the result of a request that another system handled before the migration."""
-    return _result(Refusal(message_id, "handled_before_migration"))
-
-
 def epoch_ms(time: datetime) -> int:
     """Return a time as epoch milliseconds."""
     return int(time.timestamp() * 1000)

@@ -70,7 +70,6 @@ class Tools:
         compose: the consumer that `oneslot worker` runs; see `oneslot.operator.commands.worker.handler`.
         next_steps: what `oneslot up` prints; see `oneslot.operator.commands.stack`.
         audit: this declaration → the `oneslot.audit.model.Model` by which the Spark audit judges; see `demo/audit`.
-        handled_before: a message id → the result of a request that `oneslot ledger enter` enters as done.
     """
 
     identity: str | None = None
@@ -80,7 +79,6 @@ class Tools:
     compose: str | None = None
     next_steps: str | None = None
     audit: str | None = None
-    handled_before: str | None = None
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
-"""The operator log, `operator-log.jsonl`: every change that a person made with `oneslot dlq`, `ledger`, `pause`, `resume`
-and `restore`.
+"""The operator log, `operator-log.jsonl`: every change that a person made with `oneslot dlq`, `ledger`, `pause` and
+`resume`.
 
 Each change has two lines: one before it with `outcome` = `begun`, and one after it. A `begun` without a second line is a
 change that may or may not have been made, because the process died in between. The log holds no personal data.

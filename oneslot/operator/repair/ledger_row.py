@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+from botocore.exceptions import ClientError
+
 from oneslot.errors import RowChanged, RowNotFound
 from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.laws.traces import COMPLETE, result_of
 from oneslot.operator.evidence import tables
 from oneslot.operator.evidence.malformed import Standing, format_malformed, malformed_ledger_row, standing
 from oneslot.operator.evidence.operator_log import BEGUN, DONE, NOT_DONE, OperatorLog
-from oneslot.operator.repair.changing import change_row
 from oneslot.runtime.protocol import UNSENT, Claim
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from oneslot.runtime.stores.expressions import DynamoDB
+from oneslot.runtime.stores.expressions import DynamoDB, error_code
 from oneslot.runtime.values import to_attributes
 from oneslot.target import Target
 
@@ -86,22 +87,33 @@ def unlock(target: Target, row: Mapping[str, Any], log: OperatorLog) -> None:
 
 def forget(target: Target, row: Mapping[str, Any], log: OperatorLog) -> None:
     """Delete the row. Raises `OneslotError` if it has changed since it was read."""
-    deleted = change_row(
-        target.dynamodb,
-        log,
-        FORGET,
-        {"message_id": row["message_id"]},
-        table=target.outputs.ledger_table_name,
-        key=to_attributes({"message_id": row["message_id"]}),
-        seen=to_attributes({name: row[name] for name in COMPARED if name in row}),
-        compared=COMPARED,
-        becomes=None,
-        before=row,
-    )
-    if not deleted:
-        raise RowChanged(
-            f"Nothing was changed: {row['message_id']} has changed since you looked. Look again with `{_show(target, row)}`."
+    subject = {"message_id": row["message_id"]}
+    values = to_attributes({f":{name}": row[name] for name in COMPARED if name in row})
+    given: Any = {"ExpressionAttributeValues": values} if values else {}
+    log.write(FORGET, {**subject, "before": dict(row)}, BEGUN)
+    try:
+        target.dynamodb.delete_item(
+            TableName=target.outputs.ledger_table_name,
+            Key=to_attributes(subject),
+            ConditionExpression=" AND ".join(
+                f"#{name} = :{name}" if name in row else f"attribute_not_exists(#{name})" for name in COMPARED
+            ),
+            ExpressionAttributeNames={f"#{name}": name for name in COMPARED},
+            ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            **given,
         )
+    except ClientError as error:
+        # After a lost answer boto3 deletes again, and then finds no row.
+        changed = error_code(error) == "ConditionalCheckFailedException"
+        if not changed or "Item" in error.response:
+            log.write(FORGET, subject, NOT_DONE, reason=error_code(error))
+            if not changed:
+                raise
+            raise RowChanged(
+                f"Nothing was changed: {row['message_id']} has changed since you looked. "
+                f"Look again with `{_show(target, row)}`."
+            ) from error
+    log.write(FORGET, subject, DONE)
 
 
 def _show(target: Target, row: Mapping[str, Any]) -> str:

@@ -4,32 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import click
 
-from oneslot.errors import InvalidFile, LeaseHeld, MalformedRow, NothingToUnlock
+from oneslot.errors import LeaseHeld, MalformedRow, NothingToUnlock
 from oneslot.laws.traces import result_of
 from oneslot.operator.commands.frame import on_stack
 from oneslot.operator.commands.inspect import row_table
 from oneslot.operator.evidence.malformed import Standing, malformed_ledger_row, standing
 from oneslot.operator.evidence.operator_log import OperatorLog, open_operator_log
-from oneslot.operator.repair.entering import EntryReport, Fate, enter_logged, read_lines
 from oneslot.operator.repair.ledger_row import advice, consequences, read_row
 from oneslot.operator.repair.ledger_row import forget as forget_row
 from oneslot.operator.repair.ledger_row import unlock as unlock_row
-from oneslot.options import FILE, message_id_argument, yes_option
+from oneslot.options import message_id_argument, yes_option
 from oneslot.target import Target
 from oneslot.terminal import Terminal
-from oneslot.wording import numbered
-
-PROBLEMS_SHOWN = 10
 
 
-@click.group(short_help="Show a row of the ledger; unlock or forget it; enter a file.")
+@click.group(short_help="Show a row of the ledger; unlock or forget it.")
 def ledger() -> None:
-    """Show a row of the ledger, repair it, or enter what another system has handled.
+    """Show a row of the ledger, or repair it.
 
     Changes need --yes, and leave a line in the operator log.
     """
@@ -86,37 +81,6 @@ def forget(terminal: Terminal, target: Target, *, message_id: str, yes: bool) ->
     terminal.plain(shown.document["consequences"])
     if log := _changed(terminal, target, shown, forget_row, yes=yes):
         terminal.plain(f"Forgotten. The operator log keeps the row: {log.path}.")
-
-
-@ledger.command("enter", short_help="Enter messages that another system has handled.")
-@click.argument("file", type=FILE)
-@yes_option
-@on_stack
-def enter_file(terminal: Terminal, target: Target, *, file: Path, yes: bool) -> int:
-    """Enter the messages of FILE as COMPLETE, so that a later copy is a duplicate and has no effect.
-
-    Each line is the body of a message, a JSON object, or an id alone; a copy of such an id may have any content. An existing
-    row stays. Safe to run again after a crash. Exit status 1 if a line was not entered and is not complete.
-    """
-    lines = sum(1 for _ in read_lines(target, file))
-    if not lines:
-        raise InvalidFile(f"{file} names no message. Write a body or an id on each line.")
-    report = EntryReport()
-    with terminal.progress("Entering" if yes else "Reading", lines) as progress:
-        if yes:
-            enter_logged(target, file, lines, report, progress)
-        else:
-            report.add_all(((line, Fate.INVALID) for line in read_lines(target, file) if line.problem), progress)
-    terminal.result({"stack_name": target.stack_name, "lines": lines, "changed": yes, **report.document()})
-    terminal.plain(
-        f"{numbered(lines, 'message')}: {report.fates[Fate.ENTERED]:,} entered, {report.fates[Fate.COMPLETE]:,} complete "
-        f"before, {report.left_out:,} left out."
-    )
-    terminal.warn(f"Line {each['line']}: {each['problem']}." for each in report.problems[:PROBLEMS_SHOWN])
-    if report.left_out > PROBLEMS_SHOWN:
-        terminal.warn([f"... and {report.left_out - PROBLEMS_SHOWN:,} more: see --json."])
-    terminal.goes_ahead(yes=yes)
-    return int(report.left_out > 0)
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def test_expired_row_is_missed_after_retention_was_raised(audited: Audited, old:
 
 
 def test_late_copies_do_not_extend_the_life_of_a_row(audited: Audited, tmp_path: Path) -> None:
-    """The line of a first answer is gone, with its process or because `ledger enter` entered the row.
+    """The line of a first answer is gone, with its process or because the row was put by hand.
 
     A copy without an answer is lost all the same.
     """

@@ -114,7 +114,7 @@ def test_version_ends_with_0() -> None:
     ("shell", "expected"),
     [
         ("bash", "plain,ledger\n"),
-        ("zsh", "plain\nledger\nShow a row of the ledger; unlock or forget it; enter a file.\n"),
+        ("zsh", "plain\nledger\nShow a row of the ledger; unlock or forget it.\n"),
     ],
 )
 def test_shell_completes_a_verb_by_the_line_of_the_help(

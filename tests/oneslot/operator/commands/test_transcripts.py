@@ -154,14 +154,6 @@ def claims(stack: MotoStack) -> None:
         ledger.claim(name, "hash", lease_until)
 
 
-def handled(stack: MotoStack) -> None:
-    """Another system has handled messages; one of them is complete here, and some lines are not valid."""
-    stack.bench.deliver(record(booking("m-1")))
-    wrong = [f"two words {number}" for number in range(11)]
-    (stack.home / "handled").write_text("\n".join(["m-1", "id-alone", json.dumps(booking("m-2")), *wrong]))
-    (stack.home / "empty").write_text("\n")
-
-
 def paused(stack: MotoStack) -> None:
     """An operator has paused the consumer."""
     assert invoke("pause", "--reason", "INC-12", "--yes").exit_code == 0
@@ -217,7 +209,7 @@ STATES: dict[str, Callable[[MotoStack], None]] = {
         each.__name__: each
         for each in (nothing, fresh, gone, given, waiting, booked, forgotten, letters, hidden, failing, no_log, claims)
     },
-    **{each.__name__: each for each in (archived, handled, paused, torn, malformed, broken)},
+    **{each.__name__: each for each in (archived, paused, torn, malformed, broken)},
     **MISSING,
 }
 ONCE = "--timeout 0.1"
@@ -300,7 +292,6 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         *(("claims", f"ledger forget {how}") for how in ("leased --yes", "expired")),
         ("malformed", "ledger forget by-hand"),
     ],
-    "ledger-enter": [("handled", f"ledger enter HOME/{how}") for how in ("handled", "handled --yes", "empty")],
     "pause": [
         ("fresh", "pause --reason INC-12"),
         ("fresh", "pause --reason INC-12 --yes"),

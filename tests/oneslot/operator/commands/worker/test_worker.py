@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
 import sys
+import sysconfig
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +33,7 @@ ENVIRONMENT = {
     "CONTENT_BASED_DEDUPLICATION": "false",
 }
 SETTINGS = WorkerSettings(threads=3)
+ROOT = Path(__file__).resolve().parents[5]
 
 
 @pytest.mark.parametrize("of_a_stack", [True, False])
@@ -75,3 +81,17 @@ def test_load_takes_slashes_as_lambda_does(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(sys, "path", list(sys.path))
 
     assert load_handler(f"{folder.parent.name}/orders/app:handle") is print
+
+
+def test_image_of_the_page_has_what_the_worker_imports(tmp_path: Path) -> None:
+    page = (ROOT / "docs/do/run-a-worker.md").read_text(encoding="utf-8")
+    copied = [name for line in re.findall(r"^COPY (.+) \S+$", page, re.MULTILINE) for name in line.split()]
+    for name in copied:
+        (tmp_path / name).symlink_to(ROOT / name)
+    # -S: the packages are found, and this repository, which is installed beside them, is not.
+    path = os.pathsep.join(map(str, [tmp_path, tmp_path / "lambda_src", sysconfig.get_path("purelib")]))
+    worker = [sys.executable, "-S", "-P", "-c", "import oneslot.__main__, oneslot.cli, booking.consumer"]
+    environment = {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    assert subprocess.run(worker, env=environment, capture_output=True, text=True, check=False).stderr == ""
+    asked = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    assert {f'"{each}"' for each in asked} <= set(re.findall(r'"[a-z0-9-]+[=>][^"]+"', page))

@@ -1,1 +1,0 @@
-"""An example: the worker as a Fargate service, beside the Lambda function or instead of it."""
