@@ -19,6 +19,8 @@ MAXIMUM_RESULT_BYTES = 390_000
 MAXIMUM_WRITES = 99
 """TransactWriteItems takes 100 items; one is the ledger's row."""
 
+MAXIMUM_SENDS = 100
+"""Ten calls of ten: a relay sends a whole row within seconds, even a FIFO group one by one, and loses little if it dies."""
 
 INVALID_EFFECTS = "invalid_effects"
 """The reason for a message whose effects exceed a limit of the store."""
@@ -270,7 +272,7 @@ class Send:
     Attributes:
         to: the target's logical name.
         body: what JSON can hold; for a bus a mapping.
-        group: the message group, for a FIFO target.
+        group: the message group. A FIFO target needs one; a standard queue or topic takes one for fair queues.
     """
 
     to: str

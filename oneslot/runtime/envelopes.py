@@ -35,13 +35,15 @@ def sns(record: Mapping[str, Any]) -> Identity:
 def eventbridge(record: Mapping[str, Any]) -> Identity:
     """Identify an EventBridge event. Its content is `source`, `detail-type` and `detail`.
 
-    The id is the detail's `message_id`, else that of a decision's `Send`, else the event's `id`.
+    The id is that of a decision's `Send`, else the detail's `message_id`, else the event's `id`. Two sends of one decision may
+    name the same `message_id` in their details.
     """
     event = parse_body(record["body"])
     try:
         content = {name: event[name] for name in ("source", "detail-type", "detail")}
-        own_id = event["resources"][0] if event["source"] == SEND_SOURCE else event["id"]
-        own_id = event["detail"].get("message_id", own_id)
+        own_id = (
+            event["resources"][0] if event["source"] == SEND_SOURCE else event["detail"].get("message_id", event["id"])
+        )
     except (AttributeError, IndexError, KeyError, TypeError):
         raise _unlike("EventBridge event; use no input transformer") from None
     return Identity(require_message_id(own_id), content)

@@ -76,10 +76,10 @@ def to_attribute(value: Any, level: int = 0) -> dict[str, Any]:  # noqa: PLR0911
             f"is nested more than {MAXIMUM_LEVELS} levels deep; flatten it, or write it as JSON text", of_content=True
         )
     if type(value) is str:  # first, because most values are text
-        return {"S": _text(value)}
+        return {"S": require_text(value)}
     match value:
         case str():
-            return {"S": _text(str.__str__(value))}
+            return {"S": require_text(str.__str__(value))}
         case None:
             return {"NULL": True}
         case bool():
@@ -93,6 +93,18 @@ def to_attribute(value: Any, level: int = 0) -> dict[str, Any]:  # noqa: PLR0911
         case Set():
             return _set(value)
     return {"B": _bytes(value)}
+
+
+def require_text(text: str) -> str:
+    """Return the text. Raises `InvalidValue` for half a surrogate pair, which no service takes."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # which quotes the text
+            raise InvalidValue(
+                "has half a surrogate pair, which is not text; correct the sender", of_content=True
+            ) from None
+    return text
 
 
 def from_attribute(attribute: Mapping[str, Any]) -> Any:  # noqa: PLR0911 - one return for each type
@@ -211,8 +223,12 @@ def canonical_json(value: Any) -> str:
 
 
 def plain_json(value: Any) -> str:
-    """Return JSON text for readers elsewhere, with sorted names and plain numbers. Raises as `canonical_json` does."""
-    return to_json(value, decimal=_in_range, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    """Return JSON text for readers elsewhere, in UTF-8, with sorted names and plain numbers. Raises as `canonical_json` does.
+
+    Two characters stay escaped: they are not XML, and SQS refuses them.
+    """
+    text = to_json(value, decimal=_in_range, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    return require_text(text).replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")
 
 
 def from_json(text: str) -> Any:
@@ -277,18 +293,7 @@ def _name(name: object) -> str:
         )
     if not name:
         raise InvalidValue("has an empty key, which DynamoDB refuses; name it, or leave it out", of_content=True)
-    return _text(name)
-
-
-def _text(text: str) -> str:
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:  # which quotes the text
-            raise InvalidValue(
-                "has half a surrogate pair, which is not text; correct the sender", of_content=True
-            ) from None
-    return text
+    return require_text(name)
 
 
 def _set(elements: Set[Any]) -> dict[str, Any]:

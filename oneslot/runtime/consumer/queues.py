@@ -88,11 +88,11 @@ class Queues:
             DETAIL_ATTRIBUTE: problem.detail,
             SOURCE_ATTRIBUTE: record.receipt.sqs_message_id,
         }
-        # On a FIFO queue the message stays in its group, and SQS drops a second quarantine of it.
-        group = record.group
-        order = (
-            {} if group is None else {GROUP_ATTRIBUTE: group, "MessageDeduplicationId": record.receipt.sqs_message_id}
-        )
+        # The message stays in its group, which a fair queue has as well. A FIFO queue drops a second quarantine of it.
+        group = record.raw["attributes"].get(GROUP_ATTRIBUTE)
+        order = {} if group is None else {GROUP_ATTRIBUTE: group}
+        if is_fifo(self.dead_letter_queue_url):
+            order["MessageDeduplicationId"] = record.receipt.sqs_message_id
         self.client.send_message(
             **order,
             QueueUrl=self.dead_letter_queue_url,

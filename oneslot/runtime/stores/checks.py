@@ -95,7 +95,7 @@ def checked(
         from oneslot.runtime.sends.outbox import SENDS, sends_text  # imported by who sends: a cold start is short
 
         recorded[SENDS] = sends_text(effects.sends, sends, ledger, message_id)
-    total = sum(map(len, recorded.values()))
+    total = sum(len(text.encode()) for text in recorded.values())
     if total > MAXIMUM_RESULT_BYTES:
         what = "result and the sends have" if effects.sends else "result has"
         raise InvalidContent(f"the {what} {total} bytes, more than {MAXIMUM_RESULT_BYTES}; store the content elsewhere")

@@ -97,10 +97,12 @@ def test_eventbridge_id_is_the_details_then_the_events() -> None:
 
 
 def test_eventbridge_id_is_that_of_the_send_when_a_decision_sent_the_event() -> None:
-    sent = {**EVENT, "source": "oneslot", "resources": ["of-the-send"]}
+    """Two sends of one decision may name the same request in their details."""
+    sent = {**EVENT, "source": "oneslot", "resources": ["of-the-send"], "detail": {"message_id": "of-the-request"}}
 
     assert message(eventbridge, sent).message_id == "of-the-send"
-    assert message(eventbridge, {**sent, "source": "aws.ec2"}).message_id == EVENT["id"]
+    assert message(eventbridge, {**sent, "source": "aws.ec2"}).message_id == "of-the-request"
+    assert message(eventbridge, {**EVENT, "source": "aws.ec2"}).message_id == EVENT["id"]
 
 
 def test_eventbridge_content_is_equal_when_the_event_is_sent_again() -> None:

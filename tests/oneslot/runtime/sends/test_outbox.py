@@ -12,10 +12,10 @@ from typing import Any, cast
 import pytest
 
 from oneslot.runtime.consumer.group_commit import Decided, GroupCommit
-from oneslot.runtime.effects import Effects, InvalidContent, InvalidEffects, Once, Put, Send
+from oneslot.runtime.effects import MAXIMUM_SENDS, Effects, InvalidContent, InvalidEffects, Once, Put, Send
 from oneslot.runtime.lambda_consumer import ledger_from_environment
 from oneslot.runtime.protocol import Committed, Exists
-from oneslot.runtime.sends.outbox import Unsent, unsent
+from oneslot.runtime.sends.outbox import Unsent, kind_of, region_of, unsent
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.memory import MemoryLedger
 from tests.kits.consumer import Clock, surroundings
@@ -128,14 +128,19 @@ REFUSED: list[tuple[Send, type[InvalidEffects], str]] = [
         "the target 'letters' is unknown; name it in `sends`, or in ONESLOT_",
     ),
     (Send("orders", {}), InvalidEffects, "a send to 'orders' has no group, and its target is FIFO"),
-    (Send("mails", {}, group="c"), InvalidEffects, "a send to 'mails' has a group, and its target is not FIFO"),
+    (Send("events", {}, group="c"), InvalidEffects, "a send to 'events' has a group, and its target is an event bus"),
     (Send("orders", {}, group="c 1"), InvalidContent, "the group of a send to 'orders' must have 1 to 128 ASCII"),
     (Send("orders", {}, group="c" * 129), InvalidContent, "the group of a send to 'orders' must have 1 to 128 ASCII"),
-    (
-        Send("orders", {}, group=cast("Any", 7)),
-        InvalidContent,
-        "the group of a send to 'orders' must have 1 to 128 ASCII",
-    ),
+    *[
+        (
+            Send(to, {}, group=cast("Any", group)),
+            InvalidEffects,
+            f"the group of a send to '{to}' is of type int; write str",
+        )
+        for to, group in (("orders", 7), ("mails", 0))
+    ],
+    (Send("news", {"a": "\ud800"}), InvalidContent, "the body for 'news' has half a surrogate pair, which is not text"),
+    (Send("news", "é" * 130_000), InvalidContent, "the body for 'news' has 260,002 bytes, more than 260,000"),
     (Send("events", ["a"]), InvalidEffects, "the body for 'events' must be a mapping"),
     (Send("news", float("nan")), InvalidEffects, "the body for 'news' cannot be written as JSON"),
 ]
@@ -155,10 +160,42 @@ def test_send_is_refused_before_any_write_when_its_target_cannot_take_it(
     assert found(ledger, "stock", sku="m-1") is None
 
 
-@pytest.mark.parametrize("send", [Send("orders", {}, group="!" * 128), Send("events", {}), Send("news", None)])
+@pytest.mark.parametrize("sends", [1, MAXIMUM_SENDS, MAXIMUM_SENDS + 1])
+def test_sends_of_one_commit_are_bounded(sends: int) -> None:
+    """A relay sends a whole row within one invocation."""
+    ledger = MemoryLedger(sends=TARGETS)
+    mine, effects = claim(ledger), Effects({}, *[Send("mails", number) for number in range(sends)])
+    if sends <= MAXIMUM_SENDS:
+        assert ledger.commit(mine, effects) == Committed({})
+        return
+    with pytest.raises(InvalidContent, match="101 sends, more than 100 with one commit; split the message"):
+        ledger.commit(mine, effects)
+    assert "sends" not in row(ledger)
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        Send("orders", {}, group="!" * 128),
+        Send("mails", {}, group="a fair queue's tenant".replace(" ", "-")),
+        Send("news", {}, group="tenant"),
+        Send("events", {}),
+        Send("news", None),
+        Send("news", "é" * 129_999),
+    ],
+    ids=lambda send: f"{send.to} {send.group[:6]}",
+)
 def test_send_is_accepted_when_its_target_takes_it(send: Send) -> None:
     ledger = MemoryLedger(sends=TARGETS)
     assert ledger.commit(claim(ledger), Effects({}, send)) == Committed({})
+
+
+def test_character_that_sqs_refuses_stays_escaped() -> None:
+    ledger = MemoryLedger(sends=TARGETS)
+    ledger.commit(claim(ledger), Effects({}, Send("mails", "\ufffe\uffff\x00é")))
+    (message,) = unsent(row(ledger))
+    assert message.body == '"\\ufffe\\uffff\\u0000é"'
+    assert json.loads(message.body) == "\ufffe\uffff\x00é"
 
 
 def test_any_target_is_accepted_when_memory_knows_none() -> None:
@@ -167,8 +204,18 @@ def test_any_target_is_accepted_when_memory_knows_none() -> None:
     assert [each.to for each in unsent(ledger.rows["m-1"])] == ["anywhere", "a line"]
 
 
-@pytest.mark.parametrize("target", ["mails", "arn:aws:sqs:eu-west-2:123456789012:mails", ""])
-def test_target_is_refused_when_it_is_neither_a_url_nor_an_arn_of_a_topic_or_bus(target: str) -> None:
+@pytest.mark.parametrize(
+    "target",
+    [
+        "mails",
+        "",
+        "arn:aws:sqs:eu-west-2:123456789012:mails",
+        "https://example.org/hook",
+        "arn:aws:events:eu-west-2:123456789012:rule/shop",
+        "arn:aws:sns:eu-west-2:123456789012:news:11111111-2222-3333-4444-555555555555",
+    ],
+)
+def test_target_is_refused_at_the_start_when_it_takes_no_message(target: str) -> None:
     environment = {
         "ONESLOT_LEDGER_TABLE": "ledger",
         "ONESLOT_LEDGER_RETENTION_SECONDS": "forever",
@@ -176,6 +223,21 @@ def test_target_is_refused_when_it_is_neither_a_url_nor_an_arn_of_a_topic_or_bus
     }
     with pytest.raises(ValueError, match=r"the target 'mails' must be .* or in ONESLOT_SEND_MAILS"):
         ledger_from_environment(environment=environment, client=MemoryLedger().client)
+
+
+@pytest.mark.parametrize(
+    ("target", "kind", "region"),
+    [
+        ("https://sqs.us-east-1.amazonaws.com/123456789012/mails.fifo", "queue", "us-east-1"),
+        ("https://sqs.us-gov-west-1.amazonaws.com/123456789012/mails", "queue", "us-gov-west-1"),
+        ("https://vpce-0a-1b.sqs.eu-west-2.vpce.amazonaws.com/123456789012/mails", "queue", "eu-west-2"),
+        ("http://localhost:4566/000000000000/mails", "queue", None),
+        ("arn:aws-cn:sns:cn-north-1:123456789012:news", "topic", "cn-north-1"),
+        ("arn:aws:events:ap-southeast-2:123456789012:event-bus/a/b.c", "bus", "ap-southeast-2"),
+    ],
+)
+def test_target_names_its_kind_and_its_region(target: str, kind: str, region: str | None) -> None:
+    assert (kind_of(target), region_of(target)) == (kind, region)
 
 
 def test_targets_are_read_from_the_environment() -> None:

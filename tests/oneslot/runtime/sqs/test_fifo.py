@@ -48,3 +48,15 @@ def test_group_goes_on_after_its_quarantined_messages() -> None:
         assert [letter["Attributes"]["MessageGroupId"] for letter in dead] == ["p", "p"]
         sources = [letter["MessageAttributes"]["SourceMessageId"]["StringValue"] for letter in dead]
         assert sources == [one["messageId"] for one in bad]
+
+
+def test_message_of_a_fair_queue_keeps_its_group_when_it_is_quarantined() -> None:
+    with bench() as made:
+        sqs = Mock()
+        fair = record("not json")
+        fair["attributes"] |= {"MessageGroupId": "tenant-1"}
+
+        assert made.deliver(fair, consumer=made.another_consumer(sqs=sqs)) == []
+
+        (sent,) = sqs.send_message.call_args_list
+        assert (sent.kwargs["MessageGroupId"], "MessageDeduplicationId" in sent.kwargs) == ("tenant-1", False)
