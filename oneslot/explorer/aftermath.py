@@ -73,12 +73,17 @@ class Aftermath:
         breaches: list[str] = []
         everything = (1 << len(scenario.messages)) - 1
         acknowledged |= scenario.deleted(system.worlds[world])
-        for receives in range(1, scenario.redeliveries + 1):
-            hidden = 0
-            for position in range(len(scenario.messages)):
-                if acknowledged >> position & 1:
+        again = [0] * len(scenario.messages)
+        due = True
+        while due and acknowledged != everything:
+            hidden, due = 0, False
+            for position, receives in enumerate(again):
+                waits = acknowledged >> position & 1 or scenario.earlier(position) & ~acknowledged
+                if waits or receives == scenario.redeliveries:
                     continue
-                delivered = self.deliver(world, position, now, name, received[position] + receives)
+                due = True
+                again[position] += 1
+                delivered = self.deliver(world, position, now, name, received[position] + again[position])
                 made.append(Redelivery(position, now, delivered))
                 name += 1
                 world = delivered.world
@@ -86,9 +91,8 @@ class Aftermath:
                 acknowledged |= system.acknowledges((position,), delivered.outcome)
                 acknowledged |= scenario.deleted(system.worlds[world])
                 hidden = max(hidden, _hidden_ms(delivered.calls, scenario.visibility_ms))
-            if acknowledged == everything:
-                break
-            now += hidden + TRAVEL_MS
+            if acknowledged != everything:
+                now += hidden + TRAVEL_MS
         if acknowledged != everything:
             remains = REMAINS[scenario.deliverer == SQS]
             breaches.append(

@@ -12,6 +12,7 @@ from oneslot.dynamodb_in_memory.contents import TableSchema
 from oneslot.explorer.execution.process import LEASE_MS, InvocationContext, Program, RunningInvocation
 from oneslot.explorer.faults import Choice
 from oneslot.explorer.laws import Laws, law_name
+from oneslot.explorer.state import ExploredState
 from oneslot.explorer.world import NOON, ApiCall, Services, SqsMessage, World
 
 EXPIRIES = (LEASE_MS + 1_000, 11 * 60_000, LEASE_MS + 1_000)
@@ -114,9 +115,17 @@ class Scenario:
         if not 0 <= self.expiries <= len(EXPIRIES):
             raise ValueError(f"expiries: must be 0 to {len(EXPIRIES)}")
 
-    def may_start(self, delivery: int, codes: Sequence[int]) -> bool:
-        """Return whether a delivery may start beside the others, whose `codes` are as in an `ExploredState`."""
+    def earlier(self, position: int) -> int:
+        """Return the messages that must be acknowledged before the one at this position is delivered, as bits."""
+        return 0
+
+    def may_start(self, delivery: int, state: ExploredState) -> bool:
+        """Return whether a delivery may start in a state."""
         return True
+
+    def unacknowledged_by(self, delivery: int) -> int:
+        """Return the messages that a delivery must acknowledge, even if an earlier one of them has, as bits."""
+        return 0
 
     def may_end(self, codes: Sequence[int], travelling: bool) -> bool:
         """Return whether a schedule may end before all of its deliveries. `travelling`: a request may still land."""

@@ -150,7 +150,7 @@ class System:
             active = True
             running |= code >= 0
             if code == NOT_STARTED:
-                if self.scenario.may_start(delivery, codes):
+                if self.scenario.may_start(delivery, state):
                     yield from self._starts(state, delivery)
                 continue
             if code <= ENDED:
@@ -186,7 +186,9 @@ class System:
             node = behaviour.start(now, environment)
             code, breaches, left = self._ended(state.world, delivery, node)
             warm = left or (-1 if environment else state.warm)
-            started = state._replace(codes=_put(state.codes, delivery, code), warm=warm)
+            acknowledged = state.acknowledged & ~self.scenario.unacknowledged_by(delivery)
+            codes = _put(state.codes, delivery, code)
+            started = state._replace(codes=codes, warm=warm, acknowledged=acknowledged)
             yield Step(delivery, 0, name, -1, started, breaches, node=node)
 
     def _ended(self, world: int, delivery: int, node: int) -> tuple[int, tuple[str, ...], int]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from itertools import permutations, product
+from itertools import product
 from typing import Any
 
 from oneslot.explorer.aftermath import Aftermath, Delivered
@@ -33,12 +33,13 @@ from oneslot.explorer.handlers.scenario import (
     Numbered,
     batches_of,
     deliverer_of,
+    group_of,
     messages_of,
 )
 from oneslot.explorer.handlers.services import AccountServices, handler_faults
 from oneslot.explorer.handlers.surroundings.takeover import taken_over
 from oneslot.explorer.handlers.templates.tables import tables_of
-from oneslot.explorer.handlers.verdict import FIFO_LEVELS, LEVELS, Explored, Kind, Level, Result, over_budget
+from oneslot.explorer.handlers.verdict import Explored, Kind, Level, Result, levels_of, over_budget
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.services.values import PARAMETERS, SECRETS
 from oneslot.explorer.system import System
@@ -73,8 +74,6 @@ MOST_DRAWN = 400
 ALONE = "each message is delivered once, without any fault"
 _RESOURCES = ("TableName", "Bucket", "QueueUrl", "TopicArn", "FunctionName", "stateMachineArn", "StreamName")
 """The parameters that name what a call changes."""
-MOST_ORDERS = 4
-"""The most messages whose orders are all tried for "as if once"."""
 
 
 def explore(
@@ -101,6 +100,7 @@ def explore_given(
     records = messages_of(given.messages, given.event, fifo=given.fifo, splits=splits)
     batch = given.batch if given.event is None else len(records)
     tables = tables_of(given.tables)
+    groups = set(map(group_of, records))
     values = {PARAMETERS: given.parameters, SECRETS: given.secrets}
     return _Exploration(
         code=code,
@@ -129,7 +129,7 @@ def explore_given(
             before=given.rows or {},
             objects=given.objects or {},
             faults=given.faults,
-            choices=handler_faults,
+            choices=functools.partial(handler_faults, ordered=any(groups)),
             fifo=given.fifo,
             deliverer=deliverer_of(records),
             timeout_ms=given.timeout * 1000,
@@ -138,7 +138,7 @@ def explore_given(
             reports_failures=given.reports_failures,
         ),
         environment={**LAMBDA, "LAMBDA_TASK_ROOT": str(code.roots[0]), **(given.env or {})},
-        possible=FIFO_LEVELS if given.fifo else LEVELS,
+        possible=levels_of(fifo=given.fifo, groups=len(groups)),
         budget=given.budget,
         progress=progress,
     ).run()
@@ -258,7 +258,7 @@ class _Exploration:
     def _fails_without_faults(self, started: float) -> Result | None:
         """Deliver each message once, in every order, with random numbers drawn both ways; learn what that leaves."""
         count = len(self.scenario.messages)
-        orders = list(permutations(range(count))) if count <= MOST_ORDERS else [tuple(range(count))]
+        orders = self.scenario.orders
         for order in orders:
             for drawn_high in self._draws(count, len(orders)):
                 runs: list[list[View]] = []

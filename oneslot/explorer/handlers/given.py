@@ -41,7 +41,8 @@ class Given:
         budget: seconds for all levels.
         timeout, visibility: the function's timeout and the queue's visibility timeout, in seconds.
         receives: the deliveries without a fault that must be enough, as the queue's maxReceiveCount.
-        fifo: whether the queue is FIFO: no delivery overlaps another, and an acknowledged message never comes again.
+        fifo: whether the queue is FIFO: the messages of a group come one at a time and in their order, and an acknowledged
+            one never comes again.
         acknowledges_only_finished: also require that no invocation acknowledges whose last call failed.
         answers_equal: also require that each delivery is answered as a single one is, apart from generated values.
     """

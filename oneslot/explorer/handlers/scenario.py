@@ -7,6 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
+from itertools import permutations
 from typing import Any
 
 from oneslot.explorer.aftermath import TRAVEL_MS
@@ -18,7 +20,7 @@ from oneslot.explorer.renaming import OWN_NAME
 from oneslot.explorer.scenario import SQS, ExploredSubject, Scenario
 from oneslot.explorer.services.objects import before as objects_before
 from oneslot.explorer.services.sqs.explored import DELETED
-from oneslot.explorer.state import GONE, NOT_STARTED
+from oneslot.explorer.state import GONE, NOT_STARTED, ExploredState
 from oneslot.explorer.world import STATE, SqsMessage, World, to_text
 
 EVENTS = {"Records", "detail-type", "httpMethod", "requestContext"}
@@ -29,6 +31,9 @@ RECORD = {
     *("eventSource", "eventSourceARN", "awsRegion"),
 }
 """The names of a record of SQS."""
+
+MOST_ORDERS = 4
+"""The most messages whose orders are all tried for "as if once"."""
 
 LISTS: Mapping[str, Any] = {"stringListValues": [], "binaryListValues": []}
 """What Lambda adds to each message attribute."""
@@ -63,12 +68,60 @@ class HandlerScenario(Scenario):
         deleted = {sqs_id for container, sqs_id, _ in world.lines(STATE) if container == DELETED}
         return sum(1 << position for position, message in enumerate(self.messages) if message.sqs_id in deleted)
 
-    def may_start(self, delivery: int, codes: Sequence[int]) -> bool:
-        """Start equal deliveries in their order, and one after another on the levels without overlap."""
-        kinds = self.kinds
+    @cached_property
+    def groups(self) -> tuple[str | None, ...]:
+        """What gives each message an order: its group in a FIFO queue, the key of a stream's record, else None.
+
+        "When you receive a message with a message group ID, no more messages for the same message group ID are returned
+        unless you delete the message or it becomes visible" (Amazon SQS, Delivery logic for FIFO queues,
+        https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/FIFO-queues-understanding-logic.html).
+        Lambda "processes one batch of records at a time from each shard" (Using Lambda to process records from Amazon
+        Kinesis Data Streams, https://docs.aws.amazon.com/lambda/latest/dg/with-kinesis.html), and equal keys share a shard.
+        """
+        return tuple(map(group_of, self.messages))
+
+    def earlier(self, position: int) -> int:
+        """See `Scenario.earlier`."""
+        group = self.groups[position]
+        return sum(1 << one for one in range(position) if group is not None and self.groups[one] == group)
+
+    def may_start(self, delivery: int, state: ExploredState) -> bool:
+        """Start equal deliveries in their order, those of a group one at a time, and all of them if they are `apart`.
+
+        A group's later message starts once the earlier ones are acknowledged. Then none of them is delivered again. What
+        is on its way has landed by then, because the visibility timeout is longer than a request travels.
+        """
+        kinds, batch, codes = self.kinds, self.deliveries[delivery], state.codes
         if delivery and kinds[delivery - 1] == kinds[delivery] and codes[delivery - 1] == NOT_STARTED:
             return False
-        return not (self.apart and any(code >= 0 for code in codes))
+        groups = {self.groups[position] for position in batch} - {None}
+        for others, code in zip(self.deliveries, codes, strict=True):
+            is_ordered = not groups.isdisjoint(self.groups[position] for position in others)
+            if (self.apart and code >= 0) or (is_ordered and code not in (NOT_STARTED, GONE)):
+                return False
+        if groups and state.network:
+            return False
+        return all(
+            bool(state.acknowledged >> position & 1) == (position < batch[0])
+            for position, group in enumerate(self.groups)
+            if group in groups and position not in batch
+        )
+
+    def unacknowledged_by(self, delivery: int) -> int:
+        """See `Scenario.unacknowledged_by`: Lambda passes a shard's batch, also a repeated one, only once it succeeds."""
+        return sum(1 << position for position in self.deliveries[delivery] if self.groups[position] is not None)
+
+    @property
+    def orders(self) -> list[tuple[int, ...]]:
+        """The orders in which single deliveries may come; that of the messages alone if there are many."""
+        every = range(len(self.messages))
+        if len(self.messages) > MOST_ORDERS:
+            return [tuple(every)]
+        return [
+            order
+            for order in permutations(every)
+            if not any(self.earlier(one) & sum(1 << later for later in order[at:]) for at, one in enumerate(order))
+        ]
 
     def may_end(self, codes: Sequence[int], travelling: bool) -> bool:
         """End whenever nothing runs: SQS promises no second delivery of what was acknowledged."""
@@ -134,6 +187,18 @@ def _sequence_numbers(event: Any) -> list[str]:
         )
         if number is not None
     ]
+
+
+def group_of(message: SqsMessage) -> str | None:
+    """Return what gives a message its order among others: see `HandlerScenario.groups`."""
+    if message.fifo_number is not None:
+        return str(message.record(0)["attributes"]["MessageGroupId"])
+    event: Any = json.loads(message.body) if isinstance(message, Direct) else None
+    if not _sequence_numbers(event):
+        return None
+    first = event["Records"][0]
+    record = first.get("kinesis") or first["dynamodb"]
+    return to_text([first.get("eventSourceARN"), record.get("partitionKey"), record.get("Keys")])
 
 
 class Direct(SqsMessage):

@@ -97,8 +97,11 @@ def service_and_operation(name: str) -> tuple[str, str]:
     return service or OWN["message" in name or "queue" in name], operation
 
 
-def handler_faults(request: ApiCall) -> tuple[Choice, ...]:
-    """Return what may become of a call: one fault of each kind that a handler can tell apart."""
+def handler_faults(request: ApiCall, *, ordered: bool = False) -> tuple[Choice, ...]:
+    """Return what may become of a call: one fault of each kind that a handler can tell apart.
+
+    Where messages are `ordered`, no request travels longer than the SDK waits for its answer, which is a minute.
+    """
     name, parameters = request.parts
     service, operation = service_and_operation(name)
     throttled = error_choice(THROTTLES.get(service, "ThrottlingException"))
@@ -113,4 +116,4 @@ def handler_faults(request: ApiCall) -> tuple[Choice, ...]:
         own = (Choice("answered with the last entry refused", NEVER, conflict=0),)
     if operation.startswith(READING):
         return (CRASHES[0], throttled, *own)
-    return (*CRASHES, *LOST, throttled, TIMED_OUT, *own)
+    return (*CRASHES, *(LOST[:1] if ordered else LOST), throttled, TIMED_OUT, *own)

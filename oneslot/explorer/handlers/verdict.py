@@ -23,8 +23,13 @@ LEVELS = (
     Level("at the same time", "two deliveries overlap, without any fault", False, False),
     Level("all of it", "a fault while two deliveries overlap", False, True),
 )
-FIFO_LEVELS = LEVELS[1:2]
-"""What a FIFO queue leaves: a message that was not acknowledged comes again, and nothing overlaps."""
+
+
+def levels_of(*, fifo: bool, groups: int) -> tuple[Level, ...]:
+    """Return the levels of a queue. On FIFO a message comes again if it was not acknowledged, and groups may overlap."""
+    if not fifo:
+        return LEVELS
+    return LEVELS[1:] if groups > 1 else LEVELS[1:2]
 
 
 @dataclass(frozen=True)

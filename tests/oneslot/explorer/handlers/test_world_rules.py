@@ -1,0 +1,164 @@
+"""How AWS behaves, rule by rule: for each a handler that is wrong and one that is right, in a few lines."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oneslot.explorer.handlers.exploration import explore
+
+HOLDS = "holds at every level"
+
+HEAD = """
+    import json, boto3
+    from botocore.exceptions import ClientError
+    orders = boto3.resource("dynamodb").Table("orders")
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A handler, how its verdict starts, and the options of its exploration."""
+
+    verdict: str
+    source: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def case(verdict: str, source: str, **options: Any) -> Case:
+    return Case(verdict, source, options)
+
+
+def judged(tmp_path: Path, one: Case) -> str:
+    (tmp_path / "app.py").write_text(textwrap.dedent(HEAD) + textwrap.dedent(one.source))
+    given: dict[str, Any] = {"messages": [{"order": "o-1"}], "tables": {"orders": "id"}, "path": tmp_path}
+    return explore("app.handler", **given | one.options).verdict
+
+
+STATES = [{"state": "paid"}, {"state": "shipped"}]
+PUT_STATE = 'orders.put_item(Item={"id": "o-1", "state": json.loads(record["body"])["state"]})'
+READ_ADD_PUT = """
+    def handler(event, context):
+        for record in event["Records"]:
+            row = orders.get_item(Key={"id": "all"}, ConsistentRead=True).get("Item", {"id": "all", "seen": []})
+            if record["messageId"] not in row["seen"]:
+                orders.put_item(Item={**row, "seen": sorted([*row["seen"], record["messageId"]])})
+"""
+
+
+def in_group(group: str, body: Any) -> dict[str, Any]:
+    return {"body": json.dumps(body), "attributes": {"MessageGroupId": group}}
+
+
+def of_shard(number: int, key: str, state: str) -> dict[str, Any]:
+    record = {"sequenceNumber": str(number), "partitionKey": key, "data": state}
+    return {"eventSource": "aws:kinesis", "eventSourceARN": "arn:stream", "kinesis": record}
+
+
+SHARD = {"Records": [of_shard(1, "o-1", "paid"), of_shard(2, "o-1", "shipped")]}
+
+ORDER = {
+    "a batch of a group that goes on after a failure": case(
+        "breaks",
+        f"""
+        def handler(event, context):
+            failed = []
+            for record in event["Records"]:
+                try:
+                    {PUT_STATE}
+                except ClientError:
+                    failed.append({{"itemIdentifier": record["messageId"]}})
+            return {{"batchItemFailures": failed}}
+        """,
+        messages=STATES,
+        batch=2,
+        fifo=True,
+    ),
+    "a batch of a group that stops at its first failure": case(
+        HOLDS,
+        f"""
+        def handler(event, context):
+            failed = []
+            for record in event["Records"]:
+                try:
+                    if not failed:
+                        {PUT_STATE}
+                        continue
+                except ClientError:
+                    pass
+                failed.append({{"itemIdentifier": record["messageId"]}})
+            return {{"batchItemFailures": failed}}
+        """,
+        messages=STATES,
+        batch=2,
+        fifo=True,
+    ),
+    "the last state of a group": case(
+        HOLDS,
+        f"""
+        def handler(event, context):
+            for record in event["Records"]:
+                {PUT_STATE}
+        """,
+        messages=STATES,
+        fifo=True,
+    ),
+    "a child after its parent in a group": case(
+        HOLDS,
+        """
+        def handler(event, context):
+            for record in event["Records"]:
+                body = json.loads(record["body"])
+                if "parent" in body and "Item" not in orders.get_item(Key={"id": body["parent"]}, ConsistentRead=True):
+                    raise ValueError("no parent")
+                orders.put_item(Item={"id": body["id"]})
+        """,
+        messages=[{"id": "o-1"}, {"id": "o-2", "parent": "o-1"}],
+        fifo=True,
+    ),
+    "two groups that add to one row": case(
+        "breaks",
+        READ_ADD_PUT,
+        messages=[in_group("a", 1), in_group("b", 2)],
+        fifo=True,
+    ),
+    "one group that adds to one row": case(
+        HOLDS,
+        READ_ADD_PUT,
+        messages=[in_group("a", 1), in_group("a", 2)],
+        fifo=True,
+    ),
+    "the last state of a shard": case(
+        HOLDS,
+        """
+        def handler(event, context):
+            for record in event["Records"]:
+                orders.put_item(Item={"id": "o-1", "state": record["kinesis"]["data"]})
+        """,
+        messages=(),
+        event=SHARD,
+    ),
+    "a record of a shard that is logged and passed over": case(
+        "breaks",
+        """
+        def handler(event, context):
+            for record in event["Records"]:
+                try:
+                    orders.put_item(Item={"id": record["kinesis"]["data"]})
+                except ClientError as error:
+                    print(error)
+        """,
+        messages=(),
+        event=SHARD,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_group_and_shard_have_an_order(name: str, tmp_path: Path) -> None:
+    assert judged(tmp_path, ORDER[name]).startswith(ORDER[name].verdict)
