@@ -33,8 +33,7 @@ def next_steps(target: Target, state: LocalState) -> list[tuple[str, str, str]]:
         (
             "credentials",
             "let the AWS CLI reach it",
-            f"export AWS_ACCESS_KEY_ID={state.access_key_id} AWS_SECRET_ACCESS_KEY={state.secret_access_key} "
-            f"AWS_DEFAULT_REGION={state.region}",
+            'eval "$(oneslot env)"',
         ),
         ("seed", "open slots" + (" (already done)" if seeded else ""), "oneslot seed"),
         (

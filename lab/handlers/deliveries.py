@@ -41,10 +41,7 @@ def repeated(subject: Subject, clones: Path) -> str:
     with tempfile.TemporaryDirectory() as folder, EmbeddedAws(Path(folder)) as aws:
         connection = aws.connection()
         environment = {
-            "AWS_ENDPOINT_URL": connection.endpoint_url,
-            "AWS_ACCESS_KEY_ID": connection.access_key_id,
-            "AWS_SECRET_ACCESS_KEY": connection.secret_access_key,
-            "AWS_DEFAULT_REGION": connection.region,
+            **connection.variables,
             "AWS_REGION": connection.region,
         }
         _create_resources(connection, subject)

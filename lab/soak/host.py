@@ -6,6 +6,7 @@ input closed and exit too.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from oneslot.local.mapping.event_source_mapping import EventSourceMapping
 
 def main(endpoint_url: str, account: str, mapping_id: str, folder: str, processes: str) -> None:
     """Poll until standard input ends."""
-    connection = Connection(endpoint_url, account)
+    connection = Connection(endpoint_url, account, session_token=os.environ["AWS_SESSION_TOKEN"])
     with EventSourceMapping(connection, mapping_id, folder=Path(folder), processes=int(processes)):
         sys.stdout.write("ready\n")
         sys.stdout.flush()

@@ -28,7 +28,7 @@ class Host:
     """
 
     def __init__(self, connection: Connection, mapping_id: str, folder: Path, processes: int) -> None:
-        self._folder = folder
+        self._folder, self._connection = folder, connection
         self._arguments = [connection.endpoint_url, connection.account, mapping_id, str(folder), str(processes)]
         folder.mkdir(parents=True, exist_ok=True)
         self._process = self._start()
@@ -91,7 +91,7 @@ class Host:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 cwd=REPOSITORY,
-                env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+                env={**os.environ, **self._connection.variables, "PYTHONDONTWRITEBYTECODE": "1"},
                 start_new_session=True,  # Ctrl-C must reach only the run, which then stops its hosts
                 text=True,
             )

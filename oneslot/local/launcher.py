@@ -18,7 +18,7 @@ from oneslot.errors import AlreadyRunning, LocalStackFailed, StaleState
 from oneslot.local.mapping.event_source_mapping import DEFAULT_PROCESSES
 from oneslot.local.processes import start_ticks, tail
 from oneslot.local.stack import in_use
-from oneslot.local.state import STATE_FILE, LocalState, load_state, read_state
+from oneslot.local.state import STATE_FILE, LocalState, load_state, private_folder, read_state
 
 SUPERVISOR = "oneslot.local.supervisor"
 SUPERVISOR_LOG = "supervisor.log"
@@ -43,7 +43,7 @@ def up(
     """
     consumer = declared().path
     home = home.resolve()
-    home.mkdir(parents=True, exist_ok=True)
+    private_folder(home)
     _refuse_a_second(home, progress)
     log = (home / SUPERVISOR_LOG).open("wb")
     news, their_news = os.pipe()

@@ -22,7 +22,7 @@ from oneslot.local.aws.embedded_aws import EmbeddedAws
 from oneslot.local.aws.synthesis import app_command, synthesise
 from oneslot.local.mapping.event_source_mapping import DEFAULT_PROCESSES, EventSourceMapping
 from oneslot.local.mapping.stream_mapping import stream_mapping
-from oneslot.local.state import STATE_FILE, STATISTICS_FILE, LocalState, prepare_home, write_atomically
+from oneslot.local.state import STATE_FILE, STATISTICS_FILE, LocalState, prepare_home, private_folder, write_atomically
 
 STATISTICS_SECONDS = 0.5  # between two writes of `statistics.json`
 PAUSE_SECONDS = 1.0  # between two looks at whether the consumer is paused
@@ -67,7 +67,7 @@ def local_stack(
     Raises `OneslotError` if a step fails, `AlreadyRunning` if a local stack runs in the folder.
     """
     home = home.resolve()
-    home.mkdir(parents=True, exist_ok=True)
+    private_folder(home)
     consumer = declared()
     with _owned(home):
         prepare_home(home)

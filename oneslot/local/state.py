@@ -28,6 +28,7 @@ class LocalState:
     region: str
     access_key_id: str
     secret_access_key: str
+    session_token: str | None
     stack_name: str
     outputs: dict[str, str]  # the stack's outputs, by output id
     supervisor_pid: int
@@ -43,6 +44,7 @@ class LocalState:
             region=connection.region,
             access_key_id=connection.access_key_id,
             secret_access_key=connection.secret_access_key,
+            session_token=connection.session_token,
             stack_name=deployment.stack_name,
             outputs=deployment.outputs,
             supervisor_pid=os.getpid(),
@@ -53,7 +55,9 @@ class LocalState:
     @property
     def connection(self) -> Connection:
         """The endpoint and credentials, as boto3 clients need them."""
-        return Connection(self.endpoint_url, self.access_key_id, self.secret_access_key, self.region)
+        return Connection(
+            self.endpoint_url, self.access_key_id, self.secret_access_key, self.region, self.session_token
+        )
 
     @property
     def running(self) -> bool:
@@ -112,10 +116,17 @@ def write_atomically(path: Path, text: str) -> None:
     temporary.replace(path)
 
 
+def private_folder(folder: Path) -> Path:
+    """Create the folder for its owner alone, because its files hold credentials and histories. Return it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    return folder
+
+
 def prepare_home(home: Path) -> None:
     """Create the folder, and move the files of the last stack into `previous/`, replacing those of the one before."""
-    previous = home / PREVIOUS
-    previous.mkdir(parents=True, exist_ok=True)
+    previous = private_folder(home) / PREVIOUS
+    previous.mkdir(exist_ok=True)
     (home / STATE_FILE).unlink(missing_ok=True)
     for name in OF_ONE_STACK:
         (previous / name).unlink(missing_ok=True)

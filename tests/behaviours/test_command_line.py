@@ -22,12 +22,20 @@ pytestmark = pytest.mark.embedded_aws
 def test_printed_commands_book_a_message_from_the_aws_cli(terminal: Terminal) -> None:
     terminal.json("seed", "--slots", "200", "--practice-count", "2")
     commands = terminal.json("up")["commands"]
-    exported = dict(pair.split("=") for pair in shlex.split(commands["credentials"])[1:])
-    environment = {**os.environ, **exported, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    environment = {
+        **os.environ,
+        "ONESLOT_HOME": str(terminal.home),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
     answers = []
     for _ in range(2):  # a producer that is not sure repeats the message
         sent = subprocess.run(  # noqa: S602 - the line as it is pasted
-            commands["send"], shell=True, env=environment, capture_output=True, text=True, check=True
+            f"{commands['credentials']}\n{commands['send']}",
+            shell=True,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         answers.append(json.loads(sent.stdout)["MessageId"])
     assert answers[0] != answers[1], "to SQS these are two messages"

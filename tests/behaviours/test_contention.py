@@ -101,7 +101,7 @@ def _warm(stack: Stack, folder: Path, processes: int) -> tuple[HandlerPool, Any]
     pool = HandlerPool(
         Installation(
             function=configuration.function,
-            code=install(configuration.function.code_url, folder / "function"),
+            code=install(configuration.function.code_url, folder / "function", stack.connection),
             connection=stack.connection,
             log_file=folder / "consumer.jsonl",
             error_file=folder / "handler.stderr.log",

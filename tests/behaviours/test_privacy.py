@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-import boto3
 import pytest
 
 from appointments.nhs_number import is_valid
@@ -99,7 +98,6 @@ def log_groups(terminal: Terminal) -> str:
     """Return all events of the account's log groups."""
     local = terminal.target.local
     assert local is not None
-    session: Any = boto3.Session(local.access_key_id, local.secret_access_key, region_name=local.region)
-    with closing(session.client("logs", endpoint_url=local.endpoint_url)) as logs:
+    with closing(local.connection.client("logs")) as logs:
         groups = [group["logGroupName"] for group in logs.describe_log_groups()["logGroups"]]
         return json.dumps([logs.filter_log_events(logGroupName=name)["events"] for name in groups])

@@ -85,7 +85,9 @@ def test_two_releases_keep_every_invariant_side_by_side(
             claim_by_newer_release(stack, body)
         old, new = mapping(stack, old_folder), mapping(stack, new_folder)
         with monkeypatch.context() as patch:
-            patch.setattr(event_source_mapping, "install", lambda url, folder: older(install(url, folder), old_folder))
+            patch.setattr(
+                event_source_mapping, "install", lambda url, folder, of: older(install(url, folder, of), old_folder)
+            )
             old.start()
         try:
             sent = stack.send(bodies[: REQUESTS // 2])

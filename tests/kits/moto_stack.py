@@ -200,6 +200,7 @@ def moto_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Moto
             region="eu-west-2",
             access_key_id="000000000000",
             secret_access_key="local",
+            session_token="token-of-this-start",
             stack_name="Oneslot-dev",
             outputs={
                 "QueueUrl": made.queue_url,

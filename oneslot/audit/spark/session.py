@@ -83,6 +83,7 @@ def options(settings: SessionSettings) -> dict[str, str]:
         ),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+        "spark.authenticate": "true",  # other users of this machine reach loopback; Spark makes the secret of a local master
         "spark.sql.shuffle.partitions": str(settings.partitions or (1 if settings.little else 8)),
         # A sorted table has files of 64 MB rather than one for each core.
         "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",

@@ -21,17 +21,32 @@ if TYPE_CHECKING:
 
 REGION = "eu-west-2"  # London: where NHS data is kept
 LOCAL_ACCOUNT = "000000000000"
-SECRET = "local"  # noqa: S105  the embedded AWS checks no signature
+SECRET = "local"  # noqa: S105  the embedded AWS checks no signature, but its session token
 
 
 @dataclass(frozen=True)
 class Connection:
-    """An endpoint and the credentials for it. In the embedded AWS a 12-digit access key id *is* the account."""
+    """An endpoint and the credentials for it. In the embedded AWS a 12-digit access key id *is* the account.
+
+    session_token: the secret of one start of the embedded AWS, which refuses requests without it.
+    """
 
     endpoint_url: str
     access_key_id: str = LOCAL_ACCOUNT
     secret_access_key: str = SECRET
     region: str = REGION
+    session_token: str | None = None
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables by which any AWS SDK or the AWS CLI reaches it."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint_url,
+            "AWS_ACCESS_KEY_ID": self.access_key_id,
+            "AWS_SECRET_ACCESS_KEY": self.secret_access_key,
+            **({"AWS_SESSION_TOKEN": self.session_token} if self.session_token else {}),
+            "AWS_DEFAULT_REGION": self.region,
+        }
 
     @property
     def account(self) -> str:
@@ -77,6 +92,7 @@ class Connection:
                 region_name=self.region,
                 aws_access_key_id=self.access_key_id,
                 aws_secret_access_key=self.secret_access_key,
+                aws_session_token=self.session_token,
                 config=usual.merge(config) if config else usual,
             )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import os
+import secrets
 import socket
 import subprocess
 import tempfile
@@ -40,6 +41,7 @@ class EmbeddedAws:
         self._folder = folder
         self._progress = progress
         self._port = 0
+        self._session_token = secrets.token_urlsafe(32)
         self._process: subprocess.Popen[bytes] | None = None
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
@@ -65,7 +67,7 @@ class EmbeddedAws:
 
     def connection(self, account: str = LOCAL_ACCOUNT) -> Connection:
         """Return a connection to one account (12 digits). Accounts are isolated from each other."""
-        return Connection(self.endpoint_url, access_key_id=account)
+        return Connection(self.endpoint_url, access_key_id=account, session_token=self._session_token)
 
     def start(self) -> None:
         """Start it and wait until it answers. Raises `EmbeddedAwsFailed` with the end of its log if it does not."""
@@ -126,6 +128,7 @@ class EmbeddedAws:
             "GATEWAY_PORT": str(self._port),
             "MINISTACK_REGION": REGION,
             "AWS_DEFAULT_REGION": REGION,
+            "AWS_SESSION_TOKEN": self._session_token,  # what it asks for, and gives to the functions that it runs
             "AWS_EC2_METADATA_DISABLED": "true",
             "AWS_CONFIG_FILE": nowhere,
             "AWS_SHARED_CREDENTIALS_FILE": nowhere,
@@ -169,7 +172,7 @@ class EmbeddedAws:
     def _request(self, method: str, path: str, *, timeout_seconds: float) -> int:
         link = http.client.HTTPConnection(HOST, self._port, timeout=timeout_seconds)
         try:
-            link.request(method, path)
+            link.request(method, path, headers={"X-Amz-Security-Token": self._session_token})
             answer = link.getresponse()
             answer.read()
             return answer.status

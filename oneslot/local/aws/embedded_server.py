@@ -1,20 +1,29 @@
 """The program of the embedded AWS's process: ministack, which ends with the process that started it.
 
+It runs code, so it obeys only its session token: loopback keeps out neither the machine's other users nor a page in a
+browser.
+
 `embedded_aws` runs it. Standard input is a pipe whose other end only the parent holds, so it ends when the parent does.
 PR_SET_PDEATHSIG would not do: it follows the *thread* that started the child, and only Linux has it.
 """
 
 from __future__ import annotations
 
+import hmac
+import json
 import os
 import runpy
 import signal
 import sys
 import threading
 import time
+from collections.abc import Awaitable, Callable
 from functools import lru_cache
+from http import HTTPStatus
 from typing import Any
+from urllib.parse import parse_qs
 
+from ministack import app
 from ministack.services import dynamodb, sqs
 
 from oneslot.runtime.sqs.sending import Entry
@@ -60,8 +69,58 @@ def count_attributes() -> None:
     sqs._act_send_message = sqs._HANDLERS["SendMessage"] = send_counted
 
 
+HEADER = "x-amz-security-token"
+# A custom resource answers to the address of its event, whose last part is a secret of its own.
+ANSWERS = "/_ministack/cfn-response/"
+REFUSED = (
+    "The embedded AWS takes only requests with the session token of its start, and none from a web page. "
+    'Set it: eval "$(oneslot env)".'
+)
+
+
+def ask_for_the_token(token: str) -> None:
+    """Refuse each request without `token`, and each one of a web page (header Origin), with 403 InvalidClientTokenId."""
+    served = app.app
+
+    async def guarded(
+        scope: dict[str, Any],
+        receive: Callable[[], Awaitable[dict[str, Any]]],
+        send: Callable[[dict[str, Any]], Awaitable[None]],
+    ) -> None:
+        if scope["type"] == "lifespan" or _may_pass(scope, token):
+            await served(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            error = f"<Error><Code>InvalidClientTokenId</Code><Message>{REFUSED}</Message></Error>"
+            kind, reply = b"text/xml", f"<ErrorResponse>{error}</ErrorResponse>"
+            if any(name == b"x-amz-target" for name, _ in scope["headers"]):
+                kind = b"application/x-amz-json-1.0"
+                reply = json.dumps({"__type": "InvalidClientTokenId", "message": REFUSED})
+            headers = [
+                (b"content-type", kind),
+                (b"x-amzn-errortype", b"InvalidClientTokenId"),
+                (b"connection", b"close"),
+            ]
+            await send({"type": "http.response.start", "status": HTTPStatus.FORBIDDEN, "headers": headers})
+            await send({"type": "http.response.body", "body": reply.encode()})
+
+    app.app = guarded
+
+
+def _may_pass(scope: dict[str, Any], token: str) -> bool:
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    if "origin" in headers:
+        return False
+    if scope["path"].startswith(ANSWERS):
+        return True
+    query = {name.lower(): values[-1] for name, values in parse_qs(scope["query_string"].decode("latin-1")).items()}
+    return hmac.compare_digest(headers.get(HEADER, query.get(HEADER, "")).encode(), token.encode())
+
+
 if __name__ == "__main__":
     end_with_parent()
+    ask_for_the_token(os.environ["AWS_SESSION_TOKEN"])
     parse_expressions_once()
     count_attributes()
     sys.argv = ["ministack"]

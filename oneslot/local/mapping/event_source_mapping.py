@@ -97,7 +97,7 @@ class EventSourceMapping:
             function = configuration.function
             installation = Installation(
                 function=function,
-                code=install(function.code_url, self._folder / "function"),
+                code=install(function.code_url, self._folder / "function", self._connection),
                 connection=self._connection,
                 log_file=self.log_file,
                 error_file=self._folder / "handler.stderr.log",

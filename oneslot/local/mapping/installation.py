@@ -20,12 +20,13 @@ FETCH_SECONDS = 30
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def install(code_url: str, folder: Path) -> Path:
+def install(code_url: str, folder: Path, connection: Connection) -> Path:
     """Fetch the zip and unpack it below `folder`, under the name of its digest; return the unpacked folder.
 
     The same code is unpacked once. Raises `OSError` if it cannot be fetched, `zipfile.BadZipFile` if it is not a zip.
     """
-    with _OPENER.open(code_url, timeout=FETCH_SECONDS) as answer:
+    request = urllib.request.Request(code_url, headers={"X-Amz-Security-Token": connection.session_token or ""})  # noqa: S310 - loopback
+    with _OPENER.open(request, timeout=FETCH_SECONDS) as answer:
         content: bytes = answer.read()
     target = folder / hashlib.sha256(content).hexdigest()[:16]
     if not target.exists():
@@ -83,10 +84,7 @@ class Installation:
             "AWS_LAMBDA_LOG_STREAM_NAME": log_stream,
             "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
             "AWS_REGION": here.region,
-            "AWS_DEFAULT_REGION": here.region,
-            "AWS_ACCESS_KEY_ID": here.access_key_id,
-            "AWS_SECRET_ACCESS_KEY": here.secret_access_key,
-            "AWS_ENDPOINT_URL": here.endpoint_url,
+            **here.variables,
             "AWS_EC2_METADATA_DISABLED": "true",
             **self.function.environment,
         }

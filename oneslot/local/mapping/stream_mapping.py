@@ -33,7 +33,7 @@ def stream_mapping(connection: Connection, function_name: str, *, folder: Path) 
         about = dynamodb.describe_table(TableName=function.environment["ONESLOT_LEDGER_TABLE"])
     log = folder / "relay.jsonl"
     log.touch(mode=0o600)
-    code = install(function.code_url, folder / "relay")
+    code = install(function.code_url, folder / "relay", connection)
     pool = HandlerPool(Installation(function, code, connection, log, folder / "relay.stderr.log"), size=1)
 
     def write(line: str) -> None:

@@ -17,8 +17,8 @@ def env(terminal: Terminal, target: Target) -> None:
     """Print a stack's queues, tables and function as shell variables: eval "$(oneslot env)".
 
     Each variable is named like the stack's output, e.g. QUEUE_URL or LEDGER_TABLE_NAME.
-    The local stack's AWS_ENDPOINT_URL and credentials are among them. `aws sqs` of version 1 ignores that variable; give
-    it --endpoint-url "$ENDPOINT_URL".
+    The local stack's AWS_ENDPOINT_URL and credentials are among them. Its session token is new with each start. `aws sqs`
+    of version 1 ignores AWS_ENDPOINT_URL; give it --endpoint-url "$ENDPOINT_URL".
     """
     variables = shell_variables(target)
     terminal.result(variables)
@@ -32,10 +32,7 @@ def shell_variables(target: Target) -> dict[str, str]:
     if target.local is None:
         return variables
     return {
-        "AWS_ENDPOINT_URL": target.local.endpoint_url,
+        **target.local.connection.variables,
         "ENDPOINT_URL": target.local.endpoint_url,
-        "AWS_ACCESS_KEY_ID": target.local.access_key_id,
-        "AWS_SECRET_ACCESS_KEY": target.local.secret_access_key,
-        "AWS_DEFAULT_REGION": target.local.region,
         **variables,
     }

@@ -18,6 +18,7 @@ from typing import Any
 
 from oneslot.audit.layout import CONTEXT, Full, Part, item_line, write_export
 from oneslot.errors import FolderExists
+from oneslot.local.state import private_folder
 from oneslot.operator.evidence.consumer_configuration import FOREVER, ledger_forgotten_before, ledger_retention_seconds
 from oneslot.operator.evidence.dead_letters import count_hidden, format_hidden, list_dead_letters
 from oneslot.operator.evidence.deliveries import read_deliveries
@@ -38,7 +39,7 @@ def export_history(target: Target, folder: Path, note: Callable[[str], None] = l
     audit takes every table and list in it as complete.
     """
     with place_for(folder) as unfinished:
-        written = Path(unfinished) / folder.name
+        written = private_folder(Path(unfinished) / folder.name)
         counts = _write_history(target, written, note)
         written.rename(folder)
     return counts

@@ -89,7 +89,7 @@ def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Orders]:
         process = os.getpid()
         started, log = start_ticks(process) or 0, tmp_path / "consumer.jsonl"
         state = LocalState(
-            "http://127.0.0.1:1", "eu-west-2", "0", "local", "Orders", outputs, process, started, str(log)
+            "http://127.0.0.1:1", "eu-west-2", "0", "local", None, "Orders", outputs, process, started, str(log)
         )
         state.write(tmp_path)
         monkeypatch.setenv("ONESLOT_HOME", str(tmp_path))

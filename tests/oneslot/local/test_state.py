@@ -24,6 +24,7 @@ STATE = LocalState(
     region="eu-west-2",
     access_key_id="000000000000",
     secret_access_key="local",
+    session_token="token-of-this-start",
     stack_name="Oneslot-dev",
     outputs={"QueueUrl": "http://127.0.0.1:4566/000000000000/q"},
     supervisor_pid=os.getpid(),
@@ -95,6 +96,7 @@ def test_prepare_home_moves_the_last_stacks_files(tmp_path: Path) -> None:
         (home / "consumer.jsonl").write_text(run)
         (home / "accepted.jsonl").write_text(run)
         (home / "state.json").write_text(run)
+    assert home.stat().st_mode & 0o077 == 0
     assert (home / "previous" / "consumer.jsonl").read_text() == "second"
     assert (home / "previous" / "accepted.jsonl").read_text() == "second"
 

@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -90,10 +91,8 @@ def signals() -> Iterator[None]:
 def use_account(monkeypatch: pytest.MonkeyPatch, account: Connection, endpoint_url: str) -> None:
     """Set the environment of a command that uses this account."""
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it keeps the credentials of its first use
-    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint_url)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", account.access_key_id)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", account.secret_access_key)
-    monkeypatch.setenv("AWS_DEFAULT_REGION", account.region)
+    for name, value in replace(account, endpoint_url=endpoint_url).variables.items():
+        monkeypatch.setenv(name, value)
 
 
 PROGRAM = """
@@ -140,10 +139,7 @@ def start(
     (folder / "slow_work.py").write_text(textwrap.dedent(program))
     environment = {
         **os.environ,
-        "AWS_ENDPOINT_URL": place.account.endpoint_url,
-        "AWS_ACCESS_KEY_ID": place.account.access_key_id,
-        "AWS_SECRET_ACCESS_KEY": place.account.secret_access_key,
-        "AWS_DEFAULT_REGION": place.account.region,
+        **place.account.variables,
         "LEASE_SECONDS": str(seconds),
         "KILLED_AT": str(killed_at or 0),
         "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'lambda_src'}",

@@ -65,6 +65,7 @@ def test_audit_reads_an_exported_stack(audited: Callable[..., Any], target: Targ
     assert counts["deliveries"] == len(world.deliveries)
     assert counts["dead-letters"] == len(world.dead_letters)
     assert not any(b"9990000018" in path.read_bytes() for path in (tmp_path / "history").rglob("*") if path.is_file())
+    assert (tmp_path / "history").stat().st_mode & 0o077 == 0
     context = json.loads((tmp_path / "history" / "context.json").read_text())
     assert context == {
         "ledger_retention_seconds": 30 * 86_400,

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from oneslot.errors import EmbeddedAwsFailed
 from oneslot.local.aws import embedded_aws as module
+from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.embedded_aws import EmbeddedAws
 from oneslot.local.processes import start_ticks
+from tests.kits.browser import opened
 from tests.kits.local_mapping import wait_for
 
 pytestmark = pytest.mark.embedded_aws
@@ -80,3 +86,74 @@ def test_start_fails_when_the_emulator_hangs(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(aws, "_request", no_answer)
     with pytest.raises(EmbeddedAwsFailed, match=r"did not answer within.*\n.*thinking"):
         aws.start()
+
+
+NOBODY = 65534
+# What a stranger sends: the account's key id, which anybody can guess, and no token.
+CREATE = """
+import sys, urllib.error, urllib.request
+headers = {"Authorization": "AWS4-HMAC-SHA256 Credential=" + sys.argv[2] + "/20260101/eu-west-2/sqs/aws4_request"}
+try:
+    urllib.request.urlopen(urllib.request.Request(sys.argv[1], b"Action=CreateQueue&QueueName=theirs", headers))
+except urllib.error.HTTPError as error:
+    print(error.code, error.read().decode())
+"""
+
+
+def test_another_user_of_the_machine_is_refused(account: Connection) -> None:
+    as_another: dict[str, Any] = {"user": NOBODY, "group": NOBODY, "extra_groups": ()} if os.geteuid() == 0 else {}
+    run = subprocess.run(
+        ["/usr/bin/env", "python3", "-c", CREATE, account.endpoint_url, account.account],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd="/",
+        env={"PATH": "/usr/local/bin:/usr/bin:/bin"},
+        **as_another,
+    )
+    assert run.stdout.startswith("403 ")
+    assert "InvalidClientTokenId" in run.stdout
+    assert queues(account) == []
+
+
+@pytest.mark.parametrize("service", ["sqs", "dynamodb", "lambda", "s3", "cloudformation"])
+def test_client_without_the_token_is_refused_by_each_protocol(account: Connection, service: str) -> None:
+    listing = {
+        "sqs": "list_queues",
+        "dynamodb": "list_tables",
+        "lambda": "list_functions",
+        "s3": "list_buckets",
+        "cloudformation": "describe_stacks",
+    }
+    stranger = Connection(account.endpoint_url, account.access_key_id, session_token="guessed").client(service)
+    with pytest.raises(ClientError, match=r"InvalidClientTokenId.*oneslot env"):
+        getattr(stranger, listing[service])()
+    stranger.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("knows_the_token", [False, True])
+def test_web_page_is_refused(account: Connection, tmp_path: Path, knows_the_token: bool) -> None:
+    query = f"?X-Amz-Security-Token={account.session_token}" if knows_the_token else ""
+    credential = f"{account.account}/20260101/eu-west-2/sqs/aws4_request"
+    page = tmp_path / "page.html"
+    page.write_text(
+        f"""<p id=said></p><script>
+        fetch("{account.endpoint_url}/{query}", {{method: "POST", mode: "no-cors", body: new URLSearchParams(
+          {{Action: "CreateQueue", QueueName: "theirs", "X-Amz-Credential": "{credential}"}})}})
+          .then(answer => {{ document.getElementById("said").textContent = "the answer is " + answer.type }})
+        </script>"""
+    )
+    assert "the answer is opaque" in opened(
+        page, tmp_path, "--dump-dom", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+    )
+    assert queues(account) == []
+    assert queues(Connection(account.endpoint_url, session_token=account.session_token), "theirs") == []
+
+
+def queues(account: Connection, prefix: str = "") -> list[str]:
+    """Return the addresses of the account's queues."""
+    sqs = account.sqs()
+    found: list[str] = sqs.list_queues(QueueNamePrefix=prefix).get("QueueUrls", [])
+    sqs.close()
+    return found

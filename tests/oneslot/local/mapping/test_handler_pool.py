@@ -286,10 +286,10 @@ def test_install_unpacks_the_same_code_once(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "code.zip", "w") as archive:
         archive.writestr("package/module.py", "ANSWER = 42\n")
     url = (tmp_path / "code.zip").as_uri()
-    code = install(url, tmp_path / "function")
+    code = install(url, tmp_path / "function", Connection("http://127.0.0.1:9"))
     (code / "compiled.pyc").touch()
 
-    again = install(url, tmp_path / "function")
+    again = install(url, tmp_path / "function", Connection("http://127.0.0.1:9"))
 
     assert again == code
     assert (code / "package" / "module.py").read_text() == "ANSWER = 42\n"
