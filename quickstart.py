@@ -33,7 +33,7 @@ ledger = MemoryLedger()
 
 
 def decide(order: JsonMessage) -> Effects:
-    charge = Put("charges", "order_id", {"order_id": order.message_id, "pence": order.body["pence"]})
+    charge = Put("charges", {"order_id": order.message_id, "pence": order.body["pence"]}, key="order_id")
     return Effects({"outcome": "charged"}, once=Once(charge, answer=lambda _: {"outcome": "charged"}))
 
 

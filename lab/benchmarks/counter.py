@@ -75,7 +75,7 @@ def _on_oneslot(decide: Callable[[Stepping, str], Effects]) -> Way:
 
 def _otherwise(_: Stepping, message_id: str) -> Effects:
     take = Update("stock", TEAPOT, Attr("left").gt(0), add={"left": -1}, otherwise=lambda _: SOLD_OUT)
-    return Effects({"outcome": "taken"}, take, once=Once(Put("orders", {"id": message_id})))
+    return Effects({"outcome": "taken"}, [take], once=Once(Put("orders", {"id": message_id})))
 
 
 def _read_and_expect(client: Stepping, message_id: str) -> Effects:
@@ -84,7 +84,7 @@ def _read_and_expect(client: Stepping, message_id: str) -> Effects:
     if left == 0:
         return SOLD_OUT
     take = Update("stock", TEAPOT, expect={"left": left}, set={"left": left - 1})
-    return Effects({"outcome": "taken"}, take, once=Once(Put("orders", {"id": message_id})))
+    return Effects({"outcome": "taken"}, [take], once=Once(Put("orders", {"id": message_id})))
 
 
 def _powertools(client: Stepping, message_id: str) -> None:

@@ -116,7 +116,7 @@ def book(request: BookRequest, key: str | None, now: datetime) -> Effects:
         appointment["status"] = WAITLIST
         waitlisted = _result(Waitlisted(request.message_id, request.practice))
         return Effects(
-            waitlisted, (), Once(Put(APPOINTMENTS, "appointment_id", appointment), partial(answer_again, request))
+            waitlisted, once=Once(Put(APPOINTMENTS, appointment, key="appointment_id"), partial(answer_again, request))
         )
     slot = free_slot(request, key)
     appointment |= {"status": BOOKED, "slot_id": slot.slot_id, "start": slot.start, "end": slot.end}
@@ -129,7 +129,7 @@ def book(request: BookRequest, key: str | None, now: datetime) -> Effects:
         remove=("free_key",),
     )
     return Effects(
-        booked, (take,), Once(Put(APPOINTMENTS, "appointment_id", appointment), partial(answer_again, request))
+        booked, (take,), once=Once(Put(APPOINTMENTS, appointment, key="appointment_id"), partial(answer_again, request))
     )
 
 
@@ -150,7 +150,7 @@ def cancel(request: CancelRequest, existing: Mapping[str, Any] | None, now: date
     cancelled = {"status": CANCELLED, "updated": epoch_ms(now), "cancelled_by": request.message_id}
     if existing is None:
         tombstone = {"appointment_id": request.appointment_id, "created": epoch_ms(now), **cancelled}
-        return Effects(result, (Put(APPOINTMENTS, "appointment_id", tombstone),))
+        return Effects(result, (Put(APPOINTMENTS, tombstone, key="appointment_id"),))
     if existing["status"] == CANCELLED:
         return Effects(result)
     key = {"appointment_id": request.appointment_id}

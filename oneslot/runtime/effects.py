@@ -6,9 +6,9 @@ A decision only describes. Nothing happens until the ledger commits the descript
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, overload
+from typing import Any, Protocol
 
 LEDGER = "ledger"
 """The ledger's own table among the logical names; no decision may write to it."""
@@ -100,11 +100,11 @@ Otherwise = Callable[[Item], "Effects"]
 """The item found (empty: there is none) → the effects in place of those whose condition failed."""
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True)
 class Put:
     """Write an item: a new one, or with `replace` whatever is there.
 
-    Where the table's key is not declared, name its partition key before the item: `Put("charges", "id", {...})`.
+    Where the table's key is not declared, name its partition key: `Put("charges", {...}, key="id")`.
 
     Attributes:
         table: the table's logical name.
@@ -117,59 +117,25 @@ class Put:
     """
 
     table: str
-    key: str
     item: Item
-    replace: bool
-    expect: Expected | None
-    otherwise: Otherwise | None
+    key: str = ""
+    replace: bool = False
+    expect: Expected | None = None
+    otherwise: Otherwise | None = None
 
-    @overload
-    def __init__(
-        self,
-        table: str,
-        item: Item,
-        *,
-        replace: bool = False,
-        expect: Expected | None = None,
-        otherwise: Otherwise | None = None,
-    ) -> None: ...
-
-    @overload
-    def __init__(
-        self,
-        table: str,
-        key: str,
-        item: Item,
-        *,
-        replace: bool = False,
-        expect: Expected | None = None,
-        otherwise: Otherwise | None = None,
-    ) -> None: ...
-
-    def __init__(
-        self,
-        table: str,
-        *given: Any,
-        key: str = "",
-        item: Any = None,
-        replace: bool = False,
-        expect: Expected | None = None,
-        otherwise: Otherwise | None = None,
-    ) -> None:
-        if given:
-            *named, last = given
-            key, item = (named[0] if named else key, last) if item is None else (last, item)
-        if key and key not in item:
+    def __post_init__(self) -> None:
+        if not isinstance(self.item, Mapping):
             raise InvalidEffects(
-                f"a put into {table!r} has no attribute {key!r} in its item; set `key` to the table's partition key"
+                f'a put into {self.table!r} has a {type(self.item).__name__} as its item; write Put("shop", {{...}}, key="id")'
             )
-        if expect is not None and not replace:
+        if self.key and self.key not in self.item:
             raise InvalidEffects(
-                f"a put into {table!r} must be new, so there is no item to expect; add replace=True, or leave `expect` out"
+                f"a put into {self.table!r} has no attribute {self.key!r} in its item; set `key` to the table's partition key"
             )
-        values = (table, key, item, replace, expect, otherwise)
-        for name, value in zip(self.__match_args__, values, strict=True):
-            object.__setattr__(self, name, value)
+        if self.expect is not None and not self.replace:
+            raise InvalidEffects(
+                f"a put into {self.table!r} must be new, so there is no item to expect; add replace=True, or leave `expect` out"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +229,7 @@ class Raw:
 
 
 Write = Put | Update | Delete | Check | Raw
+WRITES = (Put, Update, Delete, Check, Raw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,51 +267,41 @@ class Once:
 
     def __post_init__(self) -> None:
         if not isinstance(self.write, Put) or self.write.replace:
-            raise TypeError("`once` must hold a Put of a new item, which marks the effect as done")
+            raise InvalidEffects("`once` must hold a Put of a new item, which marks the effect as done")
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True)
 class Effects:
     """One request's effects: `writes` and `once` in one transaction with the ledger, and the `result` recorded there.
 
-    `Effects(result, Put(...), Send(...), once=Once(...))`. Writes and sends may also be one tuple: `Effects(result, writes)`.
+    `Effects(result, [Put(...), Update(...)], once=Once(...), sends=[Send(...)])`.
+
+    Raises:
+        InvalidEffects: if a list holds something else, or is none.
     """
 
     result: Result
-    writes: tuple[Write, ...]
-    once: Once | None
-    sends: tuple[Send, ...]
+    writes: Sequence[Write] = ()
+    once: Once | None = None
+    sends: Sequence[Send] = ()
 
-    @overload
-    def __init__(self, result: Result, *writes: Write | Send, once: Once | None = None) -> None: ...
-
-    @overload
-    def __init__(self, result: Result, writes: Iterable[Write | Send], once: Once | None = None) -> None: ...
-
-    def __init__(
-        self,
-        result: Result,
-        *given: Any,
-        writes: Iterable[Write | Send] | None = None,
-        once: Once | None = None,
-        sends: Iterable[Send] = (),
-    ) -> None:
-        if given and isinstance(given[0], Iterable):
-            writes, given = given[0], given[1:]
-            if given:
-                (once,) = given
-        elif writes is None:
-            writes = given
-        every = (*writes, *sends)
-        sends = tuple(each for each in every if isinstance(each, Send))
-        others = tuple(each for each in every if not isinstance(each, Send)) if sends else every
-        for name, value in zip(self.__match_args__, (result, others, once, sends), strict=True):
-            object.__setattr__(self, name, value)
+    def __post_init__(self) -> None:
+        for name, given, kinds in (("writes", self.writes, WRITES), ("sends", self.sends, Send)):
+            if not isinstance(given, list | tuple):
+                raise InvalidEffects(f"`{name}` is a {type(given).__name__}; put all {name} into one list")
+            for each in given:
+                if not isinstance(each, kinds):
+                    raise InvalidEffects(
+                        f"`{name}` holds a {type(each).__name__}; Put, Update, Delete, Check and Raw go into `writes`, "
+                        "and Send into `sends`"
+                    )
+        if self.once is not None and not isinstance(self.once, Once):
+            raise InvalidEffects(f"`once` is a {type(self.once).__name__}; write once=Once(Put(...))")
 
     @property
     def all_writes(self) -> tuple[Write, ...]:
         """All writes, `once` last."""
-        return self.writes if self.once is None else (*self.writes, self.once.write)
+        return (*self.writes,) if self.once is None else (*self.writes, self.once.write)
 
 
 def conflict() -> Unprocessable:

@@ -39,7 +39,6 @@ def test_booking_takes_slot_and_puts_appointment_once() -> None:
     assert effects.once is not None
     assert effects.once.write == Put(
         "appointments",
-        "appointment_id",
         {
             "appointment_id": "m-1",
             "status": "booked",
@@ -54,6 +53,7 @@ def test_booking_takes_slot_and_puts_appointment_once() -> None:
             "updated": NOW_MS,
             **times,
         },
+        key="appointment_id",
     )
     assert effects.once.answer(effects.once.write.item) == effects.result
 
@@ -116,7 +116,7 @@ def made(key: str | None) -> Item:
 @pytest.mark.parametrize(
     ("existing", "writes"),
     [
-        (None, [Put("appointments", "appointment_id", {"appointment_id": "m-1", "created": NOW_MS, **CANCELLED})]),
+        (None, [Put("appointments", {"appointment_id": "m-1", "created": NOW_MS, **CANCELLED}, key="appointment_id")]),
         (
             made(SLOT["free_key"]),
             [

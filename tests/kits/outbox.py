@@ -58,7 +58,7 @@ class Outbox:
         """Commit, and return the record of the ledger's stream."""
         claim = self.ledger.claim(message_id, "h", self.clock() + 30_000)
         assert isinstance(claim, Claim)
-        assert self.ledger.commit(claim, Effects({}, *sends)) == Committed({})
+        assert self.ledger.commit(claim, Effects({}, sends=sends)) == Committed({})
         return {"dynamodb": {"NewImage": self.item(message_id), "SequenceNumber": f"number of {message_id}"}}
 
     def item(self, message_id: str) -> dict[str, Any]:

@@ -14,17 +14,21 @@ def take(order: JsonMessage) -> Effects:
     row = {"customer": customer, "number": order.message_id, "article": article}
     return Effects(
         {"outcome": "taken"},
-        Check("customers", {"id": customer}, {"status": "active"}, otherwise=lambda _: Effects({"outcome": "unknown"})),
-        Update(
-            "stock",
-            {"article": article},
-            Attr("left").gt(0),
-            add={"left": -1},
-            otherwise=lambda _: Effects({"outcome": "sold_out"}),
-        ),
-        Delete("baskets", {"customer": customer}),
-        Send("taken", {"order": order.message_id, "article": article}),
+        [
+            Check(
+                "customers", {"id": customer}, {"status": "active"}, otherwise=lambda _: Effects({"outcome": "unknown"})
+            ),
+            Update(
+                "stock",
+                {"article": article},
+                Attr("left").gt(0),
+                add={"left": -1},
+                otherwise=lambda _: Effects({"outcome": "sold_out"}),
+            ),
+            Delete("baskets", {"customer": customer}),
+        ],
         once=Once(Put("orders", row)),
+        sends=[Send("taken", {"order": order.message_id, "article": article})],
     )
 
 

@@ -15,7 +15,7 @@ sqs = boto3.client("sqs")
 
 def take(order: JsonMessage) -> Effects:
     once = Once(Put("orders", {"order_id": order.message_id}), lambda found: {"outcome": "taken"})
-    return Effects({"outcome": "taken"}, Send("mails", {"order": order.message_id}), once=once)
+    return Effects({"outcome": "taken"}, sends=[Send("mails", {"order": order.message_id})], once=once)
 
 
 consumer = consumer_from_environment(take, ledger=ledger, sqs=sqs)

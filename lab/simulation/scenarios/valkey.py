@@ -85,9 +85,9 @@ class Desk:
             counter = ledger.item(TICKETS, COUNTER)
             number = counter["next"] if counter else 1
             take = Update(TICKETS, COUNTER, expect={"next": number}, set={"next": number + 1})
-            ticket = Put(TICKETS, "request", {"request": message.message_id, "number": number})
+            ticket = Put(TICKETS, {"request": message.message_id, "number": number}, key="request")
             return Effects(
-                {"outcome": "booked", "ticket": number}, (take,), Once(ticket, lambda item: {"outcome": "booked"})
+                {"outcome": "booked", "ticket": number}, (take,), once=Once(ticket, lambda item: {"outcome": "booked"})
             )
 
         return replace(consumer, ledger=ledger, decide=decide)

@@ -212,7 +212,7 @@ class GroupCommit(Generic[M]):
                 "claimed_by": self.ledger.surroundings.new_id(),
                 "payload_hash": decided.payload_hash,
             }
-            writes = (mine := Put(LEDGER, "message_id", row), *decided.effects.all_writes)
+            writes = (mine := Put(LEDGER, row, key="message_id"), *decided.effects.all_writes)
             keys, tables = self.ledger.keys, self.ledger.tables
             items = frozenset(item_of(tables[write.table], element(write, keys).key) for write in writes)
             yield _Member(decided, mine, items)

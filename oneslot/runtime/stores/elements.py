@@ -102,7 +102,6 @@ def element(write: Write, keys: Keys) -> Element:
         what = f"{error.place!r} in {write.table!r}" if error.path else f"a write to {write.table!r}"
         text = f"{what} {error.problem}"
         raise (InvalidContent(text) if error.of_content else InvalidEffects(text)) from None
-    raise InvalidEffects(f"a write is a {type(write).__name__}; write Put, Update, Delete, Check or Raw")
 
 
 def transact_items(writes: Iterable[Write], tables: Mapping[str, str], keys: Keys) -> list[dict[str, Any]]:

@@ -9,14 +9,14 @@ def take(message: JsonMessage) -> Effects:
     article, pieces = message.body.get("article"), message.body.get("pieces")
     if not isinstance(article, str) or not article or type(pieces) is not int or pieces == 0:
         raise Unprocessable("invalid_field", "article must be text, and pieces a whole number other than 0")
-    return Effects(
-        {"outcome": "taken"},
-        Update(
+    stock = Update("stock", {"article": article}, add={"left": pieces})  # what comes in needs no condition
+    if pieces < 0:
+        stock = Update(
             "stock",
             {"article": article},
-            Attr("left").gte(-pieces) if pieces < 0 else None,  # what comes in needs no stock
+            Attr("left").gte(-pieces),
             add={"left": pieces},
             otherwise=lambda found: Effects({"outcome": "sold_out"}),
-        ),
-        once=Once(Put("orders", key="id", item={"id": message.message_id, "article": article, "pieces": pieces})),
-    )
+        )
+    order = Put("orders", {"id": message.message_id, "article": article, "pieces": pieces}, key="id")
+    return Effects({"outcome": "taken"}, [stock], once=Once(order))

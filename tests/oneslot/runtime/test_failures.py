@@ -24,7 +24,7 @@ def raised(body: Any) -> Exception:
     def decide(message: JsonMessage) -> Effects:
         number = message.body["number"]
         price = json.loads(message.body["price"])
-        return Effects({}, (Put("orders", "id", {"id": "m", "price": price, "number": int(number)}),))
+        return Effects({}, (Put("orders", {"id": "m", "price": price, "number": int(number)}, key="id"),))
 
     with pytest.raises(Exception) as error:  # noqa: PT011 - the parameters say which
         attempt(ledger, JsonMessage("m", "h", body), decide, ledger.surroundings.now_ms() + 30_000)

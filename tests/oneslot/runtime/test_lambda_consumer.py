@@ -32,7 +32,7 @@ from tests.kits.consumer import create_table
 
 def take(order: JsonMessage) -> Effects:
     item = {"order_id": order.message_id, "article": order.body["article"]}
-    return Effects({"outcome": "taken"}, once=Once(Put("orders", "order_id", item)))
+    return Effects({"outcome": "taken"}, once=Once(Put("orders", item, key="order_id")))
 
 
 @pytest.fixture

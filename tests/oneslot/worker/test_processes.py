@@ -117,7 +117,7 @@ PROGRAM = """
         if not isinstance(claim, Claim):
             return {"batchItemFailures": [{"itemIdentifier": record["messageId"]}]}
         time.sleep(0.15)
-        ledger.commit(claim, Effects({}, (Put("done", "done_id", {"done_id": name}),)))
+        ledger.commit(claim, Effects({}, (Put("done", {"done_id": name}, key="done_id"),)))
         if next(numbers) == last:
             os.kill(os.getpid(), signal.SIGKILL)
 """

@@ -28,7 +28,7 @@ def decide(order: JsonMessage) -> Effects:
         return Effects({"outcome": "free"})
     charge = {"order_id": order.message_id, "pence": pence, "charged_at": NOW}
     result = {"outcome": "charged", "pence": pence}
-    return Effects(result, once=Once(Put("charges", "order_id", charge), answer=lambda _: result))
+    return Effects(result, once=Once(Put("charges", charge, key="order_id"), answer=lambda _: result))
 
 
 def order_of(charge: Mapping[str, Any]) -> str:

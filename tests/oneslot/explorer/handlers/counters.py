@@ -14,14 +14,16 @@ def sell(order: JsonMessage) -> Effects:
 
     def sold_out(found: Any) -> Effects:
         refused = Put("orders", {"customer": customer, "order": order.message_id, "outcome": "sold_out"})
-        return Effects({"outcome": "sold_out"}, refused)
+        return Effects({"outcome": "sold_out"}, [refused])
 
     return Effects(
         {"outcome": "sold"},
-        Put("orders", {"customer": customer, "order": order.message_id, "outcome": "sold"}),
-        Update("stock", {"sku": "socks"}, add={"left": -1}, expect=Attr("left").gte(1), otherwise=sold_out),
-        Check("customers", {"id": customer}, expect=Attr("status").eq("active")),
-        Delete("baskets", {"id": order.message_id}),
+        [
+            Put("orders", {"customer": customer, "order": order.message_id, "outcome": "sold"}),
+            Update("stock", {"sku": "socks"}, add={"left": -1}, expect=Attr("left").gte(1), otherwise=sold_out),
+            Check("customers", {"id": customer}, expect=Attr("status").eq("active")),
+            Delete("baskets", {"id": order.message_id}),
+        ],
     )
 
 

@@ -406,7 +406,7 @@ def test_decision_shows_its_exception_when_it_fails(more: str, words: list[str],
         from oneslot import Effects, Put, consumer_from_environment
 
         def take(message):
-            return Effects({{"outcome": "taken"}}, Put("orders", key="id", item={{"id": message.message_id{more}}}))
+            return Effects({{"outcome": "taken"}}, [Put("orders", {{"id": message.message_id{more}}}, key="id")])
 
         handler = consumer_from_environment(take)
         """,

@@ -33,7 +33,7 @@ from oneslot import Effects, Send, consumer_from_environment
 
 def take(order):
     about = {"order": order.message_id}
-    return Effects({"outcome": "taken"}, Send("mails", about), Send("lines", about, group="all"))
+    return Effects({"outcome": "taken"}, sends=[Send("mails", about), Send("lines", about, group="all")])
 
 handler = consumer_from_environment(take)
 """

@@ -382,7 +382,7 @@ def test_busy_message_is_deferred_once_when_sqs_refuses_it() -> None:
 
 
 def test_forgotten_request_gets_the_decisions_result_without_an_answer() -> None:
-    put = Put("orders", "order_id", {"order_id": "m"})
+    put = Put("orders", {"order_id": "m"}, key="order_id")
     desk = Desk(decide=lambda request: Effects({"outcome": "taken"}, once=Once(put)))
     desk.deliver(record({"message_id": "m"}))
     desk.ledger.rows.clear()
@@ -397,7 +397,7 @@ def test_forgotten_request_gets_the_decisions_result_without_an_answer() -> None
 def test_message_is_quarantined_at_once_when_its_value_exceeds_a_limit() -> None:
     """The tenth delivery would fail as the first did, and the dead letter would have no reason."""
     item = {"id": "m", "quantity": int("7" * 40)}
-    desk = Desk(decide=lambda request: Effects({}, once=Once(Put("orders", "id", item))))
+    desk = Desk(decide=lambda request: Effects({}, once=Once(Put("orders", item, key="id"))))
     assert desk.deliver(record({"message_id": "m"})) == []
     (sent,) = desk.sqs.requests
     assert sent["MessageAttributes"]["QuarantineReason"]["StringValue"] == "invalid_effects"
@@ -418,7 +418,7 @@ def test_delivery_says_where_and_why_when_the_message_fails() -> None:
     def decide(request: JsonMessage) -> Effects:
         if request.message_id == "m":
             raise KeyError(f"patient {NHS_NUMBER}")
-        return Effects({}, (Put("orders", "id", {"id": "n", "price": 0.5}),))
+        return Effects({}, (Put("orders", {"id": "n", "price": 0.5}, key="id"),))
 
     desk = Desk(parse=parse, decide=decide)
     assert len(desk.deliver(*(record({"message_id": name}) for name in "pmn"))) == 3

@@ -309,7 +309,7 @@ def decided(number: int, writes: int) -> list[Decided]:
             Effects(
                 {},
                 tuple(
-                    Put("appointments", "appointment_id", {"appointment_id": f"{position}-{write}"})
+                    Put("appointments", {"appointment_id": f"{position}-{write}"}, key="appointment_id")
                     for write in range(writes)
                 ),
             ),
@@ -348,7 +348,7 @@ def test_refused_message_has_no_answer_and_the_others_have(made: Bench) -> None:
 
 def test_second_message_leaves_the_group_when_it_writes_the_same_item_under_another_table_name(made: Bench) -> None:
     one, other = (
-        Decided(table, "h", Effects({}, Put(table, "appointment_id", {"appointment_id": "same"})))
+        Decided(table, "h", Effects({}, [Put(table, {"appointment_id": "same"}, key="appointment_id")]))
         for table in ("appointments", "visits")
     )
     client = Counting(made.dynamodb)

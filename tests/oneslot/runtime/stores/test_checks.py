@@ -15,7 +15,7 @@ TRANSACTION = 4 * 1_048_576
 
 def item(size: int, name: str = "a") -> Put:
     """An item of this many bytes: two names, the key's value, and a text."""
-    return Put(TABLE, KEY, {KEY: name, "text": "x" * (size - len(f"{KEY}{name}text"))})
+    return Put(TABLE, {KEY: name, "text": "x" * (size - len(f"{KEY}{name}text"))}, key=KEY)
 
 
 def keyed(partition: int, sort: int) -> Update:

@@ -70,7 +70,7 @@ def taken_over(kept: Kept) -> tuple[Claim, Claim]:
     return first, claim(kept)
 
 
-PUT = Put(TABLE, KEY, {KEY: "a", "state": "new", "amount": 5})
+PUT = Put(TABLE, {KEY: "a", "state": "new", "amount": 5}, key=KEY)
 
 
 def change(expected: object, new: object = "new") -> Update:
@@ -157,7 +157,7 @@ def test_a_commit_answers_as_every_duplicate_is_answered(kept: Kept) -> None:
 
 def test_a_commit_performs_every_write(kept: Kept) -> None:
     kept.keep({KEY: "b", "state": "old", "mark": True})
-    effects = Effects({"done": 1}, (change("old"),), Once(PUT, dict))
+    effects = Effects({"done": 1}, (change("old"),), once=Once(PUT, dict))
     assert kept.ledger().commit(claim(kept), effects) == Committed({"done": 1})
     assert kept.thing("a") == {KEY: "a", "state": "new", "amount": 5}
     assert kept.thing("b") == {KEY: "b", "state": "new"}
@@ -184,13 +184,13 @@ def test_an_expected_value_is_compared_with_its_type(kept: Kept, stored: object,
 
 def test_exists_wins_over_another_failed_condition(kept: Kept) -> None:
     kept.keep({KEY: "a", "state": "first"})
-    answer = kept.ledger().commit(claim(kept), Effects({}, (change("old"),), Once(PUT, dict)))
+    answer = kept.ledger().commit(claim(kept), Effects({}, (change("old"),), once=Once(PUT, dict)))
     assert answer == Exists({KEY: "a", "state": "first"})
 
 
 def test_the_same_commit_twice_is_one(kept: Kept) -> None:
     mine = claim(kept)
-    effects = Effects({"done": 1}, (), Once(PUT, dict))
+    effects = Effects({"done": 1}, once=Once(PUT, dict))
     assert kept.ledger().commit(mine, effects) == Committed({"done": 1})
     kept.clock.now += 5
     assert kept.ledger().commit(mine, effects) == Committed({"done": 1})
@@ -201,7 +201,7 @@ def test_second_commit_of_a_claim_gets_the_first_result(kept: Kept) -> None:
     mine = claim(kept)
     assert kept.ledger().commit(mine, Effects({"decided": "first"}, (PUT,))) == Committed({"decided": "first"})
     before = kept.row("m")
-    again = Effects({"decided": "last"}, (Put(TABLE, KEY, {KEY: "other"}),))
+    again = Effects({"decided": "last"}, (Put(TABLE, {KEY: "other"}, key=KEY),))
     assert kept.ledger().commit(mine, again) == Committed({"decided": "first"})
     assert (kept.row("m"), kept.thing("other")) == (before, None)
 
@@ -325,7 +325,7 @@ HELD: dict[str, Any] = {
 
 def test_item_is_found_as_it_was_when_once_meets_it(kept: Kept) -> None:
     item = {KEY: "a", **HELD}
-    effects = Effects({"price": Decimal("0.1"), "ratio": 0.5}, once=Once(Put(TABLE, KEY, item)))
+    effects = Effects({"price": Decimal("0.1"), "ratio": 0.5}, once=Once(Put(TABLE, item, key=KEY)))
     committed = kept.ledger().commit(claim(kept), effects)
     assert committed == Committed({"price": Decimal("0.1"), "ratio": 0.5})
     assert [type(each) for each in (committed.result["price"], committed.result["ratio"])] == [Decimal, float]
@@ -335,7 +335,7 @@ def test_item_is_found_as_it_was_when_once_meets_it(kept: Kept) -> None:
 
 @pytest.mark.parametrize("name", HELD)
 def test_condition_holds_when_the_value_is_the_one_that_is_kept(kept: Kept, name: str) -> None:
-    kept.ledger().commit(claim(kept, "first"), Effects({}, (Put(TABLE, KEY, {KEY: "b", **HELD}),)))
+    kept.ledger().commit(claim(kept, "first"), Effects({}, (Put(TABLE, {KEY: "b", **HELD}, key=KEY),)))
     expected = Decimal("12.5") if name == "price" else HELD[name]  # the same number, written shorter
     change = Update(TABLE, {KEY: "b"}, expect={name: expected}, set={"seen": True})
     assert kept.ledger().commit(claim(kept), Effects({}, (change,))) == Committed({})
@@ -347,7 +347,7 @@ MANY = {f"a{number}": number for number in range(300)}
 
 
 def put(**item: Any) -> Put:
-    return Put(TABLE, KEY, {**ROOT, **item})
+    return Put(TABLE, {**ROOT, **item}, key=KEY)
 
 
 def update(key: dict[str, Any] = ROOT, remove: tuple[Any, ...] = (), expect: Any = "old", **change: Any) -> Update:
@@ -364,7 +364,7 @@ def nested(levels: int) -> dict[str, Any]:
 NO_KEY = "the key 'thing_id' of a write to 'things' must be text, a number or bytes, and not empty"
 A_KEY = "a key that is not text but int"
 OWN_KEY = "changes its key, or sets and removes one attribute"
-LEDGERS = Put("ledger", "message_id", {"message_id": "another", "status": "COMPLETE"})
+LEDGERS = Put("ledger", {"message_id": "another", "status": "COMPLETE"}, key="message_id")
 INVALID_WRITES: list[tuple[Any, type[InvalidEffects], str]] = [
     (put(price=1.5), InvalidEffects, r"'price' in 'things' is a float.*Decimal\(str\(value\)\)"),
     (update(expect=1.5), InvalidEffects, "'state' in 'things' is a float"),
@@ -380,7 +380,7 @@ INVALID_WRITES: list[tuple[Any, type[InvalidEffects], str]] = [
     (put(sure=numpy.bool_(True)), InvalidEffects, r"'sure' in 'things' is a numpy\.bool, .* value\.item\(\)"),
     (Update(TABLE, ROOT, {"a": 1}, MANY), InvalidContent, "changes 300 attributes and expects 1, more than"),
     (Update(TABLE, ROOT, MANY, {"a": 1}), InvalidContent, "changes 1 attributes and expects 300, more than"),
-    (Put(TABLE, KEY, cast("Any", {**ROOT, 7: 1})), InvalidEffects, f"a write to 'things' has {A_KEY}"),
+    (Put(TABLE, cast("Any", {**ROOT, 7: 1}), key=KEY), InvalidEffects, f"a write to 'things' has {A_KEY}"),
     (update(remove=("",)), InvalidContent, "has an empty key"),
     (update(remove=(7,)), InvalidEffects, A_KEY),
     (put(**{KEY: LONG}), InvalidContent, "the key 'thing_id' of a write to 'things' has more than 2,048"),
@@ -401,7 +401,7 @@ INVALID_WRITES: list[tuple[Any, type[InvalidEffects], str]] = [
 """A write that no store keeps, and how the error says so."""
 
 INVALID_RESULTS: tuple[Any, ...] = ({"no": {1, 2}}, {"no": float("nan")}, "done", ["done"], {1: "done"}, None)
-LARGE = tuple(Put(TABLE, KEY, {KEY: str(number), "text": "x" * 400_000}) for number in range(11))
+LARGE = tuple(Put(TABLE, {KEY: str(number), "text": "x" * 400_000}, key=KEY) for number in range(11))
 INVALID_EFFECTS: list[tuple[Any, type[InvalidEffects], str]] = [
     *((Effects({}, (PUT, write)), error, text) for write, error, text in INVALID_WRITES),
     (Effects({}, once=Once(put(price=1.5), dict)), InvalidEffects, "'price' in 'things' is a float"),
@@ -413,26 +413,30 @@ INVALID_EFFECTS: list[tuple[Any, type[InvalidEffects], str]] = [
     (Effects({"large": "x" * 400_000}, (PUT,)), InvalidContent, "the result"),
     (Effects(nested(100_000)), InvalidEffects, "moderately nested"),
     (None, InvalidEffects, "the decision returned a NoneType; return Effects"),
-    (Effects({}, (PUT, Put(TABLE, KEY, {**PUT.item, "amount": 6}))), InvalidContent, "the same item"),
+    (Effects({}, (PUT, Put(TABLE, {**PUT.item, "amount": 6}, key=KEY))), InvalidContent, "the same item"),
     (Effects({}, LARGE), InvalidContent, "more than 4 MB in one transaction"),
     (
-        Effects({}, tuple(Put(TABLE, KEY, {KEY: str(n)}) for n in range(100))),
+        Effects({}, tuple(Put(TABLE, {KEY: str(n)}, key=KEY) for n in range(100))),
         InvalidContent,
         "100 writes, more than 99",
     ),
     (
-        Effects({}, PUT, Send(TARGET, {"at": object()})),
+        Effects({}, [PUT], sends=[Send(TARGET, {"at": object()})]),
         InvalidEffects,
         "the body for 'mails' cannot be written as JSON",
     ),
-    (Effects({}, PUT, Send(TARGET, {"at": Decimal("1E+5000")})), InvalidContent, "a number in the body for 'mails' is"),
     (
-        Effects({}, PUT, Send(TARGET, "x" * 259_999)),
+        Effects({}, [PUT], sends=[Send(TARGET, {"at": Decimal("1E+5000")})]),
+        InvalidContent,
+        "a number in the body for 'mails' is",
+    ),
+    (
+        Effects({}, [PUT], sends=[Send(TARGET, "x" * 259_999)]),
         InvalidContent,
         "the body for 'mails' has 260,001 bytes, more than",
     ),
     (
-        Effects({"large": "x" * 131_000}, PUT, Send(TARGET, "x" * 259_000)),
+        Effects({"large": "x" * 131_000}, [PUT], sends=[Send(TARGET, "x" * 259_000)]),
         InvalidContent,
         "the result and the sends have 390... bytes, more than 390000",
     ),
@@ -499,7 +503,7 @@ WORDS: list[tuple[Any, dict[str, Any] | None]] = [
 def test_write_is_performed_as_it_says(kept: Kept, write: Any, after: dict[str, Any] | None) -> None:
     kept.keep({**ROOT, "left": 3, "state": "old"})
     mark = Once(Put(TABLE, {KEY: "mark"}))
-    assert kept.ledger().commit(claim(kept), Effects({}, write, once=mark)) == Committed({})
+    assert kept.ledger().commit(claim(kept), Effects({}, [write], once=mark)) == Committed({})
     assert kept.thing("a") == after
     assert kept.thing("b") == (
         {KEY: "b", "made": 1} if write.table and getattr(write, "key", None) == {KEY: "b"} else None
@@ -515,11 +519,11 @@ def test_otherwise_is_given_the_item_when_its_condition_fails(kept: Kept) -> Non
         return Effects({"outcome": "none"})
 
     ours = Check(TABLE, ROOT, {"left": 1}, otherwise=tell)
-    outcome = kept.ledger().commit(claim(kept), Effects({}, ours))
+    outcome = kept.ledger().commit(claim(kept), Effects({}, [ours]))
     assert isinstance(outcome, Taken)
     assert outcome.instead is not None
     assert (outcome.instead(), found) == (Effects({"outcome": "none"}), [{**ROOT, "left": 0}])
-    both = Effects({}, ours, Check(TABLE, {KEY: "b"}, {"left": 1}))
+    both = Effects({}, [ours, Check(TABLE, {KEY: "b"}, {"left": 1})])
     assert kept.ledger().commit(claim(kept, "another"), both) == Taken(), "one that failed has none"
 
 
@@ -532,8 +536,8 @@ def test_otherwise_is_given_the_item_when_its_condition_fails(kept: Kept) -> Non
 )
 def test_condition_of_boto3_refuses_the_write_when_it_does_not_hold(kept: Kept, expected: Any) -> None:
     kept.keep({**ROOT, "left": 3, "state": "old"})
-    assert kept.ledger().commit(claim(kept), Effects({}, Check(TABLE, ROOT, expected))) == Taken()
-    assert kept.ledger().commit(claim(kept, "another"), Effects({}, Delete(TABLE, ROOT, expected))) == Taken()
+    assert kept.ledger().commit(claim(kept), Effects({}, [Check(TABLE, ROOT, expected)])) == Taken()
+    assert kept.ledger().commit(claim(kept, "another"), Effects({}, [Delete(TABLE, ROOT, expected)])) == Taken()
     assert kept.thing("a") == {**ROOT, "left": 3, "state": "old"}
 
 
@@ -559,7 +563,7 @@ def test_valkey_refuses_by_name_what_it_does_not_keep(write: Any) -> None:
     kept = InValkey(cast("redis.Redis", ValkeyClient(Valkey(Clock()))))
     mine = claim(kept)
     with pytest.raises(InvalidEffects, match="'things' is in words that Valkey does not keep"):
-        kept.ledger().commit(mine, Effects({}, write, once=Once(Put(TABLE, {KEY: "mark"}))))
+        kept.ledger().commit(mine, Effects({}, [write], once=Once(Put(TABLE, {KEY: "mark"}))))
     assert kept.thing("mark") is None
 
 
@@ -567,15 +571,15 @@ def test_valkey_refuses_a_send_by_name() -> None:
     kept = InValkey(cast("redis.Redis", ValkeyClient(Valkey(Clock()))))
     mine = claim(kept)
     with pytest.raises(InvalidEffects, match="a send to 'mails' follows DynamoDB's stream, which Valkey lacks"):
-        kept.ledger().commit(mine, Effects({}, PUT, Send(TARGET, {})))
+        kept.ledger().commit(mine, Effects({}, [PUT], sends=[Send(TARGET, {})]))
     assert kept.thing("a") is None
 
 
 @pytest.mark.parametrize("there", ["text", Decimal("0.5"), 2**53 - 1, 1 - 2**54])
 def test_valkey_refuses_a_sum_that_it_cannot_make(there: Any) -> None:
     kept = InValkey(cast("redis.Redis", ValkeyClient(Valkey(Clock()))))
-    kept.ledger().commit(claim(kept, "first"), Effects({}, Put(TABLE, {**ROOT, "left": there})))
-    add = Effects({}, Update(TABLE, ROOT, add={"left": 1}), once=Once(Put(TABLE, {KEY: "mark"})))
+    kept.ledger().commit(claim(kept, "first"), Effects({}, [Put(TABLE, {**ROOT, "left": there})]))
+    add = Effects({}, [Update(TABLE, ROOT, add={"left": 1})], once=Once(Put(TABLE, {KEY: "mark"})))
     with pytest.raises(CommitRefused, match="an `add` or a comparison meets no whole number, or one above"):
         kept.ledger().commit(claim(kept), add)
     assert kept.thing("mark") is None
@@ -585,13 +589,13 @@ def test_valkey_finds_text_in_no_comparison_with_a_number() -> None:
     """As DynamoDB does; moto raises."""
     kept = InValkey(cast("redis.Redis", ValkeyClient(Valkey(Clock()))))
     kept.keep({**ROOT, "state": "5"})
-    assert kept.ledger().commit(claim(kept), Effects({}, Delete(TABLE, ROOT, Attr("state").gte(3)))) == Taken()
+    assert kept.ledger().commit(claim(kept), Effects({}, [Delete(TABLE, ROOT, Attr("state").gte(3))])) == Taken()
 
 
 @pytest.mark.parametrize("there", [Decimal("0.5"), 2**53, -(2**53)])
 def test_valkey_refuses_a_comparison_that_it_cannot_make(there: Any) -> None:
     kept = InValkey(cast("redis.Redis", ValkeyClient(Valkey(Clock()))))
-    kept.ledger().commit(claim(kept, "first"), Effects({}, Put(TABLE, {**ROOT, "left": there})))
+    kept.ledger().commit(claim(kept, "first"), Effects({}, [Put(TABLE, {**ROOT, "left": there})]))
     with pytest.raises(CommitRefused, match="an `add` or a comparison meets no whole number, or one above"):
-        kept.ledger().commit(claim(kept), Effects({}, Delete(TABLE, ROOT, Attr("left").lt(1))))
+        kept.ledger().commit(claim(kept), Effects({}, [Delete(TABLE, ROOT, Attr("left").lt(1))]))
     assert kept.thing("a") == {**ROOT, "left": there}

@@ -19,7 +19,7 @@ LEASE = 30_000
 EFFECTS = Effects(
     {"outcome": "booked"},
     (Update(TABLE, {KEY: "b"}, {"state": "free"}, {"state": "busy"}),),
-    Once(Put(TABLE, KEY, {KEY: "a"}), dict),
+    once=Once(Put(TABLE, {KEY: "a"}, key=KEY), dict),
 )
 
 
@@ -47,7 +47,7 @@ def claim(kept: InDynamoDB, message_id: str = "m") -> Claim:
 
 
 def things(number: int) -> tuple[Put, ...]:
-    return tuple(Put(TABLE, KEY, {KEY: f"t-{position}"}) for position in range(number))
+    return tuple(Put(TABLE, {KEY: f"t-{position}"}, key=KEY) for position in range(number))
 
 
 TRANSIENT = (

@@ -30,9 +30,9 @@ def test_number_does_not_equal_a_boolean(there: Any, asked: Any) -> None:
 
 def test_a_table_has_one_key() -> None:
     ledger = MemoryLedger()
-    first = Effects({}, (Put("reservations", "reservation_id", {"reservation_id": "1", "seat": "A1"}),))
+    first = Effects({}, (Put("reservations", {"reservation_id": "1", "seat": "A1"}, key="reservation_id"),))
     assert isinstance(ledger.commit(claim(ledger, "first"), first), Committed)
-    second = Effects({}, (Put("reservations", "seat", {"reservation_id": "2", "seat": "A1"}),))
+    second = Effects({}, (Put("reservations", {"reservation_id": "2", "seat": "A1"}, key="seat"),))
     with pytest.raises(InvalidEffects, match="written under the key seat, and its key is reservation_id"):
         ledger.commit(claim(ledger, "second"), second)
     assert len(ledger.tables["reservations"]) == 1
@@ -45,13 +45,13 @@ def test_table_is_empty_when_it_is_given_no_items() -> None:
     assert [*ledger.tables["seats"].values()] == [{"seat": "A1"}]
     ledger.tables["seats"] = []
     assert (len(ledger.tables["seats"]), dict(ledger.tables["seats"])) == (0, {})
-    assert isinstance(ledger.commit(claim(ledger), Effects({}, Put("seats", {"seat": "A1"}))), Committed)
+    assert isinstance(ledger.commit(claim(ledger), Effects({}, [Put("seats", {"seat": "A1"})])), Committed)
     assert len(ledger.tables["seats"]) == 1
 
 
 def test_item_is_found_by_its_key_when_that_is_bytes() -> None:
     ledger = MemoryLedger()
-    ledger.commit(claim(ledger), Effects({}, Put("scans", "digest", {"digest": b"\xff"})))
+    ledger.commit(claim(ledger), Effects({}, [Put("scans", {"digest": b"\xff"}, key="digest")]))
     assert dict(ledger.tables["scans"]) == {item_key({"digest": bytearray(b"\xff")}): {"digest": b"\xff"}}
     del ledger.tables["scans"][item_key({"digest": b"\xff"})]
     assert dict(ledger.tables["scans"]) == {}
@@ -66,7 +66,7 @@ from oneslot import Busy, Effects, MemoryLedger, Put, Taken
 ledger = MemoryLedger(keys={"orders": "id"})
 mine, other = (ledger.claim(each, "h", ledger.surroundings.now_ms() + 60_000) for each in ("a", "b"))
 assert isinstance(ledger.claim("a", "h", ledger.surroundings.now_ms() + 60_000), Busy)
-ledger.commit(mine, Effects({}, Put("orders", {"id": "x"})))
-assert ledger.commit(other, Effects({}, Put("orders", {"id": "x"}))) == Taken()
+ledger.commit(mine, Effects({}, [Put("orders", {"id": "x"})]))
+assert ledger.commit(other, Effects({}, [Put("orders", {"id": "x"})])) == Taken()
 """
     subprocess.run([sys.executable, "-c", program], check=True)

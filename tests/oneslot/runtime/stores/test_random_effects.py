@@ -131,7 +131,7 @@ def end_of(ledger: DynamoDBLedger, mine: Claim, decided: Sequence[Write], once: 
     """Return how one commit ends: its outcome without ids, or the error's class and text."""
     mark = Once(Put("stock", {"sku": "mark"})) if once else None
     try:
-        outcome = ledger.commit(mine, Effects({"outcome": "done"}, *decided, once=mark))
+        outcome = ledger.commit(mine, Effects({"outcome": "done"}, decided, once=mark))
     except Exception as error:
         return MISFIT if "Validation" in str(error) else (type(error).__name__, str(error))
     return ("taken", outcome.instead and outcome.instead()) if isinstance(outcome, Taken) else outcome

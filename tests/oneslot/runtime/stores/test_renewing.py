@@ -111,7 +111,7 @@ def test_the_lease_is_kept_while_a_commit_leaves_work_to_do() -> None:
     kept = Kept()
     kept.plain.tables["things"] = {'{"key":"a"}': {"key": "a"}}
     mine = kept.claim()
-    once = Effects({}, (), Once(Put("things", "key", {"key": "a"}), dict))
+    once = Effects({}, once=Once(Put("things", {"key": "a"}, key="key"), dict))
     assert kept.ledger.commit(mine, once) == Exists({"key": "a"})
     kept.pass_by(30_000)
     assert isinstance(kept.other(), Busy)

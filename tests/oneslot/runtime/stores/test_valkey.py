@@ -31,7 +31,7 @@ pytestmark = pytest.mark.valkey
 
 ROOT = Path(__file__).parents[4]
 LEASE = 30_000
-DONE = Effects({"done": True}, (), Once(Put(TABLE, KEY, {KEY: "a"}), dict))
+DONE = Effects({"done": True}, once=Once(Put(TABLE, {KEY: "a"}, key=KEY), dict))
 
 
 class Lossy:
@@ -280,7 +280,7 @@ def test_race_for_a_message_has_one_winner(valkey: redis.Redis) -> None:
         start.wait(60)
         answers = []
         for message in range(messages):
-            effects = Effects({"by": number}, (), Once(Put(TABLE, KEY, {KEY: f"t-{message}", "by": number}), dict))
+            effects = Effects({"by": number}, once=Once(Put(TABLE, {KEY: f"t-{message}", "by": number}, key=KEY), dict))
             granted = ledger.claim(f"m-{message}", "h", kept.clock() + LEASE)
             if isinstance(granted, Claim):
                 assert ledger.commit(granted, effects) == Committed({"by": number})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any, cast
 
@@ -11,7 +10,7 @@ import pytest
 from boto3.dynamodb.conditions import Attr
 
 from oneslot.runtime.attempt import attempt
-from oneslot.runtime.effects import Check, Delete, Effects, InvalidEffects, Once, Put, Raw, Update, Write
+from oneslot.runtime.effects import Check, Delete, Effects, InvalidEffects, Once, Put, Raw, Send, Update, Write
 from oneslot.runtime.protocol import Answer, Committed, JsonMessage, Taken
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.elements import transact_items
@@ -41,7 +40,7 @@ ONCE = Once(Put("stock", {"sku": "done"}))
 
 
 def commit(ledger: Any, *writes: Write) -> object:
-    return ledger.commit(claim(ledger), Effects({}, *writes, once=ONCE))
+    return ledger.commit(claim(ledger), Effects({}, writes, once=ONCE))
 
 
 SOCKS = {"sku": "socks", "left": 3, "sizes": {38, 39}, "log": ["a"], "at": {"shelf": "B", "row": [1, 2]}}
@@ -112,13 +111,13 @@ def test_second_item_of_a_partition_is_new_when_the_table_has_two_keys(ledger: A
     both = [{"customer": "c", "line": line, "price": Decimal("12.5")} for line in (1, 2)]
     assert commit(ledger, *(Put("shop", item) for item in both)) == Committed({})
     assert [found(ledger, "shop", customer="c", line=line) for line in (1, 2)] == both
-    assert ledger.commit(claim(ledger, "m-2"), Effects({}, Put("shop", both[0]))) == Taken()
+    assert ledger.commit(claim(ledger, "m-2"), Effects({}, [Put("shop", both[0])])) == Taken()
 
 
 def test_key_may_be_bytes(ledger: Any) -> None:
     assert commit(ledger, Put("scans", {"digest": b"\x00\xff", "n": 1})) == Committed({})
     again = Update("scans", {"digest": b"\x00\xff"}, expect={"n": 1}, add={"n": 1})
-    assert ledger.commit(claim(ledger, "m-2"), Effects({}, again)) == Committed({})
+    assert ledger.commit(claim(ledger, "m-2"), Effects({}, [again])) == Committed({})
     assert found(ledger, "scans", digest=b"\x00\xff") == {"digest": b"\x00\xff", "n": 2}
 
 
@@ -129,8 +128,10 @@ def sold_out(item: Any) -> Effects:
 def order(message: JsonMessage) -> Effects:
     return Effects(
         {"outcome": "taken"},
-        Put("shop", {"customer": message.message_id, "line": 1}),
-        Update("stock", {"sku": "socks"}, add={"left": -1}, expect=Attr("left").gte(1), otherwise=sold_out),
+        [
+            Put("shop", {"customer": message.message_id, "line": 1}),
+            Update("stock", {"sku": "socks"}, add={"left": -1}, expect=Attr("left").gte(1), otherwise=sold_out),
+        ],
     )
 
 
@@ -163,7 +164,7 @@ def test_otherwise_finds_nothing_when_there_is_no_item(ledger: Any) -> None:
 
 def test_otherwise_of_otherwise_waits_until_the_lease_is_nearly_over(memory: MemoryLedger) -> None:
     def never(item: Any) -> Effects:
-        return Effects({}, Check("stock", {"sku": "none"}, expect={"left": 1}, otherwise=never))
+        return Effects({}, [Check("stock", {"sku": "none"}, expect={"left": 1}, otherwise=never)])
 
     with pytest.raises(TimeoutError, match="the lease is nearly over"):
         answered(memory, "m-1", lambda message: never({}))
@@ -182,18 +183,18 @@ UNCONDITIONAL: list[tuple[Write, str]] = [
 def test_write_is_refused_when_a_late_copy_would_repeat_it(memory: MemoryLedger, write: Write, text: str) -> None:
     mine, other = claim(memory), Put("shop", {"customer": "c", "line": 1})
     with pytest.raises(InvalidEffects, match=f"{text}, so a copy of the message .* would repeat it; put `once` beside"):
-        memory.commit(mine, Effects({}, other, write))
+        memory.commit(mine, Effects({}, [other, write]))
     assert (found(memory, "shop", customer="c", line=1), found(memory, "stock", sku="a")) == (None, None)
 
 
 @pytest.mark.parametrize("write", [Update("stock", {"sku": "a"}, add={"x": 1}), Delete("stock", {"sku": "a"})])
 def test_write_is_accepted_when_something_prevents_a_repetition(ledger: Any, write: Write) -> None:
     marked = Put("shop", {"customer": "ORDER#m-1", "line": 1})
-    assert ledger.commit(claim(ledger), Effects({}, marked, write)) == Committed({})
+    assert ledger.commit(claim(ledger), Effects({}, [marked, write])) == Committed({})
     kept = DynamoDBLedger(
         ledger.client, "ledger", retention_seconds=None, tables={"stock": "stock"}, surroundings=ledger.surroundings
     )
-    assert kept.commit(claim(kept, "m-2"), Effects({}, write)) == Committed({})
+    assert kept.commit(claim(kept, "m-2"), Effects({}, [write])) == Committed({})
 
 
 @pytest.mark.parametrize(
@@ -207,7 +208,7 @@ def test_write_is_accepted_when_something_prevents_a_repetition(ledger: Any, wri
 )
 def test_write_is_refused_when_nothing_new_holds_the_id(memory: MemoryLedger, beside: Write) -> None:
     with pytest.raises(InvalidEffects, match="would repeat it; put `once` beside it"):
-        memory.commit(claim(memory), Effects({}, beside, Delete("stock", {"sku": "a"})))
+        memory.commit(claim(memory), Effects({}, [beside, Delete("stock", {"sku": "a"})]))
 
 
 def raw_update(expression: str) -> Raw:
@@ -261,7 +262,7 @@ OPEN = {"state": "open"}
 )
 def test_write_is_refused_when_its_condition_may_hold_after_it(memory: MemoryLedger, write: Write) -> None:
     with pytest.raises(InvalidEffects, match="changes what it finds, and its condition may still hold then, so a copy"):
-        memory.commit(claim(memory), Effects({}, write))
+        memory.commit(claim(memory), Effects({}, [write]))
 
 
 @pytest.mark.parametrize(
@@ -282,9 +283,9 @@ def test_write_is_refused_when_its_condition_may_hold_after_it(memory: MemoryLed
 )
 def test_write_is_accepted_once_when_it_ends_its_own_condition(ledger: Any, write: Write) -> None:
     keep(ledger, "stock", {"sku": "a", "state": "open", "n": 1, "l": ["x", "x"], "lines": [{"state": "open"}]})
-    assert ledger.commit(claim(ledger), Effects({}, write)) == Committed({})
+    assert ledger.commit(claim(ledger), Effects({}, [write])) == Committed({})
     after = found(ledger, "stock", sku="a")
-    assert ledger.commit(claim(ledger, "m-2"), Effects({}, write)) == Taken()
+    assert ledger.commit(claim(ledger, "m-2"), Effects({}, [write])) == Taken()
     assert found(ledger, "stock", sku="a") == after
 
 
@@ -298,9 +299,9 @@ def test_write_is_accepted_once_when_it_ends_its_own_condition(ledger: Any, writ
 )
 def test_write_is_accepted_when_a_second_one_changes_nothing(ledger: Any, write: Write) -> None:
     keep(ledger, "stock", {"sku": "a", "state": "open", "n": 1, "l": ["x"], "lines": [{"state": "open"}]})
-    assert ledger.commit(claim(ledger), Effects({}, write)) == Committed({})
+    assert ledger.commit(claim(ledger), Effects({}, [write])) == Committed({})
     after = found(ledger, "stock", sku="a")
-    assert ledger.commit(claim(ledger, "m-2"), Effects({}, write)) == Committed({})
+    assert ledger.commit(claim(ledger, "m-2"), Effects({}, [write])) == Committed({})
     assert found(ledger, "stock", sku="a") == after
 
 
@@ -322,7 +323,7 @@ def test_new_item_marks_the_message_when_its_key_has_the_whole_id(
     memory: MemoryLedger, message_id: str, key: Any, marks: bool
 ) -> None:
     item = {"sku": key} if isinstance(key, str) else {"customer": "c", "line": key}
-    effects = Effects({}, Put("stock" if "sku" in item else "shop", item), Delete("scans", {"digest": b"a"}))
+    effects = Effects({}, [Put("stock" if "sku" in item else "shop", item), Delete("scans", {"digest": b"a"})])
     mine = claim(memory, message_id)
     if marks:
         assert memory.commit(mine, effects) == Committed({})
@@ -335,11 +336,11 @@ OVERLAPS = "changes its key, or sets and removes one attribute: x"
 REFUSED: list[tuple[Callable[[], Write], str]] = [
     (lambda: Put("shop", {"customer": "c"}), "a put into 'shop' has no attribute 'line' in its item"),
     (
-        lambda: Put("shop", "order", {"order": "c"}),
+        lambda: Put("shop", {"order": "c"}, key="order"),
         "'shop' is written under the key order, and its key is customer and line",
     ),
     (lambda: Delete("shop", {"customer": "c"}), "written under the key customer, and its key is customer and line"),
-    (lambda: Put("stock", "skuId", {"sku": "a"}), "'stock' has no attribute 'skuId' in its item"),
+    (lambda: Put("stock", {"sku": "a"}, key="skuId"), "'stock' has no attribute 'skuId' in its item"),
     (
         lambda: Update("stock", {"sku": "a"}, expect=OPEN),
         "'stock' changes nothing; give an attribute a value, or use Check",
@@ -403,7 +404,6 @@ REFUSED: list[tuple[Callable[[], Write], str]] = [
         lambda: Update("stock", {"sku": "a"}, set={("a", "b"): 1, ("a.b",): 2}),
         "is written twice, as a path and as a name",
     ),
-    (lambda: cast("Write", "put"), "a write is a str; write Put, Update, Delete, Check or Raw"),
     (lambda: Raw({"Get": {"TableName": "stock"}}), "Raw takes one element of TransactItems"),
     (
         lambda: Raw({"Put": {"TableName": "shop", "Item": {"customer": {"S": "c"}}}}),
@@ -418,12 +418,6 @@ def test_write_is_refused_with_the_remedy_when_it_is_wrong(
 ) -> None:
     with pytest.raises(InvalidEffects, match=text):
         commit(memory, write())
-
-
-def test_once_is_a_put() -> None:
-    update: Any = Update("stock", KEY_A, OPEN, {"state": "taken"})
-    with pytest.raises(TypeError, match="`once` must hold a Put"):
-        Once(update, dict)
 
 
 def raw_key(table: str, **key: Any) -> Raw:
@@ -453,15 +447,15 @@ def test_writes_are_refused_when_two_names_of_one_table_lead_to_one_item() -> No
         MemoryLedger(surroundings=outside).client, "ledger", retention_seconds=None, tables=tables, surroundings=outside
     )
     with pytest.raises(InvalidEffects, match="two writes change the same item"):
-        ledger.commit(claim(ledger), Effects({}, *(Delete(table, {"id": "a"}) for table in ("orders", "archive"))))
-    different = Effects({}, *(Delete(table, {"id": "a"}) for table in ("orders", "others")))
+        ledger.commit(claim(ledger), Effects({}, [Delete(table, {"id": "a"}) for table in ("orders", "archive")]))
+    different = Effects({}, [Delete(table, {"id": "a"}) for table in ("orders", "others")])
     assert len(ledger.completed("m-1", different, 0)[1]) == len(different.writes)
 
 
 def test_raw_write_is_accepted_when_it_has_a_condition(ledger: Any) -> None:
     request = {"TableName": "stock", "Key": {"sku": {"S": "a"}}, "ConditionExpression": "attribute_not_exists(sku)"}
 
-    assert isinstance(ledger.commit(claim(ledger), Effects({}, Raw({"Delete": request}))), Committed)
+    assert isinstance(ledger.commit(claim(ledger), Effects({}, [Raw({"Delete": request})])), Committed)
 
 
 def test_raw_write_has_its_tables_real_name() -> None:
@@ -473,7 +467,7 @@ def test_raw_write_has_its_tables_real_name() -> None:
 def test_undeclared_key_is_named_when_a_put_needs_it() -> None:
     ledger = MemoryLedger()
     with pytest.raises(InvalidEffects, match=r"""keys=\{"carts": "id"\}, or the variable ONESLOT_KEY_CARTS"""):
-        ledger.commit(claim(ledger), Effects({}, Put("carts", {"id": "a"})))
+        ledger.commit(claim(ledger), Effects({}, [Put("carts", {"id": "a"})]))
 
 
 @pytest.mark.parametrize("key", ["", (), ("a", "b", "c"), ("a", "a"), ("a", "")])
@@ -482,15 +476,19 @@ def test_key_is_refused_when_it_is_not_one_or_two_names(key: Any) -> None:
         MemoryLedger(keys={"shop": key})
 
 
-def test_effects_are_the_same_when_the_writes_are_one_tuple() -> None:
-    writes = (Put("stock", {"sku": "a"}), Delete("stock", {"sku": "b"}, expect={"left": 0}))
-    effects = Effects({}, *writes, once=ONCE)
-    assert effects == Effects({}, writes, ONCE) == Effects(result={}, writes=writes, once=ONCE)
-    assert replace(effects, result={"a": 1}) == Effects({"a": 1}, writes, ONCE)
-    assert effects.all_writes == (*writes, ONCE.write)
+A_PUT = Put("stock", {"sku": "a"})
+MISPLACED: list[tuple[Any, tuple[Any, ...], str]] = [
+    (Effects, ({}, A_PUT), "`writes` is a Put; put all writes into one list"),
+    (Effects, ({}, [A_PUT, {"sku": "a"}]), "`writes` holds a dict"),
+    (Effects, ({}, [Send("mails", {})]), "`writes` holds a Send"),
+    (Effects, ({}, [], None, [A_PUT]), "`sends` holds a Put"),
+    (Effects, ({}, [], A_PUT), r"`once` is a Put; write once=Once\(Put"),
+    (Once, (Update("stock", {"sku": "a"}, set={"left": 1}),), "`once` must hold a Put of a new item"),
+    (Put, ("stock", "sku", {"sku": "a"}), "a put into 'stock' has a str as its item"),
+]
 
 
-def test_put_is_the_same_when_its_parts_are_named() -> None:
-    item = {"sku": "a"}
-    assert Put("stock", "sku", item) == Put("stock", key="sku", item=item)
-    assert Put("stock", item) == Put("stock", item=item)
+@pytest.mark.parametrize(("word", "given", "text"), MISPLACED)
+def test_argument_is_refused_when_it_is_given_in_another_ones_place(word: Any, given: Any, text: str) -> None:
+    with pytest.raises(InvalidEffects, match=text):
+        word(*given)
