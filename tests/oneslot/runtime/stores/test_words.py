@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from decimal import Decimal
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from boto3.dynamodb.conditions import Attr
