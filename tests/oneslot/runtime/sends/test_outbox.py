@@ -163,7 +163,7 @@ def test_send_is_refused_before_any_write_when_its_target_cannot_take_it(
 def test_sends_of_one_commit_are_bounded(sends: int) -> None:
     """A relay sends a whole row within one invocation."""
     ledger = MemoryLedger(sends=TARGETS)
-    mine, effects = claim(ledger), Effects({}, *[Send("mails", number) for number in range(sends)])
+    mine, effects = claim(ledger), Effects({}, sends=[Send("mails", number) for number in range(sends)])
     if sends <= MAXIMUM_SENDS:
         assert ledger.commit(mine, effects) == Committed({})
         return
@@ -191,7 +191,7 @@ def test_send_is_accepted_when_its_target_takes_it(send: Send) -> None:
 
 def test_character_that_sqs_refuses_stays_escaped() -> None:
     ledger = MemoryLedger(sends=TARGETS)
-    ledger.commit(claim(ledger), Effects({}, Send("mails", "\ufffe\uffff\x00é")))
+    ledger.commit(claim(ledger), Effects({}, sends=[Send("mails", "\ufffe\uffff\x00é")]))
     (message,) = unsent(row(ledger))
     assert message.body == '"\\ufffe\\uffff\\u0000é"'
     assert json.loads(message.body) == "\ufffe\uffff\x00é"
