@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from oneslot.explorer.handlers.masks import Masks, leaves
 from oneslot.explorer.wording import effect_name
 from oneslot.explorer.world import EFFECT, World, from_text
 
-GENERATED = "(generated)"
 _TARGET = ".target"
 Effect = Mapping[str, Any]
 Identity = tuple[str, str]
@@ -30,38 +29,6 @@ def effects_of(world: World) -> list[dict[str, Any]]:
     return sorted([*recorded, *sent], key=lambda one: json.dumps(one, sort_keys=True, default=repr))
 
 
-def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the path and the value of each leaf. JSON within a text is taken apart, too. What is empty is a leaf."""
-    if isinstance(value, str) and value[:1] in ("{", "["):
-        with suppress(ValueError):
-            value = json.loads(value)
-    if isinstance(value, (Mapping, list)) and not value:
-        yield path, value
-    elif isinstance(value, Mapping):
-        for name, one in value.items():
-            yield from leaves(one, f"{path}.{name}")
-    elif isinstance(value, list):
-        for position, one in enumerate(value):
-            yield from leaves(one, f"{path}.{position}")
-    else:
-        yield path, value
-
-
-def generated_leaves(first: Sequence[Effect], second: Sequence[Effect]) -> set[str]:
-    """Return the leaves that differ between two runs which differ only in time and ids."""
-    masks: set[str] = set()
-    others = [(_call(one), dict(_leaves_of(one))) for one in second]
-    for effect in first:
-        call, own = _call(effect), dict(_leaves_of(effect))
-        alike = [other for other in others if other[0] == call]
-        if not alike:
-            continue
-        best = max(alike, key=lambda other: sum(other[1].get(path) == value for path, value in own.items()))
-        others.remove(best)
-        masks |= {f"{call}{path}" for path, value in own.items() if path in best[1] and best[1][path] != value}
-    return masks
-
-
 def _leaves_of(effect: Effect) -> Iterator[tuple[str, Any]]:
     yield _TARGET, effect["target"]
     yield from leaves(effect["parameters"])
@@ -71,11 +38,11 @@ def _call(effect: Effect) -> str:
     return f"{effect['service']}.{effect['operation']}"
 
 
-def identity(effect: Effect, masks: Collection[str]) -> Identity:
+def identity(effect: Effect, masks: Masks) -> Identity:
     """Return what makes two effects the same one."""
     call = _call(effect)
-    seen = {path: GENERATED if f"{call}{path}" in masks else value for path, value in _leaves_of(effect)}
-    name = call if seen.get(_TARGET) == GENERATED else effect_name(effect)
+    seen = {path: masks.hidden(call, "", path, value) for path, value in _leaves_of(effect)}
+    name = call if seen.get(_TARGET) != effect["target"] else effect_name(effect)
     return name, json.dumps(seen, sort_keys=True, default=repr)
 
 
@@ -91,7 +58,7 @@ class Left:
 
     together: bool = False
     twice: dict[str, int] = field(default_factory=dict)
-    _masks: set[str] = field(default_factory=set)
+    _masks: Masks = field(default_factory=Masks)
     _runs: list[tuple[Sequence[int], Sequence[Sequence[Effect]]]] = field(default_factory=list)
     _most: Counter[Identity] = field(default_factory=Counter)
     _least: Counter[Identity] = field(default_factory=Counter)
@@ -101,7 +68,9 @@ class Left:
         self, order: Sequence[int], first: Sequence[Sequence[Effect]], second: Sequence[Sequence[Effect]]
     ) -> None:
         """Learn from two runs that differ only in time and ids: the effects after each message of an order."""
-        self._masks |= generated_leaves(first[-1], second[-1])
+        for call in {_call(one) for one in first[-1]}:
+            runs = ([("", dict(_leaves_of(one))) for one in run[-1] if _call(one) == call] for run in (first, second))
+            self._masks.learn(call, *runs)
         self._runs.append((order, first))
 
     def settle(self) -> None:
@@ -150,13 +119,12 @@ class Left:
 class Answers:
     """What single deliveries answer, by the position of their message."""
 
-    _masks: set[str] = field(default_factory=set)
+    _masks: Masks = field(default_factory=Masks)
     _seen: list[tuple[int, str]] = field(default_factory=list)
 
     def learn(self, position: int, first: str, second: str) -> None:
         """Learn from the answers of two runs that differ only in time and ids."""
-        other = dict(leaves(second))
-        self._masks |= {f"{position}{path}" for path, value in leaves(first) if other.get(path, value) != value}
+        self._masks.learn(str(position), [("", dict(leaves(first)))], [("", dict(leaves(second)))])
         self._seen.append((position, first))
 
     def differs(self, position: int, answer: str) -> str:
@@ -166,5 +134,5 @@ class Answers:
             return ""
         return f"message {position + 1} is answered with {answer[:60]}, and a single delivery with {known[0][:60]}"
 
-    def _masked(self, position: int, answer: str) -> list[tuple[str, Any]]:
-        return [(path, GENERATED if f"{position}{path}" in self._masks else value) for path, value in leaves(answer)]
+    def _masked(self, position: int, answer: str) -> Any:
+        return self._masks.hidden(str(position), "", "", answer)

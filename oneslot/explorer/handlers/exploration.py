@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import product
 from typing import Any
 
@@ -43,7 +44,7 @@ from oneslot.explorer.handlers.verdict import Explored, Kind, Level, Result, lev
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.services.values import PARAMETERS, SECRETS
 from oneslot.explorer.system import System
-from oneslot.explorer.world import ApiCall
+from oneslot.explorer.world import NOON, ApiCall
 
 LAMBDA = {
     "AWS_ACCESS_KEY_ID": "explorer",
@@ -71,6 +72,8 @@ UNSEEN_REMEDY = "every invocation leaves another environment. Make it within the
 IDLE = "but it called nothing and wrote nothing"
 MOST_DRAWN = 400
 """The most single deliveries with different random numbers that are tried for "as if once"."""
+ANOTHER_TIME_MS = int(datetime(2028, 1, 31, 9, 47, 53, 891_000, UTC).timestamp() * 1000) - NOON
+"""From the start to a time that has no part like it: no year, month, day, weekday, hour, minute, second, millisecond."""
 ALONE = "each message is delivered once, without any fault"
 _RESOURCES = ("TableName", "Bucket", "QueueUrl", "TopicArn", "FunctionName", "stateMachineArn", "StreamName")
 """The parameters that name what a call changes."""
@@ -190,7 +193,7 @@ class _Exploration:
             levels=tuple(self.levels),
             seconds=time.perf_counter() - started,
             outside=tuple(f"{effect} ({count} times)" for effect, count in sorted(self.laws.left.twice.items())),
-            masked=tuple(sorted(self.laws.masks)),
+            masked=tuple(sorted(self.laws.masks.names)),
             raised=self.raised,
             reads_environment=self.code.reads_environment,
         )
@@ -262,7 +265,7 @@ class _Exploration:
         for order in orders:
             for drawn_high in self._draws(count, len(orders)):
                 runs: list[list[View]] = []
-                for later, name in ((0, 10), (4_567_890, 40)):
+                for later, name in ((0, 10), (ANOTHER_TIME_MS, 40)):
                     high = frozenset((name + position, number) for position, number in drawn_high)
                     views = self._delivered_once(order, self.scenario.start + later, name, high)
                     if isinstance(views, Result):

@@ -11,7 +11,8 @@ from typing import Any
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
 from oneslot.explorer.execution.process import HandlerEnd
-from oneslot.explorer.handlers.effects import GENERATED, Answers, Left, effects_of
+from oneslot.explorer.handlers.effects import Answers, Left, effects_of
+from oneslot.explorer.handlers.masks import GENERATED, Masks, leaves
 from oneslot.explorer.laws import Laws
 from oneslot.explorer.services.objects import BUCKET
 from oneslot.explorer.world import STATE, SqsMessage, World, from_text
@@ -98,7 +99,7 @@ class HandlerLaws(Laws):
         acknowledges_only_finished: whether an invocation whose last call failed must not acknowledge.
         answers_equal: whether a delivery must be answered as a single one is, apart from what is generated.
         once: the masked ends of single deliveries without a fault, for "as if once".
-        masks: the attributes, by table, that hold generated times and ids.
+        masks: what is generated of the rows.
         ignore: "table.attribute" of counters that may differ.
         left: what left the account.
     """
@@ -108,14 +109,16 @@ class HandlerLaws(Laws):
     ignore: Collection[str] = ()
     acknowledges_only_finished: bool = False
     answers_equal: bool = False
-    masks: set[str] = field(default_factory=set)
+    masks: Masks = field(default_factory=Masks)
     once: list[Rows] = field(default_factory=list)
     left: Left = field(default_factory=Left)
     answers: Answers = field(default_factory=Answers)
 
     def learn(self, order: Sequence[int], first: Sequence[View], second: Sequence[View]) -> None:
         """Learn from two runs that differ only in time and ids: the views after each message of an order."""
-        self.masks |= generated(first[-1].rows, second[-1].rows)
+        for table, held in first[-1].rows.items():
+            runs = (held, second[-1].rows.get(table, ()))
+            self.masks.learn(table, *([(self._key(table, row), dict(leaves(row))) for row in rows] for rows in runs))
         self.left.learn(order, [view.effects for view in first], [view.effects for view in second])
         for position, one, other in zip(order, first, second, strict=True):
             self.answers.learn(position, one.answer, other.answer)
@@ -124,7 +127,7 @@ class HandlerLaws(Laws):
     def settle(self) -> None:
         """Mask what is generated, once all orders are known."""
         self.left.settle()
-        self.once = [masked(rows, self.masks | set(self.ignore)) for rows in self.once]
+        self.once = [self._masked(rows) for rows in self.once]
 
     def at_end(self, world: World, messages: Sequence[SqsMessage], outcome: HandlerEnd) -> Iterator[str]:
         """See `oneslot.explorer.laws.Laws`."""
@@ -145,11 +148,31 @@ class HandlerLaws(Laws):
                 yield from self._as_if_once(view, missing)
 
     def _as_if_once(self, view: View, missing: Sequence[str]) -> Iterator[str]:
-        rows = masked(view.rows, self.masks | set(self.ignore))
+        rows = self._masked(view.rows)
         if rows not in self.once:
             yield f"as-if-once: {difference(rows, self.once[0], self.tables)}"
         for effect in missing:
             yield f"as-if-once: {effect} never happens, and single deliveries do it"
+
+    def _key(self, table: str, row: Mapping[str, Any]) -> str:
+        keys = self.tables[table].keys if table in self.tables else ("Key",)
+        return _text([row.get(name) for name in keys])
+
+    def _masked(self, rows: Rows) -> Rows:
+        """Return sorted rows, with what is generated replaced, and ignored counters as well."""
+        hidden: Rows = {}
+        for table, held in rows.items():
+            hidden[table] = [
+                {
+                    name: GENERATED
+                    if f"{table}.{name}" in self.ignore
+                    else self.masks.hidden(table, self._key(table, row), f".{name}", value)
+                    for name, value in row.items()
+                }
+                for row in held
+            ]
+            hidden[table].sort(key=_text)
+        return hidden
 
 
 def law_text(law: Law) -> str:
@@ -166,31 +189,6 @@ def broken(law: Law, view: View) -> Iterator[str]:
         return
     if holds is not None and not holds:
         yield f"{law_text(law)}: does not hold"
-
-
-def masked(rows: Rows, masks: Collection[str]) -> Rows:
-    """Return sorted rows, with generated values replaced, and ignored counters as well."""
-    hidden = {
-        table: [
-            {name: GENERATED if f"{table}.{name}" in masks else value for name, value in row.items()} for row in held
-        ]
-        for table, held in rows.items()
-    }
-    return {table: sorted(held, key=_text) for table, held in hidden.items()}
-
-
-def generated(first: Rows, second: Rows) -> set[str]:
-    """Return the attributes that differ between two runs which differ only in time and ids."""
-    masks: set[str] = set()
-    for table, held in first.items():
-        others = list(second.get(table, ()))
-        for row in held:
-            if not others:
-                break
-            best = max(others, key=lambda other: sum(other.get(name) == value for name, value in row.items()))
-            others.remove(best)
-            masks |= {f"{table}.{name}" for name in row if name in best and best[name] != row[name]}
-    return masks
 
 
 def difference(rows: Rows, once: Rows, tables: Mapping[str, TableSchema]) -> str:

@@ -207,7 +207,13 @@ class Replay:
         found = {}
         for name in boto3.client("dynamodb").list_tables()["TableNames"]:
             rows = dynamodb.Table(name).scan()["Items"]
-            kept = [{key: row[key] for key in sorted(row) if f"{name}.{key}" not in self._generated} for row in rows]
+            hidden = {
+                key
+                for row in rows
+                for key in row
+                if any(f"{one}.".startswith(f"{name}.{key}.") for one in self._generated)
+            }
+            kept = [{key: row[key] for key in sorted(row) if key not in hidden} for row in rows]
             found[name] = sorted(map(repr, kept))
         s3 = boto3.client("s3")
         is_masked = any(one.startswith("s3://") for one in self._generated)

@@ -162,3 +162,95 @@ ORDER = {
 @pytest.mark.parametrize("name", ORDER)
 def test_group_and_shard_have_an_order(name: str, tmp_path: Path) -> None:
     assert judged(tmp_path, ORDER[name]).startswith(ORDER[name].verdict)
+
+
+def appends(value: str) -> str:
+    return f"""
+        import time
+        def handler(event, context):
+            for record in event["Records"]:
+                orders.update_item(
+                    Key={{"id": "o-1"}},
+                    UpdateExpression="SET entries = list_append(if_not_exists(entries, :none), :new)",
+                    ExpressionAttributeValues={{":none": [], ":new": [{value}]}},
+                )
+    """
+
+
+BESIDE_A_TIME = {
+    "an entry with a time, appended": case("breaks", appends('{"amount": 5, "at": int(time.time())}')),
+    "a counter in the attribute that holds a time elsewhere": case(
+        "breaks",
+        """
+        import time
+        def handler(event, context):
+            orders.put_item(Item={"id": "last", "value": int(time.time())})
+            orders.update_item(Key={"id": "n"}, UpdateExpression="ADD #v :one",
+                ExpressionAttributeNames={"#v": "value"}, ExpressionAttributeValues={":one": 1})
+        """,
+    ),
+    "an object with a count and a time": case(
+        "breaks",
+        """
+        import time
+        s3 = boto3.client("s3")
+        def handler(event, context):
+            try:
+                known = json.loads(s3.get_object(Bucket="b", Key="n")["Body"].read())["count"]
+            except ClientError:
+                known = 0
+            body = json.dumps({"count": known + 1, "updated": time.time()})
+            s3.put_object(Bucket="b", Key="n", Body=body)
+        """,
+    ),
+    "a state with its time, left behind": case(
+        "breaks",
+        """
+        import datetime
+        def handler(event, context):
+            for state in ("pending", "done"):
+                if state == "done" or "Item" not in orders.get_item(Key={"id": "o-1"}, ConsistentRead=True):
+                    orders.put_item(Item={"id": "o-1", "state": f"{state} since {datetime.datetime.now().isoformat()}"})
+        """,
+    ),
+    "a mail with its number and a time": case(
+        "breaks",
+        """
+        import datetime
+        sns = boto3.client("sns")
+        def handler(event, context):
+            n = orders.update_item(Key={"id": "n"}, UpdateExpression="ADD n :one", ReturnValues="ALL_NEW",
+                ExpressionAttributeValues={":one": 1})["Attributes"]["n"]
+            orders.put_item(Item={"id": "mail", "text": f"mail {n} at {datetime.datetime.now()}"})
+        """,
+        ignore=["orders.n"],
+    ),
+    "a row with a time, an id and a text that has both": case(
+        HOLDS,
+        """
+        import datetime, time, uuid
+        def handler(event, context):
+            now = datetime.datetime.now(datetime.timezone.utc)
+            at = {"at": now.isoformat(), "day": now.strftime("%A, %d %B %Y, %H:%M:%S"), "seconds": time.time()}
+            orders.put_item(Item={"id": "o-1", "at": [json.dumps(at)], "by": f"run {uuid.uuid4()} at {now:%H:%M:%S.%f}",
+                "history": {str(n): str(uuid.uuid4()) for n in range(2)}})
+        """,
+    ),
+    "rows under new ids that hold times": case(
+        HOLDS,
+        """
+        import datetime
+        def handler(event, context):
+            for record in event["Records"]:
+                day = f"{datetime.datetime.now():%Y-%m-%d}"
+                orders.put_item(Item={"id": record["messageId"], "day": day, "text": f"since {day}"})
+                orders.put_item(Item={"id": day, "last": "today"})
+        """,
+        messages=[{"order": "o-1"}, {"order": "o-2"}],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE_A_TIME)
+def test_mask_hides_a_generated_value_and_not_what_is_beside_it(name: str, tmp_path: Path) -> None:
+    assert judged(tmp_path, BESIDE_A_TIME[name]).startswith(BESIDE_A_TIME[name].verdict)
