@@ -25,7 +25,6 @@ class RequestVerdict(StrEnum):
     IN_FLIGHT = "in_flight"
     STUCK = "stuck"
     LOST = "lost"
-    UNREADABLE = "unreadable"
     DUPLICATE_EFFECT = "duplicate_effect"
 
 
