@@ -15,13 +15,14 @@ from pathlib import Path
 from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.declaration.reading import declared
-from oneslot.errors import AlreadyRunning, HandlerFailed, LocalStackFailed
+from oneslot.errors import AlreadyRunning, DeploymentFailed, HandlerFailed, LocalStackFailed
 from oneslot.local.aws.cloud_assembly import read_stack
 from oneslot.local.aws.deployment import Deployment, deploy
 from oneslot.local.aws.embedded_aws import EmbeddedAws
 from oneslot.local.aws.synthesis import app_command, synthesise
 from oneslot.local.mapping.event_source_mapping import DEFAULT_PROCESSES, EventSourceMapping
 from oneslot.local.mapping.stream_mapping import stream_mapping
+from oneslot.local.processes import tail
 from oneslot.local.state import STATE_FILE, STATISTICS_FILE, LocalState, prepare_home, private_folder, write_atomically
 
 STATISTICS_SECONDS = 0.5  # between two writes of `statistics.json`
@@ -83,7 +84,10 @@ def local_stack(
             stack = read_stack(assembly, consumer.stack_of(stage))
             for warning in stack.warnings:
                 progress(f"Warning: {warning}")
-            deployment = deploy(stack, connection)
+            try:
+                deployment = deploy(stack, connection)
+            except DeploymentFailed as error:
+                raise DeploymentFailed(f"{error}\nThe end of the embedded AWS's log:\n{tail(aws.log_file)}") from error
             progress(f"Deployed the stack {deployment.stack_name}.")
             mapping = _mapping_of(deployment, consumer.output("EventSourceMappingId"))
             poller = EventSourceMapping(connection, mapping, folder=home, processes=processes)

@@ -55,7 +55,7 @@ def deploy(stack: SynthesisedStack, connection: Connection) -> Deployment:
         _bootstrap(stack.template, connection)
         template_url = _upload_template(stack, connection, s3)
         _create(cloudformation, stack.name, template_url)
-        outputs = _wait(cloudformation, stack.name)
+        outputs = _wait(cloudformation, stack.name, stack.template)
         resources = {
             resource["LogicalResourceId"]: resource["PhysicalResourceId"]
             for resource in cloudformation.describe_stack_resources(StackName=stack.name)["StackResources"]
@@ -127,7 +127,7 @@ def _create(cloudformation: CloudFormationClient, name: str, template_url: str) 
         ) from error
 
 
-def _wait(cloudformation: CloudFormationClient, name: str) -> dict[str, str]:
+def _wait(cloudformation: CloudFormationClient, name: str, template: dict[str, Any]) -> dict[str, str]:
     deadline = time.monotonic() + STACK_SECONDS
     while True:
         (stack,) = cloudformation.describe_stacks(StackName=name)["Stacks"]
@@ -138,7 +138,16 @@ def _wait(cloudformation: CloudFormationClient, name: str) -> dict[str, str]:
                 f"The stack {name} ended in {stack['StackStatus']}.\n{_reasons(cloudformation, name)}"
             )
         if time.monotonic() > deadline:
-            raise DeploymentFailed(f"The stack {name} was not ready within {STACK_SECONDS:.0f} s.")
+            listed = cloudformation.describe_stack_resources(StackName=name)["StackResources"]
+            ready = {each["LogicalResourceId"] for each in listed if each["ResourceStatus"] == "CREATE_COMPLETE"}
+            waiting = "\n".join(
+                f"{logical_id} ({resource['Type']})"
+                for logical_id, resource in template["Resources"].items()
+                if logical_id not in ready
+            )
+            raise DeploymentFailed(
+                f"The stack {name} was not ready within {STACK_SECONDS:.0f} s. These resources were not:\n{waiting}"
+            )
         time.sleep(_POLL_SECONDS)
 
 

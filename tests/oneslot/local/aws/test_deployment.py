@@ -74,6 +74,23 @@ def test_deploy_names_a_failed_resource_and_its_reason(account: Connection, synt
         deploy(replace(synthesised, template=template, assets=()), account)
 
 
+def test_deploy_names_what_is_not_ready(
+    account: Connection, synthesised: SynthesisedStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = {"ZipFile": "def handler(event, context): raise RuntimeError('it never answers')"}
+    role = "arn:aws:iam::000000000000:role/any"
+    function = {"Code": code, "Handler": "index.handler", "Role": role, "Runtime": "python3.13", "Timeout": 30}
+    template = {
+        "Resources": {
+            "Function": {"Type": "AWS::Lambda::Function", "Properties": function},
+            "Silent": {"Type": "Custom::Silent", "Properties": {"ServiceToken": {"Fn::GetAtt": ["Function", "Arn"]}}},
+        }
+    }
+    monkeypatch.setattr("oneslot.local.aws.deployment.STACK_SECONDS", 1.0)
+    with pytest.raises(DeploymentFailed, match=r"not ready within 1 s.*\nSilent \(Custom::Silent\)$"):
+        deploy(replace(synthesised, template=template, assets=()), account)
+
+
 def test_deploy_takes_a_stack_as_cdk_defines_it(account: Connection, synthesised: SynthesisedStack) -> None:
     version = {"Type": "AWS::SSM::Parameter::Value<String>", "Default": "/cdk-bootstrap/hnb659fds/version"}
     queue = {"Type": "AWS::SQS::Queue", "Properties": {}}

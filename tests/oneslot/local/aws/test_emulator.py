@@ -33,6 +33,11 @@ def test_emulator_runs_here_when_the_pinned_one_is_installed() -> None:
     assert emulator_python() == Path(sys.executable)
 
 
+def test_emulators_environment_has_what_lambdas_python_brings() -> None:
+    pinned = {line.partition("==")[0] for line in emulator.PINNED.read_text().splitlines() if "==" in line}
+    assert pinned >= {"boto3", "botocore", "jmespath", "python-dateutil", "s3transfer", "six", "urllib3"}
+
+
 def test_emulator_is_installed_once_when_it_is_missing(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr(emulator, "_run", make_python)
