@@ -8,7 +8,8 @@ from typing import Any
 from appointments.allocation import APPOINTMENTS, SLOTS, answer_of
 from appointments.messages import BookRequest, Request
 from appointments.statuses import CANCELLED
-from oneslot.operator.evidence.malformed import Malformed, is_epoch_ms
+from oneslot.laws.form import TIME
+from oneslot.operator.evidence.malformed import Malformed
 from oneslot.operator.evidence.tables import Missing
 from oneslot.operator.repair.forecast import OTHER_CONTENT, Outlook, Reader, Rows
 
@@ -59,7 +60,7 @@ def story(message_id: str, rows: Mapping[str, Mapping[str, Any]]) -> Iterator[tu
     """Yield when and by whom the request's appointment was cancelled: (epoch ms, event, sentence)."""
     appointment = rows.get(APPOINTMENTS, {})
     if appointment.get("status") == CANCELLED:
-        at = appointment["updated"] if is_epoch_ms(appointment.get("updated")) else None
+        at = appointment["updated"] if TIME.problem(appointment.get("updated")) is None else None
         canceller = appointment.get("cancelled_by")
         since = appointment.get("practice") and appointment["appointment_id"] == message_id
         said = f"Cancelled since, by {canceller}." if since else ""

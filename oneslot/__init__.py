@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from oneslot.runtime.unknown_outcome import NOT_DONE, UNKNOWN, Done, again, ask, performing, set_aside
     from oneslot.runtime.values import from_attributes
 
+__version__ = "0.1.0"
+
 __all__ = [
     "NOT_DONE",
     "UNKNOWN",

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import click
 
+from oneslot import __version__
 from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.reading import choosing, find_declaration, read_declaration
 from oneslot.errors import InvalidArguments, InvalidDeclaration
@@ -189,7 +190,7 @@ def all_verbs() -> Mapping[str, Sequence[click.Command]]:
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(package_name="oneslot", message="%(prog)s %(version)s")
+@click.version_option(__version__, prog_name="oneslot", message="%(prog)s %(version)s")
 def main() -> None:
     """Make each message of a queue take effect exactly once, and show that it did.
 

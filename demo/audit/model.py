@@ -7,9 +7,9 @@ from dataclasses import replace
 from demo.audit import tables
 from demo.audit.plain import PLAIN
 from oneslot.audit.model import Listing, Model, Words, exports_of, model_of_declaration, subjects_of
-from oneslot.audit.read.carry import LATEST_EPOCH_MS, ExportedTable, absent, reserved
-from oneslot.audit.vocabulary import Problem
+from oneslot.audit.read.carry import ExportedTable, absent, reserved
 from oneslot.declaration.declaration import Declaration
+from oneslot.laws.form import LATEST_EPOCH_MS, Problem
 
 TIMES = ("created", "updated")
 """An appointment's, in epoch milliseconds."""

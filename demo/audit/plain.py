@@ -12,7 +12,7 @@ from appointments.allocation import APPOINTMENTS, SLOTS
 from appointments.invariants import PLACE, TIMES
 from appointments.statuses import BOOKED, BUSY, FREE, WAITLIST
 from oneslot.audit.judge.columns import RESULT, CarriedColumns, Keys, Mask, Plain, lacks, same
-from oneslot.audit.vocabulary import ROW_PREFIX
+from oneslot.laws.form import ROW_PREFIX
 
 
 def silent(carried: CarriedColumns) -> Mask:

@@ -1,4 +1,4 @@
-"""The kept figures of the handlers, and the tables and paths that pages show of them."""
+"""The kept figures of the table of the world and of the question pages, and the tables and paths that pages show."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lab.figures.tables import LEFT, RIGHT, table
 from lab.handlers import world_tables
 
 DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs"
 LAB = Path(__file__).resolve().parents[1]
-KEPT = LAB / "results" / "handlers.json"
 WORLD = LAB / "results" / "world.json"
+ASKED = LAB / "results" / "questions.json"
 QUESTIONS = Path(__file__).parent / "questions"
 PAGES = [
     LAB / "docs" / "handlers.md",
@@ -32,51 +31,26 @@ WORLD_TABLES = {
     "breaches": world_tables.breaches_table,
     "mistakes": world_tables.mistakes_table,
 }
-GROUPS = ("public", "ours", "questions")
 
 
-def kept() -> list[Figures]:
-    """Return the figures of the last runs."""
-    return json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else []
+def kept(file: Path) -> list[Figures]:
+    """Return the rows of the last run: of `WORLD` or `ASKED`."""
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
 
 
-def write(found: Sequence[Figures]) -> None:
-    """Keep figures, and fill the pages with them."""
-    _keep(KEPT, found)
-    write_pages()
-
-
-def world_kept() -> list[Figures]:
-    """Return the rows of the table of the world."""
-    return json.loads(WORLD.read_text(encoding="utf-8")) if WORLD.exists() else []
-
-
-def keep_world(rows: Sequence[Figures]) -> None:
-    """Keep the rows of the table of the world."""
-    _keep(WORLD, rows)
-
-
-def _keep(file: Path, found: Sequence[Figures]) -> None:
-    file.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def write_pages() -> None:
-    """Fill the pages with the kept figures."""
+def keep(file: Path, rows: Sequence[Figures]) -> None:
+    """Keep rows, and fill the pages with them."""
+    file.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     for page in PAGES:
         page.write_text(fill(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def fill(page: str) -> str:
     """Return a page with its generated blocks filled. Raises `KeyError` for an unknown one."""
-    found = kept()
-    public, ours, asked = ([one for one in found if one["group"] == group] for group in GROUPS)
+    asked = kept(ASKED)
     writers: Mapping[str, Callable[[], str]] = {
-        "public handlers": lambda: handlers_table(public),
-        "our handlers": lambda: handlers_table(ours),
-        "repeated": lambda: repeated_table(public),
-        "clones": lambda: clones_table(public),
-        **{f"world {name}": partial(made, world_kept()) for name, made in WORLD_TABLES.items()},
-        **{f"path {one['handler']}": partial(path_block, one) for one in found},
+        **{f"world {name}": partial(made, kept(WORLD)) for name, made in WORLD_TABLES.items()},
+        **{f"path {one['handler']}": partial(path_block, one) for one in asked},
         **{f"verdict {one['handler']}": partial(verdict, one) for one in asked},
         **{f"code {one['handler']}": partial(code_block, *one["handler"].split(".")) for one in asked},
     }
@@ -103,37 +77,6 @@ def verdict(one: Figures) -> str:
 def path_block(one: Figures) -> str:
     """Return the shortest counterexample of a handler as a block of text."""
     return "```text\n" + "".join(f"{line}\n" for line in one["path"]) + "```\n"
-
-
-def repeated_table(found: Sequence[Figures]) -> str:
-    """Return a row for each counterexample that was repeated on the embedded AWS."""
-    rows = [[one["handler"], *one["embedded"].split(": ")] for one in found if one["embedded"]]
-    return table(["handler", "what was done", "what the table then held"], rows)
-
-
-def handlers_table(found: Sequence[Figures]) -> str:
-    """Return a row for each handler: its laws, the level that breaks, the shortest path, and what the search took."""
-    header = ["handler", "as if once", "outside effects", "breaks at", "steps", "schedules", "states", "CPU s"]
-    rows = [
-        [
-            one["handler"],
-            one["kind"],
-            "may repeat" if one["outside"] else "none" if one["kind"] == "holds" else "-",
-            one["level"] or "-",
-            str(one["steps"] or "-"),
-            f"{one['schedules']:,}",
-            f"{one['states']:,}",
-            f"{one['cpu_seconds']:,.1f}",
-        ]
-        for one in found
-    ]
-    return table(header, rows, [LEFT] * 4 + [RIGHT] * 4)
-
-
-def clones_table(found: Sequence[Figures]) -> str:
-    """Return a row for each public repository: the address of its clone, and the commit."""
-    commits = {one["repository"]: one["commit"] for one in found}
-    return table(["repository", "commit"], [[f"`{name}`", f"`{at[:12]}`"] for name, at in commits.items()])
 
 
 def shown_path(counterexample: str) -> list[str]:

@@ -17,7 +17,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from lab.handlers.figures import keep_world, shown_path, world_kept, write_pages
+from lab.handlers.figures import WORLD, keep, kept, shown_path
 from lab.handlers.world import REPOSITORIES, Chosen, chosen
 from lab.handlers.world_given import GIVEN
 from oneslot.explorer.handlers.exploration import IDLE
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"{repository}/{one.template}#{one.function}": (repository, one)
         for repository, one in all_chosen(options.clones)
     }
-    rows = {row["key"]: row for row in world_kept()}
+    rows = {row["key"]: row for row in kept(WORLD)}
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["oneslot.explorer.scan.scan"])
     with ProcessPoolExecutor(2, mp_context=context, max_tasks_per_child=1) as pool:
@@ -103,8 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             row = done.result()
             rows[row["key"]] = row
             sys.stderr.write(f"{row['key']}: {row['verdict']}, {row['cpu_seconds']} CPU s\n")
-    keep_world([rows[key] for key in order if key in rows])
-    write_pages()
+    keep(WORLD, [rows[key] for key in order if key in rows])
     return 0
 
 

@@ -160,7 +160,7 @@ def carried(rows: Rows) -> pa.RecordBatch:
         if not all(each in row for each in NEEDED.get(source, ("message_id",))):
             continue
         if source in CONSUMER.schema.tables:
-            if not any(CONSUMER.schema.tables[source].lacking(row)):
+            if not any(CONSUMER.schema.tables[source].problems(row)):
                 found += [(key, place, text) for key in dict.fromkeys(named(source, row))]
         else:
             ids = named_by_answer(row, CONSUMER.schema) if source == LEDGER else [row["message_id"]]

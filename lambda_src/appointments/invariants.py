@@ -12,8 +12,9 @@ from typing import Any
 from appointments.allocation import APPOINTMENTS, SLOTS, free_key
 from appointments.statuses import BOOKED, BUSY, CANCELLED, FREE, WAITLIST
 from oneslot.laws.evidence import Evidence, Law
+from oneslot.laws.form import ID, NEEDED_TIME, TEXT, TIME, Attribute, Form, Kind, is_encodable
 from oneslot.laws.schema import Effect
-from oneslot.laws.traces import lacks, result_of
+from oneslot.laws.traces import result_of
 from oneslot.runtime.protocol import COMPLETE
 
 TIMES = ("start", "end")
@@ -30,20 +31,27 @@ def effects_of(appointment: Mapping[str, Any]) -> Iterator[Effect]:
         yield Effect(canceller, appointment.get("updated"), "cancelled")
 
 
-def lacking_in_slot(slot: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the attributes that the laws need and the slot lacks."""
-    yield from lacks(slot, {"status": str}, {"appointment_id": str})
-    if isinstance(slot.get("status"), str) and slot["status"] not in (FREE, BUSY):
-        yield "status"
-
-
-def lacking_in_appointment(appointment: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the attributes that the laws need and the appointment lacks."""
-    of_status = {"practice": str, "slot_id": str} if appointment.get("status") == BOOKED else {}
-    others = {"created": int, "updated": int, "cancelled_by": str}
-    yield from lacks(appointment, {"status": str, **of_status}, others)
-    if isinstance(appointment.get("status"), str) and appointment["status"] not in (BOOKED, WAITLIST, CANCELLED):
-        yield "status"
+SLOT_ROW = Form(
+    {
+        **dict.fromkeys(("practice", "slot_id", "free_key", "delivery_channel", "service_type", "end"), TEXT),
+        "status": Attribute(needed=True, words=(FREE, BUSY)),
+        "appointment_id": ID,
+        "start": Attribute(Kind.MOMENT, needed=True),
+    }
+)
+APPOINTMENT_ROW = Form(
+    {
+        "appointment_id": ID,
+        "status": Attribute(needed=True, words=(BOOKED, WAITLIST, CANCELLED)),
+        "practice": Attribute(needed=(BOOKED, WAITLIST)),
+        "slot_id": Attribute(needed=(BOOKED,)),
+        "start": Attribute(Kind.MOMENT, needed=(BOOKED,)),
+        **dict.fromkeys(("end", "delivery_channel"), TEXT),
+        "cancelled_by": Attribute(Kind.ID, needed=(CANCELLED,)),
+        "created": NEEDED_TIME,
+        "updated": TIME,
+    }
+)
 
 
 def _one_slot_per_request(evidence: Evidence) -> Iterator[tuple[str, str]]:
@@ -95,7 +103,8 @@ def _complete_means_done(evidence: Evidence) -> Iterator[tuple[str, str]]:
         if row["status"] != COMPLETE:
             continue
         result = result_of(row)
-        appointment_id = str(result.get("appointment_id", ""))
+        named = result.get("appointment_id")
+        appointment_id = named if isinstance(named, str) and is_encodable(named) else ""
         appointment = evidence.rows(APPOINTMENTS).get(appointment_id, {})
         status, outcome = appointment.get("status"), result.get("outcome")
         own = appointment_id == message_id

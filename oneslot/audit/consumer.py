@@ -11,8 +11,8 @@ from typing import Any
 
 from oneslot.audit.judged import REJECTED, decoded, row_key
 from oneslot.audit.model import Model, model_of
-from oneslot.audit.vocabulary import FILE_PREFIX, Problem
 from oneslot.declaration.declaration import Declaration
+from oneslot.laws.form import FILE_PREFIX, Problem
 from oneslot.laws.groups import guarded, named_by
 from oneslot.laws.schema import text_of
 
@@ -42,7 +42,7 @@ class AuditConsumer:
         table = self.declaration.schema.tables[self.model.sources[abs(place) - 1]]
         row = decoded(json.loads(text))
         found = guarded(
-            lambda: None if any(table.lacking(row)) else list(dict.fromkeys(named_by(table, row))),
+            lambda: None if any(table.problems(row)) else list(dict.fromkeys(named_by(table, row))),
             f"The function in `request` or `lacking` of tables.{table.name}",
             "or name an attribute",
         )

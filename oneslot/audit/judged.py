@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from oneslot.audit.vocabulary import FILE_PREFIX, ROW_PREFIX, SubjectKind
+from oneslot.audit.vocabulary import SubjectKind
+from oneslot.laws.form import FILE_PREFIX, ROW_PREFIX
 from oneslot.laws.schema import Row, text_of
 from oneslot.runtime.values import from_attribute
 

@@ -19,19 +19,17 @@ from oneslot.audit.judged import COUNTS, KEPT, ONCE_IN_EXPORT, TEXTS, TIMES
 from oneslot.audit.operations import OperationsTable, Summary
 from oneslot.audit.read import sources
 from oneslot.audit.read.carry import (
-    LARGEST_COUNT,
-    LATEST_EPOCH_MS,
     ExportedTable,
     absent,
     key_of_row,
     reserved,
 )
 from oneslot.audit.read.logs import quoted
-from oneslot.audit.vocabulary import Problem
 from oneslot.audit.write.rows import ARROW_TYPES
 from oneslot.declaration.declaration import Declaration, DeclaredTable
 from oneslot.errors import InvalidDeclaration
 from oneslot.laws.evidence import Law
+from oneslot.laws.form import LARGEST_COUNT, LATEST_EPOCH_MS, Problem
 from oneslot.laws.request import RequestVerdict
 from oneslot.laws.schema import LEDGER_ATTRIBUTES, Schema
 from oneslot.laws.traces import LEDGER

@@ -1,25 +1,11 @@
-"""The prefixes of keys, the problems of malformed lines, and the words of subjects and verdicts."""
+"""The words of malformed lines, of subjects and of verdicts."""
 
 from __future__ import annotations
 
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 
+from oneslot.laws.form import Problem
 from oneslot.laws.request import RequestVerdict
-
-ROW_PREFIX = "#"
-FILE_PREFIX = "!"
-"""First characters of keys that do not belong to a request, beside `UNIDENTIFIED_PREFIX`. No message id begins with one."""
-
-
-class Problem(IntEnum):
-    """The reason why a line was rejected."""
-
-    NOT_JSON = 1
-    MISSING_ATTRIBUTE = 2
-    OUT_OF_RANGE = 3
-    UNKNOWN_VALUE = 4
-    OUTSIDE_WINDOW = 5
-
 
 REJECT_SHARE = 0.00001
 """The largest share of malformed lines in a sound history."""
@@ -42,7 +28,12 @@ class SubjectKind(StrEnum):
     GONE = "gone"  # all that spoke of the key has been deleted since an earlier audit
 
 
-UNSOUND = (RequestVerdict.LOST, RequestVerdict.STUCK, RequestVerdict.DUPLICATE_EFFECT)
+UNSOUND = (
+    RequestVerdict.LOST,
+    RequestVerdict.STUCK,
+    RequestVerdict.UNREADABLE,
+    RequestVerdict.DUPLICATE_EFFECT,
+)
 """Verdicts that a sound history does not have."""
 
 VERDICT_SENTENCES = {
@@ -53,6 +44,7 @@ VERDICT_SENTENCES = {
     RequestVerdict.IN_FLIGHT: "is still on its way",
     RequestVerdict.STUCK: "was begun; its lease is over and no message in the queue will continue it",
     RequestVerdict.LOST: "was accepted, and no source shows it since",
+    RequestVerdict.UNREADABLE: "has a row that cannot be read, so no law speaks of it; rejects.jsonl locates the row",
     RequestVerdict.DUPLICATE_EFFECT: "took effect more than once",
 }
 """Each verdict as the end of the sentence "The request ..."."""

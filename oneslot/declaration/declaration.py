@@ -13,9 +13,9 @@ from typing import Any
 from oneslot.declaration.loading import load_name
 from oneslot.errors import InvalidDeclaration
 from oneslot.laws.evidence import Breach, Evidence, Law, check
+from oneslot.laws.form import ID, TIME, Form
 from oneslot.laws.ledger import EFFECT_ROWS, join_laws
 from oneslot.laws.schema import Effect, Outcome, Row, Schema, Table
-from oneslot.laws.traces import lacks
 
 
 @dataclass(frozen=True)
@@ -188,14 +188,11 @@ class Declaration:
     def _table(self, name: str, declared: DeclaredTable) -> Table:
         effects = self._effects(name, declared)
         needed = () if not declared.request or "." in declared.request else (declared.request,)
-        lacking = (
-            self._function(declared.lacking, f"tables.{name}.lacking")
-            if declared.lacking
-            # A row that names no request, such as a counter beside the requests' rows, is judged by no request.
-            else lambda row: lacks(
-                row, {}, dict.fromkeys(needed, str) | ({declared.time: int} if declared.time else {})
-            )
-        )
+        # A row that names no request, such as a counter beside the requests' rows, is judged by no request.
+        attributes = dict.fromkeys(needed, ID) | ({declared.time: TIME} if declared.time else {})
+        lacking = self._function(declared.lacking, f"tables.{name}.lacking") if declared.lacking else None
+        if isinstance(lacking, Form):
+            attributes, lacking = {**attributes, **lacking.attributes}, None
         return Table(
             name,
             declared.key,
@@ -207,6 +204,7 @@ class Declaration:
             declared.by_request or declared.key == needed,
             declared.attributes or declared.needed,
             declared.names,
+            Form(attributes).needs(*declared.key),
             lacking,
         )
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from oneslot.laws.form import LEDGER_ROW
 from oneslot.laws.request import Request
 from oneslot.laws.schema import Key, text_of
-from oneslot.laws.traces import COMPLETE, IN_PROGRESS, LEDGER, Traces
+from oneslot.laws.traces import LEDGER, Traces
 
 
 @dataclass(frozen=True)
@@ -77,18 +78,12 @@ def breaches_of(law: Law, evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 
 def lacking(evidence: Evidence) -> Iterator[tuple[str, str, str]]:
-    """Yield (table, key, attribute) for each attribute that a law needs and a row lacks or has as another type.
+    """Yield (table, key, attribute) for each attribute that a row lacks, or has out of its form.
 
-    `check` raises for such a row. Call this first where people may write to the tables.
+    A law may raise for such a row. Call this first where people may write to the tables.
     """
     for message_id, row in evidence.ledger.items():
-        status = row.get("status")
-        valid = {
-            "status": status in (IN_PROGRESS, COMPLETE),
-            "consumption_count": isinstance(row.get("consumption_count"), int),
-            "lease_until": status != IN_PROGRESS or isinstance(row.get("lease_until"), int),
-        }
-        yield from ((LEDGER, message_id, name) for name, holds in valid.items() if not holds)
+        yield from ((LEDGER, message_id, name) for name in LEDGER_ROW({"message_id": message_id, **row}))
     for table in evidence.schema.tables.values():
         for key, row in evidence.rows(table.name).items():
-            yield from ((table.name, text_of(key), name) for name in table.lacking(row))
+            yield from ((table.name, text_of(key), name) for _, name in table.problems(row))

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from zlib import crc32
 
 from oneslot.errors import LawFailed, LawNotLocal, name_fault
-from oneslot.laws.evidence import Breach, Evidence, Law, breaches_of, check
+from oneslot.laws.evidence import Breach, Evidence, Law, breaches_of
 from oneslot.laws.schema import Row, Schema, Table, text_of
-from oneslot.laws.traces import result_of
+from oneslot.laws.traces import COMPLETE, result_of
 
 T = TypeVar("T")
 CHUNKS = 97
@@ -45,16 +45,14 @@ def named_by(table: Table, row: Row) -> Iterator[str]:
 def named_by_answer(row: Row, schema: Schema) -> Iterator[str]:
     """Yield the request of a ledger row, and the one that its recorded answer is about."""
     yield row["message_id"]
-    result = result_of(row)
-    outcome = schema.outcomes.get(str(result.get("outcome")))
-    if outcome and outcome.names and isinstance(result.get(outcome.names), str):
-        yield result[outcome.names]
+    if row.get("status") == COMPLETE and (about := schema.about(result_of(row))):
+        yield about
 
 
 def judge(evidence: Evidence, laws: Iterable[Law]) -> list[Breach]:
     """Return all breaches in the order of the laws, as the audit finds them. Raises `LawNotLocal`."""
     chunks = list(_chunks(evidence))
-    return [breach for law in laws for breach in (check(evidence, [law]) if law.of_request else _local(law, chunks))]
+    return [breach for law in laws for breach in (breaches(law, evidence) if law.of_request else _local(law, chunks))]
 
 
 def _local(law: Law, chunks: list[tuple[Evidence, Collection[str]]]) -> list[Breach]:

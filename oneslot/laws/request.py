@@ -25,6 +25,7 @@ class RequestVerdict(StrEnum):
     IN_FLIGHT = "in_flight"
     STUCK = "stuck"
     LOST = "lost"
+    UNREADABLE = "unreadable"
     DUPLICATE_EFFECT = "duplicate_effect"
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, NamedTuple
+
+from oneslot.laws.form import LINES, Form, Problem, is_encodable
 
 Row = Mapping[str, Any]
 Key = str | int | Decimal | bytes | tuple[Any, ...]
@@ -17,9 +19,6 @@ LIBRARY_OUTCOMES = frozenset({"duplicate", "busy", "quarantined", "fenced", "fai
 
 COMPLETE = "complete"
 """The outcome of an answer that names none, and the end of a request of which only its effects tell."""
-
-UNIDENTIFIED_PREFIX = "?"
-"""Begins the id that a message without one has here, which SQS gave it. A message id must not begin with it."""
 
 LEDGER_ATTRIBUTES = (
     "message_id",
@@ -68,7 +67,8 @@ class Table:
         rows: how many rows name a request that took effect; None if the number is not judged.
         outcomes: the recorded outcomes of requests with these rows; others have none. Empty: not judged.
         by_request: whether the key is the id of the row's request.
-        lacking: the attributes of a row that the consumer's own laws need, and that are missing or invalid.
+        form: of its rows.
+        lacking: a function of the consumer, for what a form cannot say: a row → its missing or invalid attributes.
     """
 
     name: str
@@ -81,7 +81,15 @@ class Table:
     by_request: bool = False
     carried: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
-    lacking: Callable[[Row], Iterable[str]] = lambda _: ()
+    form: Form = field(default_factory=Form)
+    lacking: Callable[[Row], Iterable[str]] | None = None
+
+    def problems(self, row: Row) -> Iterator[tuple[Problem, str]]:
+        """Yield each problem of a row with its attribute."""
+        found = list(self.form.problems(row))
+        yield from found
+        if self.lacking and not found:  # the function may read what the form promises
+            yield from ((Problem.MISSING_ATTRIBUTE, name) for name in self.lacking(row))
 
     def key_of(self, row: Row) -> Key:
         """Return the row's key: one value, or a tuple."""
@@ -134,9 +142,19 @@ class Schema:
             return outcome
         return None if self.outcomes else COMPLETE
 
-    def knows(self, outcome: str) -> bool:
-        """Return whether the delivery log may have this outcome."""
-        return not self.outcomes or outcome in self.outcomes or outcome in LIBRARY_OUTCOMES
+    @cached_property
+    def delivery(self) -> Form:
+        """The form of a line of the delivery log, with the outcomes that it may have."""
+        form = LINES["deliveries"]
+        words = {*self.answers, *LIBRARY_OUTCOMES} if self.outcomes else None
+        outcome = replace(form.attributes["outcome"], words=words)
+        return replace(form, attributes={**form.attributes, "outcome": outcome})
+
+    def about(self, result: Mapping[str, Any]) -> str | None:
+        """Return the other request that a recorded result is about; None without one."""
+        outcome = self.outcomes.get(str(result.get("outcome")))
+        named = result.get(outcome.names) if outcome and outcome.names else None
+        return named if isinstance(named, str) and named and is_encodable(named) else None
 
 
 def is_answer(outcome: str) -> bool:

@@ -109,12 +109,6 @@ class Traces:
         return {text_of(key): effect.deed for table, key, _, effect in every if table.by_request and effect.undoes}
 
 
-def lacks(row: Row, must: Mapping[str, type], may: Mapping[str, type] | None = None) -> Iterator[str]:
-    """Yield the attributes that the row lacks or has as another type; those in `may` only if it has them."""
-    there = {name: kind for name, kind in (may or {}).items() if name in row}
-    yield from (name for name, kind in {**must, **there}.items() if not isinstance(row.get(name), kind))
-
-
 def result_of(row: Row) -> Mapping[str, Any]:
     """Return the recorded result of a COMPLETE row; empty if it cannot be read."""
     text = row.get("result")
@@ -126,6 +120,6 @@ def _result(text: str) -> Mapping[str, Any]:
     """Return a result, parsed once: several laws read each one."""
     try:
         recorded = from_json(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return recorded if isinstance(recorded, dict) else {}

@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 
+from appointments.invariants import APPOINTMENT_ROW, SLOT_ROW
 from demo.declared import CONSUMER
 from oneslot.laws.evidence import Evidence, lacking
+from oneslot.laws.form import LEDGER_ROW
 from tests.kits.consumer import PRACTICE, slot_item
 
 NOW = 1_795_161_600_000
 
 
 def row(message_id: str, outcome: str | None, **result: Any) -> dict[str, Any]:
-    made = {"message_id": message_id, "consumption_count": 1}
+    made = {"message_id": message_id, "consumption_count": 1, "updated": NOW}
     if outcome is None:
         return {**made, "status": "IN_PROGRESS", "lease_until": NOW + 1}
     return {
@@ -38,7 +40,8 @@ def place(number: int) -> dict[str, Any]:
 
 def evidence(*, appointments: dict[str, Any] | None = None, **parts: Any) -> Evidence:
     """Return evidence, with its key in each appointment."""
-    return CONSUMER.evidence(appointments=keyed(appointments or {}), **parts)
+    made = {key: {"created": NOW, "updated": NOW, **rows} for key, rows in (appointments or {}).items()}
+    return CONSUMER.evidence(appointments=keyed(made), **parts)
 
 
 def keyed(appointments: dict[str, Any]) -> dict[str, Any]:
@@ -101,17 +104,16 @@ def changed(name: str, **entries: Any) -> dict[Any, Any]:
 ROWS: dict[str, Any] = {
     "ledger": CORRECT.ledger,
     "slots": CORRECT.rows("slots"),
-    "appointments": {
-        **CORRECT.rows("appointments"),
-        "booked": {**CORRECT.rows("appointments")["booked"], "created": NOW, "updated": NOW},
-    },
+    "appointments": CORRECT.rows("appointments"),
 }
+FORMS = {"ledger": LEDGER_ROW, "slots": SLOT_ROW, "appointments": APPOINTMENT_ROW}
+KEYS = {"ledger": ("message_id",), "slots": ("practice", "slot_id"), "appointments": ("appointment_id",)}
 EVERY_ATTRIBUTE = [
     (table, key, name)
     for table, rows in ROWS.items()
     for key, row in rows.items()
     for name in row
-    if name != "appointment_id" or table == "slots"
+    if name not in KEYS[table]
 ]
 
 
@@ -129,11 +131,9 @@ def test_row_is_judged_or_named_when_attribute_is_missing(value: Any) -> None:
             named.add((table, name))
         else:
             CONSUMER.check(damaged)
-    always = {("ledger", "status"), ("ledger", "consumption_count"), ("ledger", "lease_until"), ("slots", "status")}
-    of_another_type = {("slots", "appointment_id")} if value else set()
-    others = ("created", "updated", "cancelled_by") if value else ()
-    of_an_appointment = {("appointments", name) for name in ("status", "practice", "slot_id", *others)}
-    assert named == always | of_another_type | of_an_appointment
+    in_form = {(table, name) for table, form in FORMS.items() for name in form.attributes}
+    needed = {(table, name) for table, name in in_form if FORMS[table].attributes[name].needed}
+    assert named == {(table, name) for table, _, name in EVERY_ATTRIBUTE} & (in_form if value else needed)
 
 
 @pytest.mark.parametrize("result", ["{", {"outcome": "booked"}, "[]", None])

@@ -74,7 +74,7 @@ class System:
                     "practice": code,
                     "slot_id": slot_id,
                     "start": start,
-                    "end": start[:-3] + "9:00Z",
+                    "end": start[:-5] + "9:00Z",
                     "status": "free",
                     "delivery_channel": channel,
                     "service_type": "Planned Clinics",

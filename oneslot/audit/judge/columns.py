@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyarrow.json import ParseOptions, ReadOptions, read_json
 
 from oneslot.audit.read.carry import ExportedTable
-from oneslot.audit.vocabulary import ROW_PREFIX
+from oneslot.laws.form import ROW_PREFIX
 from oneslot.laws.schema import Schema
 from oneslot.laws.traces import LEDGER
 

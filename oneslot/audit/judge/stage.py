@@ -36,11 +36,12 @@ from oneslot.audit.judged import (
 from oneslot.audit.model import Model
 from oneslot.audit.operations import OperationsTable
 from oneslot.audit.spark.sizing import CHUNK_ITEMS
-from oneslot.audit.vocabulary import FILE_PREFIX, ROW_PREFIX, SubjectKind
+from oneslot.audit.vocabulary import SubjectKind
 from oneslot.laws.evidence import Evidence, Law
+from oneslot.laws.form import FILE_PREFIX, ROW_PREFIX, UNIDENTIFIED_PREFIX
 from oneslot.laws.groups import breaches
 from oneslot.laws.request import Request
-from oneslot.laws.schema import UNIDENTIFIED_PREFIX, Key, Row, text_of
+from oneslot.laws.schema import Key, Row, text_of
 from oneslot.laws.traces import LEDGER
 
 LOOKED_AT_ROWS = 8 * CHUNK_ITEMS

@@ -17,11 +17,8 @@ from pyspark.sql.types import ArrayType, BooleanType, StringType, StructField, S
 
 from oneslot.audit.judged import NOT_TEXT, REJECTED
 from oneslot.audit.read.sources import CORRUPT, PATH
-from oneslot.audit.vocabulary import FILE_PREFIX, ROW_PREFIX, Problem
-from oneslot.laws.schema import UNIDENTIFIED_PREFIX
+from oneslot.laws.form import FILE_PREFIX, ROW_PREFIX, UNIDENTIFIED_PREFIX, Problem
 
-LATEST_EPOCH_MS = 4_102_444_800_000  # the year 2100
-LARGEST_COUNT = 1_000_000_000
 CARRIED = "key string, place int, row string"
 COLUMNS = ("key", "place", "row")
 ANY_TYPE = StructType(

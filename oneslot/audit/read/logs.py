@@ -8,16 +8,14 @@ from functools import partial
 from pyspark.sql import DataFrame
 
 from oneslot.audit.read.carry import (
-    LARGEST_COUNT,
-    LATEST_EPOCH_MS,
     absent,
     carried,
     first_problem,
     reserved,
 )
 from oneslot.audit.read.sources import CORRUPT
-from oneslot.audit.vocabulary import Problem
-from oneslot.laws.schema import LIBRARY_OUTCOMES, UNIDENTIFIED_PREFIX, Schema
+from oneslot.laws.form import LARGEST_COUNT, LATEST_EPOCH_MS, UNIDENTIFIED_PREFIX, Problem
+from oneslot.laws.schema import LIBRARY_OUTCOMES, Schema
 
 _TIME = f"NOT BETWEEN 0 AND {LATEST_EPOCH_MS}"
 

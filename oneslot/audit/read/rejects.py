@@ -17,7 +17,8 @@ from oneslot.audit.read import sources
 from oneslot.audit.read.history import History
 from oneslot.audit.read.sources import PATH
 from oneslot.audit.spark.storage import literal
-from oneslot.audit.vocabulary import PROBLEM_SENTENCES, Problem
+from oneslot.audit.vocabulary import PROBLEM_SENTENCES
+from oneslot.laws.form import Problem
 
 LISTED = 1_000
 GZIPPED = "hex(substring(CAST(value AS BINARY), 1, 2)) = '1F8B'"

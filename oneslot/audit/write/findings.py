@@ -9,10 +9,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from oneslot.audit.spark.storage import Storage
-from oneslot.audit.vocabulary import ROW_PREFIX, UNSOUND, SubjectKind
+from oneslot.audit.vocabulary import UNSOUND, SubjectKind
 from oneslot.audit.write.columns import WITHHELD, shown_id
 from oneslot.audit.write.files import write_lines
 from oneslot.audit.write.rows import FewRows, ManyRows
+from oneslot.laws.form import ROW_PREFIX
 from oneslot.laws.request import RequestVerdict
 
 RESEND = "send the request again with the same message_id"

@@ -6,10 +6,10 @@ import json
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from oneslot import __version__
 from oneslot.explorer.handlers.templates.template import template_file
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.scan.mapping_rules import Finding
@@ -107,7 +107,7 @@ def sarif(scan: Scan, known: Collection[str] = ()) -> dict[str, Any]:
             "helpUri": one.page,
         }
     results = [*_breaches(scan, known), *_findings(scan, known)]
-    driver = {"name": "Oneslot", "version": version("oneslot"), "rules": list(rules.values())}
+    driver = {"name": "Oneslot", "version": __version__, "rules": list(rules.values())}
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from oneslot.laws.evidence import Breach, Evidence
+from oneslot.laws.form import UNIDENTIFIED_PREFIX
 from oneslot.laws.request import RequestVerdict
-from oneslot.laws.schema import UNIDENTIFIED_PREFIX
 from oneslot.operator.evidence.gathering import Gathered
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.reading import declared
 from oneslot.laws.evidence import Evidence
-from oneslot.laws.schema import UNIDENTIFIED_PREFIX
+from oneslot.laws.form import UNIDENTIFIED_PREFIX
 from oneslot.operator.evidence.consumer_configuration import ledger_forgotten_before, ledger_retention_seconds
 from oneslot.operator.evidence.dead_letters import count_hidden, list_dead_letters
 from oneslot.operator.evidence.deliveries import valid_deliveries

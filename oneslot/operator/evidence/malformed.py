@@ -13,9 +13,9 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any
 
-from oneslot.audit.vocabulary import FILE_PREFIX, ROW_PREFIX
 from oneslot.laws.evidence import Evidence, lacking
-from oneslot.laws.schema import UNIDENTIFIED_PREFIX, Schema, Table
+from oneslot.laws.form import CONSUMED_ROW, LEDGER_ROW, without_null
+from oneslot.laws.schema import Schema, Table
 from oneslot.laws.traces import COMPLETE, IN_PROGRESS, result_of
 from oneslot.operator.evidence.tables import scan
 from oneslot.target import Target
@@ -25,13 +25,11 @@ RELEASED = "released"
 """The status under which a ledger row with a released lease is counted."""
 UNKNOWN = "unknown"
 """The status under which a row without a valid one is counted."""
-LATEST_EPOCH_MS = 4_102_444_800_000  # the year 2100
 SHOWN = 10
 
 ROWS = "rows"
 """The status under which the rows of a table without statuses are counted."""
-LEDGER = Table("ledger", ("message_id",), attributes=("message_id", "status", "consumption_count", "lease_until"))
-"""The attributes that `lacking` checks."""
+LEDGER = Table("ledger", ("message_id",), attributes=tuple(LEDGER_ROW.attributes))
 _ROWS_AT_ONCE = 1_000
 
 
@@ -93,11 +91,9 @@ def malformed_evidence(evidence: Evidence) -> list[Malformed]:
 
 def malformed_ledger_row(row: Mapping[str, Any]) -> list[Malformed]:
     """Return the malformed attributes of a ledger row that the invariants, the consumer or the repairs need."""
-    found = malformed_rows(LEDGER, [row])
-    others = {name: isinstance(row.get(name), str) for name in ("claimed_by", "payload_hash")}
-    others["updated"] = is_epoch_ms(row.get("updated"))
-    others["result"] = row.get("status") != COMPLETE or bool(result_of(row))
-    return found + [Malformed("ledger", row["message_id"], name) for name, valid in others.items() if not valid]
+    unanswered = ("result",) if row.get("status") == COMPLETE and not result_of(row) else ()
+    names = dict.fromkeys([*LEDGER_ROW(row), *CONSUMED_ROW(row), *unanswered])
+    return [Malformed("ledger", row["message_id"], name) for name in names]
 
 
 def blocking_attributes(row: Mapping[str, Any]) -> list[Malformed]:
@@ -136,35 +132,7 @@ def standing(row: Mapping[str, Any], now_ms: int) -> Standing:
 
 def malformed_delivery(line: Mapping[str, Any], schema: Schema) -> str | None:
     """Return the first malformed attribute of a line of the delivery log, by the audit's rules; None if it is valid."""
-    ids = line.get("message_id"), line.get("sqs_message_id")
-    valid = {
-        "outcome": isinstance(line.get("outcome"), str) and schema.knows(line["outcome"]),
-        "finished": is_epoch_ms(line.get("finished")),
-        "sent": is_epoch_ms(line.get("sent")),
-        "message_id": _is_text(ids[0]) and not _is_reserved(ids[0]) and ids != (None, None),
-        "sqs_message_id": _is_text(ids[1]),
-        "consumption_count": line.get("consumption_count") is None or _is_whole(line["consumption_count"]),
-        "claimed_by": _is_text(line.get("claimed_by")),
-        "answer": _is_text(line.get("answer")),
-    }
-    return next((name for name, good in valid.items() if not good), None)
-
-
-def is_epoch_ms(value: Any) -> bool:
-    """Return whether the value is a time in epoch ms, up to the year 2100."""
-    return _is_whole(value) and value <= LATEST_EPOCH_MS
-
-
-def _is_whole(value: Any) -> bool:
-    return type(value) is int and value >= 0
-
-
-def _is_text(value: Any) -> bool:
-    return value is None or isinstance(value, str)
-
-
-def _is_reserved(message_id: Any) -> bool:
-    return isinstance(message_id, str) and message_id.startswith((ROW_PREFIX, FILE_PREFIX, UNIDENTIFIED_PREFIX))
+    return next(schema.delivery(without_null(line)), None)
 
 
 def format_malformed(found: Sequence[Malformed], command: Callable[[str], str]) -> Iterator[str]:

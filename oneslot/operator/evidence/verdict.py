@@ -12,8 +12,8 @@ from oneslot.audit.vocabulary import REJECT_SHARE
 from oneslot.declaration.declaration import Declaration
 from oneslot.laws import groups
 from oneslot.laws.evidence import Breach, Law
+from oneslot.laws.form import UNIDENTIFIED_PREFIX
 from oneslot.laws.request import RequestVerdict
-from oneslot.laws.schema import UNIDENTIFIED_PREFIX
 from oneslot.laws.traces import COMPLETE
 from oneslot.operator.evidence.endings import Endings, with_unidentified
 from oneslot.operator.evidence.gathering import Gathered

@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from lab.handlers.__main__ import explored
-from lab.handlers.subjects import OURS
+import lambda_src
+from lab.explore.practice import APPOINTMENTS, LEDGER, SLOTS, TABLES, booking, free_slots
+from lab.handlers.questions.__main__ import CONSTRUCT
+from oneslot.explorer.handlers.exploration import explore
 
 
 @pytest.mark.slow
 def test_deployed_handler_takes_effect_as_if_once() -> None:
-    (appointments,) = (subject for subject in OURS if subject.handler == "handler.lambda_handler")
+    found = explore(
+        "handler.lambda_handler",
+        path=[Path(folder) for folder in lambda_src.__path__],
+        messages=[booking("r-1").body],
+        tables={name: TABLES[name] for name in (SLOTS, APPOINTMENTS, LEDGER)},
+        rows={SLOTS: free_slots(2)},
+        ignore=[f"{LEDGER}.consumption_count"],
+        budget=300,
+        env={
+            **CONSTRUCT,
+            "ONESLOT_TABLE_SLOTS": SLOTS,
+            "ONESLOT_TABLE_APPOINTMENTS": APPOINTMENTS,
+            "BATCH_CONCURRENCY": "1",
+            "CANDIDATE_SLOTS": "20",
+            "CONTENT_BASED_DEDUPLICATION": "false",
+            "POWERTOOLS_SERVICE_NAME": "appointments",
+            "POWERTOOLS_METRICS_NAMESPACE": "Oneslot",
+        },
+    )
 
-    found = explored(appointments)
-
-    assert (found["holds"], found["complete"], found["outside"]) == (True, True, [])
-    assert found["states"] > 1_000
+    assert (found.holds, found.complete, found.outside) == (True, True, ())
+    assert sum(level.states for level in found.levels) > 1_000

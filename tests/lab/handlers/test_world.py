@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lab.handlers import world_run
-from lab.handlers.figures import world_kept
+from lab.handlers.figures import WORLD, kept
 from lab.handlers.world import Chosen, chosen
 from lab.handlers.world_given import GIVEN
 from lab.handlers.world_judged import JUDGED, judged
@@ -73,11 +73,11 @@ def test_run_gives_a_row_when_a_function_is_scanned(clone: Path, monkeypatch: py
 
 def test_each_breach_is_judged_and_each_judgement_is_of_a_breach() -> None:
     breaks: Kind = "breaks"
-    breaches = [row["key"] for row in world_kept() if row["verdict"] == breaks]
+    breaches = [row["key"] for row in kept(WORLD) if row["verdict"] == breaks]
 
     assert all(judged(key) for key in breaches)
     assert [end for end in JUDGED if not any(key.endswith(end) for key in breaches)] == []
 
 
 def test_what_is_given_is_for_a_chosen_handler() -> None:
-    assert sorted(GIVEN.keys() - {row["key"] for row in world_kept()}) == []
+    assert sorted(GIVEN.keys() - {row["key"] for row in kept(WORLD)}) == []

@@ -13,7 +13,8 @@ from demo.declared import CONSUMER
 from oneslot.audit.judged import REJECTED
 from oneslot.audit.model import model_of
 from oneslot.audit.read import carry, logs, sources, tables
-from oneslot.audit.vocabulary import Problem
+from oneslot.laws import form
+from oneslot.laws.form import Problem
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -77,7 +78,7 @@ def test_change_counts_only_inside_its_window(spark: SparkSession, tmp_path: Pat
 
 Strange = dict[str, tuple[dict[str, Any], Problem | None]]
 MISSING, RANGE, UNKNOWN = Problem.MISSING_ATTRIBUTE, Problem.OUT_OF_RANGE, Problem.UNKNOWN_VALUE
-LATEST = carry.LATEST_EPOCH_MS
+LATEST = form.LATEST_EPOCH_MS
 LEDGER = {"message_id": "m", "status": "IN_PROGRESS", "consumption_count": 1, "updated": 5, "lease_until": 6}
 SLOT = {"practice": "A81001", "slot_id": "s", "status": "free", "start": "2026-11-23T08:00:00Z"}
 APPOINTMENT = {**SLOT, "appointment_id": "m", "status": "booked", "created": 5, "updated": 6}
@@ -94,8 +95,8 @@ ROWS: dict[str, tuple[dict[str, Any], Strange]] = {
             "without lease": ({"lease_until": None}, None),
             "with status in lower case": ({"status": "complete"}, UNKNOWN),
             "with a slot's key": ({"message_id": "#m"}, UNKNOWN),
-            "with the largest count": ({"consumption_count": carry.LARGEST_COUNT}, None),
-            "with a larger count": ({"consumption_count": carry.LARGEST_COUNT + 1}, RANGE),
+            "with the largest count": ({"consumption_count": form.LARGEST_COUNT}, None),
+            "with a larger count": ({"consumption_count": form.LARGEST_COUNT + 1}, RANGE),
             "with a negative count": ({"consumption_count": -1}, RANGE),
             "written at the last valid moment": ({"updated": LATEST, "lease_until": LATEST}, None),
             "written after it": ({"updated": LATEST + 1}, RANGE),
@@ -225,7 +226,7 @@ LINES: dict[str, tuple[str, dict[str, Any], Problem | None]] = {
     "accepted at a negative time": ("accepted", {"message_id": "m", "sent": -1}, Problem.OUT_OF_RANGE),
     "accepted with too many copies": (
         "accepted",
-        {"message_id": "m", "sent": 0, "copies": carry.LARGEST_COUNT + 1},
+        {"message_id": "m", "sent": 0, "copies": form.LARGEST_COUNT + 1},
         Problem.OUT_OF_RANGE,
     ),
     "accepted at no time": ("accepted", {"message_id": "m"}, Problem.MISSING_ATTRIBUTE),

@@ -179,14 +179,17 @@ def torn(stack: MotoStack) -> None:
         log.write('{"message": "delivery", "message_id": "m-1"}\n')
 
 
+SLOT = {"practice": "A81001", "start": "2026-11-23T08:00:00Z"}
+
+
 def malformed(stack: MotoStack) -> None:
     """Somebody wrote rows and a line by hand."""
     booked(stack)
     stack.put_dead_letter(booking("by-hand", **NOW))
     for table, row in (
-        ("ledger", {"message_id": "by-hand", "consumption_count": 1}),
-        ("appointments", {"appointment_id": "m-9", "status": "booked", "practice": "A81001"}),
-        ("slots", {"practice": "A81001", "slot_id": "s"}),
+        ("ledger", {"message_id": "by-hand", "consumption_count": 1, "updated": 1}),
+        ("appointments", {**SLOT, "appointment_id": "m-9", "status": "booked", "created": 1}),
+        ("slots", {**SLOT, "slot_id": "s"}),
     ):
         stack.bench.dynamodb.put_item(TableName=table, Item=to_attributes(row))
     torn(stack)

@@ -149,7 +149,7 @@ def test_unknown_status_is_counted_as_unknown_and_not_judged(moto_stack: MotoSta
 
 def test_status_names_the_first_ten_malformed_rows(moto_stack: MotoStack) -> None:
     for number in range(13):
-        write(moto_stack, "ledger", {"message_id": f"by-hand-{number:02}", "consumption_count": 1})
+        write(moto_stack, "ledger", {"message_id": f"by-hand-{number:02}", "consumption_count": 1, "updated": 1})
     reported = invoke("status").stdout
     assert reported.count("has no valid attribute status") == 10
     assert "... and 3 more: see --json." in reported

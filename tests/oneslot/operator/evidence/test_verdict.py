@@ -26,7 +26,13 @@ SLOT = {"practice": "A81001", "slot_id": "s-1", "start": "2026-11-23T08:00:00Z",
 def row(message_id: str, outcome: str, **said: str) -> dict[str, Any]:
     """A completed row of the ledger."""
     result = {"outcome": outcome, "appointment_id": message_id, **said}
-    return {"message_id": message_id, "status": "COMPLETE", "consumption_count": 1, "result": json.dumps(result)}
+    return {
+        "message_id": message_id,
+        "status": "COMPLETE",
+        "consumption_count": 1,
+        "updated": NOW,
+        "result": json.dumps(result),
+    }
 
 
 def appointment(message_id: str, status: str, **said: Any) -> dict[str, Any]:
@@ -88,7 +94,13 @@ def sound() -> dict[str, Any]:
         row("waits", "waitlist", practice="A81001"),
         row("refused", "refused", reason="no_such_appointment"),
         row("cancels", "cancelled") | {"result": json.dumps({"outcome": "cancelled", "appointment_id": "gone"})},
-        {"message_id": "begun", "status": "IN_PROGRESS", "consumption_count": 1, "lease_until": NOW + 1},
+        {
+            "message_id": "begun",
+            "status": "IN_PROGRESS",
+            "consumption_count": 1,
+            "updated": NOW,
+            "lease_until": NOW + 1,
+        },
     ]
     appointments = [
         appointment("booked", "booked", **SLOT),
