@@ -154,6 +154,18 @@ def _laws(law: Law | Sequence[Law] | None) -> Sequence[Law]:
 
 
 @dataclass
+class Once:
+    """Deliveries without a fault, until each message is acknowledged: their positions, and the view after each.
+
+    `is_clean`: whether no delivery that failed has changed anything.
+    """
+
+    positions: list[int] = field(default_factory=list)
+    views: list[View] = field(default_factory=list)
+    is_clean: bool = True
+
+
+@dataclass
 class _Exploration:
     code: Code
     laws: HandlerLaws
@@ -262,18 +274,23 @@ class _Exploration:
         """Deliver each message once, in every order, with random numbers drawn both ways; learn what that leaves."""
         count = len(self.scenario.messages)
         orders = self.scenario.orders
+        learned: list[tuple[Once, Once]] = []
         for order in orders:
             for drawn_high in self._draws(count, len(orders)):
-                runs: list[list[View]] = []
-                for later, name in ((0, 10), (ANOTHER_TIME_MS, 40)):
+                runs: list[Once] = []
+                for later, name in ((0, 10), (ANOTHER_TIME_MS, 10 + count * (self.scenario.redeliveries + 1))):
                     high = frozenset((name + position, number) for position, number in drawn_high)
-                    views = self._delivered_once(order, self.scenario.start + later, name, high)
-                    if isinstance(views, Result):
-                        return views
-                    runs.append(views)
-                self.laws.learn(order, *runs)
+                    once = self._delivered_once(order, self.scenario.start + later, name, high)
+                    if isinstance(once, Result):
+                        return once
+                    runs.append(once)
+                learned.append((runs[0], runs[1]))
                 if self._possible and _is_over(started + self.budget):
                     return self._not_finished(self._possible[0])
+        is_clean = any(first.is_clean for first, _ in learned)
+        for first, second in learned:
+            if first.is_clean or not is_clean:
+                self.laws.learn(first.positions, first.views, second.views)
         self.laws.settle()
         return None
 
@@ -293,24 +310,41 @@ class _Exploration:
 
     def _delivered_once(
         self, order: Sequence[int], now: int, name: int, high: frozenset[tuple[int, int]]
-    ) -> list[View] | Result:
-        """Return the views after each message, or the verdict that one of them fails."""
-        services = replace(self.scenario.services, high=high, first_id=name)
-        system = System(replace(self.scenario, services=services), replace(self.subject, identified=True))
-        world, views = system.start.world, []
-        for position in order:
-            delivered = Aftermath(system).deliver(world, position, now, name + position)
-            world = delivered.world
-            if not system.acknowledges((position,), delivered.outcome):
+    ) -> Once | Result:
+        """Deliver each message until it is acknowledged. Return what that leaves, or the verdict that one always fails.
+
+        "When a Lambda function encounters an error while processing a batch, all messages in that batch become visible in
+        the queue again by default" (Handling errors for an SQS event source in Lambda,
+        https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html). So a handler may fail on purpose
+        until another message has come.
+        """
+        scenario = self.scenario
+        services = replace(scenario.services, high=high, first_id=name)
+        system = System(replace(scenario, services=services), replace(self.subject, identified=True))
+        world, once, waiting = system.start.world, Once(), [(1, position) for position in order]
+        while waiting:
+            receives, position = waiting.pop(0)
+            identity, at = (
+                name + position + (receives - 1) * len(order),
+                now + (receives - 1) * (scenario.visibility_ms + 1),
+            )
+            delivered = Aftermath(system).deliver(world, position, at, identity, receives)
+            is_acknowledged = bool(system.acknowledges((position,), delivered.outcome))
+            if not is_acknowledged and receives >= scenario.redeliveries:
                 if not self.code.is_watched:
                     self.code.is_watched = True
                     with capture_logs():
                         return self._delivered_once(order, now, name, high)
                 return self._fails(position, delivered.outcome.error)
+            if not is_acknowledged:
+                once.is_clean &= delivered.world == world
+                waiting.insert(0 if scenario.groups[position] else len(waiting), (receives + 1, position))
+            world = delivered.world
             if any(request.parts[0] != DRAW for request in delivered.calls):
                 self.at_work.add(position)
-            views.append(View(system.worlds[world], self.scenario.tables, delivered.outcome.answer))
-        return views
+            once.positions.append(position)
+            once.views.append(View(system.worlds[world], scenario.tables, delivered.outcome.answer))
+        return once
 
     def _fails(self, position: int, error: str | None) -> Result:
         """Return the verdict on a message that fails without a fault, with the last words of its watched invocation."""

@@ -254,3 +254,51 @@ BESIDE_A_TIME = {
 @pytest.mark.parametrize("name", BESIDE_A_TIME)
 def test_mask_hides_a_generated_value_and_not_what_is_beside_it(name: str, tmp_path: Path) -> None:
     assert judged(tmp_path, BESIDE_A_TIME[name]).startswith(BESIDE_A_TIME[name].verdict)
+
+
+PARENT_LAST = [{"id": "o-2", "parent": "o-1"}, {"id": "o-1"}]
+AFTER_A_FAILURE = {
+    "a child that fails until its parent is there": case(
+        HOLDS,
+        """
+        def handler(event, context):
+            for record in event["Records"]:
+                body = json.loads(record["body"])
+                if "parent" in body and "Item" not in orders.get_item(Key={"id": body["parent"]}, ConsistentRead=True):
+                    raise ValueError("no parent")
+                orders.put_item(Item={"id": body["id"]})
+        """,
+        messages=PARENT_LAST,
+    ),
+    "a child that counts before it fails": case(
+        "breaks",
+        """
+        def handler(event, context):
+            for record in event["Records"]:
+                body = json.loads(record["body"])
+                if "parent" in body:
+                    orders.update_item(Key={"id": body["parent"]}, UpdateExpression="ADD children :one",
+                        ExpressionAttributeValues={":one": 1})
+                    if "there" not in orders.get_item(Key={"id": body["parent"]}, ConsistentRead=True)["Item"]:
+                        raise ValueError("no parent")
+                else:
+                    orders.update_item(Key={"id": body["id"]}, UpdateExpression="SET there = :yes",
+                        ExpressionAttributeValues={":yes": True})
+        """,
+        messages=PARENT_LAST,
+    ),
+    "a child whose parent never comes": case(
+        "fails when nothing goes wrong, at message 1: ValueError: no parent",
+        """
+        def handler(event, context):
+            if "Item" not in orders.get_item(Key={"id": "o-1"}, ConsistentRead=True):
+                raise ValueError("no parent")
+            orders.put_item(Item={"id": "o-2"})
+        """,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AFTER_A_FAILURE)
+def test_first_delivery_may_fail_when_a_later_one_succeeds(name: str, tmp_path: Path) -> None:
+    assert judged(tmp_path, AFTER_A_FAILURE[name]).startswith(AFTER_A_FAILURE[name].verdict)
