@@ -62,6 +62,7 @@ QUEUE_URL = "ONESLOT_QUEUE_URL"
 DEAD_LETTER_QUEUE_URL = "ONESLOT_DEAD_LETTER_QUEUE_URL"
 TABLE_PREFIX = "ONESLOT_TABLE_"
 SEND_PREFIX = "ONESLOT_SEND_"
+UNSENT_INDEX = "ONESLOT_UNSENT_INDEX"
 FOREVER = "forever"
 
 
@@ -146,6 +147,7 @@ def ledger_from_environment(
         tables=tables,
         keys={table: tuple(key.split(",")) for table, key in keys.items()},
         sends=sends,
+        sender=environment.get(QUEUE_URL, ""),
         surroundings=surroundings,
     )
 

@@ -26,7 +26,10 @@ IN_PROGRESS = "IN_PROGRESS"
 COMPLETE = "COMPLETE"
 
 UNSENT = "unsent"
-"""The number of messages that a COMPLETE row holds in `sends`. Both go once a relay has sent them."""
+"""The number of messages that a COMPLETE row holds in `sends`. A relay takes out what it has sent, and at last both."""
+
+SENDER = "sender"
+"""The consumer whose relay sends them."""
 
 ANY_CONTENT = ""
 """The digest in a COMPLETE row that `oneslot ledger enter` made from an id alone: it answers a copy of any content."""

@@ -1,44 +1,44 @@
 """Reads a ledger's stream without Lambda, and hands its records to the relay as Lambda's mapping would.
 
-Each shard's records stay in order. A record that fails is repeated, while those behind it in its shard wait, for an hour.
-Then the shard goes on, and the record's messages wait in the ledger.
+No record waits for another. One that fails is repeated for an hour from its own time, which DynamoDB writes into it. Then its
+messages wait in the ledger.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from botocore.exceptions import ClientError
-
+from oneslot.runtime.failures import name_of
 from oneslot.runtime.surroundings import Event, Surroundings
 from oneslot.worker.log import WorkerLog
 
 HELD_SECONDS = 3_600.0
 IDLE_SECONDS = 0.5
-LONGEST_PAUSE = 30.0
+LOOK_SECONDS = 30.0
+"""Between two looks for new shards, and between two attempts at what failed."""
+LOST = {"ExpiredIteratorException", "TrimmedDataAccessException", "ResourceNotFoundException"}
+"""The codes of a position that no longer is. Its shard is read from its beginning: the relay asks each row before it sends."""
 
+Record = Mapping[str, Any]
 Consume = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """An event → Lambda's partial batch response, as `Relay.consume` gives it."""
 
 
-@dataclass(slots=True)
-class _Shard:
-    """A shard: where to read on, the last record that was read, and those that are not done. Times are steady seconds."""
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """A record to repeat, and the steady second after which it is set aside."""
 
-    iterator: str | None
-    last: str = ""
-    records: list[dict[str, Any]] = field(default_factory=list)
-    failing_since: float | None = None
-    not_before: float = 0.0
-    pause: float = IDLE_SECONDS
+    record: Record
+    until: float
 
 
 class LedgerStream:
     """Reads on from `start`: LATEST, or TRIM_HORIZON for all of the last day. Its position is open once this is made.
 
-    `consume` gets each event. A new shard is read when one ends.
+    `consume` gets each event. New shards are looked for when one ends, and from time to time.
     """
 
     def __init__(
@@ -54,26 +54,34 @@ class LedgerStream:
         self._client, self._arn, self._consume = client, arn, consume
         self._surroundings = surroundings or Surroundings()
         self._log = log or WorkerLog(surroundings=self._surroundings)
-        self._shards: dict[str, _Shard] = {}
+        self._iterators: dict[str, str] = {}
         self._seen: set[str] = set()
+        self._failed: list[_Failed] = []
+        self._next_look = self._surroundings.steady() + LOOK_SECONDS
         self._open(start)
 
     def run(self, stopping: Event) -> None:
-        """Read until `stopping` is set."""
+        """Read until `stopping` is set, whatever fails meanwhile."""
         while not stopping.is_set():
-            if not self.read():
+            try:
+                done = self.read()
+            except Exception as error:
+                self._log.event("stream_error", error=name_of(error))
+                done = False
+            if not done:
                 stopping.wait(IDLE_SECONDS)
 
     def read(self) -> bool:
         """Read each shard once, and hand on what it has; return whether anything was done."""
         done = False
-        for name, shard in [*self._shards.items()]:
-            if not shard.records:
-                self._fetch(name, shard)
-            done |= self._hand_on(shard)
-            if shard.iterator is None and not shard.records:
-                del self._shards[name]
-                self._open("TRIM_HORIZON")
+        if self._surroundings.steady() >= self._next_look:
+            self._next_look = self._surroundings.steady() + LOOK_SECONDS
+            self._repeat()
+            self._open("TRIM_HORIZON")
+        for name in [*self._iterators]:
+            records = self._fetch(name)
+            self._hand_on(records)
+            done |= bool(records)
         return done
 
     def _open(self, start: str) -> None:
@@ -83,46 +91,54 @@ class LedgerStream:
             for each in about["Shards"]:
                 name, ended = each["ShardId"], "EndingSequenceNumber" in each["SequenceNumberRange"]
                 if name not in self._seen and not (ended and start == "LATEST"):
-                    self._shards[name] = _Shard(self._iterator(name, ShardIteratorType=start))
+                    position = {"StreamArn": self._arn, "ShardId": name, "ShardIteratorType": start}
+                    self._iterators[name] = self._client.get_shard_iterator(**position)["ShardIterator"]
                 self._seen.add(name)
             if "LastEvaluatedShardId" not in about:
                 return
             request["ExclusiveStartShardId"] = about["LastEvaluatedShardId"]
 
-    def _iterator(self, name: str, **position: str) -> str:
-        found: str = self._client.get_shard_iterator(StreamArn=self._arn, ShardId=name, **position)["ShardIterator"]
-        return found
-
-    def _fetch(self, name: str, shard: _Shard) -> None:
-        if shard.iterator is None:
-            return
+    def _fetch(self, name: str) -> list[Record]:
+        """Return the next records of a shard. One that has ended, or whose position is lost, lets the shards be looked for."""
         try:
-            answer = self._client.get_records(ShardIterator=shard.iterator)
-        except ClientError as error:
-            if error.response["Error"]["Code"] != "ExpiredIteratorException" or not shard.last:
-                raise
-            shard.iterator = self._iterator(name, ShardIteratorType="AFTER_SEQUENCE_NUMBER", SequenceNumber=shard.last)
-            return
-        shard.iterator, shard.records = answer.get("NextShardIterator"), list(answer["Records"])
-        if shard.records:
-            shard.last = shard.records[-1]["dynamodb"]["SequenceNumber"]
+            answer = self._client.get_records(ShardIterator=self._iterators[name])
+        except Exception as error:
+            self._log.event("stream_error", error=name_of(error))
+            if name_of(error) in LOST:
+                self._seen.discard(name)
+                self._close(name)
+            return []
+        if position := answer.get("NextShardIterator"):
+            self._iterators[name] = position
+        else:
+            self._close(name)
+        return list(answer["Records"])
 
-    def _hand_on(self, shard: _Shard) -> bool:
-        now = self._surroundings.steady()
-        if not shard.records or now < shard.not_before:
-            return False
-        failed = self._consume({"Records": shard.records})["batchItemFailures"]
-        numbers = [record["dynamodb"]["SequenceNumber"] for record in shard.records]
-        at = numbers.index(failed[0]["itemIdentifier"]) if failed else len(numbers)
-        shard.records = shard.records[at:]
-        if at:
-            shard.failing_since, shard.pause = None, IDLE_SECONDS
-        if not shard.records:
-            return True
-        shard.failing_since = now if shard.failing_since is None else shard.failing_since
-        if now - shard.failing_since >= HELD_SECONDS:
-            self._log.event("set_aside", sequence_number=numbers[at])
-            shard.failing_since, shard.records, shard.pause = None, shard.records[1:], IDLE_SECONDS
-            return True
-        shard.not_before, shard.pause = now + shard.pause, min(LONGEST_PAUSE, shard.pause * 2)
-        return False
+    def _close(self, name: str) -> None:
+        del self._iterators[name]
+        self._next_look = 0.0
+
+    def _hand_on(self, records: list[Record]) -> None:
+        """Let all be consumed. Those behind the last that failed are handed on again, which may not have been tried."""
+        while records:
+            answer = self._consume({"Records": records})["batchItemFailures"]
+            failed = {each["itemIdentifier"] for each in answer}
+            places = [at for at, each in enumerate(records) if each["dynamodb"]["SequenceNumber"] in failed]
+            until = self._surroundings.steady() + HELD_SECONDS
+            self._failed += [_Failed(records[at], until - self._age(records[at])) for at in places]
+            records = records[places[-1] + 1 :] if places else []
+
+    def _repeat(self) -> None:
+        failed, self._failed = self._failed, []
+        for each in failed:
+            if each.until <= self._surroundings.steady():
+                self._log.event("set_aside", sequence_number=each.record["dynamodb"]["SequenceNumber"])
+            else:
+                self._hand_on([each.record])
+
+    def _age(self, record: Record) -> float:
+        """Return the seconds since DynamoDB wrote the record; 0 for one without its time."""
+        made = record["dynamodb"].get("ApproximateCreationDateTime")
+        if made is None:
+            return 0.0
+        return self._surroundings.now_ms() / 1000 - (made.timestamp() if isinstance(made, datetime) else float(made))

@@ -236,9 +236,9 @@ class Bench:
 
 
 @cache
-def moto_client(service: str) -> Any:
+def moto_client(service: str, region_name: str = REGION) -> Any:
     """Return the one client of a service for moto in this process. To make one takes as long as all else of a test."""
-    session: Any = boto3.Session("123456789012", "none", region_name=REGION)
+    session: Any = boto3.Session("123456789012", "none", region_name=region_name)
     return session.client(service)
 
 

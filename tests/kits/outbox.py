@@ -23,8 +23,10 @@ class Outbox:
 
     clock: Clock = field(default_factory=Clock)
     calls: list[tuple[str, str]] = field(default_factory=list)
-    before: Callable[[str], None] = lambda _: None
+    before: Callable[[str], Any] = lambda _: None
     retention_seconds: int | None = RETENTION_SECONDS
+    sender: str = ""
+    lines: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.clients = {name: moto_client(name) for name in ("dynamodb", "sqs", "sns", "events")}
@@ -47,12 +49,30 @@ class Outbox:
             "ledger",
             retention_seconds=self.retention_seconds,
             sends=self.targets,
+            sender=self.sender,
             surroundings=surroundings(self.clock),
         )
 
     @property
     def relay(self) -> Relay:
-        return Relay(self.ledger, lambda service: Noted(self, service))
+        return Relay(
+            self.ledger,
+            lambda service, **region: Noted(self, service, region),
+            log=lambda **fields: self.lines.append(fields),
+        )
+
+    def relayed(self, *records: dict[str, Any], context: Any = None) -> list[str]:
+        """Let a relay consume these records; return the ids of those that failed."""
+        answer = self.relay.consume({"Records": records}, context)
+        return [each["itemIdentifier"].removeprefix("number of ") for each in answer["batchItemFailures"]]
+
+    def sent(self, operation: str = "send_message_batch") -> list[list[Any]]:
+        """Return the bodies of each call of a queue's or a topic's batch."""
+        requests = [json.loads(request) for name, request in self.calls if name == operation]
+        return [
+            [json.loads(each.get("MessageBody", each.get("Message"))) for each in request.get("Entries", ())]
+            for request in requests
+        ]
 
     def commit(self, message_id: str, *sends: Send) -> dict[str, Any]:
         """Commit, and return the record of the ledger's stream."""
@@ -77,13 +97,17 @@ class Outbox:
 
 @dataclass
 class Noted:
+    """A service's client. What `before` returns is answered in its place."""
+
     outbox: Outbox
     service: str
+    region: dict[str, str]
 
     def __getattr__(self, operation: str) -> Callable[..., Any]:
         def call(**request: Any) -> Any:
             self.outbox.calls.append((operation, json.dumps(request)))
-            self.outbox.before(operation)
-            return getattr(self.outbox.clients[self.service], operation)(**request)
+            answer = self.outbox.before(operation)
+            client = moto_client(self.service, **self.region) if self.region else self.outbox.clients[self.service]
+            return getattr(client, operation)(**request) if answer is None else answer
 
         return call

@@ -25,6 +25,5 @@ relay = Relay(ledger, {"sqs": sqs}.__getitem__)
 def handler(event: Any, context: Any) -> Any:
     if "detail-type" not in event:
         return consumer(event, context)
-    for row in relay.waiting():
-        relay.send(row)
+    relay.send([row["message_id"] for row in relay.waiting()])
     return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from oneslot.local.mapping.configuration import read_function
 from oneslot.local.mapping.handler_pool import HandlerPool
 from oneslot.local.mapping.handler_process import Answered
 from oneslot.local.mapping.installation import Installation, install
+from oneslot.runtime.lambda_consumer import UNSENT_INDEX
 from oneslot.runtime.protocol import UNSENT
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.worker.log import WorkerLog
@@ -29,6 +31,9 @@ def stream_mapping(connection: Connection, function_name: str, *, folder: Path) 
     surroundings = Surroundings()
     with closing(connection.functions()) as functions:
         function = read_function(function_name, functions=functions)
+    # The embedded AWS has no schedule for the relay's looks. Without its index the relay reports what failed, to be repeated.
+    variables = {name: value for name, value in function.environment.items() if name != UNSENT_INDEX}
+    function = replace(function, environment=variables)
     with closing(connection.dynamodb()) as dynamodb:
         about = dynamodb.describe_table(TableName=function.environment["ONESLOT_LEDGER_TABLE"])
     log = folder / "relay.jsonl"

@@ -13,7 +13,7 @@ from oneslot.operator.sending.messages import RequestCopy
 from oneslot.operator.sending.pacing import Timetable
 from oneslot.runtime.sqs import sending
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
-from oneslot.runtime.sqs.sending import Entry, SendAnswer, SendsBatches, fits, text_attributes
+from oneslot.runtime.sqs.sending import BATCH, BATCH_BYTES, Entry, SendAnswer, SendsBatches, text_attributes
 from oneslot.runtime.surroundings import Future, Surroundings
 from oneslot.wording import numbered
 
@@ -145,7 +145,8 @@ def batches(messages: Iterable[RequestCopy], rate: float | None = None) -> Itera
     size, first_due = 0, 0.0
     for number, message in enumerate(messages):
         due, length = number / rate if rate else 0.0, _size(message)
-        if batch and (not fits(len(batch), size, length) or due - first_due > TOGETHER_SECONDS):
+        full = len(batch) == BATCH or size + length > BATCH_BYTES
+        if batch and (full or due - first_due > TOGETHER_SECONDS):
             yield first_due, batch
             batch, size = [], 0
         if not batch:

@@ -1,7 +1,7 @@
 """What a row holds until a relay has sent it: `sends`, a JSON list of id, target, body and group, and `unsent`, their number.
 
-Tools read the number and never a body. A row with unsent messages has no `expires_at`: it must not expire before they are
-sent, however late that is.
+`sender` names the consumer, where several share a ledger. Tools read the number and never a body. A row with unsent messages
+has no `expires_at`: it must not expire before they are sent, however late that is.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from oneslot.runtime.effects import MAXIMUM_SENDS, InvalidContent, InvalidEffects, Send
@@ -75,16 +75,20 @@ def sends_text(sends: Iterable[Send], targets: Mapping[str, str] | None, ledger:
         InvalidEffects: for what no relay can send.
         InvalidContent: if that is because of the message.
     """
-    entries = []
+    messages = []
     sends = list(sends)
     if len(sends) > MAXIMUM_SENDS:
         raise InvalidContent(f"{len(sends)} sends, more than {MAXIMUM_SENDS} with one commit; split the message")
     for place, send in enumerate(sends):
-        entry = {"to": send.to, "body": _checked_body(send, targets)}
-        if send.group:
-            entry["group"] = send.group
-        digested = json.dumps([ledger, message_id, place, send.to, send.group, entry["body"]])
-        entries.append({"id": hashlib.sha256(digested.encode()).hexdigest()[:32], **entry})
+        body = _checked_body(send, targets)
+        digested = json.dumps([ledger, message_id, place, send.to, send.group, body])
+        messages.append(Unsent(hashlib.sha256(digested.encode()).hexdigest()[:32], send.to, body, send.group))
+    return text_of(messages)
+
+
+def text_of(messages: Iterable[Unsent]) -> str:
+    """Return the row's attribute for these messages."""
+    entries = [{name: value for name, value in asdict(message).items() if value} for message in messages]
     return json.dumps(entries, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -76,11 +76,6 @@ def text_attributes(attributes: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def fits(messages: int, size: int, another: int) -> bool:
-    """Return whether a call with this many messages of `size` bytes takes one more of `another` bytes."""
-    return messages == 0 or (messages < BATCH and size + another <= BATCH_BYTES)
-
-
 def is_final(failed: Mapping[str, Any]) -> bool:
     """Return whether a retry cannot help this entry of a batch answer's `Failed` list.
 
@@ -111,7 +106,7 @@ def send_all(
     while waiting:
         settled: set[Entry[T]] = set()
         failed = False
-        for answer in _answers(client, queue_url, _next_batch(waiting)):
+        for answer in _answers(client, queue_url, next_batch(waiting)):
             settled |= {entry for entry, _ in (*answer.accepted, *answer.refused)}
             failed = failed or bool(answer.failed)
             yield answer
@@ -159,19 +154,18 @@ def _send(client: SendsBatches, queue_url: str, batch: Sequence[Entry[T]]) -> Se
     )
 
 
-def _next_batch(waiting: Sequence[Entry[T]]) -> list[Entry[T]]:
+def next_batch(waiting: Sequence[Entry[T]], most: int = BATCH, most_bytes: int = BATCH_BYTES) -> list[Entry[T]]:
+    """Return the entries of the next call: of an ordered group the first alone, and at least one whatever its size."""
     batch: list[Entry[T]] = []
     size = 0
     groups: set[str] = set()
     for entry in waiting:
         if entry.ordered is not None and entry.ordered in groups:
             continue
-        if not fits(len(batch), size, entry.size):
+        size += entry.size
+        if batch and (len(batch) == most or size > most_bytes):
             break
         batch.append(entry)
-        size += entry.size
         if entry.ordered is not None:
             groups.add(entry.ordered)
-        if len(batch) == BATCH:
-            break
     return batch

@@ -15,6 +15,7 @@ from oneslot.runtime.effects import LEDGER, Effects, Item, Update
 from oneslot.runtime.protocol import (
     COMPLETE,
     IN_PROGRESS,
+    SENDER,
     UNSENT,
     Busy,
     Claim,
@@ -55,6 +56,7 @@ class DynamoDBLedger:
         keys: the key of each table by its logical name: the partition key's attribute, or with a sort key both names.
         sends: logical names in `Send` → queues' URLs, or ARNs of topics and event buses. The table needs a stream, and the
             stream a relay.
+        sender: the consumer's name, if several share the table: a relay sends the rows of its own.
         retention_seconds: how long a row outlives its last change and its lease; None for ever. It only cleans: it must
             exceed every retention in which a copy of the message can wait.
     """
@@ -68,6 +70,7 @@ class DynamoDBLedger:
         tables: Mapping[str, str] | None = None,
         keys: Mapping[str, str | tuple[str, ...]] | None = None,
         sends: Mapping[str, str] | None = None,
+        sender: str = "",
         surroundings: Surroundings | None = None,
     ) -> None:
         if sends:
@@ -82,6 +85,7 @@ class DynamoDBLedger:
         self.tables = {**(tables or {}), LEDGER: table_name}
         self.keys = declared_keys(keys)
         self.sends: Mapping[str, str] | None = dict(sends or {})
+        self.sender = sender
         self.surroundings = surroundings or Surroundings()
         self._retention_seconds = None if retention_seconds is None else int(retention_seconds)
 
@@ -176,7 +180,9 @@ class DynamoDBLedger:
             message_id=message_id,
             for_ever=self._retention_seconds is None,
         )
-        end = {UNSENT: len(effects.sends)} if effects.sends else self.expiry(now)
+        end: dict[str, Any] = self.expiry(now)
+        if effects.sends:
+            end = {UNSENT: len(effects.sends), **({SENDER: self.sender} if self.sender else {})}
         return {"status": COMPLETE, "updated": now, **recorded, **end}, elements
 
     def expiry(self, now_ms: int) -> dict[str, int]:

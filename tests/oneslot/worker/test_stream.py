@@ -1,7 +1,8 @@
-"""Reading a ledger's stream: each shard in order, a failing record held for an hour, new shards when one ends."""
+"""Reading a ledger's stream: no record waits for a failing one, which is repeated for an hour; shards roll over."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from oneslot.worker.log import WorkerLog
-from oneslot.worker.stream import HELD_SECONDS, IDLE_SECONDS, LONGEST_PAUSE, LedgerStream
+from oneslot.worker.stream import HELD_SECONDS, LOOK_SECONDS, LedgerStream
 from tests.kits.consumer import Clock, surroundings
 
 
@@ -23,6 +24,8 @@ class Streams:
     expired: set[str] = field(default_factory=set)
     limit: int = 10
     page: int = 1
+    made: int | None = None
+    code: str = "ExpiredIteratorException"
 
     def describe_stream(self, StreamArn: str, ExclusiveStartShardId: str = "") -> Mapping[str, Any]:  # noqa: N803
         names = sorted(self.shards)
@@ -53,14 +56,15 @@ class Streams:
 
     def get_records(self, ShardIterator: str) -> Mapping[str, Any]:  # noqa: N803
         if ShardIterator in self.expired:
-            raise ClientError({"Error": {"Code": "ExpiredIteratorException", "Message": ""}}, "GetRecords")
+            raise ClientError({"Error": {"Code": self.code, "Message": ""}}, "GetRecords")
         name, at = ShardIterator.split("/")
         records = self.shards[name][int(at) : int(at) + self.limit]
         end = int(at) + len(records)
         following = (
             {} if name in self.ended and end == len(self.shards[name]) else {"NextShardIterator": f"{name}/{end}"}
         )
-        return {"Records": [{"dynamodb": {"SequenceNumber": str(number)}} for number in records], **following}
+        made = {} if self.made is None else {"ApproximateCreationDateTime": self.made / 1000}
+        return {"Records": [{"dynamodb": {"SequenceNumber": str(number), **made}} for number in records], **following}
 
 
 @dataclass
@@ -110,39 +114,56 @@ def test_shards_are_read_from_their_start_when_one_ends() -> None:
     assert taken.numbers == [1, 2, 3, 4]
 
 
-def test_shard_waits_for_the_record_that_fails_and_other_shards_go_on() -> None:
-    clock, streams, taken = Clock(), Streams({"a": [1, 2, 3], "b": [5]}), Taken(failing={2})
+def test_shards_are_found_when_they_show_late_or_one_is_split_while_it_is_read() -> None:
+    """DescribeStream may list a shard's children a call later."""
+    clock, streams, taken = Clock(), Streams({"a": [1]}, ended={"a"}), Taken()
     stream = follow(streams, taken, clock, start="TRIM_HORIZON")
     stream.read()
-    assert taken.numbers == [1, 5]
+    stream.read()
+    streams.shards["b"] = [2]
+    clock.now += round(LOOK_SECONDS * 1000)
+
+    stream.read()
+
+    assert taken.numbers == [1, 2]
+
+
+def test_others_go_on_at_once_when_records_fail_and_these_are_repeated() -> None:
+    clock, streams, taken = Clock(), Streams({"a": [1, 2, 3, 4], "b": [5]}), Taken(failing={1, 3})
+    stream = follow(streams, taken, clock, start="TRIM_HORIZON")
+    stream.read()
+    assert taken.numbers == [2, 4, 5]
     taken.failing.clear()
 
     stream.read()
-    assert taken.numbers == [1, 5], "it pauses first"
-    clock.now += round(IDLE_SECONDS * 1000)
+    assert taken.numbers == [2, 4, 5], "it pauses first"
+    clock.now += round(LOOK_SECONDS * 1000)
     stream.read()
 
-    assert taken.numbers == [1, 5, 2, 3]
+    assert taken.numbers == [2, 4, 5, 1, 3]
 
 
-def test_shard_goes_on_without_a_record_when_it_failed_for_an_hour() -> None:
-    clock, lines, streams, taken = Clock(), list[str](), Streams({"a": [1, 2, 3]}), Taken(failing={2})
-    stream = follow(streams, taken, clock, lines, start="TRIM_HORIZON")
-    began = clock.now
-    while 3 not in taken.numbers:
+@pytest.mark.parametrize("waited", [0, HELD_SECONDS / 2])
+def test_record_is_set_aside_when_an_hour_has_passed_since_it_was_made(waited: float) -> None:
+    """Three of them take an hour together, not three."""
+    clock, lines, taken = Clock(), list[str](), Taken(failing={1, 2, 3})
+    streams = Streams({"a": [1, 2, 3]}, made=clock.now)
+    clock.now += round(waited * 1000)
+    stream, began = follow(streams, taken, clock, lines, start="TRIM_HORIZON"), clock.now
+    while len(lines) < 3:
         stream.read()
-        clock.now += round(LONGEST_PAUSE * 1000)
+        clock.now += round(LOOK_SECONDS * 1000)
         assert clock.now - began < 2 * HELD_SECONDS * 1000
 
-    assert taken.numbers == [1, 3]
-    assert clock.now - began >= HELD_SECONDS * 1000
-    assert ["set_aside" in line and '"sequence_number": "2"' in line for line in lines] == [True]
+    assert HELD_SECONDS - waited <= (clock.now - began) / 1000 <= HELD_SECONDS - waited + 3 * LOOK_SECONDS
+    assert [json.loads(line)["sequence_number"] for line in lines] == ["1", "2", "3"]
 
 
-def test_reading_goes_on_behind_the_last_record_when_an_iterator_expires() -> None:
-    streams, taken = Streams({"a": [1, 2]}), Taken()
-    stream = follow(streams, taken, Clock(), start="TRIM_HORIZON")
-    stream.read()
+@pytest.mark.parametrize("code", ["ExpiredIteratorException", "TrimmedDataAccessException"])
+def test_shard_is_read_from_its_beginning_when_its_position_is_lost(code: str) -> None:
+    """The relay asks each row before it sends, so what it has sent already costs a read."""
+    lines, streams, taken = list[str](), Streams({"a": [1, 2]}, code=code), Taken()
+    stream = follow(streams, taken, Clock(), lines)
     streams.expired.add("a/2")
     streams.shards["a"].append(3)
     stream.read()
@@ -150,14 +171,39 @@ def test_reading_goes_on_behind_the_last_record_when_an_iterator_expires() -> No
     stream.read()
 
     assert taken.numbers == [1, 2, 3]
+    assert [json.loads(line)["error"] for line in lines] == [code]
 
 
-def test_error_is_raised_when_the_stream_cannot_be_read() -> None:
-    streams = Streams({"a": []})
-    stream = follow(streams, Taken(), Clock())
+def test_other_shards_are_read_when_one_fails() -> None:
+    streams, taken = Streams({"a": [1], "b": [2]}, code="InternalServerError"), Taken()
+    stream = follow(streams, taken, Clock(), start="TRIM_HORIZON")
     streams.expired.add("a/0")
-    with pytest.raises(ClientError):
-        stream.read()
+    stream.read()
+    assert taken.numbers == [2]
+    streams.expired.clear()
+    stream.read()
+    assert taken.numbers == [2, 1]
+
+
+def test_run_goes_on_when_the_stream_cannot_be_described() -> None:
+    clock, streams, taken = Clock(), Streams({"a": [1]}, limit=1), Taken()
+    stream, describe = follow(streams, taken, clock, start="TRIM_HORIZON"), streams.describe_stream
+    stopping = surroundings(clock).threads.event()
+    clock.now += round(LOOK_SECONDS * 1000)
+
+    def fail_once(**_: Any) -> Mapping[str, Any]:
+        streams.describe_stream = describe  # type: ignore[method-assign]
+        raise ClientError({"Error": {"Code": "LimitExceededException", "Message": ""}}, "DescribeStream")
+
+    def take(event: Mapping[str, Any]) -> Mapping[str, Any]:
+        stopping.set()
+        return taken(event)
+
+    streams.describe_stream = fail_once  # type: ignore[assignment, method-assign]
+    stream._consume = take
+    stream.run(stopping)
+
+    assert taken.numbers == [1]
 
 
 def test_run_ends_when_it_is_asked_to_stop() -> None:

@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from functools import cache
+from functools import cache, partial
 from types import FrameType
 from typing import Any
 
@@ -15,7 +15,6 @@ import click
 
 from oneslot.errors import InvalidConfiguration
 from oneslot.options import stack_option
-from oneslot.runtime.failures import name_of
 from oneslot.runtime.lambda_consumer import client_configuration, ledger_from_environment
 from oneslot.runtime.sends.relay import Relay
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
@@ -47,7 +46,7 @@ def relay(*, stack: str | None, once: bool) -> int:
         ledger = ledger_from_environment(environment=environment, client=client("dynamodb"))
     except ValueError as error:
         raise InvalidConfiguration(f"The consumer's configuration is wrong: {error}.") from error
-    sender = Relay(ledger, client)
+    sender = Relay(ledger, client, log=partial(log.event, "not_sent"))
     if once:
         return _send_waiting(sender, log)
     arn = _stream_of(ledger)
@@ -82,15 +81,9 @@ def _stream_of(ledger: DynamoDBLedger) -> str:
 
 
 def _send_waiting(sender: Relay, log: WorkerLog) -> int:
-    sent = failed = 0
-    for row in sender.waiting():
-        try:
-            sender.send(row)
-            sent += 1
-        except Exception as error:
-            failed += 1
-            log.event("not_sent", message_id=row["message_id"], error=name_of(error))
-    log.event("sent", rows=sent, failed=failed)
+    waiting = [row["message_id"] for row in sender.waiting()]
+    failed = sender.send(waiting)
+    log.event("sent", rows=len(waiting) - len(failed), failed=len(failed))
     return 1 if failed else 0
 
 
@@ -103,4 +96,4 @@ def _environment(stack: str | None) -> tuple[Mapping[str, str], Callable[[str], 
         environment = target.function_variables()
         if target.local:
             make = target.local.connection.client
-    return environment, cache(lambda service: make(service, config=client_configuration(threads=1)))
+    return environment, cache(lambda service, **region: make(service, config=client_configuration(threads=1), **region))

@@ -56,7 +56,12 @@ def test_relay_sends_the_others_and_ends_with_1_when_a_target_has_no_name(outbox
 
     assert done.exit_code == 1
     failed, counted = sorted(events(done.stdout), key=lambda each: str(each["event"]))
-    assert (failed["event"], failed["message_id"], failed["error"]) == ("not_sent", "m-1", "NotSent")
+    assert (failed["event"], failed["message_id"], failed["to"], failed["failed"]) == (
+        "not_sent",
+        "m-1",
+        "news",
+        "UnknownTarget",
+    )
     assert (counted["rows"], counted["failed"]) == (1, 1)
     assert "a body" not in done.output
     assert outbox.row("m-1")["unsent"] == 1
