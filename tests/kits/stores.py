@@ -114,7 +114,7 @@ class InDynamoDB:
             retention_seconds=None if for_ever else RETENTION_SECONDS,
             tables={TABLE: TABLE},
             keys={TABLE: KEY},
-            sends={TARGET: "https://sqs/mails"},
+            sends={TARGET: "https://sqs.eu-west-2.amazonaws.com/123456789012/mails"},
             surroundings=surroundings(self.clock),
         )
 

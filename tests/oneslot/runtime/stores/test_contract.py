@@ -428,7 +428,7 @@ INVALID_EFFECTS: list[tuple[Any, type[InvalidEffects], str]] = [
     (
         Effects({}, [PUT], sends=[Send(TARGET, {"at": Decimal("1E+5000")})]),
         InvalidContent,
-        "a number in the body for 'mails' is",
+        "a value in the body for 'mails' is",
     ),
     (
         Effects({}, [PUT], sends=[Send(TARGET, "x" * 259_999)]),
