@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from oneslot.runtime import envelopes
 from oneslot.runtime.attempt import attempt
+from oneslot.runtime.claims import on_release
 from oneslot.runtime.effects import (
     Check,
     Delete,
@@ -39,7 +40,6 @@ from oneslot.runtime.protocol import (
     Store,
     Taken,
 )
-from oneslot.runtime.releases import on_release
 from oneslot.runtime.surroundings import Surroundings
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from oneslot.runtime.sqs.producer import Accepted, NotAccepted, Outgoing, Producer
     from oneslot.runtime.stores.dynamodb import DynamoDBLedger
     from oneslot.runtime.stores.memory import MemoryLedger
-    from oneslot.runtime.stores.renewing import RenewingLedger
     from oneslot.runtime.unknown_outcome import NOT_DONE, UNKNOWN, Done, again, ask, performing, set_aside
     from oneslot.runtime.values import from_attributes
 
@@ -91,7 +90,6 @@ __all__ = [
     "Put",
     "Queues",
     "Raw",
-    "RenewingLedger",
     "Send",
     "Store",
     "Surroundings",
@@ -127,7 +125,6 @@ _ON_FIRST_USE = {
     "Outgoing": "sqs.producer",
     "Producer": "sqs.producer",
     "Queues": "consumer.queues",
-    "RenewingLedger": "stores.renewing",
     "acquire": "handlers",
     "consumer_from_environment": "lambda_consumer",
     "from_attributes": "values",

@@ -67,7 +67,7 @@ POINTS = (
     *(f"oneslot.runtime.sqs.{name}" for name in ("dead_letters", "deletion")),
     "oneslot.operator.evidence.operator_log",
     *(f"oneslot.runtime.consumer.{name}" for name in ("consumer", "group_commit", "queues")),
-    *(f"oneslot.runtime.{name}" for name in ("attempt", "backoff", "releases", "stores.renewing", "stores.valkey")),
+    *(f"oneslot.runtime.{name}" for name in ("attempt", "backoff", "claims", "stores.valkey")),
     *(f"oneslot.runtime.sqs.{name}" for name in ("producer", "sending")),
     *(f"oneslot.operator.sending.{name}" for name in ("archive", "pacing", "sender")),
 )

@@ -134,7 +134,7 @@ LEDGER_LAWS = (
     Law("Q13", "The archive holds nothing that the queue did not accept."),
     Law("Q14", "A producer gives one result for each message, also for one that it is given twice."),
     Law("Q15", "Every sender ends."),
-    Law("Q18", "A renewed lease never ends later than its claim asked for."),
+    Law("Q18", "A renewed lease never ends later than its message's limit."),
     Law("Q19", "A renewed claim is not taken over while its process lives and its calls are answered."),
     Law(
         "Q20",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from oneslot.runtime.backoff import Backoff
+from oneslot.runtime.claims import current
 from oneslot.runtime.effects import Effects, own_result
 from oneslot.runtime.protocol import (
     Answer,
@@ -20,14 +21,13 @@ from oneslot.runtime.protocol import (
     Store,
     Taken,
 )
-from oneslot.runtime.releases import current
 
 
 def attempt(
     store: Store, message: M, decide: Callable[[M], Effects], deadline: int
 ) -> Answer | Busy | Conflict | Fenced:
     """Claim until `deadline` (epoch ms), decide, commit. Release the claim if anything is raised in between."""
-    match store.claim(message.message_id, message.payload_hash, deadline):
+    match take_claim(store, message.message_id, message.payload_hash, deadline, fenced=True):
         case Claim() as claim:
             return finish(store, claim, message, decide)
         case Duplicate() as known:
@@ -36,10 +36,35 @@ def attempt(
             return refusal
 
 
+def take_claim(
+    store: Store, message_id: str, payload_hash: str, lease_until: int, *, fenced: bool
+) -> Claim | Duplicate | Busy | Conflict:
+    """Claim until `lease_until` (epoch ms). A worker renews the claim while its handler runs.
+
+    A claim whose answer comes after the end of its lease is `Busy`, because another consumer may work on the message already.
+    It needs no release.
+
+    Args:
+        fenced: a transaction ends the work, so a lease that ends early costs no more than the work. A worker's first lease
+            is then short, and it releases the claim with its message. Otherwise the first lease is as long as asked, and
+            renewed until the message's limit.
+    """
+    claims, began = current.get(), store.surroundings.now_ms()
+    first = lease_until if claims is None or not fenced else min(lease_until, began + claims.lease_ms)
+    outcome = store.claim(message_id, payload_hash, first)
+    if not isinstance(outcome, Claim):
+        return outcome
+    if began <= first < store.surroundings.now_ms():
+        return Busy(0)
+    if claims is None:
+        return outcome
+    if fenced:  # the next worker can begin before this handler has ended: the fence refuses its commit
+        claims.add(partial(store.release, outcome))
+    return claims.hold(store, outcome, began, lease_until if fenced else None)
+
+
 def finish(store: Store, claim: Claim, message: M, decide: Callable[[M], Effects]) -> Answer | Fenced:
     """Decide and commit under `claim`, or release it and raise. Both ways, this one and Powertools', end here."""
-    if (releases := current.get()) is not None:  # a worker's, which may have to stop; the fence refuses a later commit
-        releases.add(partial(store.release, claim))
     try:
         return _decide_and_commit(store, claim, message, decide)
     except BaseException as error:  # SystemExit too: the process may live on

@@ -20,9 +20,10 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast, overload
 
+from oneslot.runtime.attempt import take_claim
+from oneslot.runtime.claims import on_release
 from oneslot.runtime.effects import Effects, conflict
 from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Fenced, Store
-from oneslot.runtime.releases import on_release
 from oneslot.runtime.unknown_outcome import IfUnknown, again, settled
 
 M = TypeVar("M")
@@ -54,7 +55,7 @@ class LockLost(Exception):
 def acquire(
     ledger: Store, message_id: str, lock_timeout: float, content: str = ""
 ) -> Claim | Duplicate | Busy | Conflict:
-    """Lock the message for `lock_timeout` seconds.
+    """Lock the message for `lock_timeout` seconds. `oneslot worker` renews the lock while the handler runs.
 
     Args:
         content: a digest of the message's content. The same id with another digest is a `Conflict`; the default checks
@@ -67,7 +68,7 @@ def acquire(
     Raises:
         ValueError: for a `lock_timeout` under one millisecond.
     """
-    return ledger.claim(message_id, content, _until(ledger, lock_timeout))
+    return take_claim(ledger, message_id, content, _until(ledger, lock_timeout), fenced=False)
 
 
 def mark_processed(ledger: Store, claim: Claim, returned: Any = None) -> Committed | Duplicate | Fenced:
@@ -131,7 +132,8 @@ def make_handler_idempotent(
         handler: a function or a coroutine function; the wrapped one is of the same kind. Its second argument is the same
             in every attempt at one message: pass it on.
         id_generator: the message → its id. Raise `Unprocessable` if it has none; never invent one.
-        lock_timeout: seconds, more than the longest run: a lock that ends early lets a second handler start.
+        lock_timeout: seconds, more than the longest run: a lock that ends early lets a second handler start. `oneslot
+            worker` renews the lock, so that it may be short.
         content: the message → a digest of its content; the same id with another digest is refused. None: no check.
         may_overlap: the service that takes the effect ignores a repeated key. A worker that stops may then unlock the
             message while the handler runs, so that the next worker need not wait for the lock to end.

@@ -24,7 +24,7 @@ from aws_lambda_powertools.utilities.idempotency.exceptions import (
 from aws_lambda_powertools.utilities.idempotency.persistence.base import BasePersistenceLayer
 from aws_lambda_powertools.utilities.idempotency.persistence.datarecord import STATUS_CONSTANTS, DataRecord
 
-from oneslot.runtime.attempt import finish
+from oneslot.runtime.attempt import finish, take_claim
 from oneslot.runtime.consumer.consumer import run_side_by_side
 from oneslot.runtime.consumer.record import Receipt, Record
 from oneslot.runtime.effects import Effects
@@ -56,7 +56,7 @@ class LedgerPersistence(BasePersistenceLayer):
         message_id, payload_hash = self.message.message_id, self.message.payload_hash
         if not message_id or not payload_hash:
             raise IdempotencyKeyError("the message has no message_id or no payload_hash")
-        self.claimed = self.store.claim(message_id, payload_hash, self.deadline)
+        self.claimed = take_claim(self.store, message_id, payload_hash, self.deadline, fenced=True)
         match self.claimed:
             case Conflict():
                 raise IdempotencyValidationError("the ledger has this message id with another content")

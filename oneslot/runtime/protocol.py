@@ -32,7 +32,7 @@ SENDER = "sender"
 """The consumer whose relay sends them."""
 
 ANY_CONTENT = ""
-"""The digest in a COMPLETE row that `oneslot ledger enter` made from an id alone: it answers a copy of any content."""
+"""The digest in a COMPLETE row that was put for an id alone, without its content: it answers a copy of any content."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from oneslot.runtime.attempt import finish
+from oneslot.runtime.attempt import finish, take_claim
 from oneslot.runtime.effects import Effects, Unprocessable
 from oneslot.runtime.protocol import Busy, Claim, Conflict, Duplicate, M, Outcome, Store
 
@@ -89,7 +89,7 @@ def performing(if_unknown: IfUnknown = again) -> Callable[..., Outcome]:
     """
 
     def attempt(store: Store, message: M, decide: Callable[[M], Effects], deadline: int) -> Outcome:
-        match store.claim(message.message_id, message.payload_hash, deadline):
+        match take_claim(store, message.message_id, message.payload_hash, deadline, fenced=True):
             case Claim() as claim:
 
                 def settle(message: M) -> Effects:

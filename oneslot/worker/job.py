@@ -1,14 +1,20 @@
-"""A message in a worker's hands, the collection of all of them, and the context that its handler gets."""
+"""A message in a worker's hands, the context that its handler gets, and what the parts of a worker share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from oneslot.runtime.releases import Releases
-from oneslot.runtime.surroundings import Surroundings
+from oneslot.runtime.claims import Claims
+from oneslot.runtime.sqs.fifo import is_fifo
+from oneslot.runtime.surroundings import Event, Surroundings
+from oneslot.worker.log import WorkerLog
+from oneslot.worker.settings import WorkerSettings
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs.client import SQSClient
 
 
 class State(Enum):
@@ -28,7 +34,7 @@ class Job:
     Attributes:
         visible_at: when SQS delivers it again, unless the heartbeat extends it.
         deadline: the hard limit.
-        releases: the claims that its handler holds.
+        claims: those that its handler holds.
         lost: another consumer may have received it, so its heartbeat has stopped and this worker does not delete it.
     """
 
@@ -36,7 +42,7 @@ class Job:
     visible_at: float
     deadline: float
     started: float
-    releases: Releases = field(repr=False)
+    claims: Claims = field(repr=False)
     state: State = State.RUNNING
     lost: bool = False
 
@@ -101,6 +107,24 @@ class InHand:
         """Wait at most this long, and return whether no job is left."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._jobs, timeout=seconds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shift:
+    """What the parts of one worker share: its queue, and what is in hand."""
+
+    client: SQSClient
+    queue_url: str
+    settings: WorkerSettings
+    in_hand: InHand
+    log: WorkerLog
+    surroundings: Surroundings
+    stopping: Event
+
+    @property
+    def fifo(self) -> bool:
+        """Whether SQS keeps order within message groups of this queue."""
+        return is_fifo(self.queue_url)
 
 
 @dataclass(frozen=True, slots=True)

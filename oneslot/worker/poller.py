@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from oneslot.runtime.claims import Claims
 from oneslot.runtime.failures import name_of
-from oneslot.runtime.releases import Releases
-from oneslot.runtime.surroundings import Event, Surroundings
-from oneslot.worker.job import Job
-from oneslot.worker.log import WorkerLog
-from oneslot.worker.pool import Pool, Source
-from oneslot.worker.settings import WorkerSettings
+from oneslot.worker.job import Job, Shift
+from oneslot.worker.pool import Pool
 from oneslot.worker.visibility import Visibility
-
-if TYPE_CHECKING:
-    from mypy_boto3_sqs.client import SQSClient
 
 POLLERS = 2
 """One asks for the threads that become idle while the other waits for its answer."""
@@ -31,31 +25,17 @@ LONGEST_PAUSE = 30.0
 class JobPoller:
     """Receives for a pool, in one thread, which calls `run`. Several pollers may share a pool."""
 
-    def __init__(
-        self,
-        client: SQSClient,
-        source: Source,
-        pool: Pool,
-        *,
-        settings: WorkerSettings,
-        visibility: Visibility,
-        log: WorkerLog,
-        surroundings: Surroundings,
-        stopping: Event,
-    ) -> None:
-        """stopping: set to end `run` after the poll that is under way."""
-        self._client = client
-        self._source = source
+    def __init__(self, shift: Shift, pool: Pool, visibility: Visibility) -> None:
+        self._shift = shift
         self._pool = pool
-        self._settings = settings
         self._visibility = visibility
-        self._log = log
-        self._surroundings = surroundings
-        self._stopping = stopping
+        self._log = shift.log
+        self._surroundings = shift.surroundings
+        self._stopping = shift.stopping
         self._attempt_id = ""
         # One at a time from a FIFO queue: two messages of one group would run side by side. Of another poller's group SQS
         # hands out nothing while the message is in flight.
-        self._most = 1 if source.fifo else RECEIVE_MAXIMUM
+        self._most = 1 if shift.fifo else RECEIVE_MAXIMUM
 
     def run(self) -> None:
         """Poll until the worker stops."""
@@ -79,30 +59,26 @@ class JobPoller:
 
     def _receive(self, how_many: int) -> list[Job]:
         fifo: dict[str, Any] = {}
-        if self._source.fifo:
+        if self._shift.fifo:
             # The same id until SQS answers: otherwise the messages of a lost answer stay hidden, and block their group.
             self._attempt_id = self._attempt_id or self._surroundings.new_id()
             fifo["ReceiveRequestAttemptId"] = self._attempt_id
+        settings = self._shift.settings
         asked = self._surroundings.steady()  # SQS counts from when it hands a message out: this at the earliest
-        answer = self._client.receive_message(
+        answer = self._shift.client.receive_message(
             **fifo,
-            QueueUrl=self._source.url,
+            QueueUrl=self._shift.queue_url,
             MaxNumberOfMessages=how_many,
-            WaitTimeSeconds=self._settings.wait_seconds,
-            VisibilityTimeout=self._settings.hidden_seconds,
+            WaitTimeSeconds=settings.wait_seconds,
+            VisibilityTimeout=settings.hidden_seconds,
             MessageSystemAttributeNames=["All"],
             MessageAttributeNames=["All"],
         )
         self._attempt_id = ""
         now = self._surroundings.steady()
+        hidden, deadline = settings.hidden_seconds, now + settings.limit_seconds
         return [
-            Job(
-                message,
-                asked + self._settings.hidden_seconds,
-                now + self._settings.limit_seconds,
-                now,
-                Releases(self._surroundings),
-            )
+            Job(message, asked + hidden, deadline, now, Claims(self._surroundings, hidden, deadline))
             for message in answer.get("Messages", [])
         ]
 

@@ -7,18 +7,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from oneslot.runtime.claims import current
 from oneslot.runtime.failures import name_of, own_text, place_of
 from oneslot.runtime.handlers import Locked
-from oneslot.runtime.releases import current
 from oneslot.runtime.sqs.batch_response import Invalid, judge
-from oneslot.runtime.sqs.fifo import RETRIES_SPEND_RECEIVES, is_fifo
+from oneslot.runtime.sqs.fifo import RETRIES_SPEND_RECEIVES
 from oneslot.runtime.sqs.lambda_event import event
 from oneslot.runtime.sqs.marshalling import encoded
-from oneslot.runtime.surroundings import Surroundings
 from oneslot.worker.acknowledgement import Acknowledgement
-from oneslot.worker.job import InHand, Job, JobContext, State
-from oneslot.worker.log import WorkerLog
-from oneslot.worker.settings import WorkerSettings
+from oneslot.worker.job import Job, JobContext, Shift, State
 from oneslot.worker.visibility import Visibility
 
 Handler = Callable[[Mapping[str, Any], Any], Any]
@@ -39,51 +36,26 @@ class _Failure:
     details: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The queue that a worker consumes."""
-
-    url: str
-    arn: str
-    region: str
-
-    @property
-    def fifo(self) -> bool:
-        """Whether SQS keeps order within message groups of this queue."""
-        return is_fifo(self.url)
-
-
 class Pool:
     """Runs the handler in `settings.threads` threads. Python cannot end a thread that hangs, so the pool abandons it."""
 
     def __init__(
-        self,
-        handler: Handler,
-        source: Source,
-        *,
-        settings: WorkerSettings,
-        in_hand: InHand,
-        visibility: Visibility,
-        acknowledgement: Acknowledgement,
-        log: WorkerLog,
-        surroundings: Surroundings,
-        stop: Callable[[], None],
+        self, shift: Shift, handler: Handler, queue_arn: str, visibility: Visibility, acknowledgement: Acknowledgement
     ) -> None:
-        """stop: called when the pool is stuck, from one of its threads or from the heartbeat."""
+        self._shift = shift
         self._handler = handler
-        self.source = source
-        self._settings = settings
-        self._in_hand = in_hand
+        self._queue_arn = queue_arn
         self._visibility = visibility
         self._acknowledgement = acknowledgement
-        self._log = log
-        self._surroundings = surroundings
-        self._stop = stop
+        self._in_hand = shift.in_hand
+        self._log = shift.log
+        self._surroundings = shift.surroundings
+        threads = shift.surroundings.threads
         # Never longer than the number of idle threads, because each poller asks for no more than it has reserved.
-        self._handed = surroundings.threads.queue()
+        self._handed = threads.queue()
         self._idle = 0
-        self._idle_changed = surroundings.threads.condition()
-        self._counting = surroundings.threads.lock()
+        self._idle_changed = threads.condition()
+        self._counting = threads.lock()
         self.abandoned = 0
         """Threads that ran over the limit and have not returned."""
         self.stuck = False
@@ -91,12 +63,12 @@ class Pool:
 
     def start(self) -> None:
         """Start the threads."""
-        for _ in range(self._settings.threads):
+        for _ in range(self._shift.settings.threads):
             self._add_thread()
 
     def end(self) -> None:
         """Let every thread end after the message that it has."""
-        for _ in range(self._settings.threads):
+        for _ in range(self._shift.settings.threads):
             self._handed.put(None)
 
     def reserve(self, most: int, seconds: float) -> int:
@@ -131,7 +103,7 @@ class Pool:
                 if job.deadline <= now and self._in_hand.move(job, State.RUNNING, State.OVER_LIMIT)
             ]
             self.abandoned += len(overdue)
-            if overdue and self.abandoned >= self._settings.threads:
+            if overdue and self.abandoned >= self._shift.settings.threads:
                 self.stuck = True  # for good: threads that return while the worker ends do not undo it
         if not overdue:
             return
@@ -143,7 +115,7 @@ class Pool:
             if not self.stuck:
                 self._add_thread()
         if self.stuck:
-            self._stop()
+            self._shift.stopping.set()
 
     def _add_thread(self) -> None:
         self._surroundings.threads.start(self._work, "worker")
@@ -157,7 +129,7 @@ class Pool:
                 self.become_idle()
         except BaseException:  # an error of ours, not of the handler: no thread would take this one's place
             self.stuck = True
-            self._stop()
+            self._shift.stopping.set()
             self._log.event("broken", threads=["worker"])
             raise
 
@@ -165,10 +137,11 @@ class Pool:
         """Call the handler; return its failure, or None."""
         try:
             message: Any = job.message  # as SQS answered
-            records = event([message], queue_arn=self.source.arn, region=self.source.region)
-            current.set(job.releases)
+            region = self._shift.client.meta.region_name
+            records = event([message], queue_arn=self._queue_arn, region=region)
+            current.set(job.claims)
             answer = encoded(self._handler(records, JobContext(job, self._surroundings, self._surroundings.new_id())))
-            verdict = judge(answer, [job.sqs_message_id], reports_failures=self._settings.reports_failures)
+            verdict = judge(answer, [job.sqs_message_id], reports_failures=self._shift.settings.reports_failures)
         except BaseException as error:  # SystemExit too: a handler must not end its thread
             known = {"where": place_of(error), "detail": own_text(error)}
             return _Failure(
@@ -188,7 +161,7 @@ class Pool:
             milliseconds = None
         if milliseconds is not None and isinstance(error, Locked):
             return partial(self._visibility.defer, lease_ms=milliseconds)
-        if milliseconds is not None and self.source.fifo:
+        if milliseconds is not None and self._shift.fifo:
             self._log.event("retry_after_refused", error=name_of(error), reason=RETRIES_SPEND_RECEIVES)
             return lambda _: None
         return partial(self._visibility.delay, milliseconds=milliseconds)

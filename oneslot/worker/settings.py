@@ -63,8 +63,13 @@ class WorkerSettings:
 
     @property
     def hidden_seconds(self) -> int:
-        """The visibility timeout of each receive and each heartbeat."""
+        """The visibility timeout of each receive and each heartbeat, and the lease of each claim."""
         return self.visibility_seconds + self.buffer_seconds
+
+    @property
+    def beat_seconds(self) -> float:
+        """The time between two beats: four within the buffer, so that one that fails can be repeated in time."""
+        return min(1.0, self.buffer_seconds / 4)
 
     @property
     def deferral(self) -> Deferral:

@@ -11,9 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.runtime.failures import name_of
 from oneslot.runtime.sqs.sending import is_final
-from oneslot.runtime.surroundings import Surroundings
-from oneslot.worker.job import InHand, Job, State
-from oneslot.worker.log import WorkerLog
+from oneslot.worker.job import Job, Shift, State
 from oneslot.worker.settings import LONGEST_IN_FLIGHT_SECONDS, WorkerSettings
 
 if TYPE_CHECKING:
@@ -43,29 +41,19 @@ def configuration(settings: WorkerSettings) -> Config:
 class Visibility:
     """The heartbeat over all jobs in hand. One thread calls `beat`. Its client is made by `configuration`."""
 
-    def __init__(
-        self,
-        client: SQSClient,
-        queue_url: str,
-        *,
-        in_hand: InHand,
-        settings: WorkerSettings,
-        log: WorkerLog,
-        surroundings: Surroundings,
-    ) -> None:
+    def __init__(self, shift: Shift, client: SQSClient) -> None:
+        self._shift = shift
         self._client = client
-        self._queue_url = queue_url
-        self._in_hand = in_hand
-        self._settings = settings
-        self._log = log
-        self._surroundings = surroundings
-        self._extending = surroundings.threads.lock()
+        self._settings = shift.settings
+        self._log = shift.log
+        self._surroundings = shift.surroundings
+        self._extending = shift.surroundings.threads.lock()
 
     def beat(self) -> None:
         """Extend the messages that SQS would deliver again within the buffer; mark those as lost that are past it."""
         now = self._surroundings.steady()
         due = []
-        for job in filter(_is_kept, self._in_hand.all()):
+        for job in filter(_is_kept, self._shift.in_hand.all()):
             if job.visible_at <= now:
                 self._lose(job, "too late")
             elif job.visible_at - now <= self._settings.buffer_seconds:
@@ -152,7 +140,7 @@ class Visibility:
             {"Id": str(at), "ReceiptHandle": job.receipt, "VisibilityTimeout": seconds} for at, job in enumerate(jobs)
         ]
         try:
-            return self._client.change_message_visibility_batch(QueueUrl=self._queue_url, Entries=entries)
+            return self._client.change_message_visibility_batch(QueueUrl=self._shift.queue_url, Entries=entries)
         except (BotoCoreError, ClientError, OSError) as error:
             self._log.count(visibility_errors=1)
             self._log.event("visibility_error", error=name_of(error))

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from oneslot.runtime.failures import name_of
 from oneslot.runtime.surroundings import Surroundings, Thread
 from oneslot.worker.acknowledgement import DELETERS, Acknowledgement
-from oneslot.worker.job import InHand, Job, State
+from oneslot.worker.job import InHand, Job, Shift, State
 from oneslot.worker.log import WorkerLog
 from oneslot.worker.poller import FIFO_POLLERS, POLLERS, JobPoller
-from oneslot.worker.pool import Handler, Pool, Source
+from oneslot.worker.pool import Handler, Pool
 from oneslot.worker.settings import WorkerSettings
 from oneslot.worker.visibility import Visibility
 
@@ -76,47 +76,21 @@ class Worker:
         self._hurrying = False
         self._thread_died = False
         self._in_hand = InHand(surroundings)
-        source = Source(queue_url, queue_arn, client.meta.region_name)
-        self._visibility = Visibility(
-            heartbeat_client,
-            queue_url,
-            in_hand=self._in_hand,
-            settings=settings,
-            log=self.log,
-            surroundings=surroundings,
-        )
-        self._acknowledgement = Acknowledgement(
-            client,
-            queue_url,
-            in_hand=self._in_hand,
-            log=self.log,
-            surroundings=surroundings,
-            waiting=max(10, settings.threads),
-        )
-        self._pool = Pool(
-            handler,
-            source,
+        shift = Shift(
+            client=client,
+            queue_url=queue_url,
             settings=settings,
             in_hand=self._in_hand,
-            visibility=self._visibility,
-            acknowledgement=self._acknowledgement,
             log=self.log,
             surroundings=surroundings,
-            stop=self.stop,
+            stopping=self._stopping,
         )
-        self._pollers = [
-            JobPoller(
-                client,
-                source,
-                self._pool,
-                settings=settings,
-                visibility=self._visibility,
-                log=self.log,
-                surroundings=surroundings,
-                stopping=self._stopping,
-            )
-            for _ in range(min(settings.threads, FIFO_POLLERS if source.fifo else POLLERS))
-        ]
+        self._queue_arn = queue_arn
+        self._visibility = Visibility(shift, heartbeat_client)
+        self._acknowledgement = Acknowledgement(shift)
+        self._pool = Pool(shift, handler, queue_arn, self._visibility, self._acknowledgement)
+        pollers = min(settings.threads, FIFO_POLLERS if shift.fifo else POLLERS)
+        self._pollers = [JobPoller(shift, self._pool, self._visibility) for _ in range(pollers)]
 
     def stop(self) -> None:
         """Receive nothing more; `run` returns within the grace time."""
@@ -128,13 +102,14 @@ class Worker:
 
     def run(self) -> Ended:
         """Work until `stop`, or until the pool is stuck."""
-        self.log.event("started", threads=self._settings.threads, queue=self._pool.source.arn)
+        self.log.event("started", threads=self._settings.threads, queue=self._queue_arn)
         self._pool.start()
         start = self._surroundings.threads.start
         pollers = [start(poller.run, "poller") for poller in self._pollers]
         deleters = [start(self._acknowledgement.run, "acknowledgement") for _ in range(DELETERS)]
-        heartbeat = start(self._heartbeat, "heartbeat")
-        threads = {"poller": pollers, "acknowledgement": deleters, "heartbeat": [heartbeat]}
+        # A store that answers slowly must not delay the heartbeat of the messages.
+        beating = [start(self._heartbeat, "heartbeat"), start(self._renew_claims, "renewal")]
+        threads = {"poller": pollers, "acknowledgement": deleters, "heartbeat": beating}
         # Sleep rather than wait on the event: the lock of an event may be held by the thread that a signal interrupts.
         while not self._stopping.is_set():
             self._surroundings.sleep(_LOOK_SECONDS)
@@ -144,12 +119,12 @@ class Worker:
                 self.log.event("broken", threads=dead)
                 self.stop()
         self.log.event("stopping", in_hand=len(self._in_hand.all()), grace_seconds=self._settings.grace_seconds)
-        ended = self._end(pollers, deleters, heartbeat)
+        ended = self._end(pollers, deleters, beating)
         self.log.metrics(in_hand=0, idle=0)
         self.log.event("stopped", released=ended.released, stuck=ended.stuck)
         return ended
 
-    def _end(self, pollers: Sequence[Thread], deleters: Sequence[Thread], heartbeat: Thread) -> Ended:
+    def _end(self, pollers: Sequence[Thread], deleters: Sequence[Thread], beating: Sequence[Thread]) -> Ended:
         deadline = self._surroundings.steady() + self._settings.grace_seconds
 
         def left(at_most: float = math.inf) -> float:
@@ -177,7 +152,7 @@ class Worker:
         self._acknowledgement.end(left())
         self._join(deleters, max(1.0, left()))
         self._finished.set()
-        heartbeat.join()
+        self._join(beating, RELEASE_SECONDS)
         self._pool.end()
         return Ended(released, len(unfinished) + self._pool.abandoned, self._pool.stuck or self._thread_died)
 
@@ -185,7 +160,7 @@ class Worker:
         """Let the next worker begin these at once: their handlers still run, and hold claims."""
 
         def release(job: Job) -> None:
-            for error in job.releases.call():
+            for error in job.claims.release():
                 self.log.event("claim_not_released", sqs_message_id=job.sqs_message_id, error=name_of(error))
 
         threads = [self._surroundings.threads.start(partial(release, job), "release") for job in jobs]
@@ -198,15 +173,19 @@ class Worker:
             thread.join(max(0.0, deadline - self._surroundings.steady()))
 
     def _heartbeat(self) -> None:
-        # Four beats within the buffer, so that one that fails can be repeated in time.
-        every = min(1.0, self._settings.buffer_seconds / 4)
         next_metrics = self._surroundings.steady() + METRICS_SECONDS
-        while not self._finished.wait(every):
+        while not self._finished.wait(self._settings.beat_seconds):
             self._visibility.beat()
             self._pool.abandon_overdue()
             if self._surroundings.steady() >= next_metrics:
                 self.log.metrics(**self._gauges())
                 next_metrics += METRICS_SECONDS
+
+    def _renew_claims(self) -> None:
+        while not self._finished.wait(self._settings.beat_seconds):
+            for job in self._in_hand.all():
+                if job.state is State.RUNNING:
+                    job.claims.renew()
 
     def _gauges(self) -> dict[str, float]:
         # Not the pool's count: threads that the poller has reserved are idle, too.

@@ -18,7 +18,6 @@ PICTURED = ("do/write-a-consumer.md", "do/choose-a-store.md", "do/keep-order.md"
 PAGES = (
     "do/write-a-consumer.md",
     "do/choose-a-store.md",
-    "do/run-a-worker.md",
     "do/send.md",
     "do/make-a-handler-idempotent.md",
     "do/identify-messages.md",

@@ -20,7 +20,7 @@ GROUPS = {
     ),
     "Send messages": "Producer Outgoing",
     "Attempt one message": "attempt",
-    "Store": "DynamoDBLedger MemoryLedger RenewingLedger Store",
+    "Store": "DynamoDBLedger MemoryLedger Store",
 }
 """Each task, and the names for it, the most needed first."""
 

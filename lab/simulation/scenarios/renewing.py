@@ -1,4 +1,4 @@
-"""Short leases that are renewed, on hosts whose clocks jump and whose processes freeze."""
+"""A worker's short leases, which it renews, on hosts whose clocks jump and whose processes freeze."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from lab.simulation.systems.application import Application
 from lab.simulation.world.faults import ListedFaults
 from lab.simulation.world.kernel import MICROSECONDS, Process
 from lab.simulation.world.simulation import Simulation
+from oneslot.runtime.claims import BEATS_PER_LEASE
 from oneslot.runtime.effects import Effects
 from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Store, Taken
-from oneslot.runtime.stores.renewing import BEATS_PER_LEASE, RenewingLedger
 from oneslot.worker.settings import WorkerSettings
 
 BOUNDED = "Q18"
@@ -36,10 +36,11 @@ CLOCK_SET = {"long limit": 1, "clock": 1, "wrong before": 0, "workers": 2}
 
 @dataclass(frozen=True)
 class Granted:
-    """A claim, with the process that holds it, and how wrong its host's clock was when it was made (ms)."""
+    """A claim, with the process that holds it, its latest end, and how wrong its host's clock was when it was made (ms)."""
 
     process: Process
     claim: Claim
+    until: int
     offset: int
 
 
@@ -50,13 +51,15 @@ def renewing(simulation: Simulation) -> None:
     """
     application = Application(simulation, maximum_receives=MAXIMUM_RECEIVES)
     lease_seconds = simulation.number("lease_s", 3, 20)
-    watch = Watch(simulation, lease_seconds * 1000)
     settings = WorkerSettings(
         threads=simulation.number("threads", 1, 3),
         limit_seconds=LIMIT_SECONDS if simulation.chance("long limit", 2) else lease_seconds - 1,
+        visibility_seconds=lease_seconds - lease_seconds // 3,
+        buffer_seconds=lease_seconds // 3,
         wait_seconds=2,
         grace_seconds=10,
     )
+    watch = Watch(simulation, settings)
     stops = simulation.chance("stops", 3)
 
     def run(process: Process) -> None:
@@ -68,10 +71,9 @@ def renewing(simulation: Simulation) -> None:
             surroundings.sleep(crc32(message.message_id.encode()) % int(longest * 1000) / 1000)
             return consumer.decide(message)
 
-        with RenewingLedger(consumer.ledger, lease_seconds=lease_seconds) as ledger:
-            working = replace(consumer, ledger=Watched(watch, process, ledger), decide=decide)
-            stop_after = 20 + surroundings.jitter() * 60 if stops else None
-            run_worker(application, process, settings, working, stop_after=stop_after)
+        working = replace(consumer, ledger=Watched(watch, process, consumer.ledger), decide=decide)
+        stop_after = 20 + surroundings.jitter() * 60 if stops else None
+        run_worker(application, process, settings, working, stop_after=stop_after)
 
     wrong = simulation.number("clock_wrong_ms", -HOUR_MS, HOUR_MS) if simulation.chance("clock", 2) else 0
     before = simulation.chance("wrong before", 2)
@@ -112,9 +114,10 @@ def send_again(application: Application) -> None:
 class Watch:
     """Who holds which claim, by the simulated truth, and every lease that the table had."""
 
-    def __init__(self, simulation: Simulation, lease_ms: int) -> None:
+    def __init__(self, simulation: Simulation, settings: WorkerSettings) -> None:
         self._simulation = simulation
-        self._lease_ms = lease_ms
+        self._lease_ms = settings.hidden_seconds * 1000
+        self.limit_ms = int(settings.limit_seconds * 1000)
         self._offset = 0
         self._set_at = 0
         self._hosts: list[Process] = []
@@ -146,7 +149,7 @@ class Watch:
         answered = self._simulation.calm or self._simulation.only_crashes
         since = self._simulation.now_ms - self._set_at
         corrected = not before.process.wall_offset and since > self._lease_ms / BEATS_PER_LEASE + SLACK_MS
-        if answered and (not before.offset or corrected) and before.process.now_ms < before.claim.lease_until:
+        if answered and (not before.offset or corrected) and before.process.now_ms < before.until:
             self._simulation.breach(KEPT, f"{claim.message_id}: {before.process.name}, by {granted.process.name}")
 
     def end(self, claim: Claim) -> None:
@@ -159,8 +162,8 @@ class Watch:
         """Check the leases that the table had."""
         for claimed_by, lease_until in self._leases:
             granted = self._granted.get(claimed_by)
-            if granted is not None and lease_until > granted.claim.lease_until:
-                self._simulation.breach(BOUNDED, f"{claimed_by}: {lease_until - granted.claim.lease_until} ms later")
+            if granted is not None and lease_until > granted.until:
+                self._simulation.breach(BOUNDED, f"{claimed_by}: {lease_until - granted.until} ms later")
 
     def _written(self, table: str, key: str, before: Any, after: Mapping[str, Any] | None, transaction: int) -> None:
         if table == LEDGER and after is not None and "lease_until" in after:
@@ -179,10 +182,10 @@ class Watched:
 
     def claim(self, message_id: str, payload_hash: str, lease_until: int) -> Claim | Duplicate | Busy | Conflict:
         """See `Store`."""
-        offset = self._process.wall_offset
+        offset, until = self._process.wall_offset, self._process.now_ms + self._watch.limit_ms
         outcome = self._store.claim(message_id, payload_hash, lease_until)
         if isinstance(outcome, Claim):
-            self._watch.grant(Granted(self._process, outcome, offset))
+            self._watch.grant(Granted(self._process, outcome, until, offset))
         return outcome
 
     def commit(self, claim: Claim, effects: Effects) -> Committed | Duplicate | Exists | Fenced | Taken:
@@ -199,5 +202,4 @@ class Watched:
 
     def extend(self, claim: Claim, lease_until: int) -> bool:
         """See `Store`."""
-        self._watch.end(claim)
         return self._store.extend(claim, lease_until)

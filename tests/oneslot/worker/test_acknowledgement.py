@@ -8,12 +8,13 @@ from typing import Any, cast
 
 import pytest
 
-from oneslot.runtime.releases import Releases
+from oneslot.runtime.claims import Claims
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.worker import acknowledgement
 from oneslot.worker.acknowledgement import Acknowledgement
-from oneslot.worker.job import InHand, Job
+from oneslot.worker.job import InHand, Job, Shift
 from oneslot.worker.log import WorkerLog
+from oneslot.worker.settings import WorkerSettings
 from tests.oneslot.worker.kit import Entries, FakeQueue, first, no_answer, refused
 
 
@@ -28,15 +29,19 @@ class Deletion:
         surroundings = Surroundings(now_ms=lambda: round(sum(slept) * 1000), sleep=slept.append, jitter=lambda: 1.0)
         self.in_hand = InHand(surroundings)
         self.acknowledgement = Acknowledgement(
-            cast("Any", self.queue),
-            url,
-            in_hand=self.in_hand,
-            log=self.log,
-            surroundings=surroundings,
-            waiting=10,
+            Shift(
+                client=cast("Any", self.queue),
+                queue_url=url,
+                settings=WorkerSettings(),
+                in_hand=self.in_hand,
+                log=self.log,
+                surroundings=surroundings,
+                stopping=threading.Event(),
+            )
         )
         answer = self.queue.receive_message(MaxNumberOfMessages=10, VisibilityTimeout=40)
-        self.jobs = [Job(message, 40.0, 900.0, 0.0, Releases(surroundings)) for message in answer["Messages"]]
+        claims = Claims(surroundings, 40.0, 900.0)
+        self.jobs = [Job(message, 40.0, 900.0, 0.0, claims) for message in answer["Messages"]]
         for job in self.jobs:
             self.in_hand.add(job)
 

@@ -98,26 +98,23 @@ def use_account(monkeypatch: pytest.MonkeyPatch, account: Connection, endpoint_u
 PROGRAM = """
     import boto3, itertools, json, os, signal, time
     from botocore.config import Config
-    from oneslot.runtime.effects import Effects, Put
-    from oneslot.runtime.stores.renewing import RenewingLedger
-    from oneslot.runtime.stores.dynamodb import Claim, Duplicate, DynamoDBLedger
+    from oneslot import Busy, DynamoDBLedger, Effects, JsonMessage, Put, attempt
 
     client = boto3.client("dynamodb", config=Config(max_pool_connections=16))
-    ledger = RenewingLedger(DynamoDBLedger(client, "ledger", retention_seconds=None, tables={"done": "done"}),
-                        lease_seconds=int(os.environ["LEASE_SECONDS"]))
-    ledger.__enter__()
+    ledger = DynamoDBLedger(client, "ledger", retention_seconds=None, tables={"done": "done"})
     numbers, last = itertools.count(1), int(os.environ["KILLED_AT"])
+
+    def decide(message):
+        time.sleep(float(os.environ["WORK_SECONDS"]))
+        return Effects({}, (Put("done", {"done_id": message.message_id}, key="done_id"),))
 
     def handle(event, context):
         (record,) = event["Records"]
-        name = json.loads(record["body"])["message_id"]
-        claim = ledger.claim(name, "", ledger.surroundings.now_ms() + context.get_remaining_time_in_millis())
-        if isinstance(claim, Duplicate):
-            return None
-        if not isinstance(claim, Claim):
+        message = JsonMessage(json.loads(record["body"])["message_id"], "content")
+        deadline = ledger.surroundings.now_ms() + context.get_remaining_time_in_millis()
+        ended = attempt(ledger, message, decide, deadline)
+        if isinstance(ended, Busy):
             return {"batchItemFailures": [{"itemIdentifier": record["messageId"]}]}
-        time.sleep(0.15)
-        ledger.commit(claim, Effects({}, (Put("done", {"done_id": name}, key="done_id"),)))
         if next(numbers) == last:
             os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -129,10 +126,11 @@ def start(
     *options: str,
     threads: int,
     seconds: int,
+    work: float = 0.15,
     killed_at: int | None = None,
     program: str = PROGRAM,
 ) -> subprocess.Popen[str]:
-    """Start `oneslot worker` with this program in a process of its own. seconds: its visibility, buffer and lease.
+    """Start `oneslot worker` with this program in a process of its own. seconds: its visibility and its buffer.
 
     killed_at: the number of the message at which it kills itself, after the commit and before the deletion.
     """
@@ -140,7 +138,7 @@ def start(
     environment = {
         **os.environ,
         **place.account.variables,
-        "LEASE_SECONDS": str(seconds),
+        "WORK_SECONDS": str(work),
         "KILLED_AT": str(killed_at or 0),
         "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'lambda_src'}",
     }
@@ -174,6 +172,34 @@ def test_restart_after_sigkill_loses_and_doubles_nothing(place: Place, tmp_path:
     place.all_done_once(names)
     redelivered = [line for line in map(json.loads, out.splitlines()) if line.get("receive_count", 1) > 1]
     assert redelivered  # what the killed ones had in hand
+
+
+@slow
+def test_killed_workers_message_is_free_after_one_lease_when_its_work_is_long(place: Place, tmp_path: Path) -> None:
+    """Its lease of two seconds is renewed for as long as it works, and not to the limit of 900 seconds."""
+    (name,) = place.send(1)
+    first = start(tmp_path, place, threads=2, seconds=1, work=600)
+    second = None
+    try:
+        wait_for(lambda: bool(place.rows("ledger")) or first.poll() is not None)
+        lease = place.rows("ledger")[0]["lease_until"]
+        second = start(tmp_path, place, threads=2, seconds=1, work=5)
+        wait_for(lambda: place.rows("ledger")[0]["lease_until"] > lease + 6_000)
+        first.kill()
+        [row] = place.rows("ledger")
+        assert (row["consumption_count"], row["status"]) == (1, "IN_PROGRESS")
+        assert row["lease_until"] - row["updated"] == 2_000
+        wait_for(lambda: place.left() == 0 or second.poll() is not None)
+        second.send_signal(signal.SIGTERM)
+        _, errors = second.communicate(timeout=120)
+    finally:
+        for process in (first, second):
+            if process is not None:
+                process.kill()
+        first.communicate()
+    assert second.returncode == 0, errors
+    place.all_done_once([name])
+    assert place.rows("ledger")[0]["consumption_count"] == 2
 
 
 HANGS = """

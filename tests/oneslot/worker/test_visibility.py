@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from oneslot.local.aws.connection import Connection
-from oneslot.runtime.releases import Releases
+from oneslot.runtime.claims import Claims
 from oneslot.runtime.surroundings import Surroundings
-from oneslot.worker.job import InHand, Job, State
+from oneslot.worker.job import InHand, Job, Shift, State
 from oneslot.worker.log import WorkerLog
 from oneslot.worker.settings import WorkerSettings
 from oneslot.worker.visibility import Visibility, configuration
@@ -36,17 +36,20 @@ class Heart:
         self.in_hand = InHand(self.surroundings)
         self.log = WorkerLog(lambda _: None)
         self.visibility = Visibility(
+            Shift(
+                client=cast("Any", None),
+                queue_url="url",
+                settings=settings,
+                in_hand=self.in_hand,
+                log=self.log,
+                surroundings=self.surroundings,
+                stopping=threading.Event(),
+            ),
             cast("Any", self.queue),
-            "url",
-            in_hand=self.in_hand,
-            settings=settings,
-            log=self.log,
-            surroundings=self.surroundings,
         )
         answer = self.queue.receive_message(MaxNumberOfMessages=10, VisibilityTimeout=40)
-        self.jobs = [
-            Job(message, 40.0, 900.0, 0.0, Releases(self.surroundings), state=state) for message in answer["Messages"]
-        ]
+        self.claims = Claims(self.surroundings, 40.0, 900.0)
+        self.jobs = [Job(message, 40.0, 900.0, 0.0, self.claims, state=state) for message in answer["Messages"]]
         for job in self.jobs:
             self.in_hand.add(job)
 
@@ -68,9 +71,7 @@ def test_heartbeat_extends_when_only_the_buffer_is_left() -> None:
 
 def test_heartbeat_extends_in_batches_of_ten() -> None:
     heart = Heart(*"abcdefghij")
-    heart.in_hand.add(
-        Job({"ReceiptHandle": "deleted", "MessageId": "k"}, 40.0, 900.0, 0.0, Releases(heart.surroundings))
-    )
+    heart.in_hand.add(Job({"ReceiptHandle": "deleted", "MessageId": "k"}, 40.0, 900.0, 0.0, heart.claims))
 
     heart.beat_at(30)
 

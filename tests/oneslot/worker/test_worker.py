@@ -13,10 +13,10 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from oneslot.runtime.attempt import attempt
+from oneslot.runtime.claims import on_release
 from oneslot.runtime.effects import Effects
 from oneslot.runtime.handlers import Locked, make_handler_idempotent
 from oneslot.runtime.protocol import Answer, JsonMessage
-from oneslot.runtime.releases import on_release
 from oneslot.runtime.stores.memory import MemoryLedger
 from oneslot.worker import poller
 from oneslot.worker import worker as worker_module

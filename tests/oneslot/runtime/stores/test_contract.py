@@ -121,7 +121,7 @@ def test_another_content_is_a_conflict_and_changes_nothing(kept: Kept, complete:
 
 
 def test_row_without_content_answers_every_copy_when_it_is_complete(kept: Kept) -> None:
-    """`oneslot ledger enter` puts such a row."""
+    """docs/do/send.md puts such a row for what another system has handled."""
     first = claim(kept, payload_hash=ANY_CONTENT)
     assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Conflict()
     kept.ledger().commit(first, Effects({"outcome": "before"}))
