@@ -155,6 +155,9 @@ def _perform(client: Any, process: Any, operation_name: str, parameters: Any) ->
     if service == "dynamodb":  # a resource turns typed attributes into plain ones here
         event = f"after-call.dynamodb.{operation_name}"
         client.meta.events.emit(event, http_response=_Http, parsed=parsed, model=model, context=context)
+    asked = getattr(process.code, "asked", None)
+    if asked is not None:
+        asked.note_answer(xform_name(operation_name), parameters, parsed)
     if "error" in seen:
         raise client.exceptions.from_code(parsed["Error"]["Code"])(parsed, operation_name)
     if model.has_streaming_output:

@@ -9,7 +9,7 @@ import functools
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import product
@@ -20,6 +20,7 @@ from oneslot.explorer.counterexample import Move, counterexample, replay
 from oneslot.explorer.execution.process import capture_logs
 from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.faults import PERFORMED
+from oneslot.explorer.handlers.asked import Asked
 from oneslot.explorer.handlers.aws import intercepted
 from oneslot.explorer.handlers.effects import Left
 from oneslot.explorer.handlers.given import USUAL_COPIES, Given
@@ -70,6 +71,7 @@ IMPORT_REMEDIES = {
 UNREAD = "It read no Records. If its event is not of SQS, give it whole with event=..."
 UNSEEN_REMEDY = "every invocation leaves another environment. Make it within the handler"
 IDLE = "but it called nothing and wrote nothing"
+UNWRITTEN = "but it wrote nothing, and did not run its "
 MOST_DRAWN = 400
 """The most single deliveries with different random numbers that are tried for "as if once"."""
 ANOTHER_TIME_MS = int(datetime(2028, 1, 31, 9, 47, 53, 891_000, UTC).timestamp() * 1000) - NOON
@@ -96,6 +98,13 @@ def explore_given(
     given: Given, progress: Callable[[str, int, int], None] = lambda level, states, waiting: None
 ) -> Result:
     """Explore an unmodified handler, as `explore` does."""
+    return exploration_of(given, progress).run()
+
+
+def exploration_of(
+    given: Given, progress: Callable[[str, int, int], None] = lambda level, states, waiting: None
+) -> Exploration:
+    """Return the exploration of a handler, before its first delivery."""
     ledger = (given.env or {}).get("ONESLOT_LEDGER_TABLE")  # where Oneslot counts its claims
     own = {f"{ledger}.consumption_count"} if ledger else set()
     code = found(given.handler, given.folders)
@@ -105,7 +114,7 @@ def explore_given(
     tables = tables_of(given.tables)
     groups = set(map(group_of, records))
     values = {PARAMETERS: given.parameters, SECRETS: given.secrets}
-    return _Exploration(
+    return Exploration(
         code=code,
         laws=HandlerLaws(
             tables,
@@ -144,7 +153,7 @@ def explore_given(
         possible=levels_of(fifo=given.fifo, groups=len(groups)),
         budget=given.budget,
         progress=progress,
-    ).run()
+    )
 
 
 def _laws(law: Law | Sequence[Law] | None) -> Sequence[Law]:
@@ -166,7 +175,9 @@ class Once:
 
 
 @dataclass
-class _Exploration:
+class Exploration:
+    """A handler, its scenario and its laws, and what is known of them so far."""
+
     code: Code
     laws: HandlerLaws
     scenario: HandlerScenario
@@ -184,10 +195,7 @@ class _Exploration:
     def run(self) -> Result:
         """Run without faults first, then level by level."""
         started = time.perf_counter()
-        with ExitStack() as stack:
-            stack.enter_context(taken_over(running, self.environment, self.code.roots))
-            stack.enter_context(intercepted(running))
-            stack.enter_context(self.code.importable())
+        with self.surrounded():
             repeats = Repeats(lambda position: self._deliver_first(position=position), len(self.scenario.messages))
             repeats.check()
             # A library is imported once in a process. What it reads then is not what the handler reads.
@@ -210,6 +218,24 @@ class _Exploration:
             reads_environment=self.code.reads_environment,
         )
 
+    @contextmanager
+    def surrounded(self) -> Iterator[None]:
+        """Take over what the handler perceives."""
+        with ExitStack() as stack:
+            stack.enter_context(taken_over(running, self.environment, self.code.roots))
+            stack.enter_context(intercepted(running))
+            stack.enter_context(self.code.importable())
+            yield
+
+    def deliver_made(self, scenario: HandlerScenario, asked: Asked, *, is_watched: bool) -> Delivered:
+        """Deliver the first message of another scenario once, without a fault, and note what it asks of its event."""
+        self.code.forget_reads()
+        self.code.asked, self.code.is_watched = asked, is_watched
+        try:
+            return self._deliver_first(scenario, keeps_answer=True)
+        finally:
+            self.code.asked, self.code.is_watched = None, False
+
     @property
     def subject(self) -> HandlerSubject:
         """Return the subject. Its deliveries differ once the code has read an id or a random number."""
@@ -227,11 +253,17 @@ class _Exploration:
         )
 
     def _deliver_first(
-        self, scenario: HandlerScenario | None = None, position: int = 0, receives: int = 1
+        self,
+        scenario: HandlerScenario | None = None,
+        position: int = 0,
+        receives: int = 1,
+        *,
+        keeps_answer: bool = False,
     ) -> Delivered:
         scenario = scenario or self.scenario
         reports = scenario.reports_failures
         subject = replace(self.subject, identified=True, counts_receives=True, reports_failures=reports)
+        subject = replace(subject, keeps_answer=True) if keeps_answer else subject
         system = System(scenario, subject)
         return Aftermath(system).deliver(system.start.world, position, self.scenario.start, position, receives)
 
@@ -372,7 +404,7 @@ class _Exploration:
                 return result
             if result is None or result.kind == "not finished":
                 return self._not_finished(level)
-        text = f"holds at every level{self._idle()}"
+        text = f"holds at every level{self._idle()}{self._unwritten()}"
         return Result(self.code.name, "holds", text, unrun=self.code.reached.unrun, unmet=self.code.reached.unmet)
 
     @property
@@ -411,6 +443,12 @@ class _Exploration:
         after = f", after {self.raised}" if self.raised else ""
         which = after if not self.at_work else f" for message {' and '.join(idle)}"
         return f", {IDLE}{which}"
+
+    def _unwritten(self) -> str:
+        """Return the end of a sentence if the handler has writes, and none ran."""
+        unrun = self.code.reached.unrun_writes
+        is_idle = self._idle() or self.code.reached.wrote or not unrun
+        return "" if is_idle else f", {UNWRITTEN}{unrun[0]}"
 
     def _level(self, level: Level, seconds: float) -> Result:
         started = time.perf_counter()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import importlib.machinery
 import importlib.util
@@ -15,6 +14,7 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from oneslot.explorer.execution.process import RunningInvocation
+from oneslot.explorer.handlers.asked import Asked, is_installed
 from oneslot.explorer.handlers.memory.imported import Shared
 from oneslot.explorer.handlers.memory.visible import LOOP, Loop, Visible
 from oneslot.explorer.handlers.reached import RAN, Reached, ran
@@ -22,7 +22,6 @@ from oneslot.explorer.handlers.surroundings.chance import HASH, hashed
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.world import ApiCall
 
-_SHARED = ("site-packages", "dist-packages", "lib/python")
 _OURS = str(Path(__file__).parents[2])
 _COMPILABLE = (importlib.machinery.SourceFileLoader, importlib.machinery.SourcelessFileLoader)
 """The loaders of modules that can be made again for each environment. An extension module is left to Python, which
@@ -46,6 +45,8 @@ class Code:
         self.roots = [root.resolve() for root in roots]
         self._folders = tuple(f"{root}/" for root in self.roots)
         self.follows = True
+        self.asked: Asked | None = None
+        """What the invocation asks of a made event, while one grows."""
         self.is_watched = False
         self.last_words = ("", "")
         """The last invocation's last exception, if it is watched, and its last line of output."""
@@ -100,12 +101,12 @@ class Code:
         root = next(str(root) for root in self.roots if path.startswith(f"{root}/"))
         if path.startswith(_OURS) and not root.startswith(_OURS):
             return False
-        return not _is_shared(path[len(root) :])
+        return not is_installed(path[len(root) :])
 
     @staticmethod
     def _has_the_name(name: str, file: str | None, entries: set[str]) -> bool:
         """Return whether a module of another folder has the name of one of ours, such as another service's `app`."""
-        if file is None or file.startswith(_OURS) or _is_shared(file):
+        if file is None or file.startswith(_OURS) or is_installed(file):
             return False
         first = name.partition(".")[0]
         return not entries.isdisjoint((f"{first}.py", first))
@@ -184,11 +185,6 @@ class Code:
     def get_resource_reader(self, name: str) -> Any:
         """Return the reader of a package's files, for `importlib.resources`."""
         return self._compiled[name][1].loader.get_resource_reader(name)
-
-
-@functools.lru_cache(maxsize=10_000)
-def _is_shared(path: str) -> bool:
-    return any(part in path for part in _SHARED)
 
 
 def _importer() -> str:

@@ -19,6 +19,7 @@ from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
 from oneslot.explorer.execution.process import HandlerEnd, Program, RunningInvocation
+from oneslot.explorer.handlers.asked import is_installed
 from oneslot.explorer.handlers.memory.contents import Opaque
 from oneslot.explorer.handlers.memory.imported import Imported
 from oneslot.explorer.handlers.memory.memory import Memory, waiting_frames
@@ -65,6 +66,9 @@ TIMED_OUT = "TimeoutError: the function's timeout, while it sleeps"
 OWN_FAILURES = (TIMED_OUT, SystemExit.__name__, marshalling.MarshalError.__name__, "InvalidAnswer")
 """How the errors of an invocation start that no other event would spare it."""
 
+OF_AWS = "/boto"
+"""What the files of boto3 and botocore have in their paths. Their exceptions reach the handler, or concern nobody."""
+
 AT_IMPORT = "at import"
 """How the error of an invocation starts whose module raised."""
 
@@ -99,7 +103,10 @@ class HandlerProgram:
     def __call__(self, process: RunningInvocation, context: Any) -> Mapping[str, Any]:
         """Run the handler once. Raises what it raises."""
         handler = self.code.load()
-        event = followed(self.event) if self.code.follows else json.loads(self.event)
+        if self.code.asked is not None:
+            event = self.code.asked.event(self.event)
+        else:
+            event = followed(self.event) if self.code.follows else json.loads(self.event)
         answer = handler(event, HandlerContext(process, self))  # type: ignore[arg-type]
         text = marshalling.encoded(answer)
         if self.keeps_answer:
@@ -320,11 +327,15 @@ class RunningHandler(RunningInvocation):
 
     def _watch(self, frame: FrameType, what: str, argument: Any) -> Any:
         """Keep the last exception that passes through the handler, or through Oneslot's own consumer: see `sys.settrace`."""
-        file = frame.f_code.co_filename
-        if not self.code.is_own(file) and not file.startswith(RUNTIME):
+        file, asked = frame.f_code.co_filename, self.code.asked
+        is_own = self.code.is_own(file) or file.startswith(RUNTIME)
+        if not is_own and (asked is None or not is_installed(file) or OF_AWS in file):
             return None
         if what == "exception" and not issubclass(argument[0], (StopIteration, GeneratorExit)):
-            self.raised = _text_of(argument[1]).removesuffix(": ")
+            if asked is not None:
+                asked.errors.append(argument[1])
+            if is_own:
+                self.raised = _text_of(argument[1]).removesuffix(": ")
         return self._watch
 
     @property

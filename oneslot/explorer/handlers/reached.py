@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -16,6 +17,24 @@ RAN = "__ran__"
 
 Place = tuple[str, int, int]
 """The file of a statement, its first and its last line."""
+
+_WRITES = re.compile(
+    r"(?:put|update|delete|send|publish|transact_write|batch_write|invoke|start|create|upload|copy|execute)_\w+|publish|invoke"
+)
+"""The names of boto3's methods that change something."""
+_READS = (
+    "get",
+    "batch_get",
+    "query",
+    "scan",
+    "list",
+    "describe",
+    "head",
+    "receive",
+    "select",
+    "random",
+    "transact_get",
+)
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -48,6 +67,8 @@ class Reached:
     def __init__(self, roots: Sequence[Path]) -> None:
         self._roots = roots
         self._functions: list[_Function] = []
+        self._writes: dict[Place, str] = {}
+        """The statements that change something in AWS, by the looks of them, and by which method."""
         self._named_outside: set[str] = set()
         """The names that the modules' own statements refer to."""
         self.forget()
@@ -64,6 +85,7 @@ class Reached:
         self._named_outside |= {name for one in tree.body if not isinstance(one, _FUNCTIONS) for name in _names(one)}
         for function in functions:
             names = _names(function)
+            self._writes |= _written(function, file)
             self._functions.append(_Function(function.name, sorted(_marked(function, file)), names))
         return tree
 
@@ -91,6 +113,21 @@ class Reached:
         return concerned
 
     @property
+    def wrote(self) -> int:
+        """The number of places whose calls changed something."""
+        return sum(not op.rpartition(".")[2].startswith(_READS) for op, _ in {*self.calls.values()})
+
+    @property
+    def unrun_writes(self) -> tuple[str, ...]:
+        """The calls of boto3 that would have changed something, in functions that are concerned."""
+        return tuple(
+            f"{name} at {self._named(place[0])}:{place[1]}"
+            for function in self._concerned()
+            for place, name in self._writes.items()
+            if place in function.places and place not in self.ran
+        )
+
+    @property
     def unmet(self) -> tuple[str, ...]:
         """The calls that never met a fault: "put_item at app.py:12"."""
         return tuple(
@@ -113,6 +150,18 @@ def _names(node: ast.AST) -> set[str]:
     """Return the names and attributes in a statement."""
     found = (getattr(one, "id", getattr(one, "attr", None)) for one in ast.walk(node))
     return {name for name in found if isinstance(name, str)}
+
+
+def _written(function: ast.AST, file: str) -> dict[Place, str]:
+    """Return the statements that call a method of boto3 that changes something."""
+    found: dict[Place, str] = {}
+    for one in ast.walk(function):
+        if isinstance(one, ast.stmt) and not hasattr(one, "body"):
+            for call in ast.walk(one):
+                name = call.func.attr if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else ""
+                if _WRITES.fullmatch(name):
+                    found[file, one.lineno, _last_line(one)] = name
+    return found
 
 
 def _marked(node: ast.AST, file: str) -> Iterator[Place]:

@@ -17,8 +17,9 @@ from typing import Any, Literal
 
 from oneslot.errors import InvalidScenario
 from oneslot.explorer.handlers.apart import forked
-from oneslot.explorer.handlers.exploration import IDLE, explore_given
+from oneslot.explorer.handlers.exploration import IDLE, UNWRITTEN, explore_given
 from oneslot.explorer.handlers.given import GIVEN, Given
+from oneslot.explorer.handlers.made import Tried, trying
 from oneslot.explorer.handlers.process import OWN_FAILURES
 from oneslot.explorer.handlers.scenario_file import check_rows, check_scenario, read_scenario
 from oneslot.explorer.handlers.templates.intrinsics import PSEUDO, Resolver
@@ -45,7 +46,9 @@ from oneslot.explorer.scan.batches import (
     in_batches,
     one_at_a_time,
 )
-from oneslot.explorer.scan.first_events import KNOWN, Payload, in_one_batch, options_for
+from oneslot.explorer.scan.events import Facts
+from oneslot.explorer.scan.first_events import KNOWN, asked_of, first_facts, in_one_batch, options_for, shown
+from oneslot.explorer.scan.growth import Grown, growth
 from oneslot.explorer.scan.mapping_rules import Finding, findings, may_batch
 from oneslot.explorer.scan.written_test import written_test
 
@@ -57,8 +60,8 @@ NO_RETRY = "Its state machine has no Retry, so nothing runs it again. Add one, o
 BUILD_REMEDY = "Build the application first (`sam build`, `cdk synth`), or give the folder of its code in path=."
 NO_TEST = "No test: "
 """How `Row.test` begins where the path has none."""
-MOST_GUESSES = 24
-"""How often a first event grows."""
+SHARE_OF_GROWTH = 0.5
+"""The share of a function's budget in which its first event may grow."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +175,7 @@ def scan(
     found: list[Finding] = []
     jobs: list[ScanJob | Row] = []
     for name, source in pairs:
-        properties = {**function_properties(document, name), **_invoke_config(resolver, name)}
+        properties = {**function_properties(resolver.template, name), **_invoke_config(resolver, name)}
         why = _refused(properties, source)
         if source is None or why:
             jobs.append(Row(name, source.title if source else "none", "refused", why))
@@ -350,32 +353,26 @@ def inline_code(resolver: Resolver, properties: Mapping[str, Any]) -> str:
 
 
 def _tried(job: ScanJob, given: Given) -> Row:
-    """Explore with the recorded event, or with a first event that grows by what the handler says it misses.
-
-    What it misses and catches counts, too, unless the grown event is one on which it fails.
-    """
-    payload, found = Payload(), list[tuple[Given, Result, str]]()
+    """Explore with the recorded event, or with a first event that grows by what the handler asks of it."""
     ends = time.monotonic() + job.budget
     is_made = not {"event", "messages"} & job.given.keys()
-    for _ in range(MOST_GUESSES):
-        made = options_for(job.source, payload.value, given.tables)
-        if not is_made:
-            made = {name: value for name, value in made.items() if name not in ("event", "messages")}
-        tried = replace(given, **{**made, **job.given})
-        result = explore_given(replace(tried, budget=max(1.0, ends - time.monotonic())))
-        failed = result.level == "once"
-        if found and failed and found[-1][1].level != "once":
-            break
-        found.append((tried, result, json.dumps(payload.value) if is_made else ""))
-        said = f"{result.verdict}\n{result.counterexample}" if failed else result.raised
-        if not is_made or result.schedule or not payload.grow(said):
-            break
-    given, result, first = found[-1]
+    grown = _grown(job, given) if is_made else Grown(first_facts(job.source), serves=True)
+    made = options_for(job.source, grown.facts, given.tables)
+    if not is_made:
+        made = {name: value for name, value in made.items() if name not in ("event", "messages")}
+    given = replace(given, **{**made, **job.given})
+    result = explore_given(replace(given, budget=max(1.0, ends - time.monotonic())))
+    for facts in grown.branches:
+        if result.kind == "holds":
+            given, result = _of_branch(job, given, result, facts, ends)
+    if result.kind == "holds" and grown.fault:
+        text = f"fails on an object whose key has a space: {grown.fault}"
+        result = replace(result, kind="breaks", verdict=text, cause="does not decode the key of an object")
     batch = BatchVerdict(result)
-    if _judged(job, result, is_made=is_made)[0] == "holds":
-        batch = _with_batches(job, given, batch, first, ends)
+    if _judged(job, result, grown, is_made=is_made)[0] == "holds":
+        batch = _with_batches(job, given, batch, grown.facts if is_made else None, ends)
     result = batch.result
-    verdict, why = _judged(job, result, is_made=is_made)
+    verdict, why = _judged(job, result, grown, is_made=is_made)
     line = result.line
     with suppress(ValueError):
         line = str(Path(line).relative_to(Path.cwd()))
@@ -391,34 +388,60 @@ def _tried(job: ScanJob, given: Given) -> Row:
         line,
         _test(job, given, batch) if result.kind == "breaks" else "",
         (*result.reached, *([batch.remark] if batch.remark else [])),
-        first,
+        json.dumps(shown(grown.facts)) if is_made else "",
     )
 
 
-def _with_batches(job: ScanJob, given: Given, one: BatchVerdict, first: str, ends: float) -> BatchVerdict:
+def _of_branch(job: ScanJob, given: Given, result: Result, facts: Facts, ends: float) -> tuple[Given, Result]:
+    """Return what breaks on an event of another branch, or the verdict of both."""
+    branch = replace(given, **{**options_for(job.source, facts, given.tables), **job.given})
+    other = explore_given(replace(branch, budget=max(1.0, ends - time.monotonic())))
+    if other.kind == "breaks" and other.level != "once":
+        return branch, replace(other, verdict=f"{other.verdict}, on {json.dumps(shown(facts))}")
+    if other.kind != "holds":
+        return given, result
+    unrun, unmet = (
+        tuple(one for one in getattr(result, name) if one in getattr(other, name)) for name in ("unrun", "unmet")
+    )
+    return given, replace(result, unrun=unrun, unmet=unmet)
+
+
+def _grown(job: ScanJob, given: Given) -> Grown:
+    """Return the facts of a first event, grown by what the handler asks."""
+    with trying(replace(given, **job.given)) as deliver:
+
+        def tried(facts: Facts) -> Tried:
+            made = replace(given, **{**options_for(job.source, facts, given.tables), **job.given})
+            return deliver(made, asked_of(job.source, facts))
+
+        return growth(job.source, tried, job.budget * SHARE_OF_GROWTH)
+
+
+def _with_batches(job: ScanJob, given: Given, one: BatchVerdict, facts: Facts | None, ends: float) -> BatchVerdict:
     """Return the verdict of one record and of two in a batch, or the first with a remark where no two can be made.
 
-    `given`: that of one record. `first`: the payload of the first event; empty if it was recorded.
+    `given`: that of one record. `facts`: those of the first event; None if it was recorded.
     """
     if has_batch(job.given) or not may_batch(job.resolver, job.source):
         return one
     own = [name for name in OWN_CHOICES if name in job.given]
-    if own or not first:
+    if own or facts is None:
         why = f"{job.function}.py gives {own[0]}" if own else NO_SECOND
         return replace(one, remark=one_at_a_time(job.source, why))
     splits = given.reports_failures or given.bisects
-    batches = in_one_batch(job.source, json.loads(first), given.tables, splits=splits)
+    batches = in_one_batch(job.source, facts, given.tables, splits=splits)
     return in_batches(job.source, one.result, given, [{**each, **job.given} for each in batches], ends)
 
 
-def _judged(job: ScanJob, result: Result, *, is_made: bool) -> tuple[Verdict, str]:
+def _judged(job: ScanJob, result: Result, grown: Grown, *, is_made: bool) -> tuple[Verdict, str]:
     """Return the verdict and its sentence, with the scan's own remedies."""
     why = _placed(result.verdict, job.function)
     if result.remedy:
         remedy = result.remedy.replace("raise the budget", "raise --budget, or name fewer functions with --function")
         return result.kind, f"{why}. {remedy}"
     failed = result.level == "once"
-    if not is_made or not (failed or IDLE in why):
+    is_empty = (IDLE in why and bool(result.unrun)) or UNWRITTEN in why or (result.kind == "holds" and not grown.serves)
+    if not is_made or not (failed or is_empty):
         return result.kind, why
     why = f"On a made event it {why}"
     if failed and any(f": {one}" in why for one in OWN_FAILURES):

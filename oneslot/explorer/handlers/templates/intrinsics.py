@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from oneslot.explorer.services.sqs.requests import ACCOUNT, REGION, queue_url
@@ -47,14 +47,34 @@ class Resolver:
     """The values in a template. `parameters` are those of the stack, over their defaults."""
 
     def __init__(self, template: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
-        self.template = template
-        self.resources: Mapping[str, Any] = template.get("Resources", {})
         self._conditions: Mapping[str, Any] = template.get("Conditions", {})
         self._mappings: Mapping[str, Any] = template.get("Mappings", {})
         declared = template.get("Parameters", {})
         defaults = {name: one["Default"] for name, one in declared.items() if "Default" in one}
         self._parameters = {**PSEUDO, **defaults, **parameters}
-        self._declared = declared
+        self.resources: Mapping[str, Any] = {
+            name: resource
+            for name, resource in self._looped(template.get("Resources", {}), {})
+            if self._exists(resource.get("Condition"))
+        }
+        self.template = {**template, "Resources": self.resources}
+
+    def _looped(self, held: Mapping[str, Any], own: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+        """Yield the resources, with those of each round of Fn::ForEach. `own`: the loops' variables."""
+        for name, one in held.items():
+            if not name.startswith("Fn::ForEach::"):
+                yield _replaced(name, own), _replaced(one, own) if own else one
+                continue
+            variable, values, body = one
+            for value in self.known(values, []):
+                yield from self._looped(body, {**own, variable: str(value)})
+
+    def _exists(self, condition: Any) -> bool:
+        """Return whether a resource with this condition exists; one whose condition cannot be known does."""
+        try:
+            return condition is None or self.holds(condition)
+        except (Unresolved, KeyError):
+            return True
 
     def value(self, node: Any) -> Any:
         """Return a node with its intrinsic functions resolved; what has no value is left out.
@@ -159,6 +179,21 @@ class Resolver:
             return self._mappings[name][first][second]
         except KeyError:
             raise Unresolved(f"Fn::FindInMap {name}.{first}.{second}") from None
+
+
+def _replaced(node: Any, own: Mapping[str, str]) -> Any:
+    """Return a node with the variables of its loops replaced: ${Name}, &{Name} without other signs, and {"Ref": "Name"}."""
+    if isinstance(node, str):
+        for name, value in own.items():
+            node = node.replace(f"${{{name}}}", value).replace(f"&{{{name}}}", re.sub(r"\W", "", value))
+        return node
+    if isinstance(node, list):
+        return [_replaced(one, own) for one in node]
+    if isinstance(node, Mapping):
+        if node.keys() == {"Ref"} and node["Ref"] in own:
+            return own[node["Ref"]]
+        return {_replaced(name, own): _replaced(one, own) for name, one in node.items()}
+    return node
 
 
 def _if(resolver: Resolver, argument: Sequence[Any]) -> Any:

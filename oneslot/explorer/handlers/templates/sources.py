@@ -16,20 +16,25 @@ HTTP_1, HTTP_2, URL, SOCKET, TASK, DYNAMODB, KINESIS = (
     *("HTTP API v1", "HTTP API v2", "function URL", "WebSocket API"),
     *("Step Functions", "DynamoDB stream", "Kinesis"),
 )
+COGNITO, IOT, LOGS, PIPE = "Cognito", "IoT rule", "CloudWatch Logs", "pipe"
 QUEUES = (SQS, FIFO)
 STREAMS = (DYNAMODB, KINESIS)
-ASYNCHRONOUS = (SNS, S3, BUS, SCHEDULE)
+ASYNCHRONOUS = (SNS, S3, BUS, SCHEDULE, IOT, LOGS)
 """The sources that invoke a function asynchronously: Lambda retries twice, then gives the event up."""
 
 _OF_SAM = {
     **{"SQS": SQS, "SNS": SNS, "S3": S3, "DynamoDB": DYNAMODB, "Kinesis": KINESIS},
     **{"EventBridgeRule": BUS, "CloudWatchEvent": BUS, "Schedule": SCHEDULE, "ScheduleV2": SCHEDULE},
-    **{"Api": HTTP_1, "HttpApi": HTTP_2},
+    **{"Api": HTTP_1, "HttpApi": HTTP_2, "Cognito": COGNITO, "IoTRule": IOT, "CloudWatchLogs": LOGS},
 }
 _STATE_MACHINES = ("AWS::StepFunctions::StateMachine", "AWS::Serverless::StateMachine")
 _VARIABLE = re.compile(r"\$\{([^!}.]+)[^}]*\}")
 _MAPPING = "AWS::Lambda::EventSourceMapping"
 _OWN_KAFKA = "self-managed Kafka"
+_OF_CDK = re.compile(
+    r"BucketNotificationsHandler|LogRetention|Custom(?:S3AutoDelete|CDK|Vpc|CrossRegion)|AWS679f53|\w*framework(?:on|is)[A-Z]"
+)
+"""How the logical ids of CDK's own functions begin."""
 _WITH_OUTPUTS = ("AWS::CloudFormation::Stack", "AWS::Serverless::Application")
 
 
@@ -39,11 +44,12 @@ class FunctionSource:
 
     Attributes:
         kind: one of this module's names, or the template's own word for a source that the explorer does not know.
-        name: the logical id of its queue, topic, table and so on; empty where the template has none.
+        name: the logical id of its queue, topic, table and so on, or the route of its API; empty where there is none.
         physical: the name that the resource gets.
         settings: the properties of the mapping, rule or event.
         resource: the properties of the queue, topic, table and so on; None if the template does not have it.
-        topic: the name of the topic whose notifications are the bodies of the queue's messages; None if there is none.
+        feed: what writes into it: a topic, a bucket, a rule, a pipe, or the source of a pipe; None if a producer does.
+        auth: how its API authorizes a client: "cognito", "jwt", "lambda", "iam"; empty if it does not.
     """
 
     kind: str
@@ -51,7 +57,8 @@ class FunctionSource:
     settings: Mapping[str, Any] = field(default_factory=dict)
     resource: Mapping[str, Any] | None = None
     physical: str = ""
-    topic: str | None = None
+    feed: FunctionSource | None = None
+    auth: str = ""
 
     @property
     def title(self) -> str:
@@ -61,14 +68,81 @@ class FunctionSource:
 
 def functions(resolver: Resolver) -> list[str]:
     """Return the logical ids of the functions, in the template's order."""
-    return [name for name, resource in resolver.resources.items() if resource["Type"] in FUNCTIONS]
+    given = resolver.resources.items()
+    return [name for name, resource in given if resource["Type"] in FUNCTIONS and not _OF_CDK.match(name)]
 
 
 def sources_of(resolver: Resolver, function: str) -> list[FunctionSource]:
-    """Return what invokes a function."""
+    """Return what invokes a function: each route of an API is a source of its own."""
     found = [*_events(resolver, function), *_resources(resolver, function)]
     found = found or [FunctionSource(principal) for principal in _invokers(resolver, function)]
-    return list({(source.kind, source.name): source for source in found}.values())
+    fed = [one if one.feed or not one.name else replace(one, feed=_feed(resolver, one)) for one in found]
+    return list({(source.kind, source.name): source for source in fed}.values())
+
+
+def _feed(resolver: Resolver, source: FunctionSource) -> FunctionSource | None:
+    """Return what writes into a queue or a topic, one step after another."""
+    if source.kind not in (*QUEUES, SNS):
+        return None
+    fed = next((one for one in _into(resolver, {source.name}) if one.name != source.name), None)
+    return replace(fed, feed=fed.feed or _feed(resolver, fed)) if fed else None
+
+
+def _into(resolver: Resolver, targets: set[str]) -> Iterator[FunctionSource]:  # noqa: PLR0912 - a case for each type
+    """Yield what sends to one of the targets: functions, queues or topics of the template."""
+    for name, resource in resolver.resources.items():
+        own = resource.get("Properties", {})
+        match resource["Type"]:
+            case "AWS::SNS::Subscription" if targets & references(own.get("Endpoint")):
+                yield _source(resolver, SNS, own, own.get("TopicArn"))
+            case "AWS::SNS::Topic":
+                for one in own.get("Subscription", ()):
+                    if targets & references(one.get("Endpoint")):
+                        yield FunctionSource(SNS, name, one, own, resolver.physical_name(name))
+            case "AWS::Events::Rule":
+                for one in own.get("Targets", ()):
+                    if targets & references(one.get("Arn")):
+                        kind = SCHEDULE if "ScheduleExpression" in own else BUS
+                        yield FunctionSource(kind, name, {**_with_values(resolver, own), "Target": one}, own)
+            case "AWS::Scheduler::Schedule" if targets & references(own.get("Target")):
+                yield FunctionSource(SCHEDULE, name, own, own)
+            case "AWS::S3::Bucket":
+                for one in _listed(own.get("NotificationConfiguration"), targets):
+                    yield FunctionSource(S3, name, one, own, resolver.physical_name(name))
+            case "Custom::S3BucketNotifications":
+                for one in _listed(own.get("NotificationConfiguration"), targets):
+                    yield _source(resolver, S3, one, own.get("BucketName"))
+            case "AWS::Pipes::Pipe" if targets & references(own.get("Target")):
+                of = own.get("SourceParameters", {})
+                fed = _source(resolver, _polled(resolver, {"EventSourceArn": own.get("Source")}), of, own.get("Source"))
+                yield FunctionSource(PIPE, name, own, own, feed=replace(fed, feed=_feed(resolver, fed)))
+
+
+def _listed(notifications: Any, targets: set[str]) -> list[Mapping[str, Any]]:
+    """Return the notifications of a bucket that go to one of the targets."""
+    held = notifications.values() if isinstance(notifications, Mapping) else ()
+    every = [one for listed in held if isinstance(listed, list) for one in listed]
+    return [one if isinstance(one, Mapping) else {} for one in every if targets & references(one)]
+
+
+_AUTHORIZATIONS = {"COGNITO_USER_POOLS": "cognito", "JWT": "jwt", "AWS_IAM": "iam", "CUSTOM": "lambda"}
+
+
+def _auth(resolver: Resolver, kind: str, own: Mapping[str, Any]) -> str:
+    """Return how the API of SAM's event, of a method or of a route authorizes its client."""
+    if own.get("AuthorizationType") in _AUTHORIZATIONS:
+        return _AUTHORIZATIONS[own["AuthorizationType"]]
+    apis = references(own.get("RestApiId", own.get("ApiId"))) & resolver.resources.keys()
+    held = [resolver.resources[name].get("Properties", {}) for name in sorted(apis)]
+    held.append(resolver.template.get("Globals", {}).get("Api" if kind == HTTP_1 else "HttpApi", {}))
+    auth: Mapping[str, Any] = next((one["Auth"] for one in held if "Auth" in one), {})
+    name = own.get("Auth", {}).get("Authorizer", auth.get("DefaultAuthorizer"))
+    if name in (None, "NONE"):
+        return ""
+    authorizer = auth.get("Authorizers", {}).get(name, {})
+    if name == "AWS_IAM" or "UserPoolArn" in authorizer:
+        return "iam" if name == "AWS_IAM" else "cognito"
+    return "jwt" if "JwtConfiguration" in authorizer else "lambda"
 
 
 def _invokers(resolver: Resolver, function: str) -> list[str]:
@@ -109,10 +183,20 @@ def _events(resolver: Resolver, function: str) -> Iterator[FunctionSource]:
         if kind == SNS and own.get("SqsSubscription"):
             yield _subscribed_queue(resolver, f"{function}{name}Queue", own)
             continue
-        of = own.get("Queue", own.get("Topic", own.get("Stream", own.get("Bucket"))))
-        yield _source(resolver, kind, _with_values(resolver, own), of)
+        of = own.get("Queue", own.get("Topic", own.get("Stream", own.get("Bucket", own.get("UserPool")))))
+        if kind in (HTTP_1, HTTP_2):
+            yield _route(resolver, kind, own, own.get("Method"), own.get("Path"))
+        else:
+            yield _source(resolver, kind, _with_values(resolver, own), of)
     if "FunctionUrlConfig" in properties:
         yield FunctionSource(URL)
+
+
+def _route(resolver: Resolver, kind: str, own: Mapping[str, Any], method: Any, path: Any) -> FunctionSource:
+    """Return one route of an API, whose name is its method and its path."""
+    route = {"Method": str(method or "ANY").upper(), "Path": str(path or "/")}
+    name = f"{route['Method']} {route['Path']}" if method or path else ""
+    return FunctionSource(kind, name, {**own, **route}, auth=_auth(resolver, kind, own))
 
 
 def _resources(resolver: Resolver, function: str) -> Iterator[FunctionSource]:
@@ -123,30 +207,58 @@ def _resources(resolver: Resolver, function: str) -> Iterator[FunctionSource]:
         if resource["Type"] in ("AWS::Lambda::Alias", "AWS::Lambda::Version")
         and function in references(resource.get("Properties", {}).get("FunctionName"))
     }
+    yield from _into(resolver, targets)
     for name, resource in resolver.resources.items():
         own = resource.get("Properties", {})
         match resource["Type"]:
             case "AWS::Lambda::EventSourceMapping" if targets & references(own.get("FunctionName")):
                 yield _source(resolver, _polled(resolver, own), own, own.get("EventSourceArn"))
-            case "AWS::SNS::Subscription" if targets & references(own.get("Endpoint")):
-                yield _source(resolver, SNS, own, own.get("TopicArn"))
-            case "AWS::Events::Rule" if targets & references(own.get("Targets")):
-                values = _with_values(resolver, own)
-                yield FunctionSource(SCHEDULE if "ScheduleExpression" in own else BUS, name, values, own)
-            case "AWS::Scheduler::Schedule" if targets & references(own.get("Target")):
-                yield FunctionSource(SCHEDULE, name, own, own)
-            case "AWS::S3::Bucket" if targets & references(own.get("NotificationConfiguration")):
-                yield FunctionSource(S3, name, own, own, resolver.physical_name(name))
-            case "Custom::S3BucketNotifications" if targets & references(own.get("NotificationConfiguration")):
-                yield _source(resolver, S3, own, own.get("BucketName"))
             case "AWS::Lambda::Url" if targets & references(own.get("TargetFunctionArn")):
                 yield FunctionSource(URL, "", own)
+            case "AWS::Cognito::UserPool":
+                for trigger, target in own.get("LambdaConfig", {}).items():
+                    if targets & references(target):
+                        yield FunctionSource(COGNITO, name, {"Trigger": trigger}, own)
+            case "AWS::IoT::TopicRule" if targets & references(own.get("TopicRulePayload", {}).get("Actions")):
+                yield FunctionSource(IOT, name, own, own)
+            case "AWS::Logs::SubscriptionFilter" if targets & references(own.get("DestinationArn")):
+                yield FunctionSource(LOGS, name, own, own)
             case "AWS::ApiGateway::Method" if targets & references(own.get("Integration")):
-                yield FunctionSource(HTTP_1, "", own)
+                yield _route(resolver, HTTP_1, own, own.get("HttpMethod"), _path(resolver, own))
             case "AWS::ApiGatewayV2::Integration" if targets & references(own.get("IntegrationUri")):
-                yield _of_api(resolver, name, own)
+                yield from _of_api(resolver, name, own)
+            case kind if kind in _APIS:
+                body = own.get("DefinitionBody", own.get("Body"))
+                yield from _of_body(resolver, HTTP_2 if "Http" in kind or "V2" in kind else HTTP_1, body, targets)
             case kind if kind in _STATE_MACHINES and targets & references(own):
                 yield FunctionSource(TASK, name, own, own)
+
+
+_APIS = ("AWS::Serverless::Api", "AWS::Serverless::HttpApi", "AWS::ApiGateway::RestApi", "AWS::ApiGatewayV2::Api")
+
+
+def _of_body(resolver: Resolver, kind: str, body: Any, targets: set[str]) -> Iterator[FunctionSource]:
+    """Yield the routes of an API's OpenAPI document that integrate a function."""
+    paths = body.get("paths") if isinstance(body, Mapping) else None
+    for path, methods in (paths or {}).items():
+        for method, one in methods.items() if isinstance(methods, Mapping) else ():
+            integration = one.get("x-amazon-apigateway-integration") if isinstance(one, Mapping) else None
+            if method != "options" and integration and targets & references(integration):
+                own = {"Integration": integration}
+                yield _route(resolver, kind, own, "ANY" if method.startswith("x-") else method, path)
+
+
+def _path(resolver: Resolver, method: Mapping[str, Any]) -> str:
+    """Return the path of a REST API's method, from its resource and those above it."""
+    parts: list[str] = []
+    names = references(method.get("ResourceId")) & resolver.resources.keys()
+    while names:
+        held = resolver.resources[names.pop()]
+        if held["Type"] != "AWS::ApiGateway::Resource":
+            break
+        parts.insert(0, str(held["Properties"].get("PathPart", "")))
+        names = references(held["Properties"].get("ParentId")) & resolver.resources.keys()
+    return f"/{'/'.join(parts)}"
 
 
 def _with_values(resolver: Resolver, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,18 +267,21 @@ def _with_values(resolver: Resolver, settings: Mapping[str, Any]) -> dict[str, A
     return {**settings, **{name: resolver.known(settings[name], settings[name]) for name in patterns}}
 
 
-def _of_api(resolver: Resolver, integration: str, own: Mapping[str, Any]) -> FunctionSource:
-    """Return the source of an integration of API Gateway v2: of an HTTP API, or of one route of a WebSocket API."""
+def _of_api(resolver: Resolver, integration: str, own: Mapping[str, Any]) -> Iterator[FunctionSource]:
+    """Yield the routes of an integration of API Gateway v2: of an HTTP API, or of a WebSocket API."""
     held = [resolver.resources[name] for name in references(own.get("ApiId")) & resolver.resources.keys()]
-    if not any(one.get("Properties", {}).get("ProtocolType") == "WEBSOCKET" for one in held):
-        return FunctionSource(HTTP_2, "", own)
+    is_socket = any(one.get("Properties", {}).get("ProtocolType") == "WEBSOCKET" for one in held)
     routes = [
         one["Properties"]
         for one in resolver.resources.values()
         if one["Type"] == "AWS::ApiGatewayV2::Route" and integration in references(one["Properties"].get("Target"))
     ]
-    route = routes[0] if routes else {}
-    return FunctionSource(SOCKET, str(route.get("RouteKey", "")), route)
+    for route in routes or [{}]:
+        if is_socket:
+            yield FunctionSource(SOCKET, str(route.get("RouteKey", "")), route)
+        else:
+            method, _, path = str(route.get("RouteKey", "")).partition(" ")
+            yield _route(resolver, HTTP_2, {**own, **route}, method, path)
 
 
 def _source(resolver: Resolver, kind: str, settings: Mapping[str, Any], of: Any) -> FunctionSource:
@@ -189,7 +304,7 @@ def _subscribed_queue(resolver: Resolver, made: str, own: Mapping[str, Any]) -> 
     else:
         is_fifo = _is_true(resolver, (topic.resource or {}).get("FifoTopic"))
         queue = FunctionSource(FIFO if is_fifo else SQS, made, resource={}, physical=made)
-    return replace(queue, topic=topic.physical)
+    return replace(queue, feed=replace(topic, feed=_feed(resolver, topic) if topic.name else None))
 
 
 def _is_true(resolver: Resolver, node: Any) -> bool:

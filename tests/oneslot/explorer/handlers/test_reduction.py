@@ -23,6 +23,7 @@ from oneslot.explorer.handlers.services import AccountServices, handler_faults
 from oneslot.explorer.handlers.surroundings.takeover import taken_over
 from oneslot.explorer.handlers.templates.sources import FunctionSource
 from oneslot.explorer.handlers.templates.tables import tables_of
+from oneslot.explorer.scan.events import PAYLOAD
 from oneslot.explorer.scan.first_events import KNOWN, options_for
 from oneslot.explorer.state import ExploredState
 from oneslot.explorer.system import System
@@ -131,8 +132,8 @@ def test_exploration_of_each_source_equals_the_naive_walk(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "app.py").write_text(tiny_handler(COUNTS_AND_FAILS))
-    monkeypatch.setattr(exploration._Exploration, "run", lambda self: self)
-    options = options_for(FunctionSource(kind, "Source", {}, {}, "orders"), {"order": "o-1"}, TABLES)
+    monkeypatch.setattr(exploration.Exploration, "run", lambda self: self)
+    options = options_for(FunctionSource(kind, "Source", {}, {}, "orders"), {PAYLOAD: {"order": "o-1"}}, TABLES)
     made: Any = exploration.explore("app.handler", tables=TABLES, path=tmp_path, **options)
     with installed(made.code) as subject:
         own = replace(subject, reports_failures=made.scenario.reports_failures)

@@ -155,9 +155,9 @@ Resources:
   Missing:
     Type: AWS::Serverless::Function
     Properties: {Handler: app.orders, CodeUri: gone/, Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic}}}}
-  Pool:
+  Alexa:
     Type: AWS::Serverless::Function
-    Properties: {Handler: app.orders, Events: {User: {Type: Cognito, Properties: {UserPool: !Ref Users}}}}
+    Properties: {Handler: app.orders, Events: {User: {Type: AlexaSkill}}}
   Nameless:
     Type: AWS::Serverless::Function
     Properties: {Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic}}}}

@@ -52,7 +52,7 @@ def test_a_breach_is_written_as_a_test_when_a_scenario_names_the_tables(tmp_path
         ("Report", "refused", "Give answers in Report.py of --events FOLDER."),
         ("Node", "refused", "nodejs22.x"),
         ("Missing", "refused", "sam build"),
-        ("Pool", "refused", "Cognito"),
+        ("Alexa", "refused", "AlexaSkill"),
         ("Once", "refused", "no Retry"),
         ("Nameless", "refused", "no Handler"),
         ("Inline", "needs an event", "called nothing"),
@@ -115,15 +115,15 @@ def test_an_event_of_a_folder_replaces_the_made_one(tmp_path: Path) -> None:
     assert row.first == ""
 
 
-def test_a_scenario_of_a_folder_gives_what_the_handler_reads(tmp_path: Path) -> None:
+def test_a_row_that_the_handler_reads_is_made_or_given(tmp_path: Path) -> None:
     template, folder = written(tmp_path), tmp_path / "events"
     folder.mkdir()
     (without,) = scan(template, only=["Reader"], events=folder).rows
     (folder / "Reader.py").write_text('rows = {"Table": [{"id": "id-1"}]}')
     (given,) = scan(template, only=["Reader"], events=folder).rows
 
-    assert (without.verdict, given.verdict) == ("needs an event", "holds")
-    assert "KeyError: 'Item'" in without.why
+    assert (without.verdict, given.verdict) == ("holds", "holds")
+    assert json.loads(without.first) == {"payload": {"id": "id-1"}, "rows": {"Table": [{"id": "id-1"}]}}
     assert json.loads(given.first) == {"id": "id-1"}
 
 

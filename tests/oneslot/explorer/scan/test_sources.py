@@ -28,7 +28,8 @@ from oneslot.explorer.handlers.templates.sources import (
     FunctionSource,
     sources_of,
 )
-from oneslot.explorer.scan.first_events import Payload, event_of, options_for
+from oneslot.explorer.scan.events import PAYLOAD, event_of
+from oneslot.explorer.scan.first_events import options_for
 
 FUNCTION = {"Type": "AWS::Lambda::Function"}
 ARN = {"Fn::GetAtt": ["F", "Arn"]}
@@ -125,7 +126,7 @@ def test_topic_is_a_queue_when_sam_subscribes_through_one(
 
     assert (source.kind, source.name, source.resource) == (kind, name, resource)
     if kind != SNS:
-        (body,) = options_for(source, {"id": "1"}, {})["messages"]
+        (body,) = options_for(source, {PAYLOAD: {"id": "1"}}, {})["messages"]
         assert json.loads(json.loads(body)["Message"]) == {"id": "1"}
 
 
@@ -150,7 +151,7 @@ def test_each_event_has_the_payload_where_a_producer_writes() -> None:
     tables = {"orders": TableSchema("pk", "n", types={"pk": "S", "n": "N"})}
 
     def event(kind: str, **settings: Any) -> Any:
-        return event_of(FunctionSource(kind, "Orders", settings, {}, "orders"), payload, tables)
+        return event_of(FunctionSource(kind, "Orders", settings, {}, "orders"), {PAYLOAD: payload}, tables)
 
     row = event(DYNAMODB)["Records"][0]["dynamodb"]
     assert row["Keys"] == {"pk": {"S": "pk-1"}, "n": {"N": "1"}}
@@ -172,8 +173,8 @@ def test_route_of_a_websocket_api_has_an_event_of_its_own() -> None:
     api = _resource("AWS::ApiGatewayV2::Api", ProtocolType="WEBSOCKET")
 
     assert _found(F=FUNCTION, I=integration, R=route, A=api) == [(SOCKET, "$connect")]
-    connection = event_of(FunctionSource(SOCKET, "$connect"), {"id": "1"}, {})
-    message = event_of(FunctionSource(SOCKET, "order"), {"id": "1"}, {})
+    connection = event_of(FunctionSource(SOCKET, "$connect"), {PAYLOAD: {"id": "1"}}, {})
+    message = event_of(FunctionSource(SOCKET, "order"), {PAYLOAD: {"id": "1"}}, {})
     assert (connection["requestContext"]["eventType"], "body" in connection) == ("CONNECT", False)
     assert (message["requestContext"]["routeKey"], json.loads(message["body"])) == ("order", {"id": "1"})
 
@@ -187,7 +188,7 @@ def test_pattern_of_a_bucket_gives_the_event_its_bucket_and_object() -> None:
     bucket = _resource("AWS::S3::Bucket", BucketName="uploads")
     (source,) = sources_of(Resolver({"Resources": {"F": FUNCTION, "R": rule, "B": bucket}}, {}), "F")
 
-    options = options_for(source, {"id": "1"}, {})
+    options = options_for(source, {PAYLOAD: {"id": "1"}}, {})
 
     assert options["event"]["detail"] == {
         "bucket": {"name": "uploads"},
@@ -206,57 +207,4 @@ def test_pattern_of_a_bucket_gives_the_event_its_bucket_and_object() -> None:
     ],
 )
 def test_a_source_has_its_own_rules_of_delivery(kind: str, rules: dict[str, Any]) -> None:
-    assert options_for(FunctionSource(kind), {}, {}) == rules
-
-
-PARTS = "TypeError: string indices must be integers, not 'str'"
-GETS = "'str' object has no attribute 'get'"
-CUSTOMER = (
-    "KeyError: 'customer'",
-    PARTS,
-    "KeyError: 'id'",
-    "KeyError: 'name'",
-    "KeyError: 'pence'",
-    "KeyError: 'pence'",
-)
-BUCKET = ("KeyError: 'detail'", GETS, "KeyError: 'bucket'", GETS, "KeyError: 'name'")
-LACKED = "One or more parameter values were invalid: Missing the key order_id in the item"
-COUNTED = {"customer": {"id": "id-1", "name": "name-1"}, "pence": 1}
-
-
-@pytest.mark.parametrize(
-    ("failures", "last", "value"),
-    [
-        (CUSTOMER, "ValueError: invalid literal for int() with base 10: 'pence-1'", COUNTED),
-        (
-            CUSTOMER,
-            "ClientError: Invalid expression: The parameter cannot be converted to a numeric value: pence-1",
-            COUNTED,
-        ),
-        (CUSTOMER, "ClientError: An operand in the update expression has an incorrect data type", COUNTED),
-        (("KeyError: 'cart'", "KeyError: 'token'", PARTS), PARTS, {"cart": {}, "token": "token-1"}),
-        (
-            ("KeyError: 'cart'", "KeyError: 'token'", PARTS, PARTS),
-            "KeyError: 'id'",
-            {"cart": {"id": "id-1"}, "token": "token-1"},
-        ),
-        (
-            (*BUCKET, "KeyError: 'object'"),
-            "KeyError: 'object'",
-            {"detail": {"bucket": {"name": "name-1"}, "object": "object-1"}},
-        ),
-        ((), LACKED, {"order_id": "order_id-1"}),
-    ],
-)
-def test_payload_grows_by_what_the_handler_misses(failures: tuple[str, ...], last: str, value: dict[str, Any]) -> None:
-    payload = Payload()
-
-    assert all(payload.grow(failure) for failure in (*failures, last))
-    assert payload.value == value
-    assert not payload.grow("RuntimeError: closed")
-
-
-def test_payload_does_not_grow_when_no_text_takes_parts() -> None:
-    payload = Payload()
-
-    assert [payload.grow(failure) for failure in ("KeyError: 'cart'", PARTS, PARTS)] == [True, True, False]
+    assert options_for(FunctionSource(kind), {PAYLOAD: {}}, {}) == rules

@@ -1,0 +1,425 @@
+"""What an invocation asks of a made event: the names that it reads, those that it misses, and values that don't fit.
+
+While a first event grows, its open places (a body, a query, an authorizer) are objects and texts that note each
+question. An exploration never sees these types: it runs on the plain JSON of the event that came out.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any, NoReturn
+from unittest import mock
+
+from oneslot.explorer.execution.process import RunningInvocation
+
+Way = tuple[str | int, ...]
+"""Names and positions, from an event or a text to a value within it."""
+Place = Way
+"""Where a value is: the name of an open place, then the way within it."""
+Places = Mapping[Way, str]
+"""The open places of an event or of a text, by the way to them."""
+
+NUMBER, OBJECT, LIST, TEXT = "number", "object", "list", "text"
+ROWS, OBJECTS, CLOSED = "rows", "objects", "closed"
+"""Open places outside the event, and the places of an event that its source alone fills."""
+MOST_OPTIONS = 30
+"""The most texts of a table of options, such as an enum."""
+_TYPES = {"S": TEXT, "N": NUMBER, "M": OBJECT, "L": LIST, "BOOL": NUMBER}
+"""What DynamoDB's types hold."""
+_IMAGES = ("NewImage", "OldImage")
+_EQUALS = re.compile(r"(#?[\w.]+)\s*(?:=|<=|>=|BETWEEN)\s*(:\w+)|begins_with\s*\(\s*(#?[\w.]+)\s*,\s*(:\w+)")
+_SHARED = ("site-packages", "dist-packages", "lib/python")
+
+
+@functools.lru_cache(maxsize=10_000)
+def is_installed(path: str) -> bool:
+    """Return whether a file is of an installed package, or of Python."""
+    return any(part in path for part in _SHARED)
+
+
+@dataclass
+class Asked:
+    """What one invocation asked.
+
+    Attributes:
+        facts: the values of the open places.
+        places: where these are in the event.
+        texts: the open places of each JSON text of the event that has some.
+        found: the values that were read, the latest last.
+        missed: each name that was missed, and whether it had to be there.
+        wants: the values that should be a number, an object (with this name) or a list, the latest last.
+        compared: each text that a value was compared with.
+        absent: the rows and objects that were looked for in vain, by their places.
+        objects: the keys of the objects that were read.
+        errors: the exceptions that passed through the handler, and through libraries other than AWS's.
+    """
+
+    facts: Mapping[str, Any]
+    places: Places
+    texts: Mapping[str, Places]
+    found: dict[Place, None] = field(default_factory=dict)
+    missed: dict[Place, bool] = field(default_factory=dict)
+    wants: dict[tuple[Place, str, str], None] = field(default_factory=dict)
+    compared: dict[tuple[Place, str], None] = field(default_factory=dict)
+    absent: dict[Place, Any] = field(default_factory=dict)
+    objects: list[str] = field(default_factory=list)
+    errors: list[BaseException] = field(default_factory=list)
+
+    def event(self, text: str) -> Any:
+        """Return the event, from its JSON, with its open places."""
+        return self._with_places(json.loads(text), self.places)
+
+    def decoded(self, text: str, value: Any) -> Any:
+        """Return the value of a JSON text, with the open places that it has."""
+        return self._with_places(value, self.texts[text]) if text in self.texts else value
+
+    def note_read(self, at: Place) -> None:
+        """Note that a value is read."""
+        self.found.pop(at, None)
+        self.found[at] = None
+
+    def note_miss(self, at: Place, *, must: bool) -> None:
+        """Note that a name is missed."""
+        self.missed[at] = self.missed.get(at, False) or must
+
+    def note_want(self, at: Place, kind: str, name: str = "") -> None:
+        """Note what a value should be."""
+        self.wants.pop((at, kind, name), None)
+        self.wants[at, kind, name] = None
+
+    def note_answer(self, operation: str, parameters: Mapping[str, Any], answer: dict[str, Any]) -> None:
+        """Note a row or an object that does not exist, and follow what is asked of a row that the scan has made."""
+        code = answer.get("Error", {}).get("Code")
+        if operation in ("get_object", "head_object", "download_file"):
+            self.objects.append(parameters["Key"])
+            if code in ("NoSuchKey", "404"):
+                self.absent[OBJECTS, parameters["Bucket"], parameters["Key"]] = "text"
+        if operation in ("query", "scan") and "Items" in answer:
+            self._note_search(parameters, answer)
+        elif operation == "get_item" and not code:
+            key = {name: plain(value) for name, value in parameters["Key"].items()}
+            self._note_row(parameters["TableName"], key, answer)
+        elif operation in ("update_item", "delete_item") and code == "ConditionalCheckFailedException":
+            key = {name: plain(value) for name, value in parameters["Key"].items()}
+            self._note_row(parameters["TableName"], key, {})
+
+    def _note_row(self, name: str, key: dict[str, Any], answer: dict[str, Any]) -> None:
+        table = str(name).rpartition("/")[2]
+        rows = self.facts.get(ROWS, {}).get(table, [])
+        number = next((one for one, row in enumerate(rows) if key.items() <= row.items()), len(rows))
+        if "Item" in answer:
+            answer["Item"] = self._row(answer["Item"], (ROWS, table, number)) if number < len(rows) else answer["Item"]
+        elif number == len(rows):
+            self.absent[ROWS, table, number] = key
+
+    def _note_search(self, parameters: Mapping[str, Any], answer: dict[str, Any]) -> None:
+        """Note the row that a Query or a Scan looked for, as far as its conditions name values."""
+        table = str(parameters["TableName"]).rpartition("/")[2]
+        rows = self.facts.get(ROWS, {}).get(table, [])
+        if not answer["Items"] and not rows:
+            texts = " ".join(str(parameters.get(one, "")) for one in ("KeyConditionExpression", "FilterExpression"))
+            names, values = (parameters.get(f"ExpressionAttribute{one}", {}) for one in ("Names", "Values"))
+            wanted = [(one[1] or one[3], one[2] or one[4]) for one in _EQUALS.finditer(texts)]
+            row = {names.get(name, name): plain(values[value]) for name, value in wanted if value in values}
+            self.absent[ROWS, table, 0] = {name: value for name, value in row.items() if "." not in name}
+        made = [{name: plain(value) for name, value in one.items()} for one in answer["Items"]]
+        for position, one in enumerate(made):
+            number = next((at for at, row in enumerate(rows) if row.items() <= one.items()), None)
+            if number is not None:
+                answer["Items"][position] = self._row(answer["Items"][position], (ROWS, table, number))
+
+    def _row(self, item: dict[str, Any], at: Place) -> Any:
+        return self.recorded(item, at, typed=all(isinstance(one, dict) and len(one) == 1 for one in item.values()))
+
+    def _with_places(self, value: Any, places: Places) -> Any:
+        for way, name in places.items():
+            if not way:
+                return self.recorded(value, (name,))
+            *outer, last = way
+            within: Any = value
+            for step in outer:
+                within = within[step] if _has(within, step) else None
+            held = within.get(last) if isinstance(within, dict) else None
+            if isinstance(within, dict) and (held is not None or name in self.facts):
+                within[last] = self.recorded(held or {}, (name,), typed=last in _IMAGES)
+        return value
+
+    def recorded(self, value: Any, at: Place, *, typed: bool = False) -> Any:
+        """Return a value that notes what is asked of it. `typed`: whether DynamoDB writes the types of its values."""
+        if isinstance(value, dict):
+            return (RecordedItem if typed else RecordedDict)(self, at, value)
+        if isinstance(value, list):
+            return [self.recorded(one, (*at, position)) for position, one in enumerate(value)]
+        return RecordedText(value, self, at) if isinstance(value, str) else value
+
+
+def plain(value: Any) -> Any:
+    """Return a value of DynamoDB, with or without its type, as JSON has it."""
+    kind, held = next(iter(value.items())) if isinstance(value, Mapping) and len(value) == 1 else ("", value)
+    if kind in _TYPES:
+        value = held
+    if type(value).__name__ == "Decimal" or (kind == "N" and str(value).lstrip("-").isdigit()):
+        return int(value) if int(value) == value or kind == "N" else float(value)
+    return value
+
+
+def _has(within: Any, step: str | int) -> bool:
+    if isinstance(within, list):
+        return isinstance(step, int) and step < len(within)
+    return isinstance(within, dict) and step in within
+
+
+class RecordedDict(dict[Any, Any]):
+    """An object of a made event. It is true although it is empty: only names that are asked for make it grow."""
+
+    __slots__ = ("_asked", "_at")
+
+    def __init__(self, asked: Asked, at: Place, value: Mapping[str, Any]) -> None:
+        self._asked, self._at = asked, at
+        super().__init__({name: self._child(name, one) for name, one in value.items()})
+
+    def _child(self, name: str, value: Any) -> Any:
+        return self._asked.recorded(value, (*self._at, name))
+
+    def _note(self, name: Any, *, must: bool) -> bool:
+        if not isinstance(name, str):
+            return dict.__contains__(self, name)
+        if dict.__contains__(self, name):
+            self._asked.note_read((*self._at, name))
+            return True
+        self._asked.note_miss((*self._at, name), must=must)
+        return False
+
+    def __getitem__(self, name: Any) -> Any:
+        self._note(name, must=True)
+        return super().__getitem__(name)
+
+    def get(self, name: Any, default: Any = None) -> Any:
+        """Return a value, and note the name."""
+        return super().__getitem__(name) if self._note(name, must=False) else default
+
+    def __contains__(self, name: Any) -> bool:
+        return self._note(name, must=False)
+
+    def setdefault(self, name: Any, default: Any = None) -> Any:
+        """Return a value, and note the name."""
+        self._note(name, must=False)
+        return super().setdefault(name, default)
+
+    def pop(self, name: Any, *default: Any) -> Any:
+        """Remove a value, and note the name."""
+        self._note(name, must=not default)
+        return super().pop(name, *default)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def copy(self) -> RecordedDict:
+        """Return a copy that notes in the same place."""
+        return type(self)(self._asked, self._at, _unrecorded(self))
+
+    def __deepcopy__(self, memo: Any) -> RecordedDict:
+        return self.copy()
+
+    def __reduce__(self) -> Any:
+        return dict, (dict(self),)
+
+
+class RecordedItem(RecordedDict):
+    """An image of a row: DynamoDB writes the type of each value beside it."""
+
+    __slots__ = ()
+
+    def _child(self, name: str, value: Any) -> Any:
+        return RecordedValue(self._asked, (*self._at, name), value)
+
+
+class RecordedValue(RecordedDict):
+    """One value of a row, as DynamoDB writes it: `{"S": "text"}`."""
+
+    __slots__ = ()
+
+    def _child(self, name: str, value: Any) -> Any:
+        if name == "M":
+            return RecordedItem(self._asked, self._at, value)
+        if name == "L":
+            return [RecordedValue(self._asked, (*self._at, position), one) for position, one in enumerate(value)]
+        return RecordedText(value, self._asked, self._at) if name == "S" else value
+
+    def _note(self, name: Any, *, must: bool) -> bool:
+        is_there = dict.__contains__(self, name)
+        self._asked.note_read(self._at)
+        if not is_there and name in _TYPES:
+            self._asked.note_want(self._at, _TYPES[name])
+        return is_there
+
+
+def _unrecorded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _unrecorded(dict.__getitem__(value, name)) for name in dict.keys(value)}
+    if isinstance(value, list):
+        return [_unrecorded(one) for one in value]
+    return str(value) if isinstance(value, RecordedText) else value
+
+
+def _as_number(operation: str, *, own: bool = True) -> Any:
+    """Return an operation that texts don't have with numbers, and that notes a number."""
+
+    def operate(self: RecordedText, other: Any) -> Any:
+        if isinstance(other, int | float) or type(other).__name__ == "Decimal":
+            self.asked.note_want(self.at, NUMBER)
+        return getattr(str, operation)(self, other) if own else NotImplemented
+
+    return operate
+
+
+def _in_place(operation: str) -> Any:
+    """Return an operation of texts whose result stays in the same place."""
+
+    def operate(self: RecordedText, *given: Any) -> RecordedText:
+        return RecordedText(getattr(str, operation)(self, *given), self.asked, self.at)
+
+    return operate
+
+
+class RecordedText(str):
+    """A text of a made event. It notes that something else is wanted in its place."""
+
+    asked: Asked
+    at: Place
+
+    def __new__(cls, value: str, asked: Asked, at: Place) -> RecordedText:
+        """Return the text with its place."""
+        made = super().__new__(cls, value)
+        made.asked, made.at = asked, at
+        return made
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in ("get", "items", "keys", "values"):
+            self.asked.note_want(self.at, OBJECT)
+        if name in ("append", "extend", "sort"):
+            self.asked.note_want(self.at, LIST)
+        raise AttributeError(f"'str' object has no attribute '{name}'")
+
+    def __getitem__(self, key: Any) -> str:
+        if isinstance(key, str):
+            self.asked.note_want(self.at, OBJECT, key)
+        part = super().__getitem__(key)
+        return RecordedText(part, self.asked, (*self.at, 0)) if key == 0 else part
+
+    def __iter__(self) -> Iterator[str]:
+        self.asked.note_want(self.at, LIST)
+        return (RecordedText(one, self.asked, (*self.at, 0)) for one in str(self))
+
+    def _compare(self, other: object) -> None:
+        if isinstance(other, str) and not isinstance(self.at[-1], int):
+            self.asked.compared[self.at, str(other)] = None
+
+    def __eq__(self, other: object) -> bool:
+        equal = str.__eq__(self, other)
+        if equal is False:
+            self._compare(other)
+        return equal
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        for one in _options(sys._getframe(1)):
+            self.asked.compared.setdefault((self.at, one))
+        return str.__hash__(self)
+
+    def startswith(self, prefix: str | tuple[str, ...], *bounds: Any) -> bool:
+        """Return whether it starts so, and note with what it should."""
+        begins = super().startswith(prefix, *bounds)
+        if not begins and not bounds:
+            self._compare(f"{prefix if isinstance(prefix, str) else next(iter(prefix), '')}{self}")
+        return begins
+
+    def endswith(self, suffix: str | tuple[str, ...], *bounds: Any) -> bool:
+        """Return whether it ends so, and note with what it should."""
+        ends = super().endswith(suffix, *bounds)
+        if not ends and not bounds:
+            self._compare(
+                f"{self.rpartition('.')[0] or self}{suffix if isinstance(suffix, str) else next(iter(suffix), '')}"
+            )
+        return ends
+
+    def _number(self, kind: Any) -> Any:
+        try:
+            return kind(str(self))
+        except ValueError:
+            self.asked.note_want(self.at, NUMBER)
+            raise
+
+    def __int__(self) -> int:
+        return int(self._number(int))
+
+    def __index__(self) -> int:
+        self.asked.note_want(self.at, NUMBER)
+        raise TypeError("'str' object cannot be interpreted as an integer")
+
+    def __float__(self) -> float:
+        return float(self._number(float))
+
+    def __format__(self, how: str) -> str:
+        try:
+            return super().__format__(how)
+        except ValueError:
+            self.asked.note_want(self.at, NUMBER)
+            raise
+
+    def __str__(self) -> str:
+        return str.__str__(self)[:]
+
+    def __deepcopy__(self, memo: Any) -> RecordedText:
+        return self
+
+    def __reduce__(self) -> Any:
+        return str, (str.__str__(self),)
+
+    lower, upper, strip, replace = (_in_place(one) for one in ("lower", "upper", "strip", "replace"))
+    __add__, __mul__ = _as_number("__add__"), _as_number("__mul__")
+    __lt__, __le__, __gt__, __ge__ = (_as_number(f"__{one}__") for one in ("lt", "le", "gt", "ge"))
+    __radd__, __rmul__, __sub__, __rsub__, __truediv__, __floordiv__ = (_as_number("", own=False) for _ in range(6))
+
+
+RecordedText.__name__ = RecordedText.__qualname__ = "str"  # as it is in the texts of failures
+RecordedDict.__name__ = RecordedItem.__name__ = RecordedValue.__name__ = "dict"
+
+
+def _options(frame: FrameType) -> Iterator[str]:
+    """Yield the texts among which code may look a text up: those of the tables that a line's function can see."""
+    code = frame.f_code
+    if is_installed(code.co_filename) and not code.co_filename.endswith("/enum.py"):
+        return
+    seen: list[Any] = [*code.co_consts, *(frame.f_globals.get(name) for name in code.co_names)]
+    for one in frame.f_locals.values():
+        is_table = (
+            isinstance(one, set | frozenset | dict) and not isinstance(one, RecordedDict) and "Records" not in one
+        )
+        seen.append(one if is_table else getattr(one, "_value2member_map_", None))
+    for one in seen:
+        if isinstance(one, dict | set | frozenset) and len(one) <= MOST_OPTIONS:
+            yield from (name for name in list(one) if type(name) is str)
+
+
+@contextmanager
+def decoding() -> Iterator[None]:
+    """Let the running invocation's `Asked` see each text that Python's own JSON decodes."""
+    decode = json.JSONDecoder.decode
+
+    def decoded(self: json.JSONDecoder, text: str, *more: Any) -> Any:
+        value = decode(self, text, *more)
+        asked = getattr(getattr(RunningInvocation.running, "code", None), "asked", None)
+        return asked.decoded(text, value) if asked is not None else value
+
+    with mock.patch.object(json.JSONDecoder, "decode", decoded):
+        yield

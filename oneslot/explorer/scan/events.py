@@ -1,0 +1,475 @@
+"""The event that each kind of source sends, as AWS documents it, with the facts of a producer or a client in it."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import quote_plus
+
+from oneslot.dynamodb_in_memory.contents import TableSchema
+from oneslot.explorer.handlers.asked import CLOSED, Places
+from oneslot.explorer.handlers.templates.sources import (
+    BUS,
+    COGNITO,
+    DYNAMODB,
+    HTTP_1,
+    HTTP_2,
+    IOT,
+    KINESIS,
+    LOGS,
+    PIPE,
+    QUEUES,
+    S3,
+    SCHEDULE,
+    SNS,
+    SOCKET,
+    TASK,
+    URL,
+    FunctionSource,
+)
+
+PAYLOAD, AUTHORIZER, ATTRIBUTES, KEY, OLD = "payload", "authorizer", "attributes", "key", "old"
+Facts = dict[str, Any]
+"""The values of an event's open places, by the places' names: what a producer or a client writes."""
+
+FIRST_OBJECT, _BUCKET = "first.json", "bucket"
+_TIME = "2026-01-05T09:00:00Z"
+_EPOCH_MS = 1_767_603_600_000
+_AT = ("eu-west-2", "111122223333")
+_REQUEST = "33333333-0000-4000-8000-000000000003"
+USER = "66666666-0000-4000-8000-000000000006"
+_USER_POOL = f"{_AT[0]}_aB1cD2eF3"
+_CLAIMS = {"sub": USER, "email": "client-1@example.org", "cognito:username": "client-1"}
+AUTHORIZERS: Mapping[str, Any] = {
+    "cognito": {"claims": _CLAIMS},
+    "jwt": {"jwt": {"claims": _CLAIMS, "scopes": None}},
+    "lambda": {"principalId": "client-1"},
+    "iam": {"iam": {"userArn": f"arn:aws:iam::{_AT[1]}:user/client-1", "userId": "client-1", "accountId": _AT[1]}},
+}
+
+_OF_HTTP: Places = {
+    ("queryStringParameters",): "query",
+    ("headers",): "headers",
+    ("stageVariables",): "stage",
+    ("requestContext", "authorizer"): AUTHORIZER,
+    ("pathParameters",): CLOSED,
+}
+_OF_ROWS: Places = {
+    ("dynamodb", "NewImage"): PAYLOAD,
+    ("dynamodb", "OldImage"): OLD,
+    ("eventName",): "eventName",
+}
+PLACES: Mapping[str, Places] = {
+    **dict.fromkeys((HTTP_1, HTTP_2, URL, SOCKET), _OF_HTTP),
+    **{queue: {("Records", 0, "messageAttributes"): ATTRIBUTES} for queue in QUEUES},
+    SNS: {("Records", 0, "Sns", "MessageAttributes"): ATTRIBUTES},
+    S3: {("Records", 0, "s3", "object", "key"): KEY},
+    **{kind: {("detail",): PAYLOAD} for kind in (BUS, SCHEDULE)},
+    **{kind: {(): PAYLOAD} for kind in (TASK, IOT)},
+    COGNITO: {("request", "userAttributes"): PAYLOAD, ("request", "clientMetadata"): "metadata"},
+    DYNAMODB: {("Records", 0, *way): name for way, name in _OF_ROWS.items()},
+}
+"""Where a source's event is open. All else is the source's own, and cannot grow."""
+NULL_PLACES = ("query", AUTHORIZER, OLD, "stage")
+"""The places that an event does not have, or has as null, while they are empty."""
+
+
+def chain(source: FunctionSource) -> Iterator[FunctionSource]:
+    """Yield the source, what feeds it, and so on."""
+    held: FunctionSource | None = source
+    while held is not None:
+        yield held
+        held = held.feed
+
+
+def event_of(source: FunctionSource, facts: Facts, tables: Mapping[str, TableSchema], number: int = 1) -> Any:
+    """Return one event as its source sends it. `number`: the record's place in its batch or stream."""
+    if source.kind == DYNAMODB:
+        return {"Records": [_row_changed(source, facts, tables, number)]}
+    if source.kind == KINESIS:
+        return {"Records": [_kinesis(source, facts, number)]}
+    if source.kind == PIPE:
+        return [_polled(source, facts, tables, number)]
+    made = _EVENTS.get(source.kind)
+    event = made(source, facts) if made else dict(facts[PAYLOAD])
+    for way, name in PLACES.get(source.kind, {}).items() if made else ():
+        if facts.get(name) and name not in (PAYLOAD, KEY):
+            *outer, last = way
+            within: Any = event
+            for step in outer:
+                within = within[step]
+            within[last] = {**(within.get(last) or {}), **attributes(facts[name], name)}
+    return event
+
+
+def attributes(given: Mapping[str, Any], place: str = ATTRIBUTES) -> dict[str, Any]:
+    """Return what a place holds: message attributes have a type, as SQS and SNS name it."""
+    if place != ATTRIBUTES:
+        return dict(given)
+    return {
+        name: one
+        if isinstance(one, dict)
+        else {"Type": "String", "Value": one, "stringValue": one, "dataType": "String"}
+        for name, one in given.items()
+    }
+
+
+def is_raw(topic: FunctionSource) -> bool:
+    """Return whether a subscription leaves out the notification's envelope."""
+    return topic.kind == SNS and str(topic.settings.get("RawMessageDelivery")).lower() == "true"
+
+
+def written(source: FunctionSource, facts: Facts, number: int = 1) -> str:
+    """Return the text that a topic, a bucket, a rule, a pipe or a schedule writes into its queue or topic."""
+    if source.kind == PIPE:
+        return json.dumps(_polled(source, facts, {}, number))
+    if source.kind != SNS:
+        return json.dumps(_EVENTS[source.kind](source, facts))
+    published = json.dumps(facts[PAYLOAD]) if source.feed is None else written(source.feed, facts, number)
+    if is_raw(source):
+        return published
+    more = {"MessageAttributes": attributes(facts[ATTRIBUTES])} if facts.get(ATTRIBUTES) else {}
+    return json.dumps({**_published(source.physical, published, number), **more})
+
+
+def _arn(service: str, name: str) -> str:
+    return f"arn:aws:{service}:{':'.join(_AT)}:{name}"
+
+
+def _published(topic: str, message: str, number: int = 1) -> dict[str, Any]:
+    return {
+        "Type": "Notification",
+        "MessageId": f"11111111-0000-4000-8000-00000000000{number}",
+        "TopicArn": _arn("sns", topic),
+        "Message": message,
+        "Timestamp": _TIME,
+    }
+
+
+def _notification(source: FunctionSource, facts: Facts) -> dict[str, Any]:
+    message = json.dumps(facts[PAYLOAD]) if source.feed is None else written(source.feed, facts)
+    notification = {**_published(source.physical, message), "Subject": None, "MessageAttributes": {}}
+    return {"Records": [{"EventSource": "aws:sns", "EventVersion": "1.0", "Sns": notification}]}
+
+
+def object_key(source: FunctionSource, facts: Facts) -> str:
+    """Return a key that a bucket's notification lets through."""
+    rules = json.dumps([source.settings.get("Filter"), source.settings.get("NotificationConfiguration")])
+    ends = {name.lower(): value for name, value in re.findall(r'"Name": "(\w+)", "Value": "([^"]*)"', rules)}
+    prefix, suffix = ends.get("prefix", ""), ends.get("suffix", "")
+    if facts.get(KEY):
+        return str(facts[KEY])
+    name = FIRST_OBJECT if not suffix else f"first{suffix}" if suffix.startswith((".", "_", "-")) else suffix
+    return f"{prefix}{name}"
+
+
+def _object_created(source: FunctionSource, facts: Facts) -> dict[str, Any]:
+    """Return a notification, whose keys S3 encodes as in a URL: "Event message structure" in its User Guide."""
+    stored = {"key": quote_plus(object_key(source, facts), safe="/"), "size": 2, "sequencer": "01"}
+    record = {
+        "eventVersion": "2.1",
+        "eventSource": "aws:s3",
+        "awsRegion": _AT[0],
+        "eventTime": _TIME,
+        "eventName": "ObjectCreated:Put",
+        "s3": {
+            "bucket": {"name": source.physical, "arn": f"arn:aws:s3:::{source.physical}"},
+            "object": {**stored, "eTag": "99914b932bd37a50b983c5e7c90ae93b"},
+        },
+    }
+    return {"Records": [record]}
+
+
+def _scheduled(source: FunctionSource, facts: Facts) -> dict[str, Any]:
+    """Return the rule's own constant input, or the event of a schedule."""
+    targets = source.settings.get("Targets", source.settings.get("Target", {}))
+    target = targets[0] if isinstance(targets, list) else targets
+    with suppress(TypeError, ValueError):
+        return {**json.loads(source.settings.get("Input", target.get("Input"))), **facts[PAYLOAD]}
+    return {**_envelope("aws.events", "Scheduled Event"), "detail": dict(facts[PAYLOAD])}
+
+
+def _envelope(source: str, detail_type: str) -> dict[str, Any]:
+    return {
+        "version": "0",
+        "id": "22222222-0000-4000-8000-000000000002",
+        "source": source,
+        "detail-type": detail_type,
+        "account": _AT[1],
+        "time": _TIME,
+        "region": _AT[0],
+        "resources": [],
+    }
+
+
+def _bus(source: FunctionSource, facts: Facts) -> dict[str, Any]:
+    """Return an event that the rule's pattern matches, as far as the pattern lists values, prefixes and suffixes."""
+    pattern = source.settings.get("Pattern", source.settings.get("EventPattern", {}))
+    pattern = pattern if isinstance(pattern, Mapping) else {}
+    event = _envelope(_first(pattern.get("source"), "app"), _first(pattern.get("detail-type"), "Event"))
+    detail = matching(pattern.get("detail", {}))
+    detail = detail if isinstance(detail, dict) else {}
+    if event["source"] == "aws.s3":
+        detail = {**detail, "bucket": {"name": _BUCKET, **detail.get("bucket", {})}}
+        key = {"key": facts[KEY]} if facts.get(KEY) else {}
+        detail["object"] = {"key": FIRST_OBJECT, "size": 2, **detail.get("object", {}), **key}
+    return {**event, "detail": {**detail, **facts[PAYLOAD]}}
+
+
+def stored_by(source: FunctionSource, facts: Facts) -> tuple[str, str] | None:
+    """Return the bucket and the key of the object that an event tells of; None if it tells of none."""
+    for one in chain(source):
+        if one.kind == S3:
+            return one.physical, object_key(one, facts)
+        if one.kind == BUS and (event := _bus(one, facts))["source"] == "aws.s3":
+            return event["detail"]["bucket"]["name"], event["detail"]["object"]["key"]
+    return None
+
+
+def _first(listed: Any, otherwise: str) -> str:
+    first = listed[0] if isinstance(listed, list) and listed else otherwise
+    return first if isinstance(first, str) else otherwise
+
+
+def matching(pattern: Any) -> Any:
+    """Return a value that a rule's pattern or a filter lets through."""
+    if isinstance(pattern, Mapping):
+        return {name: matching(one) for name, one in pattern.items() if not name.startswith("$")}
+    first = pattern[0] if isinstance(pattern, list) and pattern else ""
+    if isinstance(first, Mapping):
+        if "numeric" in first:
+            return next((one + 1 for one in first["numeric"] if isinstance(one, int)), 1)
+        before, after = (first.get(name, "") for name in ("prefix", "suffix"))
+        return f"{before}first{after}" if isinstance(before, str) and isinstance(after, str) else ""
+    return first
+
+
+def _context(kind: str, method: str, path: str) -> dict[str, Any]:
+    """Return the part of a request's context that all versions of API Gateway have."""
+    identity = {"sourceIp": "192.0.2.1", "userAgent": "client"}
+    one = {"httpMethod": method, "resourcePath": path, "path": _concrete(path), "protocol": "HTTP/1.1"}
+    return {
+        "accountId": _AT[1],
+        "apiId": "a1b2c3d4e5",
+        "domainName": f"a1b2c3d4e5.execute-api.{_AT[0]}.amazonaws.com",
+        "requestId": _REQUEST,
+        **({**one, "stage": "explored", "identity": identity} if kind == HTTP_1 else {}),
+    }
+
+
+def _http_1(source: FunctionSource, facts: Facts) -> dict[str, Any]:
+    path, method = (
+        source.settings.get("Path", "/"),
+        _method(source.settings.get("Method", source.settings.get("HttpMethod"))),
+    )
+    times = {"requestTime": "05/Jan/2026:09:00:00 +0000", "requestTimeEpoch": _EPOCH_MS}
+    return {
+        "resource": path,
+        "path": _concrete(path),
+        "httpMethod": method,
+        "headers": {"content-type": "application/json"},
+        "multiValueHeaders": {"content-type": ["application/json"]},
+        "queryStringParameters": None,
+        "pathParameters": _path_parameters(path),
+        "stageVariables": None,
+        "requestContext": {**_context(HTTP_1, method, path), **times},
+        "body": json.dumps(facts[PAYLOAD]),
+        "isBase64Encoded": False,
+    }
+
+
+def _http_2(source: FunctionSource, facts: Facts) -> dict[str, Any]:
+    path, method = source.settings.get("Path", "/"), _method(source.settings.get("Method"))
+    http = {"method": method, "path": _concrete(path), "protocol": "HTTP/1.1", "sourceIp": "192.0.2.1"}
+    times = {"time": "05/Jan/2026:09:00:00 +0000", "timeEpoch": _EPOCH_MS}
+    return {
+        "version": "2.0",
+        "routeKey": f"{method} {path}",
+        "rawPath": _concrete(path),
+        "rawQueryString": "",
+        "headers": {"content-type": "application/json"},
+        "pathParameters": _path_parameters(path) or {},
+        "requestContext": {**_context(HTTP_2, method, path), "http": http, "stage": "$default", **times},
+        "body": json.dumps(facts[PAYLOAD]),
+        "isBase64Encoded": False,
+    }
+
+
+_SOCKET_EVENTS = {"$connect": "CONNECT", "$disconnect": "DISCONNECT"}
+
+
+def _socket(source: FunctionSource, facts: Facts) -> dict[str, Any]:
+    """Return what a WebSocket API sends for a route. A message's body has the payload, and connections have headers."""
+    route = source.name or "$default"
+    kind = _SOCKET_EVENTS.get(route, "MESSAGE")
+    event: dict[str, Any] = {
+        "requestContext": {
+            **_context(SOCKET, "", ""),
+            "routeKey": route,
+            "eventType": kind,
+            "messageDirection": "IN",
+            "connectionId": "L0SM9cOFvHcCIhw=",
+            "connectedAt": _EPOCH_MS,
+            "extendedRequestId": "JKJaXmPLvHcESHA=",
+            "requestTime": "05/Jan/2026:09:00:00 +0000",
+            "requestTimeEpoch": _EPOCH_MS,
+            "stage": "explored",
+            "identity": {"sourceIp": "192.0.2.1", "userAgent": "client"},
+        },
+        "isBase64Encoded": False,
+    }
+    return {**event, **({"body": json.dumps(facts[PAYLOAD])} if kind == "MESSAGE" else {"headers": {}})}
+
+
+def _method(given: Any) -> str:
+    method = str(given or "POST").upper()
+    return "POST" if method in ("ANY", "*") else method
+
+
+def _path_parameters(path: str) -> dict[str, str] | None:
+    return {name.rstrip("+"): f"{name.rstrip('+')}-1" for name in re.findall(r"\{([^}]+)\}", path)} or None
+
+
+def _concrete(path: str) -> str:
+    return re.sub(r"\{([^}]+)\}", lambda found: f"{found[1].rstrip('+')}-1", path)
+
+
+_TRIGGERS = {
+    "PreSignUp": "PreSignUp_SignUp",
+    "PostConfirmation": "PostConfirmation_ConfirmSignUp",
+    "PreAuthentication": "PreAuthentication_Authentication",
+    "PostAuthentication": "PostAuthentication_Authentication",
+    "PreTokenGeneration": "TokenGeneration_Authentication",
+    "UserMigration": "UserMigration_Authentication",
+    "CustomMessage": "CustomMessage_SignUp",
+    "DefineAuthChallenge": "DefineAuthChallenge_Authentication",
+    "CreateAuthChallenge": "CreateAuthChallenge_Authentication",
+    "VerifyAuthChallengeResponse": "VerifyAuthChallengeResponse_Authentication",
+}
+
+
+def _triggered(source: FunctionSource, facts: Facts) -> dict[str, Any]:
+    """Return what a user pool sends: "Customizing user pool workflows with Lambda triggers" in Cognito's guide."""
+    trigger = source.settings.get("Trigger", "")
+    trigger = trigger[0] if isinstance(trigger, list) and trigger else str(trigger)
+    user = {"sub": USER, "email": "client-1@example.org", "cognito:user_status": "CONFIRMED", **facts[PAYLOAD]}
+    return {
+        "version": "1",
+        "triggerSource": _TRIGGERS.get(trigger, trigger),
+        "region": _AT[0],
+        "userPoolId": _USER_POOL,
+        "userName": "client-1",
+        "callerContext": {"awsSdkVersion": "aws-sdk-unknown-unknown", "clientId": "a1b2c3d4e5f6g7h8i9j0k1l2m3"},
+        "request": {"userAttributes": user},
+        "response": {},
+    }
+
+
+def _logged(source: FunctionSource, facts: Facts) -> dict[str, Any]:
+    """Return what CloudWatch Logs sends to a subscribed function: gzip, then base64."""
+    log = {"messageType": "DATA_MESSAGE", "owner": _AT[1], "logGroup": "/aws/lambda/app", "logStream": "stream"}
+    events = [{"id": "1", "timestamp": _EPOCH_MS, "message": json.dumps(facts[PAYLOAD])}]
+    text = json.dumps({**log, "subscriptionFilters": ["filter"], "logEvents": events})
+    return {"awslogs": {"data": base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()}}
+
+
+def _polled(source: FunctionSource, facts: Facts, tables: Mapping[str, TableSchema], number: int) -> dict[str, Any]:
+    """Return one record of a pipe's source, which the pipe sends in a list."""
+    fed = source.feed
+    if fed is not None and fed.kind == DYNAMODB:
+        return _row_changed(fed, facts, tables, number)
+    if fed is not None and fed.kind == KINESIS:
+        record = _kinesis(fed, facts, number)
+        return {**record.pop("kinesis"), **record}
+    body = json.dumps(facts[PAYLOAD]) if fed is None or fed.feed is None else written(fed.feed, facts, number)
+    return {
+        "messageId": f"55555555-0000-4000-8000-00000000000{number}",
+        "receiptHandle": "receipt",
+        "body": body,
+        "attributes": {"ApproximateReceiveCount": "1", "SentTimestamp": str(_EPOCH_MS)},
+        "messageAttributes": {},
+        "eventSource": "aws:sqs",
+        "eventSourceARN": _arn("sqs", fed.physical if fed is not None else "queue"),
+        "awsRegion": _AT[0],
+    }
+
+
+def _row_changed(
+    source: FunctionSource, facts: Facts, tables: Mapping[str, TableSchema], number: int
+) -> dict[str, Any]:
+    """Return a record of a table's stream: "Record" in DynamoDB Streams' API reference."""
+    schema = tables.get(source.physical)
+    kinds = {name: schema.types.get(name, "S") for name in schema.keys} if schema else {}
+    keys = {name: {kind: str(number) if kind == "N" else f"{name}-{number}"} for name, kind in kinds.items()}
+    before = {**varied(facts[PAYLOAD], 0), **facts.get(OLD, {})}
+    new, old = ({name: typed(one) for name, one in image.items()} for image in (facts[PAYLOAD], before))
+    own = {name: facts[PAYLOAD][name] for name in keys if isinstance(facts[PAYLOAD].get(name), str)}
+    keys |= {name: {"S": one} for name, one in own.items()}
+    what = facts.get("eventName") or ("MODIFY" if OLD in facts else "INSERT")
+    images = {"NewImage": {**new, **keys}, "OldImage": {**old, **keys}}
+    absent = {"INSERT": "OldImage", "REMOVE": "NewImage"}.get(what)
+    return {
+        "eventID": f"4444444400004000800000000000000{3 + number}",
+        "eventName": what,
+        "eventSource": "aws:dynamodb",
+        "eventSourceARN": _arn("dynamodb", f"table/{source.physical}/stream/2026-01-01T00:00:00.000"),
+        "awsRegion": _AT[0],
+        "dynamodb": {
+            "Keys": keys,
+            **{name: image for name, image in images.items() if name != absent},
+            "SequenceNumber": f"10000000000000000000{number}",
+            "SizeBytes": 100,
+            "StreamViewType": "NEW_AND_OLD_IMAGES",
+        },
+    }
+
+
+def varied(value: Any, number: int) -> Any:
+    """Return a value of the same form whose own values are all others: texts that end in -1, and numbers."""
+    if isinstance(value, Mapping):
+        return {name: varied(one, number) for name, one in value.items()}
+    if isinstance(value, list):
+        return [varied(one, number) for one in value]
+    if isinstance(value, str):
+        return f"{value.removesuffix('-1')}-{number}" if value.endswith("-1") else value
+    return value + number - 1 if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def typed(value: Any) -> dict[str, Any]:
+    """Return a value as DynamoDB's streams write it."""
+    if isinstance(value, Mapping):
+        return {"M": {name: typed(one) for name, one in value.items()}}
+    if isinstance(value, list):
+        return {"L": [typed(one) for one in value]}
+    if isinstance(value, bool) or value is None:
+        return {"BOOL": bool(value)}
+    return {"N": str(value)} if isinstance(value, int) else {"S": str(value)}
+
+
+def _kinesis(source: FunctionSource, facts: Facts, number: int) -> dict[str, Any]:
+    sequence_number = str(49590338271490256608559692538361571095921575989136588897 + number)
+    return {
+        "eventID": f"shardId-000000000000:{sequence_number}",
+        "eventName": "aws:kinesis:record",
+        "eventSource": "aws:kinesis",
+        "eventSourceARN": _arn("kinesis", f"stream/{source.physical}"),
+        "awsRegion": _AT[0],
+        "kinesis": {
+            "partitionKey": str(number),
+            "sequenceNumber": sequence_number,
+            "data": base64.b64encode(json.dumps(facts[PAYLOAD]).encode()).decode(),
+            "approximateArrivalTimestamp": _EPOCH_MS / 1000,
+        },
+    }
+
+
+_EVENTS: Mapping[str, Callable[[FunctionSource, Facts], dict[str, Any]]] = {
+    **{SNS: _notification, S3: _object_created, BUS: _bus, SCHEDULE: _scheduled},
+    **{HTTP_1: _http_1, HTTP_2: _http_2, URL: _http_2, SOCKET: _socket},
+    **{COGNITO: _triggered, LOGS: _logged},
+}

@@ -1,0 +1,372 @@
+"""A first event grows where the handler looks, until the handler does its work on it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+from urllib.parse import quote_plus
+
+from oneslot.explorer.handlers.asked import CLOSED, LIST, NUMBER, OBJECT, OBJECTS, TEXT, Asked, Place
+from oneslot.explorer.handlers.made import CLIENT_ERROR, Tried
+from oneslot.explorer.handlers.templates.sources import BUS, FunctionSource
+from oneslot.explorer.refusal import NotExplorable
+from oneslot.explorer.scan.events import KEY, NULL_PLACES, OLD, PAYLOAD, Facts, chain, stored_by
+from oneslot.explorer.scan.first_events import COLUMNS, first_facts
+
+MOST_TRIES = 100
+"""How many events are tried. Each is one delivery, or two where it does not serve."""
+MOST_BRANCHES = 3
+"""How many events are explored beside the first, each for lines that no other one runs."""
+TRIES_OF_A_BRANCH = 12
+DECODE = "Decode the key with urllib.parse.unquote_plus."
+
+_TIME, _DATE, _UUID, _EMAIL, _URL = (
+    *("2026-01-05T09:00:00Z", "2026-01-05", "77777777-0000-4000-8000-000000000007"),
+    *("client-1@example.org", "https://example.org/1"),
+)
+KINDS: tuple[Any, ...] = (1, _TIME, _DATE, _UUID, _EMAIL, {}, ["value-1"], True)
+"""What is tried in turn in place of a text that does not serve."""
+KEYS = ("first.csv", "first.txt", "first.jsonl", "one/two/three/first.json", "first.png", "first.pdf")
+"""The keys of an object that are tried in turn."""
+_OF_PYDANTIC: tuple[tuple[str, Any], ...] = (
+    *(("int", 1), ("float", 1), ("decimal", 1), ("bool", True), ("datetime", _TIME), ("date", _DATE), ("time", _TIME)),
+    *(("uuid", _UUID), ("dict", {}), ("model", {}), ("dataclass", {}), ("mapping", {}), ("url", _URL)),
+    *(("value_error", _EMAIL), ("string_type", "text-1")),
+)
+_NAMED = re.compile(
+    r"Missing the key (\w+) in the item|\((\w+)\) is missing|'(\w+)' is a required property"
+    r"|missing \d+ required [\w-]+ arguments?: (.*)|must contain (\[.*\]) properties"
+)
+"""Names that only the text of a failure has: of a row, of a consumer's identity, of a schema, of a call."""
+_KEY = re.compile(r"Type mismatch for key (\w+) ")
+
+Edit = tuple[Place, Any]
+Score = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Grown:
+    """What grew.
+
+    Attributes:
+        facts: those of the event on which the handler does most.
+        serves: whether it does its work on it.
+        branches: the facts of other events, each of which runs other lines and writes.
+        fault: why it fails on an event that its source may send at any time; empty if it does not.
+        tries: how many events were tried.
+    """
+
+    facts: Facts
+    serves: bool
+    branches: tuple[Facts, ...] = ()
+    fault: str = ""
+    tries: int = 0
+
+
+@dataclass
+class _Node:
+    """An event that was tried, and the moves from it that were not."""
+
+    facts: Facts
+    run: Tried
+    moves: Iterator[Sequence[Edit]]
+
+    @property
+    def score(self) -> Score:
+        """Return how far a handler comes: it should do its work, or else write, run its code, and read its event."""
+        run, asked = self.run, self.run.asked
+        is_empty = any(self.facts.get(place) == {} for place in NULL_PLACES if place != OLD)  # as AWS never sends it
+        accepts = 0 if run.error or is_empty else 1 if run.status >= CLIENT_ERROR else 2
+        questions = 2 * len(asked.found) + len(asked.missed) if run.error else 0
+        return run.serves and not is_empty, run.writes, len(run.ran), accepts, questions
+
+    @property
+    def signature(self) -> tuple[Any, ...]:
+        """Return what makes a try worth going on from."""
+        asked = self.run.asked
+        return self.run.error, self.score, frozenset(asked.wants), frozenset(asked.compared)
+
+
+@dataclass
+class _Search:
+    """The events that were tried for one handler.
+
+    Attributes:
+        fixed: the places whose values the template gives.
+        ends: the CPU time at which the search ends.
+        refusal: why the explorer cannot run the handler on one of them.
+    """
+
+    tried: Callable[[Facts], Tried]
+    fixed: frozenset[Place]
+    ends: float
+    seen: dict[str, _Node | None] = field(default_factory=dict)
+    refusal: str = ""
+
+    def run(self, facts: Facts) -> _Node | None:
+        """Return an event and what it does; None if it cannot be explored."""
+        key = _key(facts)
+        if key not in self.seen:
+            self.seen[key] = None
+            try:
+                run = self.tried(facts)
+                self.seen[key] = _Node(facts, run, _moves(run))
+            except NotExplorable as error:
+                self.refusal = self.refusal or str(error)
+        return self.seen[key]
+
+    def best_from(self, first: _Node, tries: int) -> _Node:
+        """Return the best event that moves from the first one lead to."""
+        nodes, best, signatures, most = [first], first, {first.signature}, len(self.seen) + tries
+        while nodes and len(self.seen) < most and time.process_time() < self.ends:
+            node = max(reversed(nodes), key=lambda one: one.score)  # the newest of equals
+            edits = next(node.moves, None)
+            if edits is None:
+                nodes.remove(node)
+                if node.score[0]:
+                    break
+                continue
+            is_open = not any(at[0] == CLOSED or at in self.fixed for at, _ in edits)
+            facts = _edited(node.facts, edits) if is_open else None
+            following = self.run(facts) if facts is not None and _key(facts) not in self.seen else None
+            if following is not None and following.signature not in signatures:
+                signatures.add(following.signature)
+                nodes.append(following)
+                best = max(best, following, key=lambda one: one.score)
+        return best
+
+
+def growth(source: FunctionSource, tried: Callable[[Facts], Tried], seconds: float) -> Grown:
+    """Return what grows of a source's first event in some seconds of CPU time.
+
+    Raises `NotExplorable` if the handler does its work on no event, and cannot be run on some.
+    """
+    facts = first_facts(source)
+    search = _Search(tried, frozenset(_leaves(facts, ())), time.process_time() + seconds)
+    first = search.run(facts)
+    if first is None:
+        raise NotExplorable(search.refusal)
+    best = search.best_from(first, MOST_TRIES)
+    if not best.score[0]:
+        if search.refusal:
+            raise NotExplorable(search.refusal)
+        return Grown(best.facts, serves=False, tries=len(search.seen))
+    best, fault = _with_hazards(source, search, best)
+    branches = tuple(_branches(search, best))
+    return Grown(best.facts, serves=True, branches=branches, fault=fault, tries=len(search.seen))
+
+
+def _with_hazards(source: FunctionSource, search: _Search, best: _Node) -> tuple[_Node, str]:
+    """Return the event with what any uploader may write: a key with a space, a plus and a letter beyond ASCII.
+
+    S3 sends keys as they are in a URL, and EventBridge sends them plain.
+    """
+    stored = stored_by(source, best.facts)
+    if stored is None or (KEY,) in search.fixed:
+        return best, ""
+    bucket, key = stored
+    stem, dot, ending = key.rpartition(".")
+    name = f"{stem} 1+é{dot}{ending}" if dot else f"{key} 1+é"
+    node = search.run({**best.facts, KEY: name})
+    if node is None or node.score[0]:
+        return node or best, ""
+    is_encoded = not any(one.kind == BUS for one in chain(source))
+    if is_encoded and (OBJECTS, bucket, quote_plus(name, safe="/")) in node.run.asked.absent:
+        return best, f"{node.run.error or 'It does nothing'}, because S3 encodes keys as in a URL. {DECODE}"
+    return best, ""
+
+
+def _branches(search: _Search, best: _Node) -> Iterator[Facts]:
+    """Yield other events, each for a value that the handler compares with, if it then runs other lines and writes."""
+    covered, found = set(best.run.ran), 0
+    for at, constant in list(best.run.asked.compared):
+        if found == MOST_BRANCHES or time.process_time() > search.ends:
+            return
+        facts = _edited(best.facts, [(at, constant)]) if at[0] != CLOSED and at not in search.fixed else None
+        node = search.run(facts) if facts is not None else None
+        if node is None or not node.run.ran - covered:
+            continue
+        search.fixed |= {at}
+        node = search.best_from(node, TRIES_OF_A_BRANCH)
+        search.fixed -= {at}
+        if node.score[0] and node.run.writes and node.run.ran - covered:
+            covered |= node.run.ran
+            found += 1
+            yield node.facts
+
+
+def _moves(run: Tried) -> Iterator[Sequence[Edit]]:
+    """Yield what may help, the most certain first."""
+    asked = run.asked
+    yield from _each([(at, _text(at)) for at, is_must in asked.missed.items() if is_must])
+    yield from _each(_validated(asked))
+    if not run.serves:
+        yield from _each(_named(asked, run.error))
+    for at, kind, name in reversed(asked.wants):
+        value: Any = {
+            NUMBER: 1,
+            LIST: [_text(at)],
+            TEXT: _text(at),
+            OBJECT: {name: f"{_slug(name)}-1"} if name else {},
+        }[kind]
+        if kind != LIST or (*at, 0) not in {one for one, _, _ in asked.wants}:
+            yield [(at, value)]
+    if not run.serves:
+        yield from ([one] for one in asked.absent.items())
+    may = [(at, _text(at)) for at, is_must in asked.missed.items() if not is_must]
+    yield from _each(may)
+    if not run.serves:
+        open_places = [place for place in NULL_PLACES if place not in asked.facts and place in asked.places.values()]
+        yield from ([((place,), {})] for place in open_places)
+    for at, constant in asked.compared:
+        yield [(at, constant)]
+        yield [*may, (at, constant)]
+    if not run.serves:
+        texts = _unserved(asked, run.error)
+        for one in KINDS:
+            yield from ([(at, one)] for at in texts)
+        if asked.objects or (KEY,) in asked.found:
+            yield from _of_objects(asked)
+
+
+def _of_objects(asked: Asked) -> Iterator[Sequence[Edit]]:
+    """Yield columns that a failure names, if the object is a table, and other keys."""
+    columns = asked.facts.get(COLUMNS, {})
+    missing = [str(one.args[0]) for one in asked.errors if isinstance(one, KeyError) and one.args]
+    yield from _each([((COLUMNS, name), f"{_slug(name)}-1") for name in missing if name not in columns])
+    yield from ([((COLUMNS, name), 1)] for name in columns)
+    yield from ([((KEY,), key)] for key in KEYS)
+
+
+def _each(edits: Iterable[Edit]) -> Iterator[Sequence[Edit]]:
+    """Yield all edits together, then each."""
+    edits = list(edits)
+    if edits:
+        yield edits
+    if len(edits) > 1:
+        yield from ([one] for one in edits)
+
+
+def _slug(name: object) -> str:
+    return str(name).lower().replace(" ", "-")
+
+
+def _text(at: Place) -> str:
+    name = next((one for one in reversed(at) if isinstance(one, str)), "value")
+    return f"{_slug(name)}-{0 if at[0] == OLD else 1}"
+
+
+def _validated(asked: Asked) -> Iterator[Edit]:
+    """Yield each field that a library's validation lists, with a value of its type: `errors()` of pydantic."""
+    found: dict[Place, Any] = {}
+    for error in asked.errors:
+        try:
+            listed = error.errors()  # type: ignore[attr-defined]
+            fields = [(tuple(one["loc"]), one["type"], one.get("ctx") or {}) for one in listed]
+        except Exception:  # noqa: S112 - any exception may have an attribute of this name
+            continue
+        for way, kind, context in fields:
+            at = _below_facts(asked.facts, way)
+            if at is not None:
+                found[at] = _of_type(kind, context, at)
+    yield from found.items()
+
+
+def _below_facts(facts: Mapping[str, Any], way: Place) -> Place | None:
+    """Return the place of a field: its way, or the end of it, whose holder exists."""
+    for first in range(len(way)):
+        at = (PAYLOAD, *way[first:])
+        holder = _at(facts, at[:-1])
+        if isinstance(holder, dict | list) and all(isinstance(one, str | int) for one in at):
+            return at
+    return None
+
+
+def _of_type(kind: str, context: Mapping[str, Any], at: Place) -> Any:
+    expected = re.findall(r"'([^']*)'", str(context.get("expected", "")))
+    if expected:
+        return expected[0]
+    for name, bound in (("ge", 0), ("gt", 1), ("le", 0), ("lt", -1)):
+        if name in context:
+            return context[name] + bound
+    if kind == "too_short" or kind.startswith(("list", "tuple", "set")):
+        return [_text(at)] * int(context.get("min_length", 1))
+    return next((value for begins, value in _OF_PYDANTIC if kind.startswith(begins)), _text(at))
+
+
+def _named(asked: Asked, error: str) -> Iterator[Edit]:
+    """Yield the names that a failure's text says are missing, beside the value that was read last."""
+    for text in (error, *map(str, asked.errors)):
+        found = _NAMED.search(text)
+        if found:
+            one, listed = found[1] or found[2] or found[3], found[4] or found[5]
+            names = [one] if one else re.findall(r"'(\w+)'", listed)
+            holder = next((at for at in reversed([*asked.found]) if isinstance(_at(asked.facts, at), dict)), (PAYLOAD,))
+            yield from (((*holder, name), _text((name,))) for name in names)
+
+
+def _unserved(asked: Asked, error: str) -> list[Place]:
+    """Return the texts that a failure names, by their values or names, or else those that were read last."""
+    said = " ".join((error, *map(str, asked.errors)))
+    texts = [at for at in reversed(asked.found) if isinstance(_at(asked.facts, at), str)]
+    texts += [at for at in _leaves(asked.facts[PAYLOAD], (PAYLOAD,)) if at not in texts]
+    texts = [at for at in texts if isinstance(_at(asked.facts, at), str)]
+    key = _KEY.search(said)
+    named = [at for at in texts if _at(asked.facts, at) in said]
+    of_key = [at for at in texts if key and _slug(at[-1]).replace("_", "") == key[1].lower().replace("_", "")]
+    return list(dict.fromkeys([*named, *of_key, *(texts[:6] if error else ())]))
+
+
+def _leaves(value: Any, at: Place) -> Iterator[Place]:
+    """Yield the places of all values that hold no others."""
+    if not isinstance(value, dict | list):
+        yield at
+    for name, one in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from _leaves(one, (*at, name))
+
+
+def _key(facts: Facts) -> str:
+    return json.dumps(facts, sort_keys=True, default=str)
+
+
+def _at(facts: Any, at: Place) -> Any:
+    """Return the value at a place; None if there is none."""
+    for step in at:
+        if isinstance(facts, dict):
+            facts = facts.get(step)
+        elif isinstance(facts, list) and isinstance(step, int) and step < len(facts):
+            facts = facts[step]
+        else:
+            return None
+    return facts
+
+
+def _edited(facts: Facts, edits: Sequence[Edit]) -> Facts | None:
+    """Return the facts with values put in their places; what holds them becomes an object or a list. None if it cannot."""
+    made = copy.deepcopy(facts)
+    for at, value in edits:
+        within: Any = made
+        for step, following in pairwise(at):
+            kind: Any = list if isinstance(following, int) else dict
+            held = _at(within, (step,))
+            if not isinstance(held, kind):
+                held = kind()
+                _put(within, step, held)
+            within = held
+        if not isinstance(at[-1], int if isinstance(within, list) else str):
+            return None
+        _put(within, at[-1], copy.deepcopy(value))
+    return made
+
+
+def _put(within: Any, step: str | int, value: Any) -> None:
+    if isinstance(within, list) and isinstance(step, int) and step >= len(within):
+        within.append(value)
+    else:
+        within[step] = value

@@ -1,0 +1,191 @@
+"""Made events grow where a handler looks, and nowhere else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oneslot.dynamodb_in_memory.contents import TableSchema
+from oneslot.explorer.handlers.given import Given
+from oneslot.explorer.handlers.made import Tried, trying
+from oneslot.explorer.handlers.templates.sources import (
+    COGNITO,
+    DYNAMODB,
+    HTTP_1,
+    S3,
+    SNS,
+    SQS,
+    TASK,
+    FunctionSource,
+)
+from oneslot.explorer.scan.events import Facts
+from oneslot.explorer.scan.first_events import asked_of, options_for
+from oneslot.explorer.scan.growth import DECODE, Grown, growth
+
+MODULE = """
+import csv
+import json
+from decimal import Decimal
+from enum import Enum
+from urllib.parse import unquote_plus
+
+import boto3
+
+table = boto3.resource("dynamodb").Table("T")
+s3 = boto3.client("s3")
+
+
+class Kind(Enum):
+    CARD = "card"
+
+
+def write(key, **more):
+    table.put_item(Item={"id": str(key), **more})
+
+
+ROUTES = {"paid": write}
+
+
+def handler(event, context):
+"""
+TABLES = {"T": TableSchema("id", types={"id": "S"})}
+QUEUE = FunctionSource(SQS, "Queue", {}, {}, "Queue")
+BUCKET = FunctionSource(S3, "Bucket", {}, {}, "Bucket")
+BODY = '    body = json.loads(event["Records"][0]["body"])\n'
+OBJECT = (
+    '    stored = event["Records"][0]["s3"]\n'
+    '    bucket, key = stored["bucket"]["name"], unquote_plus(stored["object"]["key"])\n'
+    '    text = s3.get_object(Bucket=bucket, Key=key)["Body"].read().decode()\n'
+)
+
+
+def _grown(tmp_path: Path, lines: str, source: FunctionSource = QUEUE) -> Grown:
+    (tmp_path / "app.py").write_text(MODULE + lines)
+    given = Given("app.handler", path=[tmp_path], tables=TABLES, reports_failures=False)
+    with trying(given) as deliver:
+
+        def tried(facts: Facts) -> Tried:
+            return deliver(replace(given, **options_for(source, facts, TABLES)), asked_of(source, facts))
+
+        return growth(source, tried, 20)
+
+
+@pytest.mark.parametrize(
+    ("lines", "payload"),
+    [
+        ('    write(body["order"]["id"])', {"order": {"id": "id-1"}}),
+        ('    order = body.get("order")\n    if order:\n        write(order)', {"order": "order-1"}),
+        ('    if "order" in body:\n        write(body["order"])', {"order": "order-1"}),
+        ('    for line in body["lines"]:\n        write(line["article"])', {"lines": [{"article": "article-1"}]}),
+        ('    write(body["id"], pence=int(body["pence"]) + 1)', {"id": "id-1", "pence": 1}),
+        ('    write(body["id"], pence=Decimal(str(body["pence"])))', {"id": "id-1", "pence": 1}),
+        ('    if body["kind"] == "paid":\n        write(body["id"])', {"kind": "paid", "id": "id-1"}),
+        ('    kind = Kind(body["kind"])\n    write(kind.value)', {"kind": "card"}),
+        ('    ROUTES[body["kind"]](body["id"])', {"kind": "paid", "id": "id-1"}),
+        ('    try:\n        write(body["id"])\n    except KeyError:\n        print("bad")', {"id": "id-1"}),
+        ('    if not isinstance(body.get("id"), str):\n        return\n    write(body["id"])', {"id": "id-1"}),
+        ("    save = lambda id, name: write(id, name=name)\n    save(**body)", {"id": "id-1", "name": "name-1"}),
+    ],
+)
+def test_a_body_grows_by_what_the_handler_asks(lines: str, payload: Any, tmp_path: Path) -> None:
+    grown = _grown(tmp_path, BODY + lines)
+
+    assert (grown.facts["payload"], grown.serves) == (payload, True)
+
+
+ROW = '    row = table.get_item(Key={"id": body["id"]}).get("Item")\n'
+FOUND = '    found = table.query(KeyConditionExpression="id = :id", ExpressionAttributeValues={":id": body["id"]})["Items"]\n'
+
+
+@pytest.mark.parametrize(
+    ("lines", "facts"),
+    [
+        (
+            BODY + ROW + '    if row and row["state"] == "open":\n        write("x")',
+            {"payload": {"id": "id-1"}, "rows": {"T": [{"id": "id-1", "state": "open"}]}},
+        ),
+        (
+            BODY + FOUND + '    for one in found:\n        write(one["owner"])',
+            {"payload": {"id": "id-1"}, "rows": {"T": [{"id": "id-1", "owner": "owner-1"}]}},
+        ),
+    ],
+)
+def test_rows_are_made_when_the_handler_looks_for_them(lines: str, facts: Facts, tmp_path: Path) -> None:
+    assert _grown(tmp_path, lines).facts == facts
+
+
+def test_each_source_grows_in_its_open_places(tmp_path: Path) -> None:
+    cases: list[tuple[FunctionSource, str, Facts]] = [
+        (
+            FunctionSource(HTTP_1, "GET /", {"Path": "/", "Method": "GET"}),
+            '    write(event["queryStringParameters"]["user"])\n    return {"statusCode": 200}',
+            {"payload": {}, "query": {"user": "user-1"}},
+        ),
+        (FunctionSource(TASK), '    write(event["order"])', {"payload": {"order": "order-1"}}),
+        (
+            FunctionSource(COGNITO, "Pool", {"Trigger": "PostConfirmation"}),
+            '    write(event["request"]["userAttributes"]["custom:team"])\n    return event',
+            {"payload": {"custom:team": "custom:team-1"}},
+        ),
+        (
+            FunctionSource(DYNAMODB, "T", {}, {}, "T"),
+            '    row = event["Records"][0]["dynamodb"]\n    write(row["NewImage"]["n"]["N"] + row["OldImage"]["n"]["N"])',
+            {"payload": {"n": 1}, "old": {}},
+        ),
+        (
+            FunctionSource(SNS, "Topic", {"FilterPolicy": {"kind": ["paid"]}}, {}, "Topic"),
+            '    write(json.loads(event["Records"][0]["Sns"]["Message"])["id"])',
+            {"payload": {"id": "id-1"}, "attributes": {"kind": "paid"}},
+        ),
+        (
+            FunctionSource(SQS, "Queue", {}, {}, "Queue", feed=BUCKET),
+            '    write(json.loads(event["Records"][0]["body"])["Records"][0]["s3"]["object"]["key"])',
+            {"payload": {}, "key": "first 1+é.json"},
+        ),
+        (
+            BUCKET,
+            OBJECT + '    for row in csv.DictReader(text.splitlines()):\n        write(row["sku"])',
+            {"payload": {}, "key": "first 1+é.csv", "columns": {"sku": "sku-1"}},
+        ),
+    ]
+
+    for source, lines, facts in cases:
+        grown = _grown(tmp_path, lines, source)
+        assert (source.kind, grown.facts, grown.serves) == (source.kind, facts, True)
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        (FunctionSource(HTTP_1, "", {"Path": "/{id}", "Method": "PUT"}), '    write(event["pathParameters"]["order"])'),
+        (QUEUE, '    write(event["Records"][0]["order"])'),
+        (
+            FunctionSource(SQS, "", {"FilterCriteria": {"Filters": [{"Pattern": '{"body": {"kind": ["paid"]}}'}]}}),
+            BODY + '    if body["kind"] == "sent":\n        write(1)',
+        ),
+    ],
+)
+def test_closed_places_never_grow(source: FunctionSource, lines: str, tmp_path: Path) -> None:
+    assert not _grown(tmp_path, lines, source).serves
+
+
+def test_another_branch_has_an_event_of_its_own(tmp_path: Path) -> None:
+    lines = (
+        BODY + '    if body["action"] == "delete":\n        table.delete_item(Key={"id": body["victim"]})\n'
+        '    else:\n        write(body["id"])'
+    )
+
+    (branch,) = _grown(tmp_path, lines).branches
+
+    assert branch["payload"]["action"] == "delete"
+    assert branch["payload"]["victim"] == "victim-1"
+
+
+def test_a_handler_is_at_fault_when_it_reads_an_encoded_key_as_it_arrives(tmp_path: Path) -> None:
+    plain = OBJECT.replace("unquote_plus", "") + "    write(text)"
+
+    assert DECODE in _grown(tmp_path, plain, BUCKET).fault
+    assert _grown(tmp_path, OBJECT + "    write(text)", BUCKET).fault == ""
