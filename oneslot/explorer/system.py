@@ -267,8 +267,13 @@ class System:
             choices = [one for one in self.choices(request) if faulty or not one.is_fault]
             if len(choices) == len(self.choices(request)):
                 self.offered.add(seen_request)
-            for choice in (PERFORMED, *choices):
-                yield self._move((world, self._clocks[expiries], delivery, code), strand, request, choice)
+            at = (world, self._clocks[expiries], delivery, code)
+            yield (performed := self._move(at, strand, request, PERFORMED))
+            for choice in choices:
+                move = self._move(at, strand, request, choice)
+                # An answer of another moment that is no other answer is none of its own.
+                if choice.conflict is None or move[3:5] != performed[3:5]:
+                    yield move
 
     def _move(self, at: tuple[int, int, int, int], strand: int, request: int, choice: Choice) -> _Move:
         """`at`: the world, the time (epoch ms), the delivery's number and its code."""

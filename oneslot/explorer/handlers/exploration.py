@@ -187,6 +187,7 @@ class Exploration:
     progress: Callable[[str, int, int], None]
     levels: list[Explored] = field(default_factory=list)
     known: System | None = None
+    known_with: tuple[bool, int] = (False, -1)
     at_work: set[int] = field(default_factory=set)
     """The messages for which a single delivery makes a call."""
     raised: str = ""
@@ -461,9 +462,10 @@ class Exploration:
                 faults=self.scenario.faults if level.faulty else 0,
                 timed=self.code.reads_clock,
             )
-            known = self.known if self.known and self.known.subject.identified == self.code.reads_identity else None
+            # What is known of other subjects, and of worlds that keep less of the last writes, does not serve.
+            known = self.known if (knows[0], knows[-1]) == self.known_with else None
             explorer = Explorer(scenario, self.subject, known)
-            self.known = explorer.system
+            self.known, self.known_with = explorer.system, (knows[0], knows[-1])
             explored = explorer.run(True, functools.partial(self.progress, level.name), over)
             if knows == self._knows():
                 break
@@ -502,8 +504,9 @@ class Exploration:
             schedule=tuple((move.delivery, move.what, _operation(move.call)) for move in kept.moves),
         )
 
-    def _knows(self) -> tuple[bool, bool, bool]:
-        return self.code.reads_identity, self.code.reads_clock, self.code.reads_receives
+    def _knows(self) -> tuple[bool, bool, bool, int]:
+        reads = self.code.reads_identity, self.code.reads_clock, self.code.reads_receives
+        return *reads, len(self.scenario.services.lagging)
 
 
 def _met_call(moves: Sequence[Move]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from oneslot.dynamodb_in_memory import InMemoryDynamoDB
 from oneslot.dynamodb_in_memory.answers import UnsupportedRequest
-from oneslot.dynamodb_in_memory.contents import TableSchema
+from oneslot.dynamodb_in_memory.contents import Contents, TableSchema
 from oneslot.explorer.faults import CRASHES, LATER, LOST, NEVER, TIMED_OUT, Choice, error_choice
 from oneslot.explorer.handlers.aws import OWN
 from oneslot.explorer.handlers.process import DRAW
@@ -38,6 +38,27 @@ HTTP_503 = Choice(
 HTTP_TIMED_OUT = Choice("times out, and the request is on its way", LATER, observation=UNANSWERED)
 
 
+AS_BEFORE = 100
+"""The `conflict` of a read that is answered as before the last write."""
+LAG = "lag"
+"""The kind of line that holds, for a table, the time of its last write, and the item of this key before it."""
+
+
+def lagging_tables(name: str, parameters: Mapping[str, Any]) -> list[str]:
+    """Return the tables that a call reads, and may find as before the last write.
+
+    "Eventually consistent is the default read consistent model for all read operations. [...] the responses may not
+    reflect the results of a recently completed write operation" (Amazon DynamoDB, DynamoDB read consistency,
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.ReadConsistency.html).
+    """
+    asked: Mapping[str, Any] = {}
+    if name in ("get_item", "query", "scan"):
+        asked = {parameters["TableName"]: parameters}
+    elif name == "batch_get_item":
+        asked = parameters["RequestItems"]
+    return [table for table, one in asked.items() if not one.get("ConsistentRead")]
+
+
 @dataclass(frozen=True)
 class AccountServices:
     """The services of an account with these tables; see `oneslot.explorer.world.Services`.
@@ -45,6 +66,7 @@ class AccountServices:
     Attributes:
         high: the random numbers that are drawn high, each by the identity of its invocation and its number there.
         first_id, depends_on_time: see `Account`.
+        lagging: the tables that some call has read without ConsistentRead. For these the world keeps what was written last.
     """
 
     tables: Mapping[str, TableSchema]
@@ -53,6 +75,7 @@ class AccountServices:
     high: frozenset[tuple[int, int]] = frozenset()
     first_id: int = 1
     depends_on_time: Callable[[], None] = lambda: None
+    lagging: set[str] = field(default_factory=set)
 
     def __call__(self, world: World, request: ApiCall, now: int, conflict: int | None = None) -> tuple[World, str]:
         """Perform a call. Raises `NotExplorable` for what the stand-ins do not model."""
@@ -61,6 +84,9 @@ class AccountServices:
             drawn = (parameters["identity"], parameters["number"])
             return world, to_text({"answer": {"high": drawn in self.high}})
         service, operation = service_and_operation(name)
+        if conflict == AS_BEFORE:
+            return world, self(self._as_before(world, lagging_tables(name, parameters), now), request, now)[1]
+        self.lagging.update(lagging_tables(name, parameters))
         state: dict[str, dict[str, Any]] = {}
         for container, key, value in world.lines(STATE):
             state.setdefault(container, {})[key] = from_text(value)
@@ -87,8 +113,32 @@ class AccountServices:
             for container, values in account.state.items()
             for key, value in values.items()
         ]
+        others += self._lags(world, account.contents, now)
         others += [[EFFECT, one["service"], "", to_text(one)] for one in account.effects]
         return World.of(account.contents, account.sent, others), to_text({"answer": answer})
+
+    def _as_before(self, world: World, tables: Collection[str], now: int) -> World:
+        """Return the rows of a world before the last write to each of these tables, if that was at this moment."""
+        contents = world.contents(self.tables)
+        for table, key, (at, item) in world.lines(LAG):
+            if table in tables and at == now:
+                contents.tables[table] = {**contents.tables[table], key: item}
+                if item is None:
+                    del contents.tables[table][key]
+        return World.of(contents, {})
+
+    def _lags(self, world: World, after: Contents, now: int) -> list[list[Any]]:
+        """Return what a world keeps of the last writes. A later read, after a timeout, finds them."""
+        if not self.lagging:
+            return []
+        kept = {table: [LAG, table, key, held] for table, key, held in world.lines(LAG) if held[0] == now}
+        before = world.contents(self.tables).tables
+        for table in self.lagging & before.keys():
+            held, now_held = before[table], after.tables[table]
+            changed = [key for key in {**held, **now_held} if held.get(key) != now_held.get(key)]
+            for key in changed[:1]:
+                kept[table] = [LAG, table, key, [now, held.get(key)]]
+        return list(kept.values())
 
 
 def service_and_operation(name: str) -> tuple[str, str]:
@@ -114,6 +164,8 @@ def handler_faults(request: ApiCall, *, ordered: bool = False) -> tuple[Choice, 
         own = (Choice("TransactionConflict at item 1", NEVER, conflict=0),)
     elif name in BATCHES and BATCHES[name].may_refuse(parameters):
         own = (Choice("answered with the last entry refused", NEVER, conflict=0),)
+    if lagging_tables(name, parameters):
+        own = (*own, Choice("answered as before the last write", NEVER, conflict=AS_BEFORE))
     if operation.startswith(READING):
         return (CRASHES[0], throttled, *own)
     return (*CRASHES, *(LOST[:1] if ordered else LOST), throttled, TIMED_OUT, *own)

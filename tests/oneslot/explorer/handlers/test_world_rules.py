@@ -302,3 +302,63 @@ AFTER_A_FAILURE = {
 @pytest.mark.parametrize("name", AFTER_A_FAILURE)
 def test_first_delivery_may_fail_when_a_later_one_succeeds(name: str, tmp_path: Path) -> None:
     assert judged(tmp_path, AFTER_A_FAILURE[name]).startswith(AFTER_A_FAILURE[name].verdict)
+
+
+CREATES_ONCE = """
+    def handler(event, context):
+        if "Item" in orders.get_item(Key={"id": "o-1"}):
+            return
+        try:
+            orders.put_item(Item={"id": "o-1", "n": 1}, ConditionExpression="attribute_not_exists(id)")
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
+                raise
+"""
+PUT_THEN_READ = """
+    def handler(event, context):
+        orders.put_item(Item={{"id": "o-1", "by": "me"}})
+        found = {read}
+        orders.put_item(Item={{"id": "found", "n": sum("by" in one for one in found)}})
+"""
+STALE = {
+    "a plain read after a write": case(
+        "breaks", PUT_THEN_READ.format(read='[orders.get_item(Key={"id": "o-1"}).get("Item", {})]')
+    ),
+    "a consistent read after a write": case(
+        HOLDS, PUT_THEN_READ.format(read='[orders.get_item(Key={"id": "o-1"}, ConsistentRead=True).get("Item", {})]')
+    ),
+    "a plain read before a conditional write": case(HOLDS, CREATES_ONCE),
+    "a plain scan after a write": case("breaks", PUT_THEN_READ.format(read='orders.scan()["Items"]')),
+    "a consistent scan after a write": case(
+        HOLDS, PUT_THEN_READ.format(read='orders.scan(ConsistentRead=True)["Items"]')
+    ),
+    "a plain query of a table after a write": case(
+        "breaks",
+        """
+        from boto3.dynamodb.conditions import Key
+        def handler(event, context):
+            orders.put_item(Item={"id": "o-1", "by": "me"})
+            found = orders.query(KeyConditionExpression=Key("id").eq("o-1"))["Items"]
+            orders.put_item(Item={"id": "found", "n": len(found)})
+        """,
+    ),
+    "a plain batch read of a write by the message before": case(
+        "breaks",
+        """
+        def handler(event, context):
+            for record in event["Records"]:
+                keys = {"orders": {"Keys": [{"id": {"S": "all"}}]}}
+                rows = boto3.client("dynamodb").batch_get_item(RequestItems=keys)["Responses"]["orders"]
+                seen = [one["S"] for one in rows[0]["seen"]["L"]] if rows else []
+                if record["messageId"] not in seen:
+                    orders.put_item(Item={"id": "all", "seen": [*seen, record["messageId"]]})
+        """,
+        messages=[{"n": 1}, {"n": 2}],
+        fifo=True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STALE)
+def test_read_may_miss_the_last_write_when_it_is_not_consistent(name: str, tmp_path: Path) -> None:
+    assert judged(tmp_path, STALE[name]).startswith(STALE[name].verdict)
