@@ -260,6 +260,8 @@ class ConsumerFailed(OneslotError):
 class Unexpected(OneslotError):
     """A fault in Oneslot."""
 
+    exit_code = 70
+
 
 def place_in_your_code(error: BaseException) -> str | None:
     """Return `file:line` of the innermost frame outside Oneslot, Python and installed packages; None without one."""

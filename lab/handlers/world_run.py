@@ -20,7 +20,6 @@ from typing import Any
 from lab.handlers.figures import WORLD, keep, kept, shown_path
 from lab.handlers.world import REPOSITORIES, Chosen, chosen
 from lab.handlers.world_given import GIVEN
-from oneslot.explorer.handlers.exploration import IDLE
 from oneslot.explorer.scan.scan import scan
 
 CPU_S = 60
@@ -50,7 +49,7 @@ def run(clones: Path, repository: str, one: Chosen) -> dict[str, Any]:
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = spent.ru_utime + spent.ru_stime
     # A given event with which the handler fails or does nothing says as little as a made one.
-    is_in_vain = IDLE in row.why or row.why.startswith("fails when nothing goes wrong")
+    is_in_vain = row.why.startswith("fails when nothing goes wrong")
     verdict = "needs an event" if is_in_vain else row.verdict
     is_spent = seconds >= CPU_S - 1 and row.verdict == "refused"
     why = f"{CPU_S} CPU seconds ended first" if is_spent else row.why

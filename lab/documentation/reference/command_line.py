@@ -11,7 +11,7 @@ import oneslot.errors
 from lab.documentation.blocks import first_sentence
 from lab.figures.tables import listing
 from oneslot.cli import INTERRUPTED, main
-from oneslot.errors import BadInput, OneslotError
+from oneslot.errors import BadInput, OneslotError, Unexpected
 from oneslot.explorer.handlers.verdict import STATUSES
 from oneslot.operator.commands.send import send
 
@@ -50,6 +50,8 @@ def exit_statuses() -> str:
             (str(OneslotError.exit_code), "failed, or something does not hold; the sentence says what to do"),
             (str(BadInput.exit_code), "wrong arguments, or an unusable file; nothing was changed"),
             (str(STATUSES["not finished"]), "not finished: the budget of `explore` or `scan` ended first"),
+            (str(STATUSES["needs an event"]), "not judged: `explore` or `scan` cannot say whether a handler holds"),
+            (str(Unexpected.exit_code), "a fault in Oneslot itself"),
             (str(INTERRUPTED), "interrupted by Ctrl-C"),
         ]
     )

@@ -26,7 +26,8 @@ from oneslot.explorer.handlers.effects import Left
 from oneslot.explorer.handlers.given import USUAL_COPIES, Given
 from oneslot.explorer.handlers.laws import HandlerLaws, Law, View, as_if_once, without_values
 from oneslot.explorer.handlers.modules import RECEIVES, RECORDS, Code, found
-from oneslot.explorer.handlers.process import AT_IMPORT, DRAW, RunningHandler, ServerError, running
+from oneslot.explorer.handlers.process import AT_IMPORT, OWN_FAILURES, RunningHandler, ServerError, running
+from oneslot.explorer.handlers.reached import is_write
 from oneslot.explorer.handlers.repeats import Repeats
 from oneslot.explorer.handlers.scenario import (
     Direct,
@@ -70,12 +71,14 @@ IMPORT_REMEDIES = {
 """What helps by the exception that an import raises; `_FOUND_BY` for any other."""
 UNREAD = "It read no Records. If its event is not of SQS, give it whole with event=..."
 UNSEEN_REMEDY = "every invocation leaves another environment. Make it within the handler"
-IDLE = "but it called nothing and wrote nothing"
-UNWRITTEN = "but it wrote nothing, and did not run its "
+ANSWERED = '{"answer"'
+"""How the text of an observation begins that is not an error."""
+CLIENT_ERROR = 400
 MOST_DRAWN = 400
 """The most single deliveries with different random numbers that are tried for "as if once"."""
 ANOTHER_TIME_MS = int(datetime(2028, 1, 31, 9, 47, 53, 891_000, UTC).timestamp() * 1000) - NOON
 """From the start to a time that has no part like it: no year, month, day, weekday, hour, minute, second, millisecond."""
+NO_LEVEL = "nothing is explored where messages come again after a fault alone, and faults=0. Give faults=1 or more."
 ALONE = "each message is delivered once, without any fault"
 _RESOURCES = ("TableName", "Bucket", "QueueUrl", "TopicArn", "FunctionName", "stateMachineArn", "StreamName")
 """The parameters that name what a call changes."""
@@ -105,8 +108,8 @@ def exploration_of(
     given: Given, progress: Callable[[str, int, int], None] = lambda level, states, waiting: None
 ) -> Exploration:
     """Return the exploration of a handler, before its first delivery."""
-    ledger = (given.env or {}).get("ONESLOT_LEDGER_TABLE")  # where Oneslot counts its claims
-    own = {f"{ledger}.consumption_count"} if ledger else set()
+    ledger = (given.env or {}).get("ONESLOT_LEDGER_TABLE")  # where Oneslot counts its claims and keeps their leases
+    own = {f"{ledger}.{name}" for name in ("consumption_count", "lease_until")} if ledger else set()
     code = found(given.handler, given.folders)
     splits = given.reports_failures or given.bisects
     records = messages_of(given.messages, given.event, fifo=given.fifo, splits=splits)
@@ -188,8 +191,10 @@ class Exploration:
     levels: list[Explored] = field(default_factory=list)
     known: System | None = None
     known_with: tuple[bool, int] = (False, -1)
-    at_work: set[int] = field(default_factory=set)
-    """The messages for which a single delivery makes a call."""
+    wrote: set[int] = field(default_factory=set)
+    """The messages for which a single delivery makes a write that AWS accepts."""
+    rejected: int = 0
+    """The HTTP status of a single delivery that a client takes for a mistake of its own; 0 without one."""
     raised: str = ""
     """The last exception within the handler at a single delivery, whether or not it is caught."""
 
@@ -373,8 +378,13 @@ class Exploration:
                 once.is_clean &= delivered.world == world
                 waiting.insert(0 if scenario.groups[position] else len(waiting), (receives + 1, position))
             world = delivered.world
-            if any(request.parts[0] != DRAW for request in delivered.calls):
-                self.at_work.add(position)
+            if any(
+                is_write(request.parts[0]) and system.observations.texts[observation].startswith(ANSWERED)
+                for request, (_, observation, _) in zip(delivered.calls, delivered.steps, strict=True)
+            ):
+                self.wrote.add(position)
+            if self.code.status >= CLIENT_ERROR:
+                self.rejected = self.code.status
             once.positions.append(position)
             once.views.append(View(system.worlds[world], scenario.tables, delivered.outcome.answer))
         return once
@@ -386,8 +396,8 @@ class Exploration:
             error = f"it reports the message as failed{f', after {raised}' if raised else ''}"
         if error.startswith(ServerError.__name__) and raised:
             error = f"{error}, after {raised}"
-        if error.startswith(AT_IMPORT):
-            kind = error.removeprefix(f"{AT_IMPORT}: ").partition(":")[0]
+        kind = error.removeprefix(f"{AT_IMPORT}: ").partition(":")[0]
+        if error.startswith(AT_IMPORT) or kind in IMPORT_REMEDIES:
             raise NotExplorable(f"{self.code.name} fails {error}. {IMPORT_REMEDIES.get(kind, _FOUND_BY)}")
         message = self.scenario.messages[position]
         lines = [f"Its last line of log: {logged}"] if logged else []
@@ -395,9 +405,12 @@ class Exploration:
             lines.append(UNREAD)
         text = f"fails when nothing goes wrong, at message {position + 1}: {error}"
         cause = f"fails without a fault: {error.partition(':')[0]}"
-        return Result(self.code.name, "breaks", text, "\n".join(lines), level="once", cause=cause)
+        anyway = error.startswith(OWN_FAILURES)
+        return Result(self.code.name, "breaks", text, "\n".join(lines), level="once", cause=cause, fails_anyway=anyway)
 
     def _explored(self, started: float) -> Result:
+        if not self._possible:
+            raise NotExplorable(f"{self.code.name}: {NO_LEVEL}")
         for level in self._possible:
             left = self.budget - (time.perf_counter() - started)
             result = self._level(level, left) if left > 0 else None
@@ -405,8 +418,22 @@ class Exploration:
                 return result
             if result is None or result.kind == "not finished":
                 return self._not_finished(level)
-        text = f"holds at every level{self._idle()}{self._unwritten()}"
-        return Result(self.code.name, "holds", text, unrun=self.code.reached.unrun, unmet=self.code.reached.unmet)
+        return self._completed()
+
+    def _completed(self) -> Result:
+        """Return the verdict once every level is complete: without a write, the handler holds only if it has none."""
+        reached, why = self.code.reached, ""
+        if places := reached.unwritten or (() if self.wrote else reached.attempted):
+            why = f"without a fault it does not write: {', '.join(places)}"
+        elif passed_by := reached.passed_by:
+            why = f"no delivery runs {', '.join(passed_by)}"
+        elif self.rejected and not self.wrote:
+            why = f"it answers {self.rejected}"
+        if why:
+            after = f", after {self.raised.partition(': An error occurred (')[0]}" if self.raised else ""
+            return Result(self.code.name, "needs an event", f"is not judged, because {why}{after}")
+        text = f"holds at every level{self._unwritten()}"
+        return Result(self.code.name, "holds", text, unrun=reached.unrun, unmet=reached.unmet)
 
     @property
     def _copies(self) -> int:
@@ -418,7 +445,7 @@ class Exploration:
 
     def _not_finished(self, level: Level) -> Result:
         text = over_budget(self._possible, level, self._copies, self.scenario.faults)
-        verdict = f"{text}{self._idle()}{self._unseen()}"
+        verdict = f"{text}{self._unwritten()}{self._unseen()}"
         return Result(self.code.name, "not finished", verdict, level=level.name, remedy=self._smaller())
 
     def _smaller(self) -> str:
@@ -436,20 +463,12 @@ class Exploration:
         """Return a sentence about what kept the explorer from finding two environments equal."""
         return f". {self.code.unseen}, which the explorer cannot look into: {UNSEEN_REMEDY}" if self.code.unseen else ""
 
-    def _idle(self) -> str:
-        """Return the end of a sentence if a message, delivered alone, makes no call."""
-        idle = [str(position + 1) for position in range(len(self.scenario.messages)) if position not in self.at_work]
-        if not idle:
-            return ""
-        after = f", after {self.raised}" if self.raised else ""
-        which = after if not self.at_work else f" for message {' and '.join(idle)}"
-        return f", {IDLE}{which}"
-
     def _unwritten(self) -> str:
-        """Return the end of a sentence if the handler has writes, and none ran."""
-        unrun = self.code.reached.unrun_writes
-        is_idle = self._idle() or self.code.reached.wrote or not unrun
-        return "" if is_idle else f", {UNWRITTEN}{unrun[0]}"
+        """Return the end of a sentence if a message, delivered alone, writes nothing."""
+        without = [str(position + 1) for position in range(len(self.scenario.messages)) if position not in self.wrote]
+        if not self.wrote:
+            return ", and writes nothing"
+        return f", but message {' and '.join(without)} writes nothing" if without else ""
 
     def _level(self, level: Level, seconds: float) -> Result:
         started = time.perf_counter()

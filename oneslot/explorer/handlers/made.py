@@ -68,7 +68,7 @@ def _tried(exploration: Exploration, one: Exploration, asked: Asked) -> Tried:
         error = outcome.error or (f"it reports the message as failed, after {outcome.raised}" if outcome.failed else "")
         reached = exploration.code.reached
         tried = Tried(
-            error, _status(outcome.answer), reached.wrote, bool(reached.unrun_writes), frozenset(reached.ran), asked
+            error, _status(outcome.answer), reached.wrote, reached.has_unrun_writes, frozenset(reached.ran), asked
         )
         if tried.serves:
             break

@@ -50,6 +50,8 @@ class Code:
         self.is_watched = False
         self.last_words = ("", "")
         """The last invocation's last exception, if it is watched, and its last line of output."""
+        self.status = 0
+        """The HTTP status of the last answer; 0 if no client reads it."""
         self.reached = Reached(self.roots)
         self.forget_reads()
         self.visible = Visible()

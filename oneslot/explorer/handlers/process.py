@@ -24,7 +24,7 @@ from oneslot.explorer.handlers.memory.contents import Opaque
 from oneslot.explorer.handlers.memory.imported import Imported
 from oneslot.explorer.handlers.memory.memory import Memory, waiting_frames
 from oneslot.explorer.handlers.modules import Code, followed
-from oneslot.explorer.handlers.surroundings.chance import Draws
+from oneslot.explorer.handlers.surroundings.chance import DRAW, Draws
 from oneslot.explorer.handlers.surroundings.environment import LambdaEnvironment, LambdaEnvironments
 from oneslot.explorer.refusal import NotExplorable, Stop
 from oneslot.explorer.world import ApiCall
@@ -36,8 +36,6 @@ BOTH_WAYS = 2
 
 FIXED = 0.4
 """About where later numbers are."""
-
-DRAW = "random.random"
 
 INJECTED = '"Message": "injected"'
 """What the text of an injected error has, and no other."""
@@ -111,8 +109,9 @@ class HandlerProgram:
         text = marshalling.encoded(answer)
         if self.keeps_answer:
             process.returned = _sorted(text)  # type: ignore[attr-defined]
-        if self.reads_status and isinstance(answer, dict) and int(answer.get("statusCode", 200)) >= SERVER_ERROR:
-            raise ServerError(f"it answers {answer['statusCode']}")
+        self.code.status = int(answer.get("statusCode", 200)) if self.reads_status and isinstance(answer, dict) else 0
+        if self.code.status >= SERVER_ERROR:
+            raise ServerError(f"it answers {self.code.status}")
         batch = self.batch or {}
         verdict = judge(text, tuple(batch), reports_failures=self.batch is not None)
         if isinstance(verdict, Invalid):

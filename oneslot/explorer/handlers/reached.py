@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from oneslot.explorer.execution.process import RunningInvocation
+from oneslot.explorer.handlers.surroundings.chance import DRAW
+from oneslot.explorer.services.web import reads
 
 RAN = "__ran__"
 """The name of `ran` in a handler's modules."""
@@ -18,25 +20,16 @@ RAN = "__ran__"
 Place = tuple[str, int, int]
 """The file of a statement, its first and its last line."""
 
-_WRITES = re.compile(
-    r"(?:put|update|delete|send|publish|transact_write|batch_write|invoke|start|create|upload|copy|execute)_\w+|publish|invoke"
-)
-"""The names of boto3's methods that change something."""
-_READS = (
-    "get",
-    "batch_get",
-    "query",
-    "scan",
-    "list",
-    "describe",
-    "head",
-    "receive",
-    "select",
-    "random",
-    "transact_get",
-)
-
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+_WRITE = re.compile(
+    r"Effects|publish|invoke|post|patch|put|batch_writer|(?:admin_|batch_|transact_)?"
+    r"(?:put|update|delete|create|send|start|write|execute|upload|copy|publish|invoke)_\w+"
+)
+"""The names by which boto3, HTTP clients and a decision of Oneslot change something."""
+
+_OF_QUEUES = ("change_message_visibility", "delete_message", DRAW)
+"""The calls that change nothing but how a message comes again."""
 
 
 def ran(place: Place) -> None:
@@ -67,8 +60,7 @@ class Reached:
     def __init__(self, roots: Sequence[Path]) -> None:
         self._roots = roots
         self._functions: list[_Function] = []
-        self._writes: dict[Place, str] = {}
-        """The statements that change something in AWS, by the looks of them, and by which method."""
+        self._named_writes: dict[Place, str] = {}
         self._named_outside: set[str] = set()
         """The names that the modules' own statements refer to."""
         self.forget()
@@ -85,8 +77,7 @@ class Reached:
         self._named_outside |= {name for one in tree.body if not isinstance(one, _FUNCTIONS) for name in _names(one)}
         for function in functions:
             names = _names(function)
-            self._writes |= _written(function, file)
-            self._functions.append(_Function(function.name, sorted(_marked(function, file)), names))
+            self._functions.append(_Function(function.name, sorted(_marked(function, file, self._named_writes)), names))
         return tree
 
     @property
@@ -99,6 +90,38 @@ class Reached:
                 if not did_run:
                     found.setdefault(file, []).append((first, last))
         return tuple(f"{self._named(file)}:{_lines(spans)}" for file, spans in sorted(found.items()))
+
+    @property
+    def _writes(self) -> dict[Place, str]:
+        """The statements that name a write, in functions that are concerned."""
+        own = {function.name for function in self._functions}
+        places = {place for one in self._concerned() for place in one.places}
+        return {place: name for place, name in self._named_writes.items() if place in places and name not in own}
+
+    @property
+    def unwritten(self) -> tuple[str, ...]:
+        """The writes that the code names, while its deliveries make none: "put_item at app.py:12"."""
+        named = self._writes
+        lines = {line for operation, line in self.calls.values() if is_write(operation)}
+        if lines - {""} or (lines and not self.ran.isdisjoint(named)):
+            return ()
+        return tuple(f"{name} at {self._named(file)}:{line}" for (file, line, _), name in sorted(named.items()))
+
+    @property
+    def has_unrun_writes(self) -> bool:
+        """Whether a statement that names a write did not run."""
+        return not self.ran.issuperset(self._writes)
+
+    @property
+    def attempted(self) -> tuple[str, ...]:
+        """The writes that were sent, whether or not AWS accepted them: "put_item at app.py:12"."""
+        calls = {*self.calls.values()}
+        return tuple(f"{name} at {self._named(line)}" for name, line in sorted(calls) if is_write(name))
+
+    @property
+    def passed_by(self) -> tuple[str, ...]:
+        """The functions of a handler if none of its own statements ran: a library returned before it called them."""
+        return () if self.ran else tuple(one.name for one in self._functions if one.places)
 
     def _concerned(self) -> list[_Function]:
         """Return the functions that ran, and those that they or the modules' own statements name, and so on.
@@ -115,17 +138,7 @@ class Reached:
     @property
     def wrote(self) -> int:
         """The number of places whose calls changed something."""
-        return sum(not op.rpartition(".")[2].startswith(_READS) for op, _ in {*self.calls.values()})
-
-    @property
-    def unrun_writes(self) -> tuple[str, ...]:
-        """The calls of boto3 that would have changed something, in functions that are concerned."""
-        return tuple(
-            f"{name} at {self._named(place[0])}:{place[1]}"
-            for function in self._concerned()
-            for place, name in self._writes.items()
-            if place in function.places and place not in self.ran
-        )
+        return sum(is_write(operation) for operation, _ in {*self.calls.values()})
 
     @property
     def unmet(self) -> tuple[str, ...]:
@@ -152,29 +165,37 @@ def _names(node: ast.AST) -> set[str]:
     return {name for name in found if isinstance(name, str)}
 
 
-def _written(function: ast.AST, file: str) -> dict[Place, str]:
-    """Return the statements that call a method of boto3 that changes something."""
-    found: dict[Place, str] = {}
-    for one in ast.walk(function):
-        if isinstance(one, ast.stmt) and not hasattr(one, "body"):
-            for call in ast.walk(one):
-                name = call.func.attr if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else ""
-                if _WRITES.fullmatch(name):
-                    found[file, one.lineno, _last_line(one)] = name
-    return found
+def is_write(operation: str) -> bool:
+    """Return whether a call changes more than how a message comes again."""
+    return operation not in _OF_QUEUES and not reads(operation)
 
 
-def _marked(node: ast.AST, file: str) -> Iterator[Place]:
-    """Put a mark before each statement within a node, but not within a function, and yield their places."""
+def _called(node: ast.AST) -> Iterator[str]:
+    """Yield the functions that a statement calls by name, and all attributes: `submit(table.put_item)` calls later."""
+    for one in ast.walk(node):
+        if isinstance(one, ast.Attribute):
+            yield one.attr
+        elif isinstance(one, ast.Call) and isinstance(one.func, ast.Name):
+            yield one.func.id
+
+
+def _marked(node: ast.AST, file: str, writes: dict[Place, str]) -> Iterator[Place]:
+    """Put a mark before each statement within a node, but not within a function, and yield their places.
+
+    The name of a write in a statement is kept in `writes`.
+    """
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, (*_FUNCTIONS, ast.expr)):
-            yield from _marked(child, file)
+            yield from _marked(child, file, writes)
     for held in vars(node).values():
         if isinstance(held, list) and held and isinstance(held[0], ast.stmt):
             is_documented = isinstance(held[0], ast.Expr) and isinstance(held[0].value, ast.Constant)
             statements = held[1:] if is_documented else held[:]
             places = [(file, one.lineno, _last_line(one)) for one in statements]
             yield from places
+            for one, place in zip(statements, places, strict=True):
+                parts = [part for part in ast.iter_child_nodes(one) if isinstance(part, ast.expr | ast.withitem)]
+                writes.update((place, name) for part in parts for name in _called(part) if _WRITE.fullmatch(name))
             pairs = zip(map(_mark, statements, places), statements, strict=True)
             held[:] = [*held[: len(held) - len(statements)], *(one for pair in pairs for one in pair)]
 

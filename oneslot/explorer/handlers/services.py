@@ -13,7 +13,7 @@ from oneslot.dynamodb_in_memory.answers import UnsupportedRequest
 from oneslot.dynamodb_in_memory.contents import Contents, TableSchema
 from oneslot.explorer.faults import CRASHES, LATER, LOST, NEVER, TIMED_OUT, Choice, error_choice
 from oneslot.explorer.handlers.aws import OWN
-from oneslot.explorer.handlers.process import DRAW
+from oneslot.explorer.handlers.surroundings.chance import DRAW
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.services import web
 from oneslot.explorer.services.account import READING, Account

@@ -44,8 +44,8 @@ class Explored:
     seconds: float
 
 
-Kind = Literal["holds", "breaks", "not finished"]
-STATUSES: dict[Kind, int] = {"holds": 0, "breaks": 1, "not finished": 3}
+Kind = Literal["holds", "breaks", "not finished", "needs an event"]
+STATUSES: dict[Kind, int] = {"holds": 0, "breaks": 1, "not finished": 3, "needs an event": 4}
 """The exit status of each verdict; 2 is a mistake on the command line, or a handler that is refused."""
 
 
@@ -54,7 +54,8 @@ class Result:
     """The verdict.
 
     Attributes:
-        kind: whether all levels are complete and none breaks the law, one breaks it, or the budget ended before.
+        kind: whether all levels are complete and none breaks the law, one breaks it, the budget ended before, or no
+            delivery made a write that the code names.
         verdict: one sentence.
         counterexample: what to read about a breach: the shortest path, or how the handler fails without a fault.
         length: the steps of that path.
@@ -68,6 +69,8 @@ class Result:
         remedy: if it is not finished, what would complete the next level.
         reads_environment: whether the handler reads a hash, host or process, which each environment has of its own.
         raised: the last exception within the handler when nothing goes wrong, whether or not it is caught.
+        masked: the attributes, as "table.attribute", that are not compared, because time or chance generates them.
+        fails_anyway: whether it fails without a fault in a way that no other event would spare it.
     """
 
     handler: str
@@ -88,6 +91,7 @@ class Result:
     remedy: str = ""
     raised: str = ""
     reads_environment: bool = False
+    fails_anyway: bool = False
 
     @property
     def holds(self) -> bool:
@@ -103,10 +107,12 @@ class Result:
     def reached(self) -> tuple[str, ...]:
         """What "holds" does not speak of, in sentences."""
         caught = (self.raised,) if self.raised and self.holds else ()
+        masked = self.masked if self.holds else ()
         found = {
             "No schedule runs": self.unrun,
             "Never met by a fault": self.unmet,
             "Without a fault it catches": caught,
+            "Not compared, because time or chance generates it": masked,
         }
         return tuple(f"{what}: {', '.join(named)}." for what, named in found.items() if named)
 

@@ -4,35 +4,79 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from oneslot import __version__
+from oneslot.errors import Unexpected
+from oneslot.explorer.handlers import verdict
 from oneslot.explorer.handlers.templates.template import template_file
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.scan.mapping_rules import Finding
-from oneslot.explorer.scan.scan import Row, Scan
+from oneslot.explorer.scan.scan import JUDGED, Row, Scan, Verdict
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-BREACH_RULE = "effects-more-than-once"
+BREACH_RULE, UNJUDGED_RULE = "effects-more-than-once", "not-judged"
+ABOUT_UNJUDGED = "The explorer could not run this handler to a verdict, so nothing is said about it."
 ABOUT_BREACHES = "A delivery, fault or repeat exists after which the handler's effects are not as if once."
+STATUSES: Mapping[Verdict, int] = {
+    "breaks": verdict.STATUSES["breaks"],
+    "fault": Unexpected.exit_code,
+    "needs an event": verdict.STATUSES["needs an event"],
+    "refused": verdict.STATUSES["needs an event"],
+    "not finished": verdict.STATUSES["not finished"],
+}
+"""The exit status of what fails a scan, the worst first."""
+
+_COUNTED = {
+    "breaks": ("breaks", "break"),
+    "needs an event": ("needs an event", "need an event"),
+    "refused": ("is refused", "are refused"),
+    "not finished": ("is not finished", "are not finished"),
+    "fault": ("met a fault in Oneslot", "met a fault in Oneslot"),
+}
+"""What the last line says of one function, and of several."""
 _HEADINGS = ("function", "source", "verdict", "steps", "why")
 
 
 def key_of(one: Row | Finding) -> str:
-    """Return the name of a breach or a finding in a baseline: it stays the same while its cause does."""
+    """Return the name of a breach, a finding or a function without a verdict in a baseline: the cause's, if it has one."""
     if isinstance(one, Finding):
         return f"{one.rule} {one.function} {one.source}"
+    if one.verdict not in JUDGED:
+        return f"{UNJUDGED_RULE} {one.function} {one.source}"
     return f"{BREACH_RULE} {one.function} {one.source}: {one.cause}"
 
 
 def failures(scan: Scan, known: Collection[str] = ()) -> list[Row | Finding]:
-    """Return the breaches and the findings of severity "error" that the baseline does not name."""
-    found: list[Row | Finding] = [row for row in scan.rows if row.verdict == "breaks"]
+    """Return what the baseline does not name: breaches, functions without a verdict, findings of severity "error"."""
+    found: list[Row | Finding] = [row for row in scan.rows if row.verdict != "holds"]
     found += [finding for finding in scan.findings if finding.severity == "error"]
     return [one for one in found if key_of(one) not in known]
+
+
+def status(scan: Scan, known: Collection[str] = ()) -> int:
+    """Return the exit status: that of the worst failure, where a new breach comes first."""
+    found = {one.verdict if isinstance(one, Row) else "breaks" for one in failures(scan, known)}
+    return next((status for verdict, status in STATUSES.items() if verdict in found), 0)
+
+
+def conclusion(scan: Scan) -> str:
+    """Return the last line: how many functions are judged, and which ones are not."""
+    named: dict[str, list[str]] = {}
+    for row in scan.rows:
+        named.setdefault(row.verdict, []).append(row.function)
+    judged = sum(row.verdict in JUDGED for row in scan.rows)
+    parts = [f"judged {judged} of {len(scan.rows)}"]
+    for kind, (one, several) in _COUNTED.items():
+        functions = named.get(kind, [])
+        if functions:
+            parts.append(
+                f"{len(functions)} {one if len(functions) == 1 else several}: {', '.join(dict.fromkeys(functions))}"
+            )
+    return "; ".join(parts)
 
 
 def baseline_text(scan: Scan) -> str:
@@ -54,6 +98,7 @@ def document(scan: Scan, known: Collection[str] = ()) -> dict[str, Any]:
     new = {key_of(one) for one in failures(scan, known)}
     return {
         "template": scan.template,
+        "conclusion": conclusion(scan),
         "functions": [{**asdict(row), "new": key_of(row) in new} for row in scan.rows],
         "mappings": [{**asdict(one), "new": key_of(one) in new} for one in scan.findings],
     }
@@ -77,6 +122,7 @@ def markdown(scan: Scan, known: Collection[str] = ()) -> str:
     for row in scan.rows:
         if row.path and key_of(row) not in known:
             lines += ["", f"### {row.function}: {row.source}", "", row.why, "", "```text", row.path, "```"]
+    lines += ["", conclusion(scan)]
     return "\n".join(lines) + "\n"
 
 
@@ -99,7 +145,10 @@ def _cell(text: str) -> str:
 
 def sarif(scan: Scan, known: Collection[str] = ()) -> dict[str, Any]:
     """Return the scan in SARIF 2.1.0: breaches at the handler's line, findings at the function's line in the template."""
-    rules = {BREACH_RULE: {"id": BREACH_RULE, "shortDescription": {"text": ABOUT_BREACHES}}}
+    about = {BREACH_RULE: ABOUT_BREACHES, UNJUDGED_RULE: ABOUT_UNJUDGED}
+    rules: dict[str, dict[str, Any]] = {
+        rule: {"id": rule, "shortDescription": {"text": text}} for rule, text in about.items()
+    }
     for one in scan.findings:
         rules[one.rule] = {
             "id": one.rule,
@@ -118,6 +167,9 @@ def _breaches(scan: Scan, known: Collection[str]) -> Iterator[dict[str, Any]]:
             at = _location(file, int(line)) if file else _in_template(scan, row.function)
             text = f"{row.function}, {row.source}: {row.why}\n{row.path}"
             yield _result(BREACH_RULE, "error", text, at, is_known=key_of(row) in known)
+        elif row.verdict not in JUDGED:
+            text, at = f"{row.function}, {row.source}: {row.verdict}. {row.why}", _in_template(scan, row.function)
+            yield _result(UNJUDGED_RULE, "warning", text, at, is_known=key_of(row) in known)
 
 
 def _findings(scan: Scan, known: Collection[str]) -> Iterator[dict[str, Any]]:

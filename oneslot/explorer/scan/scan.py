@@ -7,6 +7,7 @@ import os
 import re
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -17,10 +18,9 @@ from typing import Any, Literal
 
 from oneslot.errors import InvalidScenario
 from oneslot.explorer.handlers.apart import forked
-from oneslot.explorer.handlers.exploration import IDLE, UNWRITTEN, explore_given
+from oneslot.explorer.handlers.exploration import explore_given
 from oneslot.explorer.handlers.given import GIVEN, Given
 from oneslot.explorer.handlers.made import Tried, trying
-from oneslot.explorer.handlers.process import OWN_FAILURES
 from oneslot.explorer.handlers.scenario_file import check_rows, check_scenario, read_scenario
 from oneslot.explorer.handlers.templates.intrinsics import PSEUDO, Resolver
 from oneslot.explorer.handlers.templates.sources import QUEUES, TASK, FunctionSource, references, sources_of
@@ -52,7 +52,8 @@ from oneslot.explorer.scan.growth import Grown, growth
 from oneslot.explorer.scan.mapping_rules import Finding, findings, may_batch
 from oneslot.explorer.scan.written_test import written_test
 
-Verdict = Literal[Kind, "refused", "needs an event"]
+Verdict = Literal[Kind, "refused", "fault"]
+JUDGED: tuple[Verdict, ...] = ("holds", "breaks")
 
 GRACE_S = 30
 """The seconds that a process has beyond its budget: for imports, and for a step that takes long."""
@@ -71,13 +72,13 @@ class Row:
     Attributes:
         function: its logical id in the template.
         source: what invokes it, for people.
-        verdict: as `explore` gives it; "refused" if the explorer cannot run it; "needs an event" if the handler fails on
-            the first event that the scan made for it, without any fault.
+        verdict: as `explore` gives it; "refused" if the explorer cannot run it; "fault" if Oneslot itself failed; also
+            "needs an event" if the handler fails on the first event that the scan made, without any fault.
         why: one sentence.
         steps: the length of the shortest path that breaks the law.
         cause: what breaks, and at which call, as a baseline names it.
         outside: effects outside AWS's tables that may happen twice.
-        path: the shortest path, to read.
+        path: the shortest path, to read; of a fault, the traceback.
         line: the handler's "file:line" of the call that the fault met.
         test: a pytest of that path on moto, or why there is none.
         reached: what "holds" does not speak of: lines that no schedule ran, and calls that never met a fault.
@@ -178,7 +179,7 @@ def scan(
         properties = {**function_properties(resolver.template, name), **_invoke_config(resolver, name)}
         why = _refused(properties, source)
         if source is None or why:
-            jobs.append(Row(name, source.title if source else "none", "refused", why))
+            jobs.append(Row(function=name, source=source.title if source else "none", verdict="refused", why=why))
         else:
             variables = _assumed_variables(resolver, properties, env or {})
             texts = tuple(f"{one}={value}" for one, value in [*assumed.items(), *variables.items()])
@@ -307,7 +308,11 @@ def _received(reader: Connection, job: ScanJob, *, is_late: bool) -> Row:
             return reader.recv()  # type: ignore[no-any-return]
         except EOFError:
             why = "Its process ended without a verdict, as after os._exit. Remove what ends it."
-    return Row(job.function, job.source.title, "refused", why, assumed=job.assumed)
+    return _refusal(job, why)
+
+
+def _refusal(job: ScanJob, why: str) -> Row:
+    return Row(function=job.function, source=job.source.title, verdict="refused", why=why, assumed=job.assumed)
 
 
 def _row_of(job: ScanJob) -> Row:
@@ -319,10 +324,10 @@ def _row_of(job: ScanJob) -> Row:
     try:
         row = explored(job)
     except NotExplorable as error:
-        row = Row(job.function, job.source.title, "refused", _placed(str(error), job.function))
+        row = _refusal(job, _placed(str(error), job.function))
     except Exception as error:
-        why = f"The handler and the explorer do not work together: {type(error).__name__}. Use `oneslot explore`."
-        row = Row(job.function, job.source.title, "refused", why)
+        why = f"This is a fault in Oneslot, not in the handler: {type(error).__name__}. Report the traceback."
+        row = replace(_refusal(job, why), verdict="fault", path=traceback.format_exc())
     return replace(row, assumed=job.assumed, seconds=time.perf_counter() - started)
 
 
@@ -377,18 +382,18 @@ def _tried(job: ScanJob, given: Given) -> Row:
     with suppress(ValueError):
         line = str(Path(line).relative_to(Path.cwd()))
     return Row(
-        job.function,
-        job.source.title,
-        verdict,
-        why,
-        result.length,
-        result.cause,
-        result.outside,
-        result.counterexample,
-        line,
-        _test(job, given, batch) if result.kind == "breaks" else "",
-        (*result.reached, *([batch.remark] if batch.remark else [])),
-        json.dumps(shown(grown.facts)) if is_made else "",
+        function=job.function,
+        source=job.source.title,
+        verdict=verdict,
+        why=why,
+        steps=result.length,
+        cause=result.cause,
+        outside=result.outside,
+        path=result.counterexample,
+        line=line,
+        test=_test(job, given, batch) if result.kind == "breaks" else "",
+        reached=(*result.reached, *([batch.remark] if batch.remark else [])),
+        first=json.dumps(shown(grown.facts)) if is_made else "",
     )
 
 
@@ -439,12 +444,11 @@ def _judged(job: ScanJob, result: Result, grown: Grown, *, is_made: bool) -> tup
     if result.remedy:
         remedy = result.remedy.replace("raise the budget", "raise --budget, or name fewer functions with --function")
         return result.kind, f"{why}. {remedy}"
-    failed = result.level == "once"
-    is_empty = (IDLE in why and bool(result.unrun)) or UNWRITTEN in why or (result.kind == "holds" and not grown.serves)
-    if not is_made or not (failed or is_empty):
-        return result.kind, why
-    why = f"On a made event it {why}"
-    if failed and any(f": {one}" in why for one in OWN_FAILURES):
+    is_missed = result.level == "once" and not result.fails_anyway
+    is_unserved = result.kind == "needs an event" or (is_made and result.kind == "holds" and not grown.serves)
+    if is_made and (result.level == "once" or is_unserved):
+        why = f"On a made event it {why}"
+    if not is_unserved and not (is_made and is_missed):
         return result.kind, why
     remedy = f"Record one, or give what it finds: --events FOLDER, with {job.function}.json or .py."
     return "needs an event", f"{why}. {remedy}"

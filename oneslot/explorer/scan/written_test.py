@@ -11,8 +11,8 @@ from typing import Any
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
 from oneslot.explorer.handlers.given import Given
-from oneslot.explorer.handlers.process import DRAW
 from oneslot.explorer.handlers.scenario import messages_of
+from oneslot.explorer.handlers.surroundings.chance import DRAW
 from oneslot.explorer.handlers.templates.sources import FunctionSource
 from oneslot.explorer.handlers.verdict import Result
 from oneslot.explorer.refusal import NotExplorable

@@ -11,12 +11,19 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from oneslot.dynamodb_in_memory.answers import UnsupportedRequest
+from oneslot.explorer.services import account as accounts
 from oneslot.explorer.services.account import Account
 
 READING = ("get", "head", "options")
 """The methods that change nothing (RFC 9110, safe methods)."""
 
 KEYS = "http/keys"
+
+
+def reads(name: str) -> bool:
+    """Return whether a call, by its name, changes nothing."""
+    service, _, operation = name.rpartition(".")
+    return operation in READING if service == "http" else operation.startswith(accounts.READING)
 
 
 def request(account: Account, method: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -32,6 +32,9 @@ _FIRST = 8
 """The number of a process on Lambda, where most environments give the same one."""
 
 
+DRAW = "random.random"
+"""The name of the call by which the explorer chooses a random number."""
+
 HASH = "hash"
 """The name of `hashed` in a handler's modules."""
 

@@ -16,8 +16,7 @@ from oneslot.terminal import Terminal, table
 if TYPE_CHECKING:
     from oneslot.explorer.scan.scan import Row, Scan
 
-NEW_BREACH, NOT_FINISHED = 1, 3
-STYLES = {"holds": "green", "breaks": "red", "not finished": "yellow"}
+STYLES = {"holds": "green", "breaks": "red", "fault": "red"}
 
 
 class NewFile(click.Path):
@@ -81,7 +80,7 @@ _WRITABLE_FOLDER = click.Path(exists=True, file_okay=False, writable=True)
 )
 @click.option("--sarif", type=NewFile(), help="Write the results as SARIF 2.1.0 to this file.")
 @click.option("--summary", type=NewFile(), help="Append a summary in Markdown to this file.")
-@click.option("--baseline", type=FILE, help="Known breaches, which do not fail.")
+@click.option("--baseline", type=FILE, help="Known breaches and functions without a verdict, which do not fail.")
 @click.option("--write-baseline", type=NewFile(), help="Write what is found as known to this file.")
 @click.option(
     "--write-test",
@@ -106,7 +105,8 @@ def scan(
 ) -> int:
     """Explore every function of a SAM or CloudFormation template, or of cdk.out, by the events of its sources.
 
-    Exit status 0 if nothing new breaks, 1 for a new breach or a mapping that breaks a rule, and 3 if a budget ends first.
+    Exit status 0 if each function is judged and nothing new breaks, 1 for a new breach or a mapping that breaks a rule,
+    4 for a function without a verdict that the baseline does not name, and 3 if only the budget ended first.
     """
     # Not imported before it is used: it needs `oneslot[explorer]`.
     from oneslot.explorer.refusal import NotExplorable
@@ -116,7 +116,9 @@ def scan(
     terminal = Terminal(as_json)
 
     def say(row: Row) -> None:
-        terminal.say(f"{row.function}, {row.source}: {row.verdict}, {row.seconds:.1f} s", STYLES.get(row.verdict, ""))
+        terminal.say(
+            f"{row.function}, {row.source}: {row.verdict}, {row.seconds:.1f} s", STYLES.get(row.verdict, "yellow")
+        )
 
     try:
         known = report.read_baseline(baseline) if baseline else set()
@@ -139,15 +141,11 @@ def scan(
         with summary.open("a") as file:
             file.write(report.markdown(found, known))
     if write_test:
-        _write_tests([row for row in found.rows if row in new], write_test, terminal)
+        _write_tests([row for row in found.rows if row in new and row.test], write_test, terminal)
     if write_baseline:
         write_baseline.write_text(report.baseline_text(found))
     terminal.result(report.document(found, known))
-    if write_baseline:
-        return 0
-    if new:
-        return NEW_BREACH
-    return NOT_FINISHED if any(row.verdict == "not finished" for row in found.rows) else 0
+    return 0 if write_baseline else report.status(found, known)
 
 
 def _show(found: Scan, known: Collection[str], terminal: Terminal) -> None:
@@ -156,7 +154,7 @@ def _show(found: Scan, known: Collection[str], terminal: Terminal) -> None:
 
     shown = table(f"Functions of {found.template}", "function", "source", "verdict", "steps", "why", numbers=(3,))
     for row in found.rows:
-        shown.add_row(*report.cells_of(row, known), style=STYLES.get(row.verdict, ""))
+        shown.add_row(*report.cells_of(row, known), style=STYLES.get(row.verdict, "yellow"))
     terminal.show(shown)
     rules = table("Mappings", "mapping", "rule", "why")
     for one in found.findings:
@@ -171,6 +169,7 @@ def _show(found: Scan, known: Collection[str], terminal: Terminal) -> None:
             terminal.lines(f"\n{row.function}, {row.source}: {row.why}\n{row.path}")
         if row.assumed:
             terminal.say(f"{row.function}: assumed {', '.join(row.assumed)}. Give values with --parameter and --env.")
+    terminal.lines(f"\n{report.conclusion(found)}")
 
 
 def _write_tests(rows: Sequence[Row], folder: Path, terminal: Terminal) -> None:

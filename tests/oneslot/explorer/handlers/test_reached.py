@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from oneslot.explorer.handlers.exploration import explore
+from oneslot.explorer.refusal import NotExplorable
 
 HANDLER = '''
 import json
@@ -73,3 +76,130 @@ def test_verdict_names_what_would_complete_the_next_level(tmp_path: Path) -> Non
 
     assert result.remedy == "To complete the next level, raise the budget, or give fewer messages, copies=2, faults=1."
     assert result.remedy in str(result)
+
+
+WRITES = """
+import json
+
+import boto3
+
+table = boto3.resource("dynamodb").Table("orders")
+
+
+def put(order):
+    table.put_item(Item={"id": order["id"]})
+
+
+def reads(event, context):
+    table.get_item(Key={"id": "o-1"})
+
+
+def passes_over(event, context):
+    for record in event["Records"]:
+        if "paid" in record["body"]:
+            put(json.loads(record["body"]))
+
+
+def swallows(event, context):
+    try:
+        table.put_item(Item={"id": event["order"]})
+    except KeyError:
+        return
+
+
+def is_refused(event, context):
+    try:
+        table.put_item(Item={"id": "o-1"}, ConditionExpression="attribute_exists(id)")
+    except table.meta.client.exceptions.ConditionalCheckFailedException:
+        return
+
+
+def answers_400(event, context):
+    return {"statusCode": 400}
+"""
+LEDGER = {"ONESLOT_LEDGER_TABLE": "ledger", "ONESLOT_TABLES": "orders"}
+
+
+@pytest.mark.parametrize(
+    ("handler", "given", "kind", "words"),
+    [
+        ("reads", {"messages": ["{}"]}, "holds", "holds at every level, and writes nothing"),
+        ("passes_over", {"messages": ["{}"]}, "needs an event", "does not write: put_item at app.py:10"),
+        ("passes_over", {"messages": ['{"id": "paid"}']}, "holds", "holds at every level"),
+        ("swallows", {"event": {}}, "needs an event", "put_item at app.py:25, after KeyError: 'order'"),
+        ("is_refused", {"event": {}}, "needs an event", "does not write: put_item at app.py:32"),
+        ("answers_400", {"event": {"httpMethod": "POST"}}, "needs an event", "it answers 400"),
+    ],
+)
+def test_verdict_is_about_a_write_or_says_that_there_is_none(
+    handler: str, given: dict[str, Any], kind: str, words: str, tmp_path: Path
+) -> None:
+    (tmp_path / "app.py").write_text(WRITES)
+
+    result = explore(
+        f"app.{handler}", tables=["orders:id", "ledger:request_id"], path=tmp_path, **{"env": LEDGER, **given}
+    )
+
+    assert result.kind == kind
+    assert words in result.verdict
+
+
+def test_exploration_is_refused_when_it_has_no_level(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(HANDLER)
+
+    with pytest.raises(NotExplorable, match="Give faults=1 or more"):
+        explore("app.handler", messages=[{"id": "o-1"}], tables=["orders:id"], path=tmp_path, fifo=True, faults=0)
+
+
+def test_verdict_names_what_it_does_not_compare(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(
+        "import time\n\nimport boto3\n\n\ndef handler(event, context):\n"
+        '    boto3.resource("dynamodb").Table("orders").put_item(Item={"id": "1", "at": int(time.time())})\n'
+    )
+
+    result = explore("app.handler", messages=["{}"], tables=["orders:id"], path=tmp_path)
+
+    assert "Not compared, because time or chance generates it: orders.at." in str(result)
+
+
+CONSUMER = """
+from oneslot import Effects, Put, Unprocessable, consumer_from_environment
+
+
+def take(order):
+    if "article" not in order.body:
+        raise Unprocessable("invalid", "article is missing")
+    put = Put("orders", {"id": order.message_id}, key="id")
+    return Effects({"outcome": "taken"}, [put])
+
+
+handler = consumer_from_environment(take)
+"""
+
+
+@pytest.mark.parametrize(
+    ("message", "kind", "words"),
+    [
+        ({"message_id": "first"}, "needs an event", "Effects at app.py:9"),
+        ({}, "needs an event", "Effects at app.py:9"),
+        ({"message_id": "first", "article": "teapot"}, "holds", "every level"),
+    ],
+)
+def test_consumer_is_judged_when_its_decision_takes_effect(
+    message: dict[str, str], kind: str, words: str, tmp_path: Path
+) -> None:
+    (tmp_path / "app.py").write_text(CONSUMER)
+    env = {
+        "ONESLOT_TABLE_ORDERS": "orders",
+        "ONESLOT_LEDGER_TABLE": "ledger",
+        "ONESLOT_LEDGER_RETENTION_SECONDS": "forever",
+        "ONESLOT_QUEUE_URL": "https://queue",
+        "ONESLOT_DEAD_LETTER_QUEUE_URL": "https://dead-letters",
+        "ONESLOT_MAX_RECEIVE_COUNT": "3",
+    }
+
+    result = explore(
+        "app.handler", messages=[message], tables=["orders:id", "ledger:message_id"], path=tmp_path, env=env
+    )
+
+    assert (result.kind, words in result.verdict) == (kind, True), result

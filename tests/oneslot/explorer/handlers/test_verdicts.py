@@ -107,7 +107,6 @@ CASES = {
     ),
     "as many receives as it needs": case("subjects.recover_at_third_receive", receives=2, law=anything),
     "fewer receives": case("subjects.recover_at_third_receive", "=> ", receives=1, law=anything),
-    "a new id on FIFO without faults": case("subjects.put_under_new_id", fifo=True, faults=0),
     "a late mark on FIFO": case("subjects.charge_then_mark", AFTER_A_FAULT, fifo=True),
     "an update under a token": case("subjects.add_under_token"),
     "an update under a forgotten token": case("subjects.add_under_token", "=> ", visibility=HOUR_AND_A_HALF),

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from contextlib import chdir
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from click.testing import CliRunner
 from oneslot.errors import InvalidScenario
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.scan import report
-from oneslot.explorer.scan.scan import NO_TEST, Row, Scan, scan
+from oneslot.explorer.scan import scan as scanning
+from oneslot.explorer.scan.scan import NO_TEST, Row, Scan, Verdict, scan
 from oneslot.operator.commands.explore.scan import scan as command
 from tests.oneslot.explorer.scan.shop import row_of, written
 
@@ -55,7 +57,7 @@ def test_a_breach_is_written_as_a_test_when_a_scenario_names_the_tables(tmp_path
         ("Alexa", "refused", "AlexaSkill"),
         ("Once", "refused", "no Retry"),
         ("Nameless", "refused", "no Handler"),
-        ("Inline", "needs an event", "called nothing"),
+        ("Inline", "needs an event", "it answers 400"),
     ],
 )
 def test_each_function_has_a_verdict_and_others_go_on(scanned: Scan, function: str, verdict: str, word: str) -> None:
@@ -208,7 +210,8 @@ def test_a_known_breach_is_marked_and_does_not_fail(scanned: Scan, tmp_path: Pat
     baseline.write_text(report.baseline_text(scanned))
     known = report.read_baseline(baseline)
 
-    assert [report.key_of(one) for one in report.failures(scanned) if isinstance(one, Row)] == [
+    broken = [one for one in report.failures(scanned) if isinstance(one, Row) and one.verdict == "breaks"]
+    assert [report.key_of(one) for one in broken] == [
         f"{report.BREACH_RULE} {function} SNS Topic: {cause}"
         for function, cause in {
             "Counter": "as-if-once: Table.n; at update_item Table",
@@ -251,6 +254,34 @@ def test_command_fails_for_a_new_breach_and_writes_what_ci_reads(tmp_path: Path)
     assert [row["function"] for row in json.loads(writing.stdout)["functions"]] == ["Counter"]
     assert json.loads(sarif.read_text())["version"] == "2.1.0"
     assert "| Counter | SNS Topic | breaks |" in summary.read_text()
+
+
+def test_scan_fails_for_each_function_without_a_verdict_that_the_baseline_does_not_name(scanned: Scan) -> None:
+    row = row_of(scanned, "Picky")
+    verdicts: list[Verdict] = ["holds", "breaks", "fault", "refused", "not finished"]
+    rows = {one: replace(row, function=letter, verdict=one) for letter, one in zip("ABCDE", verdicts, strict=True)}
+
+    def status(*given: Row) -> int:
+        return report.status(Scan(scanned.template, given, ()))
+
+    assert [status(rows["holds"], one) for one in (row, *rows.values())] == [4, 0, 1, 70, 4, 3]
+    assert status(row, *rows.values()) == 1
+    assert report.status(Scan(scanned.template, (row,), ()), {report.key_of(row)}) == 0
+    assert report.conclusion(Scan(scanned.template, (row, *rows.values()), ())) == (
+        "judged 2 of 6; 1 breaks: B; 1 needs an event: Picky; 1 is refused: D; 1 is not finished: E; "
+        "1 met a fault in Oneslot: C"
+    )
+
+
+def test_row_says_that_a_fault_is_oneslots_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(given: Any) -> Any:
+        raise AttributeError("no such attribute")
+
+    monkeypatch.setattr(scanning, "explore_given", failing)
+
+    (row,) = scan(written(tmp_path), only=["Orders"]).rows
+
+    assert (row.verdict, "fault in Oneslot" in row.why, "no such attribute" in row.path) == ("fault", True, True)
 
 
 ELSEWHERE = """
