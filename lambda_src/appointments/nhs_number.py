@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from operator import mul
 
 _TEN_DIGITS = re.compile(r"[0-9]{10}")
 _GROUPED = "[0-9]{3}[ ._:-]?[0-9]{3}[ ._:-]?[0-9]{4}"
@@ -21,7 +22,7 @@ Ten digits inside a longer hexadecimal number do not count, even with a word bef
 
 def check_digit(nine_digits: str) -> int | None:
     """Return the tenth digit for the first nine; None if the remainder asks for a "10", which is not valid."""
-    total = sum(int(digit) * weight for digit, weight in zip(nine_digits, range(10, 1, -1), strict=True))
+    total = sum(map(mul, map(int, nine_digits), range(10, 1, -1)))
     digit = (11 - total % 11) % 11
     return None if digit == 10 else digit  # noqa: PLR2004 - the Data Dictionary's own number
 

@@ -232,6 +232,21 @@ Write = Put | Update | Delete | Check | Raw
 WRITES = (Put, Update, Delete, Check, Raw)
 
 
+def describe(write: Write) -> str:
+    """Return the write's kind and table, for an error."""
+    match write:
+        case Put():
+            return f"a put into {write.table!r}"
+        case Update():
+            return f"an update of {write.table!r}"
+        case Delete():
+            return f"a delete in {write.table!r}"
+        case Check():
+            return f"a check of {write.table!r}"
+        case Raw():
+            return f"a raw write to {write.table!r}"
+
+
 @dataclass(frozen=True, slots=True)
 class Send:
     """A message that follows the commit, to a queue, a topic or a bus. A relay sends it at least once, under one id.
@@ -274,7 +289,7 @@ class Once:
 class Effects:
     """One request's effects: `writes` and `once` in one transaction with the ledger, and the `result` recorded there.
 
-    `Effects(result, [Put(...), Update(...)], once=Once(...), sends=[Send(...)])`.
+    `Effects(result, [Put(...), Update(...)], once=Once(...), sends=[Send(...)])`. `all_writes` has that of `once` last.
 
     Raises:
         InvalidEffects: if a list holds something else, or is none.
@@ -284,6 +299,7 @@ class Effects:
     writes: Sequence[Write] = ()
     once: Once | None = None
     sends: Sequence[Send] = ()
+    all_writes: tuple[Write, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name, given, kinds in (("writes", self.writes, WRITES), ("sends", self.sends, Send)):
@@ -297,11 +313,8 @@ class Effects:
                     )
         if self.once is not None and not isinstance(self.once, Once):
             raise InvalidEffects(f"`once` is a {type(self.once).__name__}; write once=Once(Put(...))")
-
-    @property
-    def all_writes(self) -> tuple[Write, ...]:
-        """All writes, `once` last."""
-        return (*self.writes,) if self.once is None else (*self.writes, self.once.write)
+        writes = self.writes if self.once is None else (*self.writes, self.once.write)
+        object.__setattr__(self, "all_writes", tuple(writes))
 
 
 def conflict() -> Unprocessable:

@@ -50,8 +50,8 @@ with uncollected():
     from oneslot.runtime.protocol import JsonMessage, Message
     from oneslot.runtime.sqs.deferral import deferral_of
     from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-    from oneslot.runtime.stores.elements import KEY_PREFIX
     from oneslot.runtime.stores.expressions import DynamoDB
+    from oneslot.runtime.stores.transaction import KEY_PREFIX
     from oneslot.runtime.surroundings import Executor, Lock, Surroundings
 
 M = TypeVar("M", bound=Message)

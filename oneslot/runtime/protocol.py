@@ -13,11 +13,11 @@ claim that lands late, after its own retry, changes nothing that its owner relie
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from oneslot.runtime.effects import Effects, Item, Result
+from oneslot.runtime.effects import Effects, Item, Result, Write
 from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.runtime.values import from_json
@@ -142,6 +142,18 @@ def refused_commit(row: Item, claim: Claim) -> Committed | Duplicate | Fenced:
     if row["claimed_by"] == claim.claimed_by:  # our own commit, whose answer was lost
         return Committed(result)
     return Duplicate(result, row["consumption_count"], row["claimed_by"])
+
+
+def taken(failed: Sequence[tuple[Write, Callable[[], Item]]]) -> Taken:
+    """Return the outcome for the writes whose conditions failed, each with what returns the item found.
+
+    The first one answers, if each of them has an `otherwise`.
+    """
+    answers = [(write.otherwise, found) for write, found in failed]
+    otherwise, found = answers[0]
+    if otherwise is None or any(each is None for each, _ in answers):
+        return Taken()
+    return Taken(lambda: otherwise(found()))
 
 
 class CommitRefused(Exception):

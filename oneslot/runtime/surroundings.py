@@ -19,7 +19,6 @@ from pathlib import Path
 from queue import Empty, Full
 from types import TracebackType
 from typing import Any, Protocol
-from uuid import uuid4
 
 __all__ = [
     "Condition",
@@ -158,7 +157,7 @@ class Surroundings:
     """
 
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
-    new_id: Callable[[], str] = lambda: uuid4().hex
+    new_id: Callable[[], str] = lambda: os.urandom(16).hex()
     sleep: Callable[[float], None] = time.sleep
     # The system's generator: a SnapStart snapshot would give every environment the same numbers.
     jitter: Callable[[], float] = random.SystemRandom().random

@@ -19,9 +19,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Set
 from decimal import Decimal
 from itertools import chain, zip_longest
-from typing import Any, cast
+from typing import Any
 
 MAXIMUM_DIGITS = 38
+_WHOLE = 10**MAXIMUM_DIGITS
 SMALLEST_EXPONENT, LARGEST_EXPONENT = -130, 125
 """A number of DynamoDB is 0, or has a magnitude from 1E-130 to 9.99...E+125; zeros at its ends are not digits of it."""
 MAXIMUM_LEVELS = 32
@@ -114,7 +115,7 @@ def from_attribute(attribute: Mapping[str, Any]) -> Any:  # noqa: PLR0911 - one 
         case "N":
             return number(content)
         case "M":
-            return {name: from_attribute(each) for name, each in content.items()}
+            return from_attributes(content)
         case "L":
             return [from_attribute(each) for each in content]
         case "SS" | "NS" | "BS":
@@ -130,12 +131,23 @@ def from_attribute(attribute: Mapping[str, Any]) -> Any:  # noqa: PLR0911 - one 
 
 def to_attributes(item: Mapping[str, Any]) -> dict[str, Any]:
     """Return plain values as DynamoDB's typed attribute values. Raises `InvalidValue` for what DynamoDB does not hold."""
-    return cast("dict[str, Any]", to_attribute(item)["M"])
+    return _members(item, 0)
 
 
 def from_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return DynamoDB's typed attribute values as plain values: a whole number is an `int`, a fraction a `Decimal`."""
-    return cast("dict[str, Any]", from_attribute({"M": attributes}))
+    plain = {}
+    for (
+        name,
+        each,
+    ) in attributes.items():  # nearly all are texts and whole numbers, and a call for each is most of the time
+        if "S" in each:
+            plain[name] = each["S"]
+        elif "N" in each and each["N"].isdigit():
+            plain[name] = int(each["N"])
+        else:
+            plain[name] = from_attribute(each)
+    return plain
 
 
 def size(attribute: Mapping[str, Any]) -> int:  # noqa: PLR0911 - one return for each type
@@ -174,7 +186,7 @@ def number_text(value: int | Decimal) -> str:
     Raises:
         InvalidValue: for more than 38 digits, a magnitude outside of DynamoDB's range, NaN and infinity.
     """
-    if isinstance(value, int) and -(10**MAXIMUM_DIGITS) < value < 10**MAXIMUM_DIGITS:
+    if isinstance(value, int) and -_WHOLE < value < _WHOLE:
         return str(int(value))
     exact = Decimal(value)
     _require_range(exact)
@@ -219,7 +231,10 @@ def canonical_json(value: Any) -> str:
         InvalidValue: for a `Decimal` out of DynamoDB's range: plain, a short one can have more digits than memory.
         TypeError, ValueError, RecursionError: for what JSON cannot hold.
     """
-    return to_json(value, decimal=_marked, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    try:
+        return _CANONICAL.encode(value)
+    except TypeError:  # for a `Decimal`, and for what JSON cannot hold
+        return to_json(value, decimal=_marked, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def plain_json(value: Any) -> str:
@@ -233,7 +248,12 @@ def plain_json(value: Any) -> str:
 
 def from_json(text: str) -> Any:
     """Return what `canonical_json` was given."""
-    return json.loads(text, parse_float=lambda each: number(each) if each.endswith("E0") else float(each))
+    return _RECORDED.decode(text)
+
+
+# Made once: to make them takes longer than to use them.
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+_RECORDED = json.JSONDecoder(parse_float=lambda each: number(each) if each.endswith("E0") else float(each))
 
 
 def _in_range(value: Decimal) -> str:
@@ -267,14 +287,20 @@ def _require_range(value: Decimal) -> None:
         )
 
 
-def _members(values: Mapping[Any, Any], level: int) -> dict[str, dict[str, Any]]:
-    members = {}
+def _members(values: Mapping[Any, Any], level: int) -> dict[str, Any]:
+    members: dict[str, Any] = {}
+    shallow = level < MAXIMUM_LEVELS
     for name, value in values.items():
-        if name and type(name) is type(value) is str and name.isascii() and value.isascii() and level < MAXIMUM_LEVELS:
-            members[name] = {"S": value}  # as below, in a third of the time: nearly all values are such texts
-        else:
-            text = _name(name)  # before its value is looked at
-            members[text] = _at(name, value, level)
+        if shallow and type(name) is str and name and name.isascii():
+            # As below, in a third of the time: nearly all values are such texts and numbers.
+            if type(value) is str and value.isascii():
+                members[name] = {"S": value}
+                continue
+            if type(value) is int and -_WHOLE < value < _WHOLE:
+                members[name] = {"N": str(value)}
+                continue
+        text = _name(name)  # before its value is looked at
+        members[text] = _at(name, value, level)
     return members
 
 

@@ -99,8 +99,11 @@ def process(
         return True
 
     succeeded = run_side_by_side(records, succeeds, executor, is_answered)
-    failed = (record for record, success in zip(records, succeeded, strict=True) if not success)
-    return {"batchItemFailures": [{"itemIdentifier": record.receipt.sqs_message_id} for record in failed]}
+    failures = []
+    for record, success in zip(records, succeeded, strict=True):
+        if not success:
+            failures.append({"itemIdentifier": record.receipt.sqs_message_id})
+    return {"batchItemFailures": failures}
 
 
 def run_side_by_side(

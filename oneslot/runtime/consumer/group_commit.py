@@ -21,17 +21,15 @@ group, and the others are sent again in a new transaction.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic
+from typing import Any, Generic
 
 from oneslot.runtime.consumer.record import Receipt, Record
-from oneslot.runtime.effects import LEDGER, MAXIMUM_WRITES, Effects, InvalidEffects, Item, Put, Write
+from oneslot.runtime.effects import MAXIMUM_WRITES, Effects, InvalidEffects, Item
 from oneslot.runtime.failures import name_of
 from oneslot.runtime.protocol import COMPLETE, Answer, M, Message
-from oneslot.runtime.stores.checks import item_of
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from oneslot.runtime.stores.elements import element, transact_items
 from oneslot.runtime.stores.expressions import cancellation_reasons
 from oneslot.runtime.surroundings import Executor
 from oneslot.runtime.values import from_attributes, from_json
@@ -56,19 +54,12 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A message in a transaction, its row, and the items that it writes."""
+    """A message in a transaction: the items that it writes, its row's first, what names each of them, and its answer."""
 
     decided: Decided
-    row: Put
-    targets: frozenset[tuple[str, str]]
-
-    @property
-    def writes(self) -> tuple[Write, ...]:
-        return (self.row, *self.decided.effects.all_writes)
-
-    @property
-    def answer(self) -> Answer:
-        return Answer(from_json(self.row.item["result"]), False, 1, self.row.item["claimed_by"])
+    items: Sequence[Mapping[str, Any]]
+    targets: frozenset[tuple[Any, ...]]
+    answer: Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,21 +168,20 @@ class GroupCommit(Generic[M]):
 
         If any is refused, nothing was written. An id maps to an answer where a complete row stood in the way.
         """
-        writes = [(one, write) for one in members for write in one.writes]
+        items = [(one, item) for one in members for item in one.items]
         try:
             self.ledger.client.transact_write_items(
-                TransactItems=transact_items((write for _, write in writes), self.ledger.tables, self.ledger.keys),
-                ClientRequestToken=self.ledger.surroundings.new_id(),
+                TransactItems=[item for _, item in items], ClientRequestToken=self.ledger.surroundings.new_id()
             )
         except Exception as error:
             reasons = cancellation_reasons(error)
-            if len(reasons) != len(writes):  # only a cancellation has reasons
+            if len(reasons) != len(items):  # only a cancellation has reasons
                 raise
             refused: dict[str, Answer | None] = {}
-            for (one, write), reason in zip(writes, reasons, strict=True):
+            for (one, item), reason in zip(items, reasons, strict=True):
                 if reason["Code"] != "None":
-                    of_row = write is one.row and "Item" in reason
-                    answer = finished(from_attributes(reason["Item"]), one.decided, one.row) if of_row else None
+                    of_row = item is one.items[0] and "Item" in reason
+                    answer = finished(from_attributes(reason["Item"]), one.decided, one.answer) if of_row else None
                     refused.setdefault(one.decided.message_id, answer)
             if not refused:
                 raise
@@ -200,32 +190,43 @@ class GroupCommit(Generic[M]):
 
     def _members(self, group: Sequence[Decided]) -> Iterator[_Member]:
         now = self.ledger.surroundings.now_ms()
+        table = self.ledger.table_name
         for decided in group:
             try:
-                completed, _ = self.ledger.completed(decided.message_id, decided.effects, now)
+                completed, transaction = self.ledger.completed(decided.message_id, decided.effects, now)
             except InvalidEffects:
                 continue  # the ordinary way raises it
+            claimed_by = self.ledger.surroundings.new_id()
             row = {
-                "message_id": decided.message_id,
+                "message_id": {"S": decided.message_id},
                 **completed,
-                "consumption_count": 1,
-                "claimed_by": self.ledger.surroundings.new_id(),
-                "payload_hash": decided.payload_hash,
+                "consumption_count": {"N": "1"},
+                "claimed_by": {"S": claimed_by},
+                "payload_hash": {"S": decided.payload_hash},
             }
-            writes = (mine := Put(LEDGER, row, key="message_id"), *decided.effects.all_writes)
-            keys, tables = self.ledger.keys, self.ledger.tables
-            items = frozenset(item_of(tables[write.table], element(write, keys).key) for write in writes)
-            yield _Member(decided, mine, items)
+            put = {
+                "TableName": table,
+                "Item": row,
+                "ConditionExpression": "attribute_not_exists(message_id)",
+                "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+            }
+            yield _Member(
+                decided,
+                [{"Put": put}, *transaction.items],
+                frozenset(((table, decided.message_id), *transaction.targets)),
+                Answer(transaction.result, False, 1, claimed_by),
+            )
 
 
-def finished(row: Item, message: Message, ours: Put | None = None) -> Answer | None:
+def finished(row: Item, message: Message, ours: Answer | None = None) -> Answer | None:
     """Return the answer in a row that is complete for this content; None if the ordinary way must judge the row.
 
-    `ours` is the row that we tried to write: if it is the row found, our own commit succeeded and its answer was lost.
+    `ours` is the answer of the row that we tried to write: if its owner is the one found, our own commit succeeded, and its
+    answer was lost.
     """
     if row["status"] != COMPLETE or row["payload_hash"] != message.payload_hash:
         return None
-    duplicate = ours is None or row["claimed_by"] != ours.item["claimed_by"]
+    duplicate = ours is None or row["claimed_by"] != ours.claimed_by
     return Answer(from_json(row["result"]), duplicate, row["consumption_count"], row["claimed_by"])
 
 
@@ -235,7 +236,7 @@ def _transactions(members: Iterable[_Member]) -> Iterator[list[_Member]]:
     The last one may be empty.
     """
     run: list[_Member] = []
-    written: set[tuple[str, str]] = set()
+    written: set[tuple[Any, ...]] = set()
     items = 0
     for member in members:
         if member.targets & written:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from oneslot.runtime.backoff import Backoff, retry
-from oneslot.runtime.effects import LEDGER, Effects, Item, Update
+from oneslot.runtime.effects import LEDGER, Effects, Item
 from oneslot.runtime.protocol import (
     COMPLETE,
     IN_PROGRESS,
@@ -28,9 +28,8 @@ from oneslot.runtime.protocol import (
     Taken,
     refused_claim,
     refused_commit,
+    taken,
 )
-from oneslot.runtime.stores.checks import checked, require_identity, require_retention, taken
-from oneslot.runtime.stores.elements import Element, declared_keys, items_of, transact_items
 from oneslot.runtime.stores.expressions import (
     CONDITION_FAILED,
     TRANSIENT_ERRORS,
@@ -40,8 +39,10 @@ from oneslot.runtime.stores.expressions import (
     found_item,
     is_transient,
 )
+from oneslot.runtime.stores.limits import declared_keys, require_retention
+from oneslot.runtime.stores.transaction import Transaction, compiled, require_identity
 from oneslot.runtime.surroundings import Surroundings
-from oneslot.runtime.values import from_attributes, from_json, to_attributes
+from oneslot.runtime.values import from_attributes, to_attributes
 
 T = TypeVar("T")
 
@@ -100,8 +101,7 @@ class DynamoDBLedger:
         first = "attribute_not_exists(message_id)"
         lease_ended = "#status = :in_progress AND lease_until < :now AND payload_hash = :payload_hash"
 
-        def write() -> Claim | Duplicate | Busy | Conflict:
-            now = self.surroundings.now_ms()
+        def write(now: int) -> Claim | Duplicate | Busy | Conflict:
             expiry = self.expiry(max(now, lease_until))
             granted, row = self._update(
                 message_id,
@@ -124,7 +124,7 @@ class DynamoDBLedger:
                 return Claim(message_id, claimed_by, row["consumption_count"], lease_until)
             return refused_claim(row, message_id, claimed_by, payload_hash, now)
 
-        return self._retried(write, lease_until)
+        return self._retried(write, lease_until, self.surroundings.now_ms())
 
     def commit(self, claim: Claim, effects: Effects) -> Committed | Duplicate | Exists | Fenced | Taken:
         """Complete the row and perform all effects in one transaction, or say why not.
@@ -133,21 +133,13 @@ class DynamoDBLedger:
             InvalidEffects: before anything is sent, as `checked` says.
             CommitRefused: for a cancellation that is neither an answer nor transient.
         """
-        complete_row, elements = self.completed(claim.message_id, effects, self.surroundings.now_ms())
-        committed = Committed(from_json(complete_row["result"]))
         # One token for all attempts: a lost answer is given again, and nothing is performed twice.
-        token = self.surroundings.new_id()
-        complete = Update(
-            table=LEDGER,
-            key={"message_id": claim.message_id},
-            expect={"status": IN_PROGRESS, "claimed_by": claim.claimed_by},
-            set=complete_row,
-            remove=("lease_until",) if "expires_at" in complete_row else ("lease_until", "expires_at"),
-        )
-        tables = [self.tables[write.table] for write in effects.all_writes]
-        items = transact_items((complete,), self.tables, self.keys) + items_of(elements, tables)
+        now, token = self.surroundings.now_ms(), self.surroundings.new_id()
+        row, transaction = self.completed(claim.message_id, effects, now)
+        committed = Committed(transaction.result)
+        items = [{"Update": self._completion(claim, row)}, *transaction.items]
 
-        def write() -> Committed | Duplicate | Exists | Fenced | Taken:
+        def write(_: int) -> Committed | Duplicate | Exists | Fenced | Taken:
             try:
                 self.client.transact_write_items(TransactItems=items, ClientRequestToken=token)
             except Exception as error:
@@ -156,7 +148,7 @@ class DynamoDBLedger:
                 return _explain(error, claim, effects)
             return committed
 
-        return self._retried(write, claim.lease_until)
+        return self._retried(write, claim.lease_until, now)
 
     def release(self, claim: Claim) -> bool:
         """End the lease now, after an exception; the row and its count stay. False if the claim was lost."""
@@ -166,12 +158,15 @@ class DynamoDBLedger:
         """Hold the claim until `lease_until` (epoch ms) at least; it never shortens a lease. False if the claim was lost."""
         return self._set_lease(claim, lease_until, " AND lease_until BETWEEN :least AND :ended")
 
-    def completed(self, message_id: str, effects: Effects, now: int) -> tuple[dict[str, Any], list[Element]]:
-        """Return what a commit sets in the row, and the writes. Raises `InvalidEffects` if they cannot be committed.
+    def completed(self, message_id: str, effects: Effects, now: int) -> tuple[dict[str, Any], Transaction]:
+        """Return what a commit sets in the row, in typed values, and the writes.
 
         A row that holds sends does not expire before the relay has marked them as sent.
+
+        Raises:
+            InvalidEffects: if the effects cannot be committed.
         """
-        recorded, elements = checked(
+        transaction = compiled(
             effects,
             self.tables,
             self.keys,
@@ -180,18 +175,39 @@ class DynamoDBLedger:
             message_id=message_id,
             for_ever=self._retention_seconds is None,
         )
-        end: dict[str, Any] = self.expiry(now)
+        row = {"status": {"S": COMPLETE}, "updated": {"N": str(now)}}
+        for name, text in transaction.recorded.items():
+            row[name] = {"S": text}
         if effects.sends:
-            end = {UNSENT: len(effects.sends), **({SENDER: self.sender} if self.sender else {})}
-        return {"status": COMPLETE, "updated": now, **recorded, **end}, elements
+            row[UNSENT] = {"N": str(len(effects.sends))}
+            if self.sender:
+                row[SENDER] = {"S": self.sender}
+        elif self._retention_seconds is not None:
+            row["expires_at"] = {"N": str(now // 1000 + self._retention_seconds)}
+        return row, transaction
+
+    def _completion(self, claim: Claim, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the request that completes the row, if the claim still holds it."""
+        sets, values = "", {":in_progress": {"S": IN_PROGRESS}, ":owner": {"S": claim.claimed_by}}
+        for name, value in row.items():
+            sets += f"{', ' if sets else ''}#{name} = :{name}"
+            values[f":{name}"] = value
+        return {
+            "TableName": self.table_name,
+            "Key": {"message_id": {"S": claim.message_id}},
+            "ConditionExpression": "#status = :in_progress AND claimed_by = :owner",
+            "UpdateExpression": f"SET {sets} REMOVE lease_until{'' if 'expires_at' in row else ', expires_at'}",
+            "ExpressionAttributeNames": dict(zip(map("#".__add__, row), row, strict=True)),
+            "ExpressionAttributeValues": values,
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
 
     def expiry(self, now_ms: int) -> dict[str, int]:
         """Return the time to live of a row that changes now, `expires_at` (epoch s); empty where rows are kept for ever."""
         return {} if self._retention_seconds is None else {"expires_at": now_ms // 1000 + self._retention_seconds}
 
     def _set_lease(self, claim: Claim, lease_until: int, only_longer: str = "") -> bool:
-        def write() -> bool:
-            now = self.surroundings.now_ms()
+        def write(now: int) -> bool:
             # A row must not expire under its lease, however often that is extended.
             expiry = self.expiry(max(now, lease_until))
             ours, row = self._update(
@@ -210,7 +226,7 @@ class DynamoDBLedger:
             longer_already = row.get("claimed_by") == claim.claimed_by and 0 < lease_until < row.get("lease_until", 0)
             return ours or longer_already
 
-        return self._retried(write, claim.lease_until)
+        return self._retried(write, claim.lease_until, self.surroundings.now_ms())
 
     def _update(
         self, message_id: str, condition: str, update: str, values: Mapping[str, Any], **options: str
@@ -235,12 +251,13 @@ class DynamoDBLedger:
             return False, found_item(error)
         return True, from_attributes(answer.get("Attributes", {}))
 
-    def _retried(self, write: Callable[[], T], deadline: int) -> T:
-        started = self.surroundings.now_ms()
+    def _retried(self, write: Callable[[int], T], deadline: int, started: int) -> T:
+        """Call `write` with the time of the call (epoch ms), and again after each transient error while there is time."""
         try:
-            return write()
+            return write(started)
         except Exception as error:
-            return retry(write, error, is_transient, Backoff(self.surroundings, deadline, started))
+            backoff = Backoff(self.surroundings, deadline, started)
+            return retry(lambda: write(self.surroundings.now_ms()), error, is_transient, backoff)
 
 
 def _explain(error: Exception, claim: Claim, effects: Effects) -> Committed | Duplicate | Exists | Fenced | Taken:

@@ -14,8 +14,8 @@ from oneslot.dynamodb_in_memory.contents import TableSchema
 from oneslot.runtime.effects import LEDGER, Effects, InvalidEffects, Write
 from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Taken
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from oneslot.runtime.stores.elements import element
 from oneslot.runtime.stores.expressions import DynamoDB
+from oneslot.runtime.stores.transaction import element
 from oneslot.runtime.surroundings import Lock, Surroundings
 from oneslot.runtime.values import canonical_json, from_attributes, from_json, to_attributes
 

@@ -26,6 +26,7 @@ from oneslot.runtime.effects import (
     Raw,
     Update,
     Write,
+    describe,
 )
 from oneslot.runtime.protocol import (
     COMPLETE,
@@ -40,9 +41,10 @@ from oneslot.runtime.protocol import (
     Taken,
     refused_claim,
     refused_commit,
+    taken,
 )
-from oneslot.runtime.stores.checks import checked, require_identity, require_retention, taken
-from oneslot.runtime.stores.elements import declared_keys, describe, key_of
+from oneslot.runtime.stores.limits import declared_keys, require_retention
+from oneslot.runtime.stores.transaction import compiled, key_of, require_identity
 from oneslot.runtime.stores.valkey_client import Client, RedisClient
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.runtime.values import from_attribute, from_json, number, shown_name, to_attribute, to_json
@@ -249,7 +251,7 @@ class ValkeyLedger:
             CommitRefused: for a sum or a comparison that it cannot make.
         """
         for_ever = self._to_live == _FOREVER
-        recorded, _ = checked(effects, None, self._keys, message_id=claim.message_id, for_ever=for_ever)
+        recorded = compiled(effects, None, self._keys, message_id=claim.message_id, for_ever=for_ever).recorded
         if effects.sends:
             raise InvalidEffects(
                 f"a send to {effects.sends[0].to!r} follows DynamoDB's stream, which Valkey lacks; use a DynamoDBLedger"

@@ -431,5 +431,5 @@ def test_delivery_says_where_and_why_when_the_message_fails() -> None:
         "InvalidEffects",
         "'price' in 'orders' is a float, which no table holds; write Decimal(str(value)), or a whole number such as pence",
     )
-    assert str(committing.where).rpartition(":")[0].endswith("oneslot/runtime/stores/elements.py")
+    assert str(committing.where).rpartition(":")[0].endswith("oneslot/runtime/stores/transaction.py")
     assert NHS_NUMBER not in "".join(map(str, desk.log))

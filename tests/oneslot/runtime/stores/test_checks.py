@@ -6,7 +6,8 @@ import pytest
 from boto3.dynamodb.conditions import Attr
 
 from oneslot.runtime.effects import Check, Effects, InvalidContent, InvalidEffects, Put, Update, Write
-from oneslot.runtime.stores.checks import checked, require_retention
+from oneslot.runtime.stores.limits import require_retention
+from oneslot.runtime.stores.transaction import compiled
 
 TABLE, KEY = "things", "id"
 ITEM = 409_600
@@ -54,42 +55,42 @@ def added(size: int) -> Update:
         (item(ITEM), item(ITEM + 1), "an item for 'things' has 409,601 bytes, more than 400 KB"),
         (keyed(2_048, 9), keyed(2_050, 9), "the key 'partition' .* has more than 2,048 bytes"),
         (keyed(2_048, 1_024), keyed(2_048, 1_025), "the key 'sort' .* has more than 1,024 bytes"),
-        (changing(399), changing(400), "changes 501 attributes and expects 1, more than"),
+        (changing(399), changing(400), "changes and expects more attributes than DynamoDB's expression of 4 KB names"),
     ],
 )
 def test_write_is_refused_when_it_exceeds_a_limit_by_a_byte(fits: Write, exceeds: Write, text: str) -> None:
-    assert checked(Effects({}, (fits,)))[0] == {"result": "{}"}
+    assert compiled(Effects({}, (fits,))).recorded == {"result": "{}"}
     with pytest.raises(InvalidContent, match=text):
-        checked(Effects({}, (exceeds,)))
+        compiled(Effects({}, (exceeds,)))
 
 
 def test_writes_are_refused_when_they_exceed_a_transaction_by_a_byte() -> None:
     ten = tuple(item(ITEM, name) for name in "abcdefghij")
     rest = TRANSACTION - 10 * ITEM - len("{}")
-    assert checked(Effects({}, (*ten, item(rest, "k"))))[0] == {"result": "{}"}
+    assert compiled(Effects({}, (*ten, item(rest, "k")))).recorded == {"result": "{}"}
     with pytest.raises(InvalidContent, match="the writes have 4,194,305 bytes, more than 4 MB in one transaction"):
-        checked(Effects({}, (*ten, item(rest + 1, "k"))))
+        compiled(Effects({}, (*ten, item(rest + 1, "k"))))
 
 
 def test_writes_are_refused_when_what_they_expect_exceeds_a_transaction_by_a_byte() -> None:
     ten = tuple(item(ITEM, name) for name in "abcdefghij")
     rest = TRANSACTION - 10 * ITEM - len("{}") - len(KEY) - 1 - len("text")
     fits, exceeds = (Check(TABLE, {KEY: "k"}, {"text": "x" * length}) for length in (rest, rest + 1))
-    assert checked(Effects({}, (*ten, fits)))[0] == {"result": "{}"}
+    assert compiled(Effects({}, (*ten, fits))).recorded == {"result": "{}"}
     with pytest.raises(InvalidContent, match="the writes have 4,194,305 bytes"):
-        checked(Effects({}, (*ten, exceeds)))
+        compiled(Effects({}, (*ten, exceeds)))
 
 
 def test_write_is_refused_when_it_could_repeat_and_the_message_has_no_id() -> None:
     with pytest.raises(InvalidEffects, match="would repeat it"):
-        checked(Effects({}, (item(100), Update(TABLE, {KEY: "b"}, set={"a": 1}))))
+        compiled(Effects({}, (item(100), Update(TABLE, {KEY: "b"}, set={"a": 1}))))
 
 
 def test_write_is_refused_when_its_table_has_no_name() -> None:
     effects = Effects({}, (item(100),))
-    assert checked(effects, {TABLE: "real"})[0] == {"result": "{}"}
+    assert compiled(effects, {TABLE: "real"}).recorded == {"result": "{}"}
     with pytest.raises(InvalidEffects, match="there is no table 'things'; name it in `tables`"):
-        checked(effects, {"others": "real"})
+        compiled(effects, {"others": "real"})
 
 
 LONGEST = 100 * 366 * 86_400

@@ -13,8 +13,8 @@ from oneslot.runtime.attempt import attempt
 from oneslot.runtime.effects import Check, Delete, Effects, InvalidEffects, Once, Put, Raw, Send, Update, Write
 from oneslot.runtime.protocol import Answer, Committed, JsonMessage, Taken
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from oneslot.runtime.stores.elements import transact_items
 from oneslot.runtime.stores.memory import MemoryLedger
+from oneslot.runtime.stores.transaction import compiled
 from oneslot.runtime.values import to_attributes
 from tests.kits.consumer import Clock, surroundings
 from tests.kits.stores import KEYS, claim, found, in_either
@@ -449,7 +449,7 @@ def test_writes_are_refused_when_two_names_of_one_table_lead_to_one_item() -> No
     with pytest.raises(InvalidEffects, match="two writes change the same item"):
         ledger.commit(claim(ledger), Effects({}, [Delete(table, {"id": "a"}) for table in ("orders", "archive")]))
     different = Effects({}, [Delete(table, {"id": "a"}) for table in ("orders", "others")])
-    assert len(ledger.completed("m-1", different, 0)[1]) == len(different.writes)
+    assert len(ledger.completed("m-1", different, 0)[1].items) == len(different.writes)
 
 
 def test_raw_write_is_accepted_when_it_has_a_condition(ledger: Any) -> None:
@@ -459,7 +459,9 @@ def test_raw_write_is_accepted_when_it_has_a_condition(ledger: Any) -> None:
 
 
 def test_raw_write_has_its_tables_real_name() -> None:
-    (made,) = transact_items([raw_update("SET #x = :v")], {"stock": "RealStock"}, {})
+    made, _ = compiled(
+        Effects({}, [raw_update("SET #x = :v")], once=ONCE), {"stock": "RealStock"}, {"stock": ("sku",)}
+    ).items
     assert made["Update"]["TableName"] == "RealStock"
     assert made["Update"]["ReturnValuesOnConditionCheckFailure"] == "ALL_OLD"
 
