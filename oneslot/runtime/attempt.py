@@ -73,8 +73,7 @@ def finish(store: Store, claim: Claim, message: M, decide: Callable[[M], Effects
 
 
 def _decide_and_commit(store: Store, claim: Claim, message: M, decide: Callable[[M], Effects]) -> Answer | Fenced:
-    started, backoff = store.surroundings.now_ms(), None
-    effects, duplicate = decide(message), False
+    effects, duplicate, backoff = decide(message), False, None
     while True:
         match store.commit(claim, effects):
             case Committed(result):
@@ -89,7 +88,7 @@ def _decide_and_commit(store: Store, claim: Claim, message: M, decide: Callable[
             case Taken(instead):
                 # The first `otherwise` answers at once. One that is refused in its turn waits as a decision does.
                 waits = instead is None or backoff is not None
-                backoff = backoff or Backoff(store.surroundings, claim.lease_until, started)
+                backoff = backoff or Backoff(store.surroundings, claim.lease_until)
                 if waits and not backoff.pause():
                     raise TimeoutError("the lease is nearly over; each decision relied on something that had changed")
                 effects = decide(message) if instead is None else instead()

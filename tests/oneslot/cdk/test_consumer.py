@@ -16,7 +16,7 @@ from oneslot.declaration.reading import parse_declaration
 from oneslot.runtime import lambda_consumer
 from oneslot.runtime.protocol import UNSENT
 from oneslot.runtime.sqs.deferral import Deferral, deferral_of
-from oneslot.runtime.stores.elements import KEY_PREFIX
+from oneslot.runtime.stores.transaction import KEY_PREFIX
 from oneslot.target import STACK_OUTPUTS, Outputs
 from stacks.shared.rules import add_rules
 from tests.kits.stacks import assert_snapshot

@@ -17,6 +17,7 @@ from oneslot.runtime.protocol import Committed, Exists
 from oneslot.runtime.sends.outbox import Unsent, kind_of, region_of, unsent
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.memory import MemoryLedger
+from oneslot.runtime.values import from_attributes
 from tests.kits.consumer import Clock, surroundings
 from tests.kits.stores import KEYS, claim, found, in_either
 
@@ -64,7 +65,7 @@ def ids(*sends: Send, message_id: str = "m-1", table: str = "ledger") -> list[st
         MemoryLedger().client, table, retention_seconds=None, sends=TARGETS, surroundings=surroundings(Clock())
     )
     recorded, _ = ledger.completed(message_id, Effects({}, sends=sends), 0)
-    return [each.id for each in unsent(recorded)]
+    return [each.id for each in unsent(from_attributes(recorded))]
 
 
 def test_ids_are_the_same_when_the_message_is_decided_again() -> None:
