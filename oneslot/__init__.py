@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from oneslot.runtime.sqs.producer import Accepted, NotAccepted, Outgoing, Producer
     from oneslot.runtime.stores.dynamodb import DynamoDBLedger
     from oneslot.runtime.stores.memory import MemoryLedger
+    from oneslot.runtime.typed import typed
     from oneslot.runtime.unknown_outcome import NOT_DONE, UNKNOWN, Done, again, ask, performing, set_aside
     from oneslot.runtime.values import from_attributes
 
@@ -111,6 +112,7 @@ __all__ = [
     "performing",
     "release",
     "set_aside",
+    "typed",
 ]
 
 _ON_FIRST_USE = {
@@ -132,6 +134,7 @@ _ON_FIRST_USE = {
     "make_handler_idempotent": "handlers",
     "mark_processed": "handlers",
     "release": "handlers",
+    "typed": "typed",
     **dict.fromkeys(("NOT_DONE", "UNKNOWN", "Done", "again", "ask", "performing", "set_aside"), "unknown_outcome"),
 }
 

@@ -17,8 +17,8 @@ import asyncio
 import functools
 import inspect
 import os
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar, cast, overload
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 from oneslot.runtime.attempt import take_claim
 from oneslot.runtime.claims import on_release
@@ -87,20 +87,6 @@ def release(ledger: Store, claim: Claim) -> bool:
     return ledger.release(claim)
 
 
-@overload
-def make_handler_idempotent(
-    handler: Callable[[M, str], Awaitable[R]],
-    id_generator: Callable[[M], str],
-    ledger: Store,
-    lock_timeout: float,
-    content: Callable[[M], str] | None = None,
-    *,
-    may_overlap: bool = False,
-    if_unknown: IfUnknown = again,
-) -> Callable[[M], Awaitable[R]]: ...
-
-
-@overload
 def make_handler_idempotent(
     handler: Callable[[M, str], R],
     id_generator: Callable[[M], str],
@@ -110,19 +96,7 @@ def make_handler_idempotent(
     *,
     may_overlap: bool = False,
     if_unknown: IfUnknown = again,
-) -> Callable[[M], R]: ...
-
-
-def make_handler_idempotent(
-    handler: Callable[[M, str], Any],
-    id_generator: Callable[[M], str],
-    ledger: Store,
-    lock_timeout: float,
-    content: Callable[[M], str] | None = None,
-    *,
-    may_overlap: bool = False,
-    if_unknown: IfUnknown = again,
-) -> Callable[[M], Any]:
+) -> Callable[[M], R]:
     """Wrap `handler(message, idempotency_key)`; call the result with the message alone.
 
     Two calls never overlap within `lock_timeout`. After one has returned, none runs until the ledger's row expires. Every
@@ -210,7 +184,7 @@ def make_handler_idempotent(
                     await asyncio.shield(asyncio.to_thread(unlock, begun, process, error))
                 raise
 
-        return idempotent_coroutine
+        return cast("Callable[[M], R]", idempotent_coroutine)
 
     @functools.wraps(handler)
     def idempotent(message: M) -> Any:

@@ -12,7 +12,7 @@ from lab.documentation.blocks import first_sentence
 
 GROUPS = {
     "Write a consumer": (
-        "consumer_from_environment ledger_from_environment Consumer Queues JsonMessage Identity envelopes "
+        "consumer_from_environment ledger_from_environment Consumer Queues JsonMessage typed Identity envelopes "
         "Effects Put Update Delete Check Raw Send Once from_attributes Unprocessable conflict"
     ),
     "Make a handler idempotent": (

@@ -1,14 +1,23 @@
 """What a message does: it changes the stock of an article, and leaves a row under its own id."""
 
+from typing import TypedDict
+
 from boto3.dynamodb.conditions import Attr
 from oneslot import Effects, JsonMessage, Once, Put, Unprocessable, Update
 
 
-def take(message: JsonMessage) -> Effects:
+class Change(TypedDict):
+    """The body of a message: how many pieces of an article come in, or go out if negative."""
+
+    article: str
+    pieces: int
+
+
+def take(message: JsonMessage[Change]) -> Effects:
     """Return the writes of a message, and its answer. The ledger commits all of it in one transaction."""
-    article, pieces = message.body.get("article"), message.body.get("pieces")
-    if not isinstance(article, str) or not article or type(pieces) is not int or pieces == 0:
-        raise Unprocessable("invalid_field", "article must be text, and pieces a whole number other than 0")
+    article, pieces = message.body["article"], message.body["pieces"]
+    if not article or pieces == 0:
+        raise Unprocessable("invalid_field", "article must not be empty, and pieces not 0")
     stock = Update("stock", {"article": article}, add={"left": pieces})  # what comes in needs no condition
     if pieces < 0:
         stock = Update(

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from oneslot import Answer, JsonMessage, MemoryLedger, Unprocessable, attempt
+from oneslot import Answer, JsonMessage, MemoryLedger, Unprocessable, attempt, typed
 from oneslot.laws.evidence import Evidence
 
-from decision import take
+from decision import Change, take
 from laws import stock_counts_each_row_once
 
 
@@ -16,7 +16,7 @@ def test_stock_is_counted_once_when_a_message_is_delivered_twice() -> None:
     deadline = ledger.surroundings.now_ms() + 30_000
 
     answers = [
-        attempt(ledger, JsonMessage(message_id, body={"article": "teapot", "pieces": pieces}), take, deadline)
+        attempt(ledger, JsonMessage(message_id, body=Change(article="teapot", pieces=pieces)), take, deadline)
         for message_id, pieces in (("first", 5), ("second", -4), ("second", -4), ("third", -2))
     ]
 
@@ -29,7 +29,7 @@ def test_stock_is_counted_once_when_a_message_is_delivered_twice() -> None:
 @pytest.mark.parametrize(("article", "pieces"), [("", 1), ("teapot", 0), ("teapot", "2")])
 def test_invalid_message_is_quarantined(article: Any, pieces: Any) -> None:
     with pytest.raises(Unprocessable):
-        take(JsonMessage("first", body={"article": article, "pieces": pieces}))
+        take(typed(Change)("first", "", {"article": article, "pieces": pieces}))
 
 
 def test_law_finds_a_stock_that_was_counted_twice() -> None:

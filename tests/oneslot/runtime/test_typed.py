@@ -1,0 +1,144 @@
+"""`typed`: what a body must be, for each kind of shape, and what a refusal says."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Literal, NotRequired, TypedDict
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from oneslot import JsonMessage, Unprocessable, typed
+
+
+class Line(TypedDict):
+    """One article of an order."""
+
+    article: str
+    pieces: int
+
+
+@dataclass(frozen=True)
+class Order:
+    """An order with what a JSON body can hold."""
+
+    customer: str
+    lines: list[Line]
+    channel: Literal["web", "shop"] = "web"
+    total: Decimal = Decimal(0)
+    note: str | None = None
+    tags: dict[str, str] = field(default_factory=dict)
+
+
+class OrderDict(TypedDict):
+    """The same as a TypedDict, in short."""
+
+    customer: str
+    note: NotRequired[str]
+
+
+class OrderModel(BaseModel):
+    """The same as a pydantic model, in short."""
+
+    customer: str
+    pieces: int
+
+
+def test_typed_reads_a_dataclass_with_what_it_holds() -> None:
+    body = {"customer": "ada", "lines": [{"article": "teapot", "pieces": 2}], "total": 12.5, "later": "ignored"}
+    message = typed(Order)("m-1", "digest", body)
+    assert message == JsonMessage(
+        "m-1", "digest", Order("ada", [Line(article="teapot", pieces=2)], total=Decimal("12.5"))
+    )
+
+
+def test_typed_reads_a_typed_dict_and_a_model() -> None:
+    assert typed(OrderDict)("m-1", "digest", {"customer": "ada"}).body == {"customer": "ada"}
+    assert typed(OrderModel)("m-1", "digest", {"customer": "ada", "pieces": 2}).body.pieces == 2
+    with pytest.raises(ValidationError):
+        typed(OrderModel)("m-1", "digest", {"customer": "ada"})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"customer": 4711}, "customer must be text"),
+        ({"lines": [{"article": "teapot", "pieces": True}]}, r"lines\[0\].pieces must be a whole number"),
+        ({"lines": [{"article": "teapot"}]}, r"lines\[0\].pieces must be there"),
+        ({"lines": {}}, "lines must be a list"),
+        ({"lines": ["teapot"]}, r"lines\[0\] must be an object"),
+        ({"channel": "phone"}, r"channel must be one of \('web', 'shop'\)"),
+        ({"total": "12.5"}, "total must be a number"),
+        ({"note": 5}, "note must be text"),
+        ({"tags": {"a": 1}}, "tags.a must be text"),
+    ],
+)
+def test_typed_names_the_field_and_not_its_value(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(Unprocessable, match=f"^invalid_field: {said}$"):
+        typed(Order)("m-1", "digest", {"customer": "ada", "lines": [], **change})
+
+
+def test_typed_names_what_is_missing_of_a_body() -> None:
+    with pytest.raises(Unprocessable, match="customer must be there"):
+        typed(OrderDict)("m-1", "digest", {})
+    with pytest.raises(Unprocessable, match="the body must be an object"):
+        typed(OrderDict)("m-1", "digest", "text")
+
+
+def test_typed_refuses_an_annotation_that_it_cannot_check() -> None:
+    @dataclass
+    class Odd:
+        when: complex
+
+    with pytest.raises(TypeError, match=r"Odd.when has the type .*complex.*pydantic"):
+        typed(Odd)
+
+
+USE = """
+from dataclasses import dataclass
+from typing import TypedDict
+from oneslot import Effects, JsonMessage, consumer_from_environment, typed
+
+@dataclass
+class Order:
+    pieces: int
+
+class Named(TypedDict):
+    customer: str
+
+def take(order: JsonMessage[Order]) -> Effects:
+    return Effects({"pieces": order.body.pieces})
+
+def name(order: JsonMessage[Named]) -> Effects:
+    return Effects({"customer": order.body["customer"]})
+
+def plain(order: JsonMessage) -> Effects:
+    return Effects({"customer": order.body["customer"]})
+
+right = (consumer_from_environment(take, typed(Order)), consumer_from_environment(name, typed(Named)))
+untyped = consumer_from_environment(plain)
+
+def misspelt(order: JsonMessage[Order]) -> Effects:
+    return Effects({"pieces": order.body.peices})  # wrong
+
+another = consumer_from_environment(take, typed(Named))  # wrong
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("checker", ["mypy", "basedpyright"])
+def test_checkers_know_the_body_of_a_typed_consumer(checker: str, tmp_path: Path) -> None:
+    program = tmp_path / "use.py"
+    program.write_text(USE)
+    settings = {"include": ["use.py"], "typeCheckingMode": "standard", "extraPaths": [str(Path.cwd())]}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
+    options = ["--strict", str(program)] if checker == "mypy" else ["--project", str(tmp_path)]
+    run = subprocess.run([sys.executable, "-m", checker, *options], capture_output=True, text=True, check=False)
+    found = {int(line) for line in re.findall(r"use\.py:(\d+):.*error", run.stdout)}
+    assert found == {at for at, line in enumerate(USE.splitlines(), 1) if line.endswith("# wrong")}
