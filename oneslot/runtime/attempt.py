@@ -50,7 +50,7 @@ def take_claim(
             renewed until the message's limit.
     """
     claims, began = current.get(), store.surroundings.now_ms()
-    first = lease_until if claims is None or not fenced else min(lease_until, began + claims.lease_ms)
+    first = lease_until if claims is None or not fenced else min(lease_until, began + claims.hidden_ms)
     outcome = store.claim(message_id, payload_hash, first)
     if not isinstance(outcome, Claim):
         return outcome
@@ -60,7 +60,7 @@ def take_claim(
         return outcome
     if fenced:  # the next worker can begin before this handler has ended: the fence refuses its commit
         claims.add(partial(store.release, outcome))
-    return claims.hold(store, outcome, began, lease_until if fenced else None)
+    return claims.hold(store, outcome, lease_until if fenced else None)
 
 
 def finish(store: Store, claim: Claim, message: M, decide: Callable[[M], Effects]) -> Answer | Fenced:

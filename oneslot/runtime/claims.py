@@ -15,68 +15,69 @@ from oneslot.runtime.surroundings import Surroundings
 
 Release = Callable[[], object]
 
-BEATS_PER_LEASE = 3
-"""Two renewals may fail before a lease ends."""
+WORTH_MS = 100
+"""A shorter extension is left to a later beat: it may be the rounding of two clocks."""
 
 
 @dataclass(slots=True, eq=False)
 class _Held:
-    """A lease to renew. `began` is the host's wall clock, `begun` the steady clock, the others epoch ms."""
+    """A lease to renew. `began` is the host's wall clock (epoch ms), `begun` the steady clock (s), the others epoch ms."""
 
     store: Store
     claim: Claim
     until: int
     end: int
-    lease_ms: int
     began: int
-    begun: int
+    begun: float
 
 
 class Claims:
     """The claims of one message in work. Safe to use from many threads.
 
+    A lease ends when SQS would deliver the message again, so a dead worker's message and its claims are free together.
+
     Args:
-        lease_seconds: how long a lease lasts without a renewal.
-        deadline: the message's hard limit, in seconds of the steady clock; no renewed lease lasts longer.
+        hidden_until: when SQS delivers the message again, in seconds of the steady clock.
+        deadline: the message's hard limit, likewise; no renewed lease lasts longer.
     """
 
-    def __init__(self, surroundings: Surroundings, lease_seconds: float, deadline: float) -> None:
-        self.lease_ms = int(lease_seconds * 1000)
+    def __init__(self, surroundings: Surroundings, hidden_until: Callable[[], float], deadline: float) -> None:
         self._surroundings = surroundings
+        self._hidden_until = hidden_until
         self._deadline = deadline
         self._lock = surroundings.threads.lock()
         self._held: list[_Held] = []
         self._releases: list[Release] = []
         self._released = False
 
-    def hold(self, store: Store, claim: Claim, began: int, until: int | None) -> Claim:
+    @property
+    def hidden_ms(self) -> int:
+        """The time for which SQS still hides the message."""
+        return int((self._hidden_until() - self._surroundings.steady()) * 1000)
+
+    def hold(self, store: Store, claim: Claim, until: int | None) -> Claim:
         """Renew a claim from now on; return it as its holder sees it.
 
         Args:
-            began: when it was asked for (epoch ms).
             until: when its work must end (epoch ms); None for the hard limit.
         """
-        now = store.surroundings.now_ms()
+        now, steady = self._surroundings.now_ms(), self._surroundings.steady()
         if until is None:
-            left = self._deadline - self._surroundings.steady()
-            until = max(claim.lease_until, now + int(left * 1000))
-        held = _Held(store, claim, until, claim.lease_until, claim.lease_until - began, now, _steady_ms(store))
+            until = max(claim.lease_until, now + int((self._deadline - steady) * 1000))
         with self._lock:
-            self._held.append(held)
+            self._held.append(_Held(store, claim, until, claim.lease_until, now, steady))
         return replace(claim, lease_until=until)
 
     def renew(self) -> None:
-        """Extend each lease of which a third has passed. One that was lost or has ended is extended no more."""
+        """Let each lease last as long as SQS hides the message. One that was lost or has ended is extended no more."""
         with self._lock:
             every = list(self._held)
         for held in every:
-            wall = held.store.surroundings.now_ms()
-            now = held.began + _steady_ms(held.store) - held.begun
+            wall, passed = self._surroundings.now_ms(), self._surroundings.steady() - held.begun
+            now = held.began + int(passed * 1000)
             # By the later of both clocks, so that the lease is long enough for hosts with either time.
-            latest = max(now, wall)
-            until = min(held.until, latest + held.lease_ms)
-            due = until > held.end and held.end - latest <= held.lease_ms - held.lease_ms // BEATS_PER_LEASE
-            if now >= held.until or (due and not _extended(held, until, wall)):
+            until = min(held.until, max(now, wall) + self.hidden_ms)
+            if now >= held.until or (until >= held.end + WORTH_MS and not _extended(held, until, wall)):
                 with self._lock:
                     self._held.remove(held)
 
@@ -112,10 +113,6 @@ def on_release(release: Release) -> None:
     """
     if (claims := current.get()) is not None:
         claims.add(release)
-
-
-def _steady_ms(store: Store) -> int:
-    return round(store.surroundings.steady() * 1000)
 
 
 def _extended(held: _Held, until: int, wall: int) -> bool:

@@ -34,7 +34,7 @@ class Job:
     Attributes:
         visible_at: when SQS delivers it again, unless the heartbeat extends it.
         deadline: the hard limit.
-        claims: those that its handler holds.
+        claims: those that its handler holds; they end with its visibility.
         lost: another consumer may have received it, so its heartbeat has stopped and this worker does not delete it.
     """
 
@@ -42,9 +42,13 @@ class Job:
     visible_at: float
     deadline: float
     started: float
-    claims: Claims = field(repr=False)
+    surroundings: Surroundings = field(repr=False)
     state: State = State.RUNNING
     lost: bool = False
+    claims: Claims = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.claims = Claims(self.surroundings, lambda: self.visible_at, self.deadline)
 
     @property
     def receipt(self) -> str:

@@ -6,7 +6,6 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from oneslot.runtime.claims import Claims
 from oneslot.runtime.failures import name_of
 from oneslot.worker.job import Job, Shift
 from oneslot.worker.pool import Pool
@@ -78,8 +77,7 @@ class JobPoller:
         now = self._surroundings.steady()
         hidden, deadline = settings.hidden_seconds, now + settings.limit_seconds
         return [
-            Job(message, asked + hidden, deadline, now, Claims(self._surroundings, hidden, deadline))
-            for message in answer.get("Messages", [])
+            Job(message, asked + hidden, deadline, now, self._surroundings) for message in answer.get("Messages", [])
         ]
 
     def _hand_over(self, jobs: list[Job]) -> None:

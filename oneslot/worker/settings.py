@@ -63,7 +63,7 @@ class WorkerSettings:
 
     @property
     def hidden_seconds(self) -> int:
-        """The visibility timeout of each receive and each heartbeat, and the lease of each claim."""
+        """The visibility timeout of each receive and each heartbeat, and the longest lease without a renewal."""
         return self.visibility_seconds + self.buffer_seconds
 
     @property

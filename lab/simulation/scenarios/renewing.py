@@ -13,7 +13,6 @@ from lab.simulation.systems.application import Application
 from lab.simulation.world.faults import ListedFaults
 from lab.simulation.world.kernel import MICROSECONDS, Process
 from lab.simulation.world.simulation import Simulation
-from oneslot.runtime.claims import BEATS_PER_LEASE
 from oneslot.runtime.effects import Effects
 from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Store, Taken
 from oneslot.worker.settings import WorkerSettings
@@ -116,7 +115,7 @@ class Watch:
 
     def __init__(self, simulation: Simulation, settings: WorkerSettings) -> None:
         self._simulation = simulation
-        self._lease_ms = settings.hidden_seconds * 1000
+        self._beat_ms = settings.beat_seconds * 1000
         self.limit_ms = int(settings.limit_seconds * 1000)
         self._offset = 0
         self._set_at = 0
@@ -148,7 +147,7 @@ class Watch:
             return
         answered = self._simulation.calm or self._simulation.only_crashes
         since = self._simulation.now_ms - self._set_at
-        corrected = not before.process.wall_offset and since > self._lease_ms / BEATS_PER_LEASE + SLACK_MS
+        corrected = not before.process.wall_offset and since > self._beat_ms + SLACK_MS
         if answered and (not before.offset or corrected) and before.process.now_ms < before.until:
             self._simulation.breach(KEPT, f"{claim.message_id}: {before.process.name}, by {granted.process.name}")
 

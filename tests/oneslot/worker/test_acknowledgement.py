@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import pytest
 
-from oneslot.runtime.claims import Claims
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.worker import acknowledgement
 from oneslot.worker.acknowledgement import Acknowledgement
@@ -40,8 +39,7 @@ class Deletion:
             )
         )
         answer = self.queue.receive_message(MaxNumberOfMessages=10, VisibilityTimeout=40)
-        claims = Claims(surroundings, 40.0, 900.0)
-        self.jobs = [Job(message, 40.0, 900.0, 0.0, claims) for message in answer["Messages"]]
+        self.jobs = [Job(message, 40.0, 900.0, 0.0, surroundings) for message in answer["Messages"]]
         for job in self.jobs:
             self.in_hand.add(job)
 

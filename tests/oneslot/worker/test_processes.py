@@ -188,7 +188,7 @@ def test_killed_workers_message_is_free_after_one_lease_when_its_work_is_long(pl
         first.kill()
         [row] = place.rows("ledger")
         assert (row["consumption_count"], row["status"]) == (1, "IN_PROGRESS")
-        assert row["lease_until"] - row["updated"] == 2_000
+        assert row["lease_until"] - row["updated"] <= 2_000
         wait_for(lambda: place.left() == 0 or second.poll() is not None)
         second.send_signal(signal.SIGTERM)
         _, errors = second.communicate(timeout=120)

@@ -9,7 +9,6 @@ from typing import Any, cast
 import pytest
 
 from oneslot.local.aws.connection import Connection
-from oneslot.runtime.claims import Claims
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.worker.job import InHand, Job, Shift, State
 from oneslot.worker.log import WorkerLog
@@ -48,8 +47,7 @@ class Heart:
             cast("Any", self.queue),
         )
         answer = self.queue.receive_message(MaxNumberOfMessages=10, VisibilityTimeout=40)
-        self.claims = Claims(self.surroundings, 40.0, 900.0)
-        self.jobs = [Job(message, 40.0, 900.0, 0.0, self.claims, state=state) for message in answer["Messages"]]
+        self.jobs = [Job(message, 40.0, 900.0, 0.0, self.surroundings, state=state) for message in answer["Messages"]]
         for job in self.jobs:
             self.in_hand.add(job)
 
@@ -71,7 +69,7 @@ def test_heartbeat_extends_when_only_the_buffer_is_left() -> None:
 
 def test_heartbeat_extends_in_batches_of_ten() -> None:
     heart = Heart(*"abcdefghij")
-    heart.in_hand.add(Job({"ReceiptHandle": "deleted", "MessageId": "k"}, 40.0, 900.0, 0.0, heart.claims))
+    heart.in_hand.add(Job({"ReceiptHandle": "deleted", "MessageId": "k"}, 40.0, 900.0, 0.0, heart.surroundings))
 
     heart.beat_at(30)
 
