@@ -27,7 +27,7 @@ Places = Mapping[Way, str]
 """The open places of an event or of a text, by the way to them."""
 
 NUMBER, OBJECT, LIST, TEXT = "number", "object", "list", "text"
-ROWS, OBJECTS, CLOSED = "rows", "objects", "closed"
+ROWS, OBJECTS, TABLES, CLOSED = "rows", "objects", "tables", "closed"
 """Open places outside the event, and the places of an event that its source alone fills."""
 MOST_OPTIONS = 30
 """The most texts of a table of options, such as an enum."""
@@ -74,7 +74,8 @@ class Asked:
 
     def event(self, text: str) -> Any:
         """Return the event, from its JSON, with its open places."""
-        return self._with_places(json.loads(text), self.places)
+        event = self._with_places(json.loads(text), self.places)
+        return self.recorded(event, (CLOSED,)) if isinstance(event, dict) else event
 
     def decoded(self, text: str, value: Any) -> Any:
         """Return the value of a JSON text, with the open places that it has."""
@@ -97,6 +98,8 @@ class Asked:
     def note_answer(self, operation: str, parameters: Mapping[str, Any], answer: dict[str, Any]) -> None:
         """Note a row or an object that does not exist, and follow what is asked of a row that the scan has made."""
         code = answer.get("Error", {}).get("Code")
+        if code == "ResourceNotFoundException" and "TableName" in parameters:
+            self._note_table(parameters)
         if operation in ("get_object", "head_object", "download_file"):
             self.objects.append(parameters["Key"])
             if code in ("NoSuchKey", "404"):
@@ -109,6 +112,14 @@ class Asked:
         elif operation in ("update_item", "delete_item") and code == "ConditionalCheckFailedException":
             key = {name: plain(value) for name, value in parameters["Key"].items()}
             self._note_row(parameters["TableName"], key, {})
+
+    def _note_table(self, parameters: Mapping[str, Any]) -> None:
+        """Note a table that the template does not have, with the key by which the handler looks rows up, or an id."""
+        key = {name: plain(value) for name, value in parameters.get("Key", {}).items()}
+        item = [name for name in parameters.get("Item", {}) if name.lower().endswith("id")]
+        kinds = {name: "N" if isinstance(value, int) else "S" for name, value in key.items()}
+        table = str(parameters["TableName"]).rpartition("/")[2]
+        self.absent[TABLES, table] = kinds or {(item or ["id"])[0]: "S"}
 
     def _note_row(self, name: str, key: dict[str, Any], answer: dict[str, Any]) -> None:
         table = str(name).rpartition("/")[2]
@@ -153,6 +164,8 @@ class Asked:
 
     def recorded(self, value: Any, at: Place, *, typed: bool = False) -> Any:
         """Return a value that notes what is asked of it. `typed`: whether DynamoDB writes the types of its values."""
+        if isinstance(value, RecordedDict | RecordedText):
+            return value
         if isinstance(value, dict):
             return (RecordedItem if typed else RecordedDict)(self, at, value)
         if isinstance(value, list):
@@ -219,7 +232,7 @@ class RecordedDict(dict[Any, Any]):
         return super().pop(name, *default)
 
     def __bool__(self) -> bool:
-        return True
+        return self._at[0] != CLOSED or len(self) > 0
 
     def copy(self) -> RecordedDict:
         """Return a copy that notes in the same place."""

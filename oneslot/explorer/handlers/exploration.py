@@ -159,6 +159,17 @@ def exploration_of(
     )
 
 
+def refuse_import(code: Code, error: str) -> None:
+    """Raise `NotExplorable`, with the remedy, if the handler's module failed, or one that the handler imports."""
+    kind = error.removeprefix(f"{AT_IMPORT}: ").partition(":")[0]
+    if error.startswith(AT_IMPORT) or kind in IMPORT_REMEDIES:
+        remedy = IMPORT_REMEDIES.get(kind, _FOUND_BY)
+        lists = [root / "requirements.txt" for root in code.roots if (root / "requirements.txt").is_file()]
+        if kind == "ModuleNotFoundError" and lists:
+            remedy = f"Run `pip install -r {lists[0]}`."
+        raise NotExplorable(f"{code.name} fails {error}. {remedy}")
+
+
 def _laws(law: Law | Sequence[Law] | None) -> Sequence[Law]:
     if law is None:
         return (as_if_once,)
@@ -396,9 +407,7 @@ class Exploration:
             error = f"it reports the message as failed{f', after {raised}' if raised else ''}"
         if error.startswith(ServerError.__name__) and raised:
             error = f"{error}, after {raised}"
-        kind = error.removeprefix(f"{AT_IMPORT}: ").partition(":")[0]
-        if error.startswith(AT_IMPORT) or kind in IMPORT_REMEDIES:
-            raise NotExplorable(f"{self.code.name} fails {error}. {IMPORT_REMEDIES.get(kind, _FOUND_BY)}")
+        refuse_import(self.code, error)
         message = self.scenario.messages[position]
         lines = [f"Its last line of log: {logged}"] if logged else []
         if RECORDS not in self.code.looked_up and isinstance(message, Numbered) and message.is_guess:

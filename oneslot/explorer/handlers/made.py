@@ -8,10 +8,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 from oneslot.explorer.handlers.asked import Asked, decoding
-from oneslot.explorer.handlers.exploration import Exploration, exploration_of
+from oneslot.explorer.handlers.exploration import Exploration, exploration_of, refuse_import
 from oneslot.explorer.handlers.given import Given
-from oneslot.explorer.handlers.process import AT_IMPORT
-from oneslot.explorer.refusal import NotExplorable
 
 MOST_ERRORS = 12
 """The exceptions of a delivery that are read, from the last."""
@@ -28,6 +26,7 @@ class Tried:
         writes: the number of places that wrote.
         has_more: whether the functions that it reaches have writes that did not run.
         ran: the statements that ran.
+        routes: the method and the path of each route in the handler's code.
     """
 
     error: str
@@ -36,6 +35,7 @@ class Tried:
     has_more: bool
     ran: frozenset[tuple[str, int, int]]
     asked: Asked
+    routes: tuple[tuple[str, str], ...] = ()
 
     @property
     def serves(self) -> bool:
@@ -67,13 +67,11 @@ def _tried(exploration: Exploration, one: Exploration, asked: Asked) -> Tried:
         outcome = exploration.deliver_made(one.scenario, asked, is_watched=is_watched).outcome
         error = outcome.error or (f"it reports the message as failed, after {outcome.raised}" if outcome.failed else "")
         reached = exploration.code.reached
-        tried = Tried(
-            error, _status(outcome.answer), reached.wrote, reached.has_unrun_writes, frozenset(reached.ran), asked
-        )
+        ran, routes = frozenset(reached.ran), (*reached.routes,)
+        tried = Tried(error, _status(outcome.answer), reached.wrote, reached.has_unrun_writes, ran, asked, routes)
         if tried.serves:
             break
-    if error.startswith(AT_IMPORT):
-        raise NotExplorable(f"{exploration.code.name} fails {error}.")
+    refuse_import(exploration.code, error)
     del asked.errors[:-MOST_ERRORS]
     return tried
 

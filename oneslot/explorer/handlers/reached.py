@@ -20,6 +20,8 @@ RAN = "__ran__"
 Place = tuple[str, int, int]
 """The file of a statement, its first and its last line."""
 
+_METHODS = ("POST", "PUT", "PATCH", "DELETE", "GET")
+
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 _WRITE = re.compile(
@@ -61,6 +63,8 @@ class Reached:
         self._roots = roots
         self._functions: list[_Function] = []
         self._named_writes: dict[Place, str] = {}
+        self.routes: list[tuple[str, str]] = []
+        """The method and the path of each route that a decorator names, as Powertools, Flask and FastAPI do."""
         self._named_outside: set[str] = set()
         """The names that the modules' own statements refer to."""
         self.forget()
@@ -77,6 +81,7 @@ class Reached:
         self._named_outside |= {name for one in tree.body if not isinstance(one, _FUNCTIONS) for name in _names(one)}
         for function in functions:
             names = _names(function)
+            self.routes += _routes(function)
             self._functions.append(_Function(function.name, sorted(_marked(function, file, self._named_writes)), names))
         return tree
 
@@ -168,6 +173,17 @@ def _names(node: ast.AST) -> set[str]:
 def is_write(operation: str) -> bool:
     """Return whether a call changes more than how a message comes again."""
     return operation not in _OF_QUEUES and not reads(operation)
+
+
+def _routes(function: Any) -> Iterator[tuple[str, str]]:
+    """Yield the method and the path of each decorator such as `@app.get("/orders/<id>")`."""
+    for one in function.decorator_list:
+        if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.args:
+            path = one.args[0].value if isinstance(one.args[0], ast.Constant) else None
+            given = [text.value for text in ast.walk(one) if isinstance(text, ast.Constant) and text.value in _METHODS]
+            method = one.func.attr.upper()
+            if isinstance(path, str) and path.startswith("/") and (method in _METHODS or method == "ROUTE"):
+                yield (method if method in _METHODS else (given or ["GET"])[0]), path
 
 
 def _called(node: ast.AST) -> Iterator[str]:

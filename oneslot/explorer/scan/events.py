@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote_plus
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
-from oneslot.explorer.handlers.asked import CLOSED, Places
+from oneslot.explorer.handlers.asked import CLOSED, Places, Way
 from oneslot.explorer.handlers.templates.sources import (
     BUS,
     COGNITO,
@@ -34,6 +34,8 @@ from oneslot.explorer.handlers.templates.sources import (
 )
 
 PAYLOAD, AUTHORIZER, ATTRIBUTES, KEY, OLD = "payload", "authorizer", "attributes", "key", "old"
+METHOD, PATH = "method", "path"
+ANY_PATH = "/{proxy+}"
 Facts = dict[str, Any]
 """The values of an event's open places, by the places' names: what a producer or a client writes."""
 
@@ -79,6 +81,22 @@ NULL_PLACES = ("query", AUTHORIZER, OLD, "stage")
 """The places that an event does not have, or has as null, while they are empty."""
 
 
+def open_places(source: FunctionSource) -> Places:
+    """Return where a source's event is open: a route of any method or path leaves these to the client."""
+    more: dict[Way, str] = {}
+    is_first = source.kind == HTTP_1
+    if source.kind in (HTTP_1, HTTP_2, URL) and source.settings.get("Method", "ANY") in ("ANY", "*"):
+        more[("httpMethod",) if is_first else ("requestContext", "http", "method")] = METHOD
+    if source.kind in (HTTP_1, HTTP_2, URL) and is_proxy(source):
+        more[("path",) if is_first else ("rawPath",)] = PATH
+    return {**PLACES.get(source.kind, {}), **more}
+
+
+def is_proxy(source: FunctionSource) -> bool:
+    """Return whether a route takes any path."""
+    return "+}" in source.settings.get("Path", ANY_PATH)
+
+
 def chain(source: FunctionSource) -> Iterator[FunctionSource]:
     """Yield the source, what feeds it, and so on."""
     held: FunctionSource | None = source
@@ -98,7 +116,7 @@ def event_of(source: FunctionSource, facts: Facts, tables: Mapping[str, TableSch
     made = _EVENTS.get(source.kind)
     event = made(source, facts) if made else dict(facts[PAYLOAD])
     for way, name in PLACES.get(source.kind, {}).items() if made else ():
-        if facts.get(name) and name not in (PAYLOAD, KEY):
+        if isinstance(facts.get(name), dict) and facts[name] and name != PAYLOAD:
             *outer, last = way
             within: Any = event
             for step in outer:
@@ -249,10 +267,10 @@ def matching(pattern: Any) -> Any:
     return first
 
 
-def _context(kind: str, method: str, path: str) -> dict[str, Any]:
+def _context(kind: str, method: str = "", path: str = "", concrete: str = "") -> dict[str, Any]:
     """Return the part of a request's context that all versions of API Gateway have."""
     identity = {"sourceIp": "192.0.2.1", "userAgent": "client"}
-    one = {"httpMethod": method, "resourcePath": path, "path": _concrete(path), "protocol": "HTTP/1.1"}
+    one = {"httpMethod": method, "resourcePath": path, "path": concrete, "protocol": "HTTP/1.1"}
     return {
         "accountId": _AT[1],
         "apiId": "a1b2c3d4e5",
@@ -263,38 +281,35 @@ def _context(kind: str, method: str, path: str) -> dict[str, Any]:
 
 
 def _http_1(source: FunctionSource, facts: Facts) -> dict[str, Any]:
-    path, method = (
-        source.settings.get("Path", "/"),
-        _method(source.settings.get("Method", source.settings.get("HttpMethod"))),
-    )
+    path, method, concrete = _route(source, facts)
     times = {"requestTime": "05/Jan/2026:09:00:00 +0000", "requestTimeEpoch": _EPOCH_MS}
     return {
         "resource": path,
-        "path": _concrete(path),
+        "path": concrete,
         "httpMethod": method,
         "headers": {"content-type": "application/json"},
         "multiValueHeaders": {"content-type": ["application/json"]},
         "queryStringParameters": None,
-        "pathParameters": _path_parameters(path),
+        "pathParameters": _path_parameters(path, concrete),
         "stageVariables": None,
-        "requestContext": {**_context(HTTP_1, method, path), **times},
+        "requestContext": {**_context(HTTP_1, method, path, concrete), **times},
         "body": json.dumps(facts[PAYLOAD]),
         "isBase64Encoded": False,
     }
 
 
 def _http_2(source: FunctionSource, facts: Facts) -> dict[str, Any]:
-    path, method = source.settings.get("Path", "/"), _method(source.settings.get("Method"))
-    http = {"method": method, "path": _concrete(path), "protocol": "HTTP/1.1", "sourceIp": "192.0.2.1"}
+    path, method, concrete = _route(source, facts)
+    http = {"method": method, "path": concrete, "protocol": "HTTP/1.1", "sourceIp": "192.0.2.1"}
     times = {"time": "05/Jan/2026:09:00:00 +0000", "timeEpoch": _EPOCH_MS}
     return {
         "version": "2.0",
         "routeKey": f"{method} {path}",
-        "rawPath": _concrete(path),
+        "rawPath": concrete,
         "rawQueryString": "",
         "headers": {"content-type": "application/json"},
-        "pathParameters": _path_parameters(path) or {},
-        "requestContext": {**_context(HTTP_2, method, path), "http": http, "stage": "$default", **times},
+        "pathParameters": _path_parameters(path, concrete) or {},
+        "requestContext": {**_context(HTTP_2), "http": http, "stage": "$default", **times},
         "body": json.dumps(facts[PAYLOAD]),
         "isBase64Encoded": False,
     }
@@ -309,7 +324,7 @@ def _socket(source: FunctionSource, facts: Facts) -> dict[str, Any]:
     kind = _SOCKET_EVENTS.get(route, "MESSAGE")
     event: dict[str, Any] = {
         "requestContext": {
-            **_context(SOCKET, "", ""),
+            **_context(SOCKET),
             "routeKey": route,
             "eventType": kind,
             "messageDirection": "IN",
@@ -326,17 +341,23 @@ def _socket(source: FunctionSource, facts: Facts) -> dict[str, Any]:
     return {**event, **({"body": json.dumps(facts[PAYLOAD])} if kind == "MESSAGE" else {"headers": {}})}
 
 
-def _method(given: Any) -> str:
-    method = str(given or "POST").upper()
-    return "POST" if method in ("ANY", "*") else method
+def _route(source: FunctionSource, facts: Facts) -> tuple[str, str, str]:
+    """Return the path of a route, its method, and the path that a client asks for."""
+    path, method = str(source.settings.get("Path", ANY_PATH)), str(source.settings.get("Method", "ANY")).upper()
+    method = facts.get(METHOD, "POST") if method in ("ANY", "*") else method
+    return path, method, facts.get(PATH) or concrete_path(path)
 
 
-def _path_parameters(path: str) -> dict[str, str] | None:
-    return {name.rstrip("+"): f"{name.rstrip('+')}-1" for name in re.findall(r"\{([^}]+)\}", path)} or None
+def _path_parameters(path: str, concrete: str) -> dict[str, str] | None:
+    names = re.findall(r"\{([^}]+)\}", path)
+    begins = path.partition("{")[0]
+    greedy = concrete.removeprefix(begins) if concrete.startswith(begins) else concrete.lstrip("/")
+    return {name.rstrip("+"): greedy if name.endswith("+") else f"{name}-1" for name in names} or None
 
 
-def _concrete(path: str) -> str:
-    return re.sub(r"\{([^}]+)\}", lambda found: f"{found[1].rstrip('+')}-1", path)
+def concrete_path(path: str) -> str:
+    """Return a path whose parameters, {id} or <id>, have values."""
+    return re.sub(r"[{<](?:\w+:)?([^}>:]+?)\+?(?::\w+)?[}>]", r"\1-1", path)
 
 
 _TRIGGERS = {

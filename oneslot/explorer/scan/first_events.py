@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
-from oneslot.explorer.handlers.asked import OBJECTS, ROWS, Asked, Places
+from oneslot.explorer.handlers.asked import OBJECTS, ROWS, TABLES, Asked, Places
 from oneslot.explorer.handlers.templates.sources import (
     ASYNCHRONOUS,
     BUS,
@@ -42,6 +42,7 @@ from oneslot.explorer.scan.events import (
     event_of,
     is_raw,
     matching,
+    open_places,
     stored_by,
     varied,
     written,
@@ -83,7 +84,7 @@ def asked_of(source: FunctionSource, facts: Facts) -> Asked:
     for one in list(chain(source))[1:]:
         if one.kind not in QUEUES:
             texts.setdefault(written(one, facts), PLACES[one.kind] if one.kind in (BUS, SCHEDULE) else {})
-    return Asked(facts, PLACES.get(source.kind, {}), texts)
+    return Asked(facts, open_places(source), texts)
 
 
 def options_for(source: FunctionSource, facts: Facts, tables: Mapping[str, TableSchema]) -> dict[str, Any]:
@@ -93,6 +94,11 @@ def options_for(source: FunctionSource, facts: Facts, tables: Mapping[str, Table
         bucket, key = stored
         objects[bucket] = {**objects.get(bucket, {}), key: content_of(key, facts)}
     options: dict[str, Any] = {"objects": objects} if objects else {}
+    if facts.get(TABLES):
+        for name, kinds in facts[TABLES].items():
+            partition_key, sort_key = [*kinds, ""][:2]
+            tables = {**tables, name: TableSchema(partition_key, sort_key, types=kinds)}
+        options["tables"] = tables
     if facts.get(ROWS):
         options["rows"] = {
             table: [_whole(row, tables.get(table), 1) for row in rows] for table, rows in facts[ROWS].items()

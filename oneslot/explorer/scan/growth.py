@@ -16,12 +16,23 @@ from oneslot.explorer.handlers.asked import CLOSED, LIST, NUMBER, OBJECT, OBJECT
 from oneslot.explorer.handlers.made import CLIENT_ERROR, Tried
 from oneslot.explorer.handlers.templates.sources import BUS, FunctionSource
 from oneslot.explorer.refusal import NotExplorable
-from oneslot.explorer.scan.events import KEY, NULL_PLACES, OLD, PAYLOAD, Facts, chain, stored_by
+from oneslot.explorer.scan.events import (
+    KEY,
+    METHOD,
+    NULL_PLACES,
+    OLD,
+    PATH,
+    PAYLOAD,
+    Facts,
+    chain,
+    concrete_path,
+    stored_by,
+)
 from oneslot.explorer.scan.first_events import COLUMNS, first_facts
 
 MOST_TRIES = 100
 """How many events are tried. Each is one delivery, or two where it does not serve."""
-MOST_BRANCHES = 3
+MOST_BRANCHES = 5
 """How many events are explored beside the first, each for lines that no other one runs."""
 TRIES_OF_A_BRANCH = 12
 DECODE = "Decode the key with urllib.parse.unquote_plus."
@@ -41,6 +52,7 @@ _OF_PYDANTIC: tuple[tuple[str, Any], ...] = (
 )
 _NAMED = re.compile(
     r"Missing the key (\w+) in the item|\((\w+)\) is missing|'(\w+)' is a required property"
+    r"|SimpleNamespace' object has no attribute '(\w+)'"
     r"|missing \d+ required [\w-]+ arguments?: (.*)|must contain (\[.*\]) properties"
 )
 """Names that only the text of a failure has: of a row, of a consumer's identity, of a schema, of a call."""
@@ -121,6 +133,13 @@ class _Search:
                 self.refusal = self.refusal or str(error)
         return self.seen[key]
 
+    def moved(self, node: _Node, edits: Sequence[Edit]) -> _Node | None:
+        """Return the event that edits of open places lead to; None if there is none."""
+        if any(at[0] == CLOSED or at in self.fixed for at, _ in edits):
+            return None
+        facts = _edited(node.facts, edits)
+        return None if facts is None else self.run(facts)
+
     def best_from(self, first: _Node, tries: int) -> _Node:
         """Return the best event that moves from the first one lead to."""
         nodes, best, signatures, most = [first], first, {first.signature}, len(self.seen) + tries
@@ -132,10 +151,9 @@ class _Search:
                 if node.score[0]:
                     break
                 continue
-            is_open = not any(at[0] == CLOSED or at in self.fixed for at, _ in edits)
-            facts = _edited(node.facts, edits) if is_open else None
-            following = self.run(facts) if facts is not None and _key(facts) not in self.seen else None
-            if following is not None and following.signature not in signatures:
+            known = len(self.seen)
+            following = self.moved(node, edits)
+            if len(self.seen) > known and following is not None and following.signature not in signatures:
                 signatures.add(following.signature)
                 nodes.append(following)
                 best = max(best, following, key=lambda one: one.score)
@@ -156,7 +174,9 @@ def growth(source: FunctionSource, tried: Callable[[Facts], Tried], seconds: flo
     if not best.score[0]:
         if search.refusal:
             raise NotExplorable(search.refusal)
-        return Grown(best.facts, serves=False, tries=len(search.seen))
+        closed = [at[-1] for at, is_must in best.run.asked.missed.items() if is_must and at[0] == CLOSED]
+        fault = next((f"{source.title} never sends {name!r}" for name in closed if f"'{name}'" in best.run.error), "")
+        return Grown(best.facts, serves=False, fault=fault, tries=len(search.seen))
     best, fault = _with_hazards(source, search, best)
     branches = tuple(_branches(search, best))
     return Grown(best.facts, serves=True, branches=branches, fault=fault, tries=len(search.seen))
@@ -185,16 +205,16 @@ def _with_hazards(source: FunctionSource, search: _Search, best: _Node) -> tuple
 def _branches(search: _Search, best: _Node) -> Iterator[Facts]:
     """Yield other events, each for a value that the handler compares with, if it then runs other lines and writes."""
     covered, found = set(best.run.ran), 0
-    for at, constant in list(best.run.asked.compared):
+    choices = [[one] for one in best.run.asked.compared] + list(_of_routes(best.run))
+    for edits in choices:
         if found == MOST_BRANCHES or time.process_time() > search.ends:
             return
-        facts = _edited(best.facts, [(at, constant)]) if at[0] != CLOSED and at not in search.fixed else None
-        node = search.run(facts) if facts is not None else None
+        node = search.moved(best, edits)
         if node is None or not node.run.ran - covered:
             continue
-        search.fixed |= {at}
+        before, search.fixed = search.fixed, search.fixed | {at for at, _ in edits}
         node = search.best_from(node, TRIES_OF_A_BRANCH)
-        search.fixed -= {at}
+        search.fixed = before
         if node.score[0] and node.run.writes and node.run.ran - covered:
             covered |= node.run.ran
             found += 1
@@ -215,10 +235,12 @@ def _moves(run: Tried) -> Iterator[Sequence[Edit]]:
             TEXT: _text(at),
             OBJECT: {name: f"{_slug(name)}-1"} if name else {},
         }[kind]
-        if kind != LIST or (*at, 0) not in {one for one, _, _ in asked.wants}:
+        is_within = isinstance(at[-1], int) or (*at, 0) in {one for one, _, _ in asked.wants}
+        if kind != LIST or not is_within:
             yield [(at, value)]
     if not run.serves:
         yield from ([one] for one in asked.absent.items())
+    yield from _of_routes(run)
     may = [(at, _text(at)) for at, is_must in asked.missed.items() if not is_must]
     yield from _each(may)
     if not run.serves:
@@ -233,6 +255,17 @@ def _moves(run: Tried) -> Iterator[Sequence[Edit]]:
             yield from ([(at, one)] for at in texts)
         if asked.objects or (KEY,) in asked.found:
             yield from _of_objects(asked)
+
+
+def _of_routes(run: Tried) -> Iterator[Sequence[Edit]]:
+    """Yield the routes of the handler's own code, where the source leaves method and path to the client."""
+    places = run.asked.places.values()
+    for method, path in run.routes:
+        edits: list[Edit] = [((METHOD,), method)] if METHOD in places else []
+        if PATH in places:
+            edits.append(((PATH,), concrete_path(path)))
+        if edits:
+            yield edits
 
 
 def _of_objects(asked: Asked) -> Iterator[Sequence[Edit]]:
@@ -305,7 +338,7 @@ def _named(asked: Asked, error: str) -> Iterator[Edit]:
     for text in (error, *map(str, asked.errors)):
         found = _NAMED.search(text)
         if found:
-            one, listed = found[1] or found[2] or found[3], found[4] or found[5]
+            one, listed = found[1] or found[2] or found[3] or found[4], found[5] or found[6]
             names = [one] if one else re.findall(r"'(\w+)'", listed)
             holder = next((at for at in reversed([*asked.found]) if isinstance(_at(asked.facts, at), dict)), (PAYLOAD,))
             yield from (((*holder, name), _text((name,))) for name in names)

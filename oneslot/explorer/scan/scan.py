@@ -344,9 +344,8 @@ def explored(job: ScanJob) -> Row:
         if job.code:  # Lambda writes it to the file index.py
             (Path(folder) / "index.py").write_text(job.code)
             folders[0] = Path(folder)
-        for one in folders:
-            if "path" not in job.given and not one.is_dir() and one.parent not in folders:
-                raise NotExplorable(f"{one} is not there. {BUILD_REMEDY}")
+        if "path" not in job.given and not folders[0].is_dir():
+            raise NotExplorable(f"{folders[0]} is not there. {BUILD_REMEDY}")
         return _tried(job, replace(given, path=[one for one in folders if one.is_dir()]))
 
 
@@ -446,6 +445,8 @@ def _judged(job: ScanJob, result: Result, grown: Grown, *, is_made: bool) -> tup
         return result.kind, f"{why}. {remedy}"
     is_missed = result.level == "once" and not result.fails_anyway
     is_unserved = result.kind == "needs an event" or (is_made and result.kind == "holds" and not grown.serves)
+    if is_missed and grown.fault:
+        return result.kind, f"{why}. {grown.fault}."
     if is_made and (result.level == "once" or is_unserved):
         why = f"On a made event it {why}"
     if not is_unserved and not (is_made and is_missed):

@@ -76,6 +76,9 @@ def sources_of(resolver: Resolver, function: str) -> list[FunctionSource]:
     """Return what invokes a function: each route of an API is a source of its own."""
     found = [*_events(resolver, function), *_resources(resolver, function)]
     found = found or [FunctionSource(principal) for principal in _invokers(resolver, function)]
+    found = [
+        one for one in found if not one.name.startswith("OPTIONS ")
+    ] or found  # a browser's question before a request
     fed = [one if one.feed or not one.name else replace(one, feed=_feed(resolver, one)) for one in found]
     return list({(source.kind, source.name): source for source in fed}.values())
 
@@ -194,8 +197,10 @@ def _events(resolver: Resolver, function: str) -> Iterator[FunctionSource]:
 
 def _route(resolver: Resolver, kind: str, own: Mapping[str, Any], method: Any, path: Any) -> FunctionSource:
     """Return one route of an API, whose name is its method and its path."""
-    route = {"Method": str(method or "ANY").upper(), "Path": str(path or "/")}
-    name = f"{route['Method']} {route['Path']}" if method or path else ""
+    if not path:  # the route $default, or SAM's event without one
+        return FunctionSource(kind, str(method or ""), own, auth=_auth(resolver, kind, own))
+    route = {"Method": str(method or "ANY").upper(), "Path": str(path)}
+    name = f"{route['Method']} {route['Path']}"
     return FunctionSource(kind, name, {**own, **route}, auth=_auth(resolver, kind, own))
 
 
