@@ -7,6 +7,7 @@ sees an error only when all attempts fail.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from oneslot.explorer.world import UNANSWERED, error_text
 
@@ -25,6 +26,7 @@ class Choice:
         observation: the answer that the caller sees instead of the service's.
         conflict: the item of a transaction that another transaction holds, as the service answers.
         is_fault: whether it counts against the budget.
+        again: the kind of line with which the world shows that this was so just before; then it counts no more.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Choice:
     observation: str | None = None
     conflict: int | None = None
     is_fault: bool = True
+    again: str = ""
 
 
 PERFORMED = Choice("performed", is_fault=False)
@@ -48,8 +51,12 @@ LOST = (
 TIMED_OUT = Choice("all attempts time out, and the last one is on its way", LATER, ANSWERED, UNANSWERED)
 
 
-def error_choice(code: str, performed: str = NEVER) -> Choice:
-    """Return an error after all of the SDK's attempts, whether or not the service performs the call."""
-    text = error_text({"Error": {"Code": code, "Message": "injected"}})
+def error_choice(code: str, performed: str = NEVER, status: int = 0, **more: Any) -> Choice:
+    """Return an error after all of the SDK's attempts, whether or not the service performs the call.
+
+    `status` is that of HTTP, if not the usual one; `more` is what the error has beside its code.
+    """
+    error = {"Error": {"Code": code, "Message": "injected"}, **more}
+    text = error_text(error | ({"ResponseMetadata": {"HTTPStatusCode": status}} if status else {}))
     landing = {NEVER: "", NOW: ", and yet performed", LATER: ", and yet the request is on its way"}[performed]
     return Choice(f"{code}{landing}", performed, ANSWERED, text)

@@ -264,16 +264,24 @@ class System:
     def _moves_of(self, world: int, expiries: int, delivery: int, code: int, faulty: bool) -> Iterator[_Move]:
         for strand, seen_request in self._behaviour[delivery].nodes[code].pending:
             request = self.renamed("request", seen_request, swap(delivery))
-            choices = [one for one in self.choices(request) if faulty or not one.is_fault]
-            if len(choices) == len(self.choices(request)):
+            choices = self.choices(request)
+            if faulty or not any(one.is_fault for one in choices):
                 self.offered.add(seen_request)
+            else:
+                choices = tuple(self._without_fault(choices, world))
             at = (world, self._clocks[expiries], delivery, code)
             yield (performed := self._move(at, strand, request, PERFORMED))
             for choice in choices:
                 move = self._move(at, strand, request, choice)
-                # An answer of another moment that is no other answer is none of its own.
+                # A read as before the last write is left out where it answers the same.
                 if choice.conflict is None or move[3:5] != performed[3:5]:
                     yield move
+
+    def _without_fault(self, choices: Sequence[Choice], world: int) -> Iterator[Choice]:
+        """Yield the choices that do not count as a fault in this world."""
+        for one in choices:
+            if not one.is_fault or (one.again and any(True for _ in self.worlds[world].lines(one.again))):
+                yield replace(one, is_fault=False)
 
     def _move(self, at: tuple[int, int, int, int], strand: int, request: int, choice: Choice) -> _Move:
         """`at`: the world, the time (epoch ms), the delivery's number and its code."""

@@ -144,7 +144,7 @@ def exploration_of(
             before=given.rows or {},
             objects=given.objects or {},
             faults=given.faults,
-            choices=functools.partial(handler_faults, ordered=any(groups)),
+            choices=functools.partial(handler_faults, ordered=any(groups), names=code.names),
             fifo=given.fifo,
             deliverer=deliverer_of(records),
             timeout_ms=given.timeout * 1000,

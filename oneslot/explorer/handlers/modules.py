@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.machinery
 import importlib.util
@@ -58,6 +59,8 @@ class Code:
         self.shared = Shared()
         self.unchanged: list[Any] = []
         """The ended invocations whose environments are as their import made them. The next ones run there."""
+        self.names: set[Any] = set()
+        """The constants and the attributes' names in its modules, among them the errors that it tells apart."""
         self.unseen = ""
         """What an environment holds whose state cannot be seen."""
         self._compiled: dict[str, tuple[CodeType, Any]] = {}
@@ -166,7 +169,10 @@ class Code:
         source = spec.loader.get_source(name)
         if source is None:
             return spec.loader.get_code(name)  # type: ignore[no-any-return]
-        tree = self.reached.marked(self.visible.parsed(source, spec.origin), spec.origin)
+        tree = self.visible.parsed(source, spec.origin)
+        self.names |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        self.names |= {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+        tree = self.reached.marked(tree, spec.origin)
         return compile(tree, spec.origin, "exec", dont_inherit=True)
 
     def create_module(self, spec: Any) -> None:

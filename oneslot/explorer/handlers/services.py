@@ -17,7 +17,7 @@ from oneslot.explorer.handlers.surroundings.chance import DRAW
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.services import web
 from oneslot.explorer.services.account import READING, Account
-from oneslot.explorer.services.batches import BATCHES
+from oneslot.explorer.services.batches import BATCHES, NAMES
 from oneslot.explorer.services.stand_in import perform
 from oneslot.explorer.world import EFFECT, STATE, UNANSWERED, ApiCall, World, from_text, to_text
 
@@ -32,11 +32,28 @@ THROTTLES = {
 }
 """The code by which a service refuses too many requests; all others say ThrottlingException."""
 
-HTTP_503 = Choice(
-    "answered with 503", NEVER, observation=to_text({"answer": {"status": 503, "headers": {}, "body": b""}})
+FAILURES = {
+    "dynamodb": "InternalServerError",
+    "lambda": "ServiceException",
+    "s3": "InternalError",
+    "sns": "InternalError",
+}
+"""The code by which a service fails; all others say InternalFailure."""
+
+HTTP_ERRORS = frozenset(range(400, 600))
+HTTP_503, *HTTP_OTHERS = (
+    Choice(
+        f"answered with {status}",
+        NEVER,
+        observation=to_text({"answer": {"status": status, "headers": {}, "body": b""}}),
+    )
+    for status in (503, 500, 429)
 )
 HTTP_TIMED_OUT = Choice("times out, and the request is on its way", LATER, observation=UNANSWERED)
 
+
+MOST_REFUSALS = 6
+"""How often in a row a batch is refused in part: once as a fault, then again at each retry."""
 
 AS_BEFORE = 100
 """The `conflict` of a read that is answered as before the last write."""
@@ -98,9 +115,9 @@ class AccountServices:
             if conflict is None:
                 answer = perform(account, service, operation, parameters)
             elif name in BATCHES:
-                rest, last = BATCHES[name].split(parameters)
-                answered = {} if rest is None else perform(account, service, operation, rest)
-                answer = BATCHES[name].refuse(answered, last)
+                answer = BATCHES[name].perform(
+                    parameters, conflict, lambda rest: perform(account, service, operation, rest)
+                )
             else:
                 dynamodb = InMemoryDynamoDB(lambda: now, self.tables, account.contents)
                 dynamodb.refuse_for_conflict(conflict, **parameters)
@@ -113,6 +130,12 @@ class AccountServices:
             for container, values in account.state.items()
             for key, value in values.items()
         ]
+        refused = {kind: count for kind in map(_refused, BATCHES) for _, _, count in world.lines(kind)}
+        if name in BATCHES:
+            count = refused.pop(_refused(name), 0) + 1
+            if conflict is not None and count < MOST_REFUSALS:
+                refused[_refused(name)] = count
+        others += [[kind, "", "", count] for kind, count in refused.items()]
         others += self._lags(world, account.contents, now)
         others += [[EFFECT, one["service"], "", to_text(one)] for one in account.effects]
         return World.of(account.contents, account.sent, others), to_text({"answer": answer})
@@ -141,31 +164,58 @@ class AccountServices:
         return list(kept.values())
 
 
+def _refused(name: str) -> str:
+    """Return the kind of line that a world has after the last call of a batch of this name was refused in part."""
+    return f"refused {name}"
+
+
 def service_and_operation(name: str) -> tuple[str, str]:
     """Return the service and the operation of a call's name, in which DynamoDB's and SQS's stand alone."""
     service, _, operation = name.rpartition(".")
     return service or OWN["message" in name or "queue" in name], operation
 
 
-def handler_faults(request: ApiCall, *, ordered: bool = False) -> tuple[Choice, ...]:
+def handler_faults(request: ApiCall, *, ordered: bool = False, names: Collection[object] = ()) -> tuple[Choice, ...]:
     """Return what may become of a call: one fault of each kind that a handler can tell apart.
+
+    A handler that `names` an error, or its number, may mean that there is no other. So it gets one that it does not name:
+    DynamoDB also answers with InternalServerError (Error handling with DynamoDB,
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html), cancels a transaction for
+    ThrottlingError (TransactWriteItems,
+    https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html), and S3 refuses one of two
+    conditional writes with 409 Conflict (How to prevent object overwrites with conditional writes,
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html).
 
     Where messages are `ordered`, no request travels longer than the SDK waits for its answer, which is a minute.
     """
     name, parameters = request.parts
     service, operation = service_and_operation(name)
-    throttled = error_choice(THROTTLES.get(service, "ThrottlingException"))
+    usual, other = THROTTLES.get(service, "ThrottlingException"), FAILURES.get(service, "InternalFailure")
+    errors = [error_choice(usual)]
+    if usual in names:
+        errors += [error_choice(other, status=500)] if other not in names else []
     if name == DRAW:
         return (Choice("drawn high", observation=to_text({"answer": {"high": True}}), is_fault=False),)
     if service == "http":
-        return (CRASHES[0], HTTP_503) if operation in web.READING else (*CRASHES, HTTP_503, HTTP_TIMED_OUT)
-    own: tuple[Choice, ...] = ()
+        # Of a handler that looks at the status, every number may be told apart.
+        others = HTTP_OTHERS if not HTTP_ERRORS.isdisjoint(names) else ()
+        refusals = (HTTP_503, *others)
+        return (CRASHES[0], *refusals) if operation in web.READING else (*CRASHES, *refusals, HTTP_TIMED_OUT)
+    own: list[Choice] = []
     if name == "transact_write_items":
-        own = (Choice("TransactionConflict at item 1", NEVER, conflict=0),)
-    elif name in BATCHES and BATCHES[name].may_refuse(parameters):
-        own = (Choice("answered with the last entry refused", NEVER, conflict=0),)
+        own.append(Choice("TransactionConflict at item 1", NEVER, conflict=0))
+        if "TransactionConflict" in names:
+            reasons = [{"Code": "ThrottlingError"}, *({"Code": "None"} for _ in parameters["TransactItems"][1:])]
+            own.append(error_choice("TransactionCanceledException", CancellationReasons=reasons))
+    elif name == "s3.put_object" and parameters.keys() & {"IfMatch", "IfNoneMatch"}:
+        own.append(error_choice("ConditionalRequestConflict", status=409))
+    elif name in BATCHES:
+        *_, most = BATCHES[name].refusals(parameters)
+        for one in BATCHES[name].refusals(parameters):
+            again = _refused(name) if one == most else ""
+            own.append(Choice(f"answered with {NAMES[one]} refused", NEVER, conflict=one, again=again))
     if lagging_tables(name, parameters):
-        own = (*own, Choice("answered as before the last write", NEVER, conflict=AS_BEFORE))
+        own.append(Choice("answered as before the last write", NEVER, conflict=AS_BEFORE))
     if operation.startswith(READING):
-        return (CRASHES[0], throttled, *own)
-    return (*CRASHES, *(LOST[:1] if ordered else LOST), throttled, TIMED_OUT, *own)
+        return (CRASHES[0], *errors, *own)
+    return (*CRASHES, *(LOST[:1] if ordered else LOST), *errors, TIMED_OUT, *own)

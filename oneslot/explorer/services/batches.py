@@ -1,66 +1,100 @@
-"""Batches that AWS performs without their last entry: the answer says so, and a handler must read it."""
+"""Batches that AWS performs without some of their entries: the answer says so, and a handler must read it.
+
+"If any requested operations fail because the table's provisioned throughput is exceeded or an internal processing failure
+occurs, the failed operations are returned in the UnprocessedItems response parameter" (Amazon DynamoDB, BatchWriteItem,
+https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchWriteItem.html). "Because the batch request can
+result in a combination of successful and unsuccessful actions, you should check for batch errors even when the call
+returns an HTTP status code of 200" (Amazon SQS, SendMessageBatch,
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 Parameters = Mapping[str, Any]
 Answer = Mapping[str, Any]
-Refuse = Callable[[Answer, Any], Answer]
-"""Adds a refused entry to the answer for the others."""
+Entry = tuple[str, Any]
+"""An entry, with its table; "" for none."""
+Refuse = Callable[[Answer, Sequence[Entry], Collection[int]], Answer]
+"""Adds the refused entries, at these positions of all entries, to the answer for the others."""
 
 CODE, MESSAGE = "InternalError", "injected"
+
+LAST, FIRST, EVERY = 0, 1, 2
+"""Which entries are refused."""
+NAMES = {LAST: "the last entry", FIRST: "the first entry", EVERY: "every entry"}
 
 
 @dataclass(frozen=True)
 class BatchCall:
-    """Where a batch has its entries, by table or in one list, and how its answer names a refused one."""
+    """Where a batch has its entries, and how its answer names refused ones.
+
+    `unprocessed`: where the answer of a batch by table has what it refuses, in the form of the call.
+    """
 
     entries: str
-    refuse: Refuse
-    by_table: bool = False
+    refuse: Refuse = lambda answer, entries, refused: answer
+    unprocessed: str = ""
 
-    def may_refuse(self, parameters: Parameters) -> bool:
-        """Return whether a successful answer can refuse the last entry. DynamoDB throttles a call of one item."""
-        return not self.by_table or self.split(parameters)[0] is not None
+    def refusals(self, parameters: Parameters) -> tuple[int, ...]:
+        """Return which entries a successful answer may refuse."""
+        return (LAST, FIRST, EVERY) if len(self._entries(parameters)) > 1 else (LAST,)
 
-    def split(self, parameters: Parameters) -> tuple[Parameters | None, Any]:
-        """Return the call without its last entry (None: it was the only one), and that entry."""
+    def perform(self, parameters: Parameters, refused: int, perform: Callable[[Parameters], Answer]) -> Answer:
+        """Perform a call without what is refused, and return its answer."""
+        entries = self._entries(parameters)
+        positions = {LAST: [len(entries) - 1], FIRST: [0], EVERY: range(len(entries))}[refused]
+        rest = self._with(parameters, [one for at, one in enumerate(entries) if at not in positions])
+        answer = perform(rest) if rest[self.entries] else {}
+        if self.unprocessed:
+            asked = self._with(parameters, [entries[at] for at in positions])[self.entries]
+            found = {"Responses": {table: [] for table in parameters[self.entries]} | answer.get("Responses", {})}
+            return {**answer, **found, self.unprocessed: asked}
+        return self.refuse(answer, entries, positions)
+
+    def _with(self, parameters: Parameters, entries: Sequence[Entry]) -> Parameters:
+        """Return a call with these of its entries alone."""
+        asked = parameters[self.entries]
+        if not self.unprocessed:
+            return {**parameters, self.entries: [one for _, one in entries]}
+        found = {table: [one for of, one in entries if of == table] for table, _ in entries}
+        own = {of: some if isinstance(asked[of], list) else {**asked[of], "Keys": some} for of, some in found.items()}
+        return {**parameters, self.entries: own}
+
+    def _entries(self, parameters: Parameters) -> list[Entry]:
         entries = parameters[self.entries]
-        if not self.by_table:
-            rest = entries[:-1]
-            return {**parameters, self.entries: rest} if rest else None, entries[-1]
-        table = list(entries)[-1]
-        asked = entries[table]
-        held: Any = asked if isinstance(asked, list) else asked["Keys"]
-
-        def among(some: Any) -> Any:
-            return some if isinstance(asked, list) else {**asked, "Keys": some}
-
-        others = {**entries, table: among(held[:-1])}
-        if not held[:-1]:
-            del others[table]
-        return {**parameters, self.entries: others} if others else None, {table: among(held[-1:])}
+        if not self.unprocessed:
+            return [("", one) for one in entries]
+        return [
+            (table, one)
+            for table, asked in entries.items()
+            for one in (asked if isinstance(asked, list) else asked["Keys"])
+        ]
 
 
-def _failed(answer: Answer, entry: Any) -> Answer:
-    refused = {"Id": entry["Id"], "SenderFault": False, "Code": CODE, "Message": MESSAGE}
-    return {"Successful": [], **answer, "Failed": [*answer.get("Failed", ()), refused]}
+def _failed(answer: Answer, entries: Sequence[Entry], refused: Collection[int]) -> Answer:
+    more = [
+        {"Id": entries[at][1]["Id"], "SenderFault": False, "Code": CODE, "Message": MESSAGE} for at in sorted(refused)
+    ]
+    return {"Successful": [], **answer, "Failed": [*answer.get("Failed", ()), *more]}
 
 
 def _counted(count: str, answers: str) -> Refuse:
-    def refuse(answer: Answer, entry: Any) -> Answer:
-        refused = {"ErrorCode": CODE, "ErrorMessage": MESSAGE}
-        return {count: answer.get(count, 0) + 1, answers: [*answer.get(answers, ()), refused]}
+    def refuse(answer: Answer, entries: Sequence[Entry], refused: Collection[int]) -> Answer:
+        others = iter(answer.get(answers, ()))
+        error = {"ErrorCode": CODE, "ErrorMessage": MESSAGE}
+        each = [error if at in refused else next(others) for at in range(len(entries))]
+        return {count: answer.get(count, 0) + len(refused), answers: each}
 
     return refuse
 
 
 BATCHES: dict[str, BatchCall] = {
-    "batch_write_item": BatchCall("RequestItems", lambda answer, entry: {**answer, "UnprocessedItems": entry}, True),
-    "batch_get_item": BatchCall("RequestItems", lambda answer, entry: {**answer, "UnprocessedKeys": entry}, True),
+    "batch_write_item": BatchCall("RequestItems", unprocessed="UnprocessedItems"),
+    "batch_get_item": BatchCall("RequestItems", unprocessed="UnprocessedKeys"),
     "send_message_batch": BatchCall("Entries", _failed),
     "sns.publish_batch": BatchCall("PublishBatchRequestEntries", _failed),
     "events.put_events": BatchCall("Entries", _counted("FailedEntryCount", "Entries")),

@@ -362,3 +362,133 @@ STALE = {
 @pytest.mark.parametrize("name", STALE)
 def test_read_may_miss_the_last_write_when_it_is_not_consistent(name: str, tmp_path: Path) -> None:
     assert judged(tmp_path, STALE[name]).startswith(STALE[name].verdict)
+
+
+def unless(condition: str, call: str = 'orders.put_item(Item={"id": "o-1"})') -> str:
+    return f"""
+        def handler(event, context):
+            try:
+                {call}
+            except ClientError as error:
+                code = error.response["Error"]["Code"]
+                reasons = [one["Code"] for one in error.response.get("CancellationReasons", [])]
+                status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+                if {condition}:
+                    raise
+    """
+
+
+TRANSACT = (
+    'boto3.client("dynamodb").transact_write_items(TransactItems=[{"Put": {"TableName": "orders", '
+    '"Item": {"id": {"S": "o-1"}}, "ConditionExpression": "attribute_not_exists(id)"}}])'
+)
+PUT_OBJECT = 'boto3.client("s3").put_object(Bucket="b", Key="o-1", Body=b"1", IfNoneMatch="*")'
+
+
+def pays(condition: str) -> str:
+    return f"""
+        import urllib.error, urllib.request
+        def handler(event, context):
+            if "Item" in orders.get_item(Key={{"id": "o-1"}}, ConsistentRead=True):
+                return
+            request = urllib.request.Request("https://pay.example/o-1", b"", {{"Idempotency-Key": "o-1"}}, method="POST")
+            try:
+                status = urllib.request.urlopen(request).status
+            except urllib.error.HTTPError as error:
+                status = error.code
+            if {condition}:
+                raise ValueError(status)
+            orders.put_item(Item={{"id": "o-1"}})
+    """
+
+
+PAID = {"answers": {"POST https://pay.example/*": {"status": 201, "body": {}}}}
+ERRORS = {
+    "only the throttling error is tried again": case(
+        "breaks", unless('code == "ProvisionedThroughputExceededException"')
+    ),
+    "every error is tried again but a condition's": case(HOLDS, unless('code != "ConditionalCheckFailedException"')),
+    "a cancelled transaction without a conflict is a copy": case(
+        "breaks", unless('"TransactionConflict" in reasons or code != "TransactionCanceledException"', TRANSACT)
+    ),
+    "a cancelled transaction whose condition fails is a copy": case(
+        HOLDS, unless('"ConditionalCheckFailed" not in reasons', TRANSACT)
+    ),
+    "an object's conflict is a copy": case("breaks", unless("status not in (409, 412)", PUT_OBJECT)),
+    "an object's failed condition is a copy": case(HOLDS, unless("status != 412", PUT_OBJECT)),
+    "paid unless 503": case("breaks", pays("status == 503"), **PAID),
+    "paid unless 500 and more": case("breaks", pays("status >= 500"), **PAID),
+    "paid with 201 alone": case(HOLDS, pays("status != 201"), **PAID),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_service_answers_with_an_error_that_the_handler_does_not_name(name: str, tmp_path: Path) -> None:
+    assert judged(tmp_path, ERRORS[name]).startswith(ERRORS[name].verdict)
+
+
+def sends_rest(again: str) -> str:
+    return f"""
+        queue = "https://sqs.eu-west-2.amazonaws.com/111122223333/next"
+        sqs = boto3.client("sqs")
+        def handler(event, context):
+            waiting = {{name: {{"Id": name, "MessageBody": name}} for name in ("a", "b")}}
+            {again}:
+                answer = sqs.send_message_batch(QueueUrl=queue, Entries=list(waiting.values()))
+                for one in answer.get("Successful", []):
+                    del waiting[one["Id"]]
+                if not waiting:
+                    return
+    """
+
+
+def puts_rest(again: str) -> str:
+    return f"""
+        client = boto3.client("dynamodb")
+        def handler(event, context):
+            waiting = {{"orders": [{{"PutRequest": {{"Item": {{"id": {{"S": name}}}}}}}} for name in "abc"]}}
+            {again}:
+                waiting = client.batch_write_item(RequestItems=waiting)["UnprocessedItems"]
+                if not waiting:
+                    return
+    """
+
+
+RAISES = '\n            raise RuntimeError("some are left")\n'
+REFUSED_AGAIN = {
+    "the rest is sent once more": case("breaks", sends_rest("for attempt in range(2)")),
+    "the rest is sent four times more": case("breaks", sends_rest("for attempt in range(5)")),
+    "the rest is sent until none is left": case(HOLDS, sends_rest("while True")),
+    "the rest is written once more": case("breaks", puts_rest("for attempt in range(2)")),
+    "the rest is written until none is left": case(HOLDS, puts_rest("while True")),
+    "the rest is written once more, and the message fails": case(
+        HOLDS, puts_rest("for attempt in range(2)").rstrip() + RAISES
+    ),
+    "an event is sent again by the place of its error": case(
+        HOLDS,
+        """
+        events = boto3.client("events")
+        def handler(event, context):
+            waiting = [{"Source": "shop", "DetailType": name, "Detail": "{}"} for name in ("a", "b")]
+            while waiting:
+                answer = events.put_events(Entries=waiting)["Entries"]
+                waiting = [one for one, said in zip(waiting, answer) if "ErrorCode" in said]
+        """,
+    ),
+    "as many events as failed are sent again, from the end": case(
+        "breaks",
+        """
+        events = boto3.client("events")
+        def handler(event, context):
+            waiting = [{"Source": "shop", "DetailType": name, "Detail": "{}"} for name in ("a", "b")]
+            while waiting:
+                failed = events.put_events(Entries=waiting)["FailedEntryCount"]
+                waiting = waiting[len(waiting) - failed:]
+        """,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_AGAIN)
+def test_any_part_of_a_batch_may_be_refused_again(name: str, tmp_path: Path) -> None:
+    assert judged(tmp_path, REFUSED_AGAIN[name]).startswith(REFUSED_AGAIN[name].verdict)

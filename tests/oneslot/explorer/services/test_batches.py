@@ -9,6 +9,7 @@ import pytest
 from oneslot.dynamodb_in_memory.contents import TableSchema
 from oneslot.explorer.handlers.effects import effects_of
 from oneslot.explorer.handlers.services import AccountServices, handler_faults
+from oneslot.explorer.services.batches import EVERY, FIRST, LAST
 from oneslot.explorer.world import ApiCall, World, from_text
 
 SERVICES = AccountServices({"orders": TableSchema("id")})
@@ -38,11 +39,32 @@ def test_items_stay_unprocessed() -> None:
     assert (answer["Responses"], answer["UnprocessedKeys"]) == ({"orders": keys("a")}, {"orders": {"Keys": keys("b")}})
 
 
-@pytest.mark.parametrize("items", [puts("a"), puts("a", "b")], ids=len)
-def test_single_item_is_throttled_instead(items: Any) -> None:
+@pytest.mark.parametrize(
+    ("refused", "written", "unprocessed"),
+    [(LAST, ["a", "b"], ["c"]), (FIRST, ["b", "c"], ["a"]), (EVERY, [], ["a", "b", "c"])],
+)
+def test_any_items_stay_unprocessed(refused: int, written: list[str], unprocessed: list[str]) -> None:
+    call = ApiCall.of("batch_write_item", {"RequestItems": {"orders": puts("a", "b", "c")}})
+
+    world, wrote = SERVICES(World(""), call, 0, refused)
+
+    assert [row["id"] for row in world.rows["orders"].values()] == written
+    assert from_text(wrote)["answer"]["UnprocessedItems"] == {"orders": puts(*unprocessed)}
+
+
+@pytest.mark.parametrize(("items", "count"), [(puts("a"), 1), (puts("a", "b"), 3)])
+def test_each_end_and_all_of_a_batch_may_be_refused(items: Any, count: int) -> None:
     faults = handler_faults(ApiCall.of("batch_write_item", {"RequestItems": {"orders": items}}))
 
-    assert any("last entry" in fault.name for fault in faults) == (len(items) > 1)
+    assert sum("refused" in fault.name for fault in faults) == count
+
+
+def test_refused_event_keeps_its_place_in_the_answer() -> None:
+    events = [{**EVENT, "Source": source} for source in ("a", "b")]
+
+    _, answer = SERVICES(World(""), ApiCall.of("events.put_events", {"Entries": events}), 0, FIRST)
+
+    assert ["ErrorCode" in one for one in from_text(answer)["answer"]["Entries"]] == [True, False]
 
 
 @pytest.mark.parametrize(
