@@ -8,9 +8,7 @@ import shlex
 from datetime import date
 from uuid import uuid4
 
-from demo.plan import load
-from demo.practices import synthetic_nhs_number, synthetic_practices
-from demo.slots import LOCAL_TIME, next_monday, opening_hours, working_days
+from demo.plan import LOCAL_TIME, load, next_monday, opening_hours, synthetic_nhs_number, working_days
 from oneslot.local.state import LocalState
 from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.target import Target
@@ -19,8 +17,8 @@ from oneslot.target import Target
 def next_steps(target: Target, state: LocalState) -> list[tuple[str, str, str]]:
     """Return `(name, purpose, shell lines)`: one request by the AWS CLI, then thousands by the command line."""
     seeded = load(target.plan, target.identity)
-    practice = seeded.openings[0].demand.practice if seeded else synthetic_practices(1)[0]
-    days = seeded.days if seeded else working_days(next_monday(date.today()), 5)  # noqa: DTZ011 - the user's own day
+    practice = next(iter(seeded.practices)) if seeded else "Z00001"
+    days = seeded.days if seeded else working_days(next_monday(date.today()))  # noqa: DTZ011 - the user's own day
     first, last = (opening_hours(days[at])[end].astimezone(LOCAL_TIME).isoformat() for at, end in ((0, 0), (-1, 1)))
     message_id = str(uuid4())
     body = sample_request(practice, first, last, synthetic_nhs_number(random.Random()), message_id)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -19,103 +18,62 @@ if TYPE_CHECKING:
 
 # BatchExecuteStatement takes 25 statements.
 BATCH = 25
+WORKERS = 4
 WITHIN_SECONDS = 30
-
-
-@dataclass(frozen=True, slots=True)
-class Seeded:
-    """The number of slots `created`, and of existing ones `kept` as they were."""
-
-    created: int = 0
-    kept: int = 0
-
-    def __add__(self, other: Seeded) -> Seeded:
-        return Seeded(self.created + other.created, self.kept + other.kept)
-
-
-class SlotWriter:
-    """Inserts slots with PartiQL's `INSERT`, a batch in which each put has its own condition that the slot is new.
-
-    BatchWriteItem has no conditions, so it would free a slot that was booked since.
-    """
-
-    def __init__(
-        self,
-        client: DynamoDBClient,
-        table_name: str,
-        surroundings: Surroundings | None = None,
-    ) -> None:
-        self._client = client
-        self._table_name = table_name
-        self._surroundings = surroundings or Surroundings()
-
-    def insert(self, items: Sequence[Mapping[str, Any]]) -> Seeded:
-        """Insert up to 25 slots, and retry throttled ones. Raises `OneslotError` after 30 seconds, or if one is refused."""
-        waiting = list(items)
-        seeded = Seeded()
-        backoff = Backoff(self._surroundings, self._surroundings.now_ms() + WITHIN_SECONDS * 1000)
-        while True:
-            answers = self._client.batch_execute_statement(Statements=[self._statement(item) for item in waiting])
-            throttled: list[Mapping[str, Any]] = []
-            for item, answer in zip(waiting, answers["Responses"], strict=True):
-                code = answer.get("Error", {}).get("Code", "")
-                if not code:
-                    seeded += Seeded(created=1)
-                elif code in {"DuplicateItem", "ConditionalCheckFailed"}:
-                    seeded += Seeded(kept=1)
-                elif code in TRANSIENT_ERRORS:
-                    throttled.append(item)
-                else:
-                    raise OneslotError(
-                        f"The table {self._table_name} refused a slot: {code}. "
-                        "Remove the cause and seed again; existing slots stay as they are."
-                    )
-            if not throttled:
-                return seeded
-            waiting = throttled
-            if not backoff.pause():
-                raise TableThrottled(
-                    f"The table {self._table_name} is throttled: {len(waiting)} slots were not written in {WITHIN_SECONDS} s. "
-                    "Seed again later; existing slots stay as they are."
-                )
-
-    def _statement(self, item: Mapping[str, Any]) -> Any:
-        attributes = to_attributes(item)
-        names = ", ".join(f"'{name}': ?" for name in attributes)
-        return {
-            "Statement": f'INSERT INTO "{self._table_name}" VALUE {{{names}}}',
-            "Parameters": list(attributes.values()),
-        }
+Items = list[Mapping[str, Any]]
 
 
 def seed(
-    items: Iterable[Mapping[str, Any]], writer: SlotWriter, *, workers: int = 4, progress: Callable[[int], None]
-) -> Seeded:
-    """Insert all slots in bounded memory, `workers` batches at once; `progress` gets the size of each batch."""
-    total = Seeded()
-    running: set[Future[Seeded]] = set()
-    with ThreadPoolExecutor(workers, "seed") as executor:
-        try:
-            for batch in _batches(items):
-                running.add(executor.submit(writer.insert, batch))
-                if len(running) >= 2 * workers:
-                    done, running = wait(running, return_when=FIRST_COMPLETED)
-                    total = _collect(done, total, progress)
-            return _collect(running, total, progress)
-        finally:
-            for future in running:
-                future.cancel()
+    items: Iterable[Mapping[str, Any]],
+    client: DynamoDBClient,
+    table: str,
+    *,
+    progress: Callable[[int], None] = lambda _: None,
+    surroundings: Surroundings | None = None,
+) -> int:
+    """Insert slots in bounded memory, four batches at once, and return how many are new. `progress` gets each batch's size."""
+    rows, created = iter(items), 0
+    with ThreadPoolExecutor(WORKERS, "seed") as executor:
+        while batches := [batch for _ in range(WORKERS) if (batch := list(islice(rows, BATCH)))]:
+            for batch, new in zip(
+                batches,
+                executor.map(lambda batch: _insert(batch, client, table, surroundings or Surroundings()), batches),
+                strict=True,
+            ):
+                created += new
+                progress(len(batch))
+    return created
 
 
-def _collect(done: Iterable[Future[Seeded]], total: Seeded, progress: Callable[[int], None]) -> Seeded:
-    for future in done:
-        seeded = future.result()
-        progress(seeded.created + seeded.kept)
-        total += seeded
-    return total
+def _insert(batch: Items, client: DynamoDBClient, table: str, surroundings: Surroundings) -> int:
+    """Insert a batch with PartiQL's `INSERT`, whose puts each have the condition that the slot is new.
+
+    BatchWriteItem has no conditions, so it would free a slot that was booked since. Raises `OneslotError` if the table refuses
+    a slot, or throttles one for 30 seconds.
+    """
+    waiting, created = batch, 0
+    backoff = Backoff(surroundings, surroundings.now_ms() + WITHIN_SECONDS * 1000)
+    while True:
+        answers = client.batch_execute_statement(Statements=[_statement(table, item) for item in waiting])["Responses"]
+        codes = [str(answer.get("Error", {}).get("Code", "")) for answer in answers]
+        created += codes.count("")
+        refused = {code for code in codes if code} - {"DuplicateItem", "ConditionalCheckFailed"} - TRANSIENT_ERRORS
+        if refused:
+            raise OneslotError(
+                f"The table {table} refused a slot: {min(refused)}. "
+                "Remove the cause and seed again; existing slots stay as they are."
+            )
+        waiting = [item for item, code in zip(waiting, codes, strict=True) if code in TRANSIENT_ERRORS]
+        if not waiting:
+            return created
+        if not backoff.pause():
+            raise TableThrottled(
+                f"The table {table} is throttled: {len(waiting)} slots were not written in {WITHIN_SECONDS} s. "
+                "Seed again later; existing slots stay as they are."
+            )
 
 
-def _batches(items: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    iterator = iter(items)
-    while batch := list(islice(iterator, BATCH)):
-        yield batch
+def _statement(table: str, item: Mapping[str, Any]) -> Any:
+    attributes = to_attributes(item)
+    names = ", ".join(f"'{name}': ?" for name in attributes)
+    return {"Statement": f'INSERT INTO "{table}" VALUE {{{names}}}', "Parameters": list(attributes.values())}

@@ -18,7 +18,7 @@ from appointments.allocation import APPOINTMENTS, SLOTS, free_key, utc_text
 from appointments.statuses import BUSY, CANCELLED, FREE
 from demo.errors import SmokeFailed
 from demo.next_steps import sample_request
-from demo.practices import synthetic_nhs_number
+from demo.plan import synthetic_nhs_number
 from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.operator.evidence.deliveries import valid_deliveries
 from oneslot.operator.evidence.tables import read_row

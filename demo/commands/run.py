@@ -13,11 +13,10 @@ from typing import Any
 
 import click
 
-from demo.commands.seed import open_week, seed_plan
+from demo.commands.seed import seed_plan
 from demo.commands.send import generated, malformed_option
 from demo.generator import Mix
-from demo.plan import Plan
-from demo.practices import synthetic_demand, synthetic_practices
+from demo.plan import Plan, make_plan
 from oneslot.declaration.reading import declared
 from oneslot.local.stack import LocalStack, local_stack
 from oneslot.operator.commands.audit import audit_history
@@ -76,17 +75,18 @@ def run(
     """
     terminal = Terminal(as_json)
     mix = Mix(count, malformed=malformed)
-    practices = synthetic_practices(practice_count or max(FEWEST_PRACTICES, count // REQUESTS_PER_PRACTICE))
+    practices = practice_count or max(FEWEST_PRACTICES, count // REQUESTS_PER_PRACTICE)
     # Few more slots than bookings, so that patients compete for them.
-    slots = max(len(practices), round(mix.bookings * SLOTS_PER_BOOKING))
-    plan = open_week(list(synthetic_demand(practices, seed_number)), slots, seed_number)
+    plan = make_plan(practices, max(practices, round(mix.bookings * SLOTS_PER_BOOKING)), seed_number)
     home = home_folder()
     stages = Stages(terminal)
     with _sigterm_like_ctrl_c(), ExitStack() as running:
         with stages.stage("deploy", "Deploy the template into an embedded AWS"), terminal.working("Deploying"):
             stack = running.enter_context(local_stack(home, progress=terminal.say, stage=stage, context=dict(context)))
         target = local_target(stack.state, home)
-        with stages.stage("seed", f"Seed {numbered(plan.slots, 'slot')} at {numbered(len(plan.openings), 'practice')}"):
+        with stages.stage(
+            "seed", f"Seed {numbered(plan.slots, 'slot')} at {numbered(len(plan.practices), 'practice')}"
+        ):
             start_and_seed(stack, target, plan, terminal)
         with stages.stage(
             "send",
@@ -114,7 +114,7 @@ def run(
             conclusion = audit_history(history, answer)
     document = {
         **verdict.document(),
-        "practices": len(plan.openings),
+        "practices": len(plan.practices),
         "slots": plan.slots,
         "messages_accepted": sent.accepted,
         "seconds": {name: round(seconds, 3) for name, _, seconds in stages.done},

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 import click
 
 from appointments.messages import ODS_CODE
 from demo.plan import Plan, make_plan, save
-from demo.practices import Demand, synthetic_demand, synthetic_practices
-from demo.seeding import Seeded, SlotWriter
 from demo.seeding import seed as insert
-from demo.slots import LOCAL_TIME, demanded_slots, next_monday
 from oneslot.options import COUNT, json_option, stack_option
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal
@@ -35,7 +31,6 @@ class Code(click.ParamType[str]):
 
 PRACTICES = 12
 """Made-up practices, unless a number is given."""
-DAYS = 5
 
 
 @click.command(short_help="Open slots at made-up practices, or at yours.")
@@ -43,9 +38,7 @@ DAYS = 5
     "--practice", "practices", multiple=True, type=Code(), metavar="CODE", help="Open slots at this practice."
 )
 @click.option("--practice-count", type=COUNT, metavar="N", help="Open slots at N made-up practices. Default: 12.")
-@click.option(
-    "--slots", type=COUNT, metavar="N", help="Open N slots in all. Default: as many as the demand, up to 4,000."
-)
+@click.option("--slots", type=COUNT, metavar="N", default=4000, show_default=True, help="Open N slots in all.")
 @click.option(
     "--seed",
     "seed_number",
@@ -61,7 +54,7 @@ def seed(
     *,
     practices: Sequence[str],
     practice_count: int | None,
-    slots: int | None,
+    slots: int,
     seed_number: int,
     stack: str | None,
     as_json: bool,
@@ -73,44 +66,33 @@ def seed(
     if practices and practice_count:
         raise click.UsageError("--practice names the practices. Leave out --practice-count.")
     terminal = Terminal(as_json)
-    codes = sorted({*practices}) or synthetic_practices(practice_count or PRACTICES)
-    demands = list(synthetic_demand(codes, seed_number))
-    plan = open_week(demands, slots, seed_number)
+    plan = make_plan(sorted({*practices}) or practice_count or PRACTICES, slots, seed_number)
     target = open_target(stack)
-    asked = demanded_slots(demands, DAYS)
-    if slots is None and plan.slots < asked:
-        terminal.say(f"The demand is {asked:,} slots, of which {plan.slots:,} are opened. Open more with --slots.")
     started = time.monotonic()
-    seeded = seed_plan(target, plan, terminal)
+    created = seed_plan(target, plan, terminal)
     seconds = time.monotonic() - started
     terminal.result(
         {
             "stack_name": target.stack_name,
-            "practices": len(plan.openings),
+            "practices": len(plan.practices),
             "first_day": plan.days[0].isoformat(),
             "last_day": plan.days[-1].isoformat(),
             "slots": plan.slots,
-            "created": seeded.created,
-            "kept": seeded.kept,
+            "created": created,
+            "kept": plan.slots - created,
             "seconds": round(seconds, 3),
         }
     )
     terminal.plain(
-        f"{numbered(plan.slots, 'slot')} at {numbered(len(plan.openings), 'practice')}, "
+        f"{numbered(plan.slots, 'slot')} at {numbered(len(plan.practices), 'practice')}, "
         f"{plan.days[0]} to {plan.days[-1]}: "
-        f"{seeded.created:,} new, {seeded.kept:,} existing and unchanged."
+        f"{created:,} new, {plan.slots - created:,} existing and unchanged."
     )
 
 
-def open_week(demands: Sequence[Demand], slots: int | None, seed: int) -> Plan:
-    """Plan next week's slots; see `make_plan`."""
-    return make_plan(demands, next_monday(datetime.now(LOCAL_TIME).date()), DAYS, slots, seed)
-
-
-def seed_plan(target: Target, plan: Plan, terminal: Terminal) -> Seeded:
-    """Insert the plan's slots, and note it for `send`."""
-    writer = SlotWriter(target.dynamodb, target.outputs.tables["slots"])
+def seed_plan(target: Target, plan: Plan, terminal: Terminal) -> int:
+    """Insert the plan's slots, and note it for `send`. Return how many are new."""
     with terminal.progress("Seeding slots", plan.slots) as progress:
-        seeded = insert(plan.items(), writer, progress=progress)
+        created = insert(plan.items(), target.dynamodb, target.outputs.tables["slots"], progress=progress)
     save(plan, target.plan, target.identity)
-    return seeded
+    return created

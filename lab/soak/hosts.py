@@ -1,4 +1,7 @@
-"""Hosts from outside: start, freeze, kill and replace them."""
+"""A host: one poller with its warm handlers, in a process of its own.
+
+The process runs this module: it writes a line when it is ready, and stops when its standard input ends.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from pathlib import Path
 
 from oneslot.errors import OneslotError
 from oneslot.local.aws.connection import Connection
+from oneslot.local.mapping.event_source_mapping import EventSourceMapping
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 HEAD_START_SECONDS = 0.3
@@ -22,26 +26,32 @@ STOP_SECONDS = 30.0
 
 
 class Host:
-    """One host. `lose` replaces its process.
-
-    `folder` is for the unpacked function and the logs. It outlives the process.
-    """
+    """One host. `folder` is for the unpacked function, the logs, and the delivery log of all of its handlers."""
 
     def __init__(self, connection: Connection, mapping_id: str, folder: Path, processes: int) -> None:
-        self._folder, self._connection = folder, connection
-        self._arguments = [connection.endpoint_url, connection.account, mapping_id, str(folder), str(processes)]
-        folder.mkdir(parents=True, exist_ok=True)
-        self._process = self._start()
-
-    @property
-    def log_file(self) -> Path:
-        """The delivery log of all handlers of this host, earlier ones included."""
-        return self._folder / "consumer.jsonl"
+        folder.mkdir(parents=True)
+        self.log_file = folder / "consumer.jsonl"
+        self._errors = folder / "host.log"
+        arguments = [connection.endpoint_url, connection.account, mapping_id, str(folder), str(processes)]
+        with self._errors.open("wb") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "lab.soak.hosts", *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                cwd=REPOSITORY,
+                env={**os.environ, **connection.variables, "PYTHONDONTWRITEBYTECODE": "1"},
+                start_new_session=True,  # Ctrl-C must reach only the run, which then stops its hosts
+                text=True,
+            )
+        if self._process.stdout is None or self._process.stdout.readline() != "ready\n":
+            self.close()
+            raise OneslotError(f"A host did not start. See the end of {self._errors}.")
 
     def check(self) -> None:
         """Raise `OneslotError` if its process has ended."""
         if self._process.poll() is not None:
-            raise OneslotError(f"A host has ended. See the end of {self._folder / 'host.log'}.")
+            raise OneslotError(f"A host has ended. See the end of {self._errors}.")
 
     def handlers(self) -> list[int]:
         """Return the process ids of its handlers."""
@@ -66,12 +76,6 @@ class Host:
             time.sleep(HEAD_START_SECONDS)
             _signal([self._process.pid], signal.SIGCONT)
 
-    def lose(self) -> None:
-        """SIGKILL the poller and start a new one. Its handlers end with it."""
-        with self._process as process:
-            process.kill()
-        self._process = self._start()
-
     def close(self) -> None:
         """Finish the batches in hand, and end; a host that takes longer than `STOP_SECONDS` is killed."""
         with self._process as process:
@@ -82,27 +86,21 @@ class Host:
             except subprocess.TimeoutExpired:
                 process.kill()
 
-    def _start(self) -> subprocess.Popen[str]:
-        log = self._folder / "host.log"
-        with log.open("ab") as errors:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "lab.soak.host", *self._arguments],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                cwd=REPOSITORY,
-                env={**os.environ, **self._connection.variables, "PYTHONDONTWRITEBYTECODE": "1"},
-                start_new_session=True,  # Ctrl-C must reach only the run, which then stops its hosts
-                text=True,
-            )
-        if process.stdout is None or process.stdout.readline() != "ready\n":
-            process.kill()
-            process.wait()
-            raise OneslotError(f"A host did not start. See the end of {log}.")
-        return process
-
 
 def _signal(pids: list[int], number: signal.Signals) -> None:
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
+
+
+def main(endpoint_url: str, account: str, mapping_id: str, folder: str, processes: str) -> None:
+    """Poll until standard input ends."""
+    connection = Connection(endpoint_url, account, session_token=os.environ["AWS_SESSION_TOKEN"])
+    with EventSourceMapping(connection, mapping_id, folder=Path(folder), processes=int(processes)):
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

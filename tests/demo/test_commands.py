@@ -14,7 +14,6 @@ from botocore.exceptions import EndpointConnectionError
 from click.testing import CliRunner, Result
 
 from demo.plan import Plan
-from demo.seeding import Seeded
 from oneslot.cli import main
 from oneslot.errors import OneslotError
 from tests.kits.consumer import booking
@@ -63,14 +62,14 @@ def test_seed_opens_slots_at_the_practices_that_are_named(
 ) -> None:
     seeded: list[Plan] = []
 
-    def seed_plan(_: Any, plan: Plan, __: Any) -> Seeded:
+    def seed_plan(_: Any, plan: Plan, __: Any) -> int:
         seeded.append(plan)
-        return Seeded(created=plan.slots)
+        return plan.slots
 
     monkeypatch.setattr("demo.commands.seed.seed_plan", seed_plan)
     result = invoke("seed", "--practice", "A81002", "--practice", "A81001", "--slots", "6")
     assert "6 slots at 2 practices" in result.stdout
-    assert [opening.demand.practice for opening in seeded[0].openings] == ["A81001", "A81002"]
+    assert list(seeded[0].practices) == ["A81001", "A81002"]
 
 
 @pytest.mark.parametrize("dash", [True, False])

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from typing import Any
 
 import pytest
 
-from demo.practices import Demand
-from demo.seeding import BATCH, Seeded, SlotWriter, seed
-from demo.slots import Opening, slot_items, working_days
+from demo.plan import make_plan
+from demo.seeding import BATCH, WORKERS, seed
 from oneslot.errors import OneslotError
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.runtime.values import from_attributes
 
-ITEMS = list(slot_items(Opening(Demand("Z00001", 1), 60), working_days(date(2026, 11, 23), 5), 1))
+ITEMS = list(make_plan(1, 60, 1, date(2026, 11, 23)).items())
 
 
 class InsertOnlyTable:
@@ -53,18 +50,16 @@ def waiting(sleeps: list[float]) -> Surroundings:
     return Surroundings(now_ms=lambda: round(sum(sleeps) * 1000), sleep=sleeps.append, jitter=lambda: 1.0)
 
 
-def seeded(table: InsertOnlyTable, sleeps: list[float] | None = None) -> Seeded:
-    """Seed all items into the table."""
-    pauses: list[float] = [] if sleeps is None else sleeps
-    writer = SlotWriter(table, "slots", waiting(pauses))  # type: ignore[arg-type]
-    return seed(ITEMS, writer, workers=1, progress=lambda _: None)
+def seeded(table: InsertOnlyTable, sleeps: list[float] | None = None, items: Iterable[dict[str, Any]] = ITEMS) -> int:
+    """Seed items into the table."""
+    return seed(items, table, "slots", surroundings=waiting([] if sleeps is None else sleeps))  # type: ignore[arg-type]
 
 
 def test_seeding_inserts_slots_in_batches() -> None:
     table = InsertOnlyTable()
-    assert seeded(table) == Seeded(created=60)
-    assert list(table.rows.values()) == ITEMS
-    assert table.batches == [BATCH, BATCH, 10]
+    assert seeded(table) == 60
+    assert sorted(table.rows) == sorted((item["practice"], item["slot_id"]) for item in ITEMS)
+    assert sorted(table.batches) == [10, BATCH, BATCH]
 
 
 def test_seeding_again_frees_no_busy_slot() -> None:
@@ -75,44 +70,26 @@ def test_seeding_again_frees_no_busy_slot() -> None:
     del booked["free_key"]
     before = {key: dict(row) for key, row in table.rows.items()}
     reported: list[int] = []
-    writer = SlotWriter(table, "slots")  # type: ignore[arg-type]
-    assert seed(ITEMS, writer, workers=1, progress=reported.append) == Seeded(kept=60)
+    assert seed(ITEMS, table, "slots", progress=reported.append) == 0  # type: ignore[arg-type]
     assert table.rows == before
     assert sorted(reported) == [10, BATCH, BATCH], "an existing slot counts as progress"
-    assert writer.insert(ITEMS[:2]) + writer.insert(ITEMS[2:5]) == Seeded(kept=5)
 
 
 def test_seeding_retries_throttled_slots_with_growing_pauses() -> None:
-    table, sleeps = InsertOnlyTable(lambda number: "ThrottlingError" if number % 3 == 0 else None), list[float]()
-    assert seeded(table, sleeps) == Seeded(created=60)
-    assert len(table.rows) == 60
-    assert sleeps[:3] == [0.025, 0.05, 0.1]
+    throttled = iter((1, 1, 0))
+    table, sleeps = InsertOnlyTable(lambda _: "ThrottlingError" if next(throttled, 0) else None), list[float]()
+    assert seeded(table, sleeps, ITEMS[:1]) == 1
+    assert sleeps == [0.025, 0.05]
 
 
-def test_seeding_gives_up_when_the_table_stays_throttled() -> None:
+def test_seeding_fails_when_the_table_stays_throttled() -> None:
     table, sleeps = InsertOnlyTable(lambda _: "ProvisionedThroughputExceeded"), list[float]()
-    writer = SlotWriter(table, "slots", waiting(sleeps))  # type: ignore[arg-type]
     with pytest.raises(OneslotError, match="25 slots were not written in 30 s"):
-        writer.insert(ITEMS[:BATCH])
+        seeded(table, sleeps, ITEMS[:BATCH])
     assert 25 < sum(sleeps) < 30
 
 
-def test_seeding_ends_at_once_when_a_slot_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches that wait for a worker are cancelled, and no more slots are read."""
-    given_up = threading.Event()
-    shutdown = ThreadPoolExecutor.shutdown
-
-    def noted(self: ThreadPoolExecutor, **how: bool) -> None:
-        given_up.set()
-        shutdown(self, **how)
-
-    class OthersAreSlow(InsertOnlyTable):
-        def batch_execute_statement(self, *, Statements: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
-            first = not self.batches
-            answer = super().batch_execute_statement(Statements=Statements)
-            assert first or given_up.wait(60)
-            return answer
-
+def test_seeding_stops_when_a_slot_is_refused() -> None:
     read = list[dict[str, Any]]()
 
     def items() -> Iterator[dict[str, Any]]:
@@ -120,9 +97,7 @@ def test_seeding_ends_at_once_when_a_slot_is_refused(monkeypatch: pytest.MonkeyP
             read.append(item)
             yield item
 
-    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", noted)
-    table = OthersAreSlow(lambda number: "AccessDenied" if number == 1 else None)
+    table = InsertOnlyTable(lambda number: "AccessDenied" if number == 1 else None)
     with pytest.raises(OneslotError, match="refused a slot: AccessDenied"):
-        seed(items(), SlotWriter(table, "slots"), workers=2, progress=lambda _: None)  # type: ignore[arg-type]
-    assert len(table.batches) <= 3, "the refused one, and one for each worker"
-    assert len(read) == 4 * BATCH, "two batches for each worker, however many slots there are"
+        seeded(table, items=items())
+    assert len(read) == WORKERS * BATCH, "a batch for each worker, however many slots there are"

@@ -16,7 +16,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from demo.plan import Plan, make_plan, save
-from demo.practices import synthetic_demand, synthetic_practices
 from demo.seeding import BATCH
 from oneslot.local.aws.connection import Connection
 from oneslot.local.processes import start_ticks
@@ -28,7 +27,7 @@ from tests.kits.consumer import Bench, bench, booking, cancellation, record
 
 NOW = {"not_before": "2020-01-01T08:00:00Z", "not_after": "2100-01-01T08:00:00Z"}
 """A window that is open."""
-PLAN = make_plan(list(synthetic_demand(synthetic_practices(12), 1)), date(2035, 1, 1), days=5, slots=20, seed=1)
+PLAN = make_plan(12, slots=20, seed=1, monday=date(2035, 1, 1))
 """Slots that no test outlives."""
 MAPPING = "6f4a2d1e-0000-4000-8000-000000000000"
 ENVIRONMENT = {"CONTENT_BASED_DEDUPLICATION": "false", "ONESLOT_LEDGER_RETENTION_SECONDS": "2592000"}

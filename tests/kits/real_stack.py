@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from demo.declared import CONSUMER
-from lab.soak.deployment import shortened
+from lab.soak.run import shortened
 from oneslot.laws.evidence import Evidence
 from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.local.aws.cloud_assembly import SynthesisedStack

@@ -1,10 +1,9 @@
-"""A host that is lost or killed leaves no handler behind."""
+"""A host that is killed leaves no handler behind."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -18,24 +17,11 @@ from tests.kits.local_mapping import Workshop, wait_for
 pytestmark = pytest.mark.embedded_aws
 
 
-def lose(host: Host, _patch: pytest.MonkeyPatch) -> None:
-    host.lose()
-
-
-def stop_one_that_hangs(host: Host, patch: pytest.MonkeyPatch) -> None:
-    os.kill(host._process.pid, signal.SIGSTOP)  # it cannot end, so `close` kills it
-    patch.setattr("lab.soak.hosts.STOP_SECONDS", 0.1)
-    host.close()
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("end", [lose, stop_one_that_hangs])
-def test_host_leaves_no_handler_behind(
-    account: Connection,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    end: Callable[[Host, pytest.MonkeyPatch], None],
+def test_host_that_hangs_is_killed_with_its_handlers(
+    account: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("lab.soak.hosts.STOP_SECONDS", 0.1)
     source = Workshop(account, tmp_path).source("def handle(event, context): pass")
     with closing(Host(account, source.mapping_id, tmp_path / "host", processes=2)) as host:
         wait_for(lambda: len(host.handlers()) == 2)
@@ -45,7 +31,8 @@ def test_host_leaves_no_handler_behind(
             return [pid for pid, started in before.items() if start_ticks(pid) == started]
 
         try:
-            end(host, monkeypatch)
+            os.kill(host._process.pid, signal.SIGSTOP)  # it cannot end, so `close` kills it
+            host.close()
             wait_for(lambda: not left())
         finally:
             for pid in left():

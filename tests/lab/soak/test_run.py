@@ -9,12 +9,9 @@ from pathlib import Path
 import pytest
 
 from lab.mutants.edits import read_edits
-from lab.soak.faults import KILLED
-from lab.soak.load import Size
-from lab.soak.run import Settings, run
+from lab.soak.run import KILLED, Settings, run
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
-from oneslot.terminal import Terminal
 from tests.behaviours.privacy import of_the_range
 
 SEED = 16
@@ -24,9 +21,8 @@ SEED = 16
 @pytest.mark.embedded_aws
 @pytest.mark.timeout(1200)
 def test_short_soak_breaks_no_invariant(synthesised: SynthesisedStack, account: Connection, tmp_path: Path) -> None:
-    size = Size(seconds=10, messages=400)
-    settings = Settings(size, 800, SEED, lease_seconds=4, handlers=1, gap_seconds=1.5)
-    document, _ = run(settings, synthesised, account, tmp_path, Terminal(as_json=True))
+    settings = Settings(10, 400, SEED, lease_seconds=4, handlers=1, gap_seconds=1.5)
+    document, _ = run(settings, synthesised, account, tmp_path)
     assert document["violations"] == 0, document["breaches"][:5]
     assert document["holds"], document["verdict"]
     assert document["counts"]["lost"] == document["counts"]["double_booked"] == 0
@@ -62,8 +58,8 @@ def without_guards(stack: SynthesisedStack, folder: Path) -> SynthesisedStack:
 def test_soak_detects_a_handler_without_guards(
     synthesised: SynthesisedStack, account: Connection, tmp_path: Path
 ) -> None:
-    settings = Settings(Size(seconds=2, messages=150), 300, SEED, lease_seconds=4, handlers=1, gap_seconds=1_000)
-    _, verdict = run(settings, without_guards(synthesised, tmp_path), account, tmp_path, Terminal(as_json=True))
+    settings = Settings(2, 150, SEED, lease_seconds=4, handlers=1, gap_seconds=1_000)
+    _, verdict = run(settings, without_guards(synthesised, tmp_path), account, tmp_path)
     assert not verdict.holds
     assert {"I1", "I4"} <= {breach.invariant for breach in verdict.breaches}
     assert verdict.counts.double_booked not in (0, None)
