@@ -45,7 +45,7 @@ class ValkeyServer:
     def client(self) -> redis.Redis:
         """Return a new client."""
         return redis.Redis(
-            port=self.port, host="127.0.0.1", decode_responses=True, socket_timeout=5, socket_connect_timeout=5
+            port=self.port, host="127.0.0.1", decode_responses=True, socket_timeout=2, socket_connect_timeout=2
         )
 
     def start(self) -> None:

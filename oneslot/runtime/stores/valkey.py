@@ -103,6 +103,7 @@ if not status or owner ~= ARGV[3] then
 end
 local writes, refused, exists = cjson.decode(ARGV[6]), {{}}, false
 for at, write in ipairs(writes) do
+    redis.call('HGET', KEYS[at + 1], '')  -- fails on a key of another type, before anything is written
     local holds = true
     if write.new then
         holds = redis.call('EXISTS', KEYS[at + 1]) == 0
@@ -172,9 +173,9 @@ class ValkeyLedger:
     The ledger calls with connections of its own and repeats calls itself, within the lease; the client's retries are not used.
 
     Args:
-        client: made with `decode_responses=True` and socket timeouts. One call takes `socket_connect_timeout` and
-            `socket_timeout` at worst; a client with Sentinel or of a cluster takes that for each node that it asks. No lease
-            may be shorter.
+        client: made with `decode_responses=True` and socket timeouts. One call takes `socket_connect_timeout` and five or
+            six times `socket_timeout` at worst, as long as a new connection's handshake; a client of a cluster takes that for
+            each node that it asks. No lease may be shorter.
         prefix: begins every key. In a cluster all keys of one commit must be on one shard: use a hash tag such as
             "{bookings}:", or write no effects.
         keys: as of `DynamoDBLedger`.
@@ -211,7 +212,15 @@ class ValkeyLedger:
         return f"{self._prefix}ledger:{message_id}"
 
     def item_key(self, table: str, key: Item) -> str:
-        """Return the key of an item that effects write: the table's logical name, then the values of its key."""
+        """Return the key of an item that effects write: the table's logical name, then the values of its key.
+
+        Raises:
+            InvalidEffects: for a table whose name holds ":", because its items could be another table's.
+        """
+        if ":" in table:
+            raise InvalidEffects(
+                f"the table's name {shown_name(table)!r} holds ':', which ends the name in Valkey; rename it"
+            )
         values = ":".join(_json(key[name]) for name in sorted(key))
         return f"{self._prefix}{table}:{values}"
 
@@ -220,6 +229,7 @@ class ValkeyLedger:
 
         Raises:
             ValueError: for an id that is empty or not text, a lease that one call can outlast, and a server that may evict.
+            TimeoutError: if the lease ends between the calls of one claim, which is then not made.
         """
         require_identity(message_id, payload_hash)
         lease_ms = lease_until - self.surroundings.now_ms()
@@ -230,12 +240,19 @@ class ValkeyLedger:
             )
         claimed_by = self.surroundings.new_id()
 
+        def look() -> None:
+            if lease_ms > 0 and lease_until < self.surroundings.now_ms():
+                raise TimeoutError(
+                    f"the lease of {lease_ms} ms ended before the server had answered; deliver the message again"
+                )
+
         def run() -> Claim | Duplicate | Busy | Conflict:
             self._require_no_eviction()
             now = self.surroundings.now_ms()
             answer = self._claim(
                 keys=[self.row_key(message_id)],
                 args=[self._to_live_after(now, lease_until), now, claimed_by, lease_until, message_id, payload_hash],
+                look=look,
             )
             if answer[0] == "claimed":
                 return Claim(message_id, claimed_by, int(answer[1]), lease_until)
@@ -261,6 +278,10 @@ class ValkeyLedger:
         described = json.dumps([_described(write, key) for write, key in zip(writes, items, strict=True)])
         named = (self.item_key(write.table, key) for write, key in zip(writes, items, strict=True))
         keys = [self.row_key(claim.message_id), *named]
+        if twice := [write for at, write in enumerate(writes) if keys[at + 1] in keys[1 : at + 1]]:
+            raise InvalidEffects(
+                f"{describe(twice[0])} writes an item that another write changes, too; make one write of both"
+            )
         once_at = len(writes) if effects.once else 0
 
         def run() -> Committed | Duplicate | Exists | Fenced | Taken:
@@ -315,7 +336,10 @@ class ValkeyLedger:
         return _FOREVER if self._to_live == _FOREVER else self._to_live + max(0, lease_until - now)
 
     def _require_no_eviction(self) -> None:
-        """Read the server's policy once. An evicted row is a forgotten request: its copy takes effect again."""
+        """Read the server's policy once, and after an error again: a new connection may lead to another server.
+
+        An evicted row is a forgotten request: its copy takes effect again.
+        """
         if self._keeps_rows:
             return
         policies = self._client.eviction_policies()
@@ -336,7 +360,12 @@ class ValkeyLedger:
         try:
             return run()
         except Exception as error:
-            return retry(run, error, self._client.is_transient, Backoff(self.surroundings, until, started))
+            return retry(run, error, self._is_transient, Backoff(self.surroundings, until, started))
+
+    def _is_transient(self, error: Exception) -> bool:
+        transient = self._client.is_transient(error)
+        self._keeps_rows = self._keeps_rows and not transient
+        return transient
 
 
 def _described(write: Write, key: Item) -> Mapping[str, Any]:

@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 
 import redis
 from redis.backoff import NoBackoff
+from redis.client import Pipeline
+from redis.cluster import ClusterPipeline
 from redis.exceptions import (
     AuthorizationError,
     ClusterError,
@@ -28,6 +30,9 @@ from redis.sentinel import SentinelConnectionPool
 
 Client: TypeAlias = redis.Redis | redis.RedisCluster
 
+HANDSHAKE_ANSWERS = 4
+"""What a new connection waits for: HELLO with the password, maintenance notifications, the library's name and version."""
+
 _REFUSED_FOR_NOW = re.compile(r"(^|-)(BUSY|MISCONF|NOREPLICAS|OOM|READONLY) ")
 """The beginning of refusals for which the client has no class, or which Redis 6.2 reports inside a script's error."""
 
@@ -39,26 +44,39 @@ class RedisClient:
         longest_call_ms: the longest time that one call can take.
 
     Raises:
-        TypeError: for a client of another package.
+        TypeError: for a client of another package, a pipeline, and a client that asks Sentinel for its server.
         ValueError: for one that answers in bytes, and one without socket timeouts.
     """
 
     def __init__(self, client: Client) -> None:
         if not isinstance(client, redis.Redis | redis.RedisCluster):
             raise TypeError(f"the client is a {type(client).__name__}; use redis.Redis or redis.RedisCluster")
+        if isinstance(client, Pipeline | ClusterPipeline):
+            raise TypeError(
+                "the client is a pipeline, which answers nothing before `execute`; use the client that made it"
+            )
+        if isinstance(getattr(client, "connection_pool", None), SentinelConnectionPool):
+            raise TypeError(
+                "the client asks Sentinel for its server; make one by the URL of the primary: redis.Redis.from_url"
+            )
         if not client.get_encoder().decode_responses:
             raise ValueError("the client answers in bytes; make it with decode_responses=True")
         self._client: Any = _once(client)
         self.longest_call_ms = int(_longest_call_seconds(self._client) * 1000)
 
     def script(self, text: str) -> Callable[..., Any]:
-        """Return a function that runs a script by its digest. EVAL runs it where the server does not know the digest."""
+        """Return a function that runs a script by its digest. EVAL runs it where the server does not know the digest.
+
+        The function calls `look` before each of these calls.
+        """
         digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
-        def run(*, keys: Sequence[str], args: Sequence[str | int]) -> Any:
+        def run(*, keys: Sequence[str], args: Sequence[str | int], look: Callable[[], None] = lambda: None) -> Any:
+            look()
             try:
                 return self._client.evalsha(digest, len(keys), *keys, *args)
             except NoScriptError:
+                look()
                 return self._client.eval(text, len(keys), *keys, *args)
 
         return run
@@ -112,14 +130,7 @@ def _own_pool(pool: Any) -> redis.ConnectionPool:
     # alone. `set_retry` of the user's pool would change the calls of others, and fails for a blocking pool.
     parameters = {**pool.connection_kwargs, "retry": Retry(NoBackoff(), 0)}
     parameters |= {"connection_class": pool.connection_class, "max_connections": pool.max_connections}
-    if not isinstance(pool, SentinelConnectionPool):
-        return redis.ConnectionPool(**parameters)
-    del parameters["connection_pool"]
-    manager = copy.copy(pool.sentinel_manager)
-    manager.sentinels = [_once(sentinel) for sentinel in manager.sentinels]
-    parameters |= {"is_master": pool.is_master, "check_connection": pool.check_connection}
-    own: redis.ConnectionPool = SentinelConnectionPool(pool.service_name, manager, **parameters)  # type: ignore[no-untyped-call]
-    return own
+    return redis.ConnectionPool(**parameters)
 
 
 def _longest_call_seconds(client: Any) -> float:
@@ -134,12 +145,11 @@ def _longest(pool: Any) -> float:
     read: float | None = connection.socket_timeout
     if not read:
         raise ValueError(
-            "the client has no socket_timeout, so a call can outlast its lease; make it with socket_timeout=2, "
-            "and give Sentinel the same in sentinel_kwargs"
+            "the client has no socket_timeout, so a call can outlast its lease; make it with socket_timeout=2"
         )
-    sentinels = pool.sentinel_manager.sentinels if isinstance(pool, SentinelConnectionPool) else []
     connect = getattr(connection, "socket_connect_timeout", None) or read
-    return float(connect + read + sum(_longest(sentinel.connection_pool) for sentinel in sentinels))
+    handshake = HANDSHAKE_ANSWERS + bool(connection.client_name) + bool(connection.db)
+    return float(connect + read * (handshake + 1))
 
 
 def _is_transient(error: BaseException | None) -> bool:

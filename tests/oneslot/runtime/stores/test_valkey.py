@@ -155,7 +155,7 @@ def _as_documented_user(server: Any, *, without: str = "") -> redis.Redis:
     server.execute_command("ACL", "SETUSER", "oneslot", "reset", *(rule for rule in _rights() if rule != without))
     (password,) = (rule[1:] for rule in _rights() if rule.startswith(">"))
     port = server.connection_pool.connection_kwargs["port"]
-    return redis.Redis(port=port, username="oneslot", password=password, decode_responses=True, socket_timeout=5)
+    return redis.Redis(port=port, username="oneslot", password=password, decode_responses=True, socket_timeout=2)
 
 
 def _work(ledger: ValkeyLedger) -> None:
@@ -190,6 +190,20 @@ def test_commit_writes_nothing_when_the_user_lacks_a_right(valkey: redis.Redis, 
         limited.commit(mine, replace(DONE, writes=(add,)))
     assert (kept.thing("counter"), kept.thing("a")) == ({KEY: "counter", "value": 0, "old": 1}, None)
     assert kept.row("m") == before
+
+
+@pytest.mark.parametrize("write", [{"set": {"n": 1}}, {"remove": ("old",)}, {"add": {"n": 1}}])
+def test_commit_writes_nothing_when_a_key_of_another_type_is_in_its_way(
+    valkey: redis.Redis, write: dict[str, Any]
+) -> None:
+    kept = InValkey(valkey)
+    mine = claim(kept.ledger())
+    before = kept.row("m")
+    valkey.set(kept.ledger().item_key(TABLE, {KEY: "s"}), "1")
+    first = Put(TABLE, {KEY: "first"}, key=KEY)
+    with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+        kept.ledger().commit(mine, Effects({}, (first, Update(TABLE, {KEY: "s"}, **write)), DONE.once))
+    assert (kept.row("m"), kept.thing("first"), kept.thing("a")) == (before, None, None)
 
 
 @pytest.mark.parametrize("right", ["evalsha", "hset", "hmget", "pexpire"])
@@ -229,7 +243,7 @@ def test_script_that_the_server_forgot_is_sent_again(valkey: redis.Redis) -> Non
 def test_a_restarted_server_is_waited_for(tmp_path: Path, *, blocking: bool) -> None:
     with ValkeyServer(tmp_path, durable=True) as server:
         kind = redis.BlockingConnectionPool if blocking else redis.ConnectionPool
-        pool = kind(port=server.port, host="127.0.0.1", decode_responses=True, socket_timeout=5)
+        pool = kind(port=server.port, host="127.0.0.1", decode_responses=True, socket_timeout=2)
         ledger = ValkeyLedger(redis.Redis(connection_pool=pool), retention_seconds=None)
         claim(ledger)
         server.kill()
@@ -336,7 +350,7 @@ def test_a_failover_by_name_is_followed(tmp_path: Path, monkeypatch: pytest.Monk
             return look_up("127.0.0.1", primary.port, *more) if host == "primary" else look_up(host, port, *more)
 
         monkeypatch.setattr(socket, "getaddrinfo", find)
-        client = redis.Redis(host="primary", decode_responses=True, socket_timeout=5)
+        client = redis.Redis(host="primary", decode_responses=True, socket_timeout=2)
         ledger = ValkeyLedger(client, retention_seconds=None)
         claim(ledger, "before")
         primary = new

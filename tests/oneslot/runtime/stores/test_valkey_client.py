@@ -18,7 +18,7 @@ from redis.exceptions import (
 from redis.sentinel import Sentinel as UntypedSentinel
 
 from lab.simulation.systems.valkey import Valkey, ValkeyClient
-from oneslot.runtime.effects import Effects
+from oneslot.runtime.effects import Effects, InvalidEffects, Put, Update
 from oneslot.runtime.protocol import Claim, Committed
 from oneslot.runtime.stores.valkey import ValkeyLedger
 from tests.kits.consumer import Clock, surroundings
@@ -116,8 +116,73 @@ def test_patience_ends_with_the_lease() -> None:
     client.errors += [redis.ConnectionError("gone") for _ in range(1_000)]
     ledger = ValkeyLedger(client, retention_seconds=None, surroundings=surroundings(clock))
     with pytest.raises(redis.ConnectionError):
-        ledger.claim("m", "h", clock() + 5_000)
-    assert 0 < clock() - Clock().now < 5_000 - 2_000, "less than the lease by the longest call"
+        ledger.claim("m", "h", clock() + 9_000)
+    assert 0 < clock() - Clock().now < 9_000 - 6_000, "less than the lease by the longest call"
+
+
+class Slow(Failing):
+    """Takes 2.5 seconds for each call."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.clock, self.asked = clock, list[str]()
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        self.asked.append(args[0])
+        try:
+            return super().execute_command(*args, **options)
+        finally:
+            self.clock.now += 2_500
+
+
+@pytest.mark.parametrize(
+    ("lease", "asked"),
+    [(2_400, ["INFO"]), (4_900, ["INFO", "EVALSHA"]), (7_600, ["INFO", "EVALSHA", "EVAL", "EVALSHA"])],
+)
+def test_claim_is_not_made_when_its_lease_ends_between_its_calls(
+    monkeypatch: pytest.MonkeyPatch, lease: int, asked: list[str]
+) -> None:
+    monkeypatch.setattr("oneslot.runtime.stores.valkey_client.HANDSHAKE_ANSWERS", 0)
+    clock = Clock()
+    client = Slow(clock)
+    ledger = ValkeyLedger(client, retention_seconds=None, surroundings=surroundings(clock))
+    if "EVAL" in asked:
+        assert isinstance(ledger.claim("m", "h", clock() + lease), Claim)
+    else:
+        with pytest.raises(TimeoutError, match=f"lease of {lease} ms ended before the server had answered; deliver"):
+            ledger.claim("m", "h", clock() + lease)
+    assert client.asked == asked
+
+
+def test_policy_is_read_again_when_a_connection_was_lost() -> None:
+    clock = Clock()
+    client = Slow(clock)
+    ledger = ValkeyLedger(client, retention_seconds=None, surroundings=surroundings(clock))
+    ledger.claim("m-1", "h", clock() + LEASE)
+    ledger.claim("m-2", "h", clock() + LEASE)
+    assert client.asked.count("INFO") == 1
+    client.errors.append(redis.ConnectionError("gone"))
+    ledger.claim("m-3", "h", clock() + LEASE)
+    assert client.asked.count("INFO") == 2
+
+
+@pytest.mark.parametrize(
+    ("writes", "reason"),
+    [
+        ((Put("ledger:m", {"id": "a"}, key="id"),), "holds ':', which ends the name"),
+        (
+            (Put("things", {"a": "x"}, key="a"), Update("things", {"b": "x"}, set={"n": 1})),
+            "another write changes, too",
+        ),
+    ],
+)
+def test_effects_are_refused_when_two_names_are_one_key(writes: tuple[Any, ...], reason: str) -> None:
+    clock = Clock()
+    ledger = ValkeyLedger(Failing(clock), retention_seconds=None, surroundings=surroundings(clock))
+    mine = ledger.claim("m", "h", clock() + LEASE)
+    assert isinstance(mine, Claim)
+    with pytest.raises(InvalidEffects, match=reason):
+        ledger.commit(mine, Effects({}, writes))
 
 
 @pytest.mark.parametrize(
@@ -127,11 +192,8 @@ def test_patience_ends_with_the_lease() -> None:
         redis.Redis(decode_responses=True, socket_timeout=None, socket_connect_timeout=1),
         redis.Redis(connection_pool=BlockingConnectionPool(decode_responses=True, socket_timeout=None)),
         redis.Redis.from_url("unix:///tmp/server", decode_responses=True, socket_timeout=None),
-        Sentinel([("127.0.0.1", 1)], sentinel_kwargs={"socket_timeout": None}).master_for(
-            "main", decode_responses=True, socket_timeout=1
-        ),
     ],
-    ids=["no timeout", "connect timeout alone", "blocking pool", "socket file", "sentinel"],
+    ids=["no timeout", "connect timeout alone", "blocking pool", "socket file"],
 )
 def test_client_without_socket_timeout_is_refused(client: redis.Redis) -> None:
     with pytest.raises(ValueError, match=r"no socket_timeout.*make it with socket_timeout=2"):
@@ -141,17 +203,13 @@ def test_client_without_socket_timeout_is_refused(client: redis.Redis) -> None:
 @pytest.mark.parametrize(
     ("client", "longest"),
     [
-        (redis.Redis(decode_responses=True, socket_timeout=20, socket_connect_timeout=12), 32_000),
-        (redis.Redis(decode_responses=True, socket_timeout=1, socket_connect_timeout=30), 31_000),
-        (redis.Redis(decode_responses=True, socket_timeout=16, socket_connect_timeout=None), 32_000),
-        (
-            Sentinel(
-                [("127.0.0.1", 1), ("127.0.0.1", 2)], socket_timeout=6, socket_connect_timeout=5, decode_responses=True
-            ).master_for("main"),
-            33_000,
-        ),
+        (redis.Redis(decode_responses=True, socket_timeout=5, socket_connect_timeout=6), 31_000),
+        (redis.Redis(decode_responses=True, socket_timeout=1, socket_connect_timeout=30), 35_000),
+        (redis.Redis(decode_responses=True, socket_timeout=6, socket_connect_timeout=None), 36_000),
+        (redis.Redis(decode_responses=True, socket_timeout=5, socket_connect_timeout=1, db=2), 31_000),
+        (redis.Redis(decode_responses=True, socket_timeout=5, socket_connect_timeout=1, client_name="o"), 31_000),
     ],
-    ids=["read", "connect", "default", "sentinel"],
+    ids=["read", "connect", "default", "database", "name"],
 )
 def test_claim_is_refused_when_one_call_can_outlast_its_lease(client: redis.Redis, longest: int) -> None:
     ledger = ValkeyLedger(client, retention_seconds=None, surroundings=surroundings(Clock()))
@@ -168,6 +226,22 @@ def test_a_client_of_another_package_is_refused() -> None:
     other: Any = object()
     with pytest.raises(TypeError, match=r"use redis\.Redis or redis\.RedisCluster"):
         ValkeyLedger(other, retention_seconds=None)
+
+
+@pytest.mark.parametrize(
+    ("client", "remedy"),
+    [
+        (redis.Redis(decode_responses=True, socket_timeout=1).pipeline(), "use the client that made it"),
+        (
+            Sentinel([("127.0.0.1", 1)], socket_timeout=1).master_for("main", decode_responses=True),
+            "make one by the URL of the primary",
+        ),
+    ],
+    ids=["pipeline", "sentinel"],
+)
+def test_client_is_refused_when_it_answers_late_or_asks_for_its_server(client: redis.Redis, remedy: str) -> None:
+    with pytest.raises(TypeError, match=remedy):
+        ValkeyLedger(client, retention_seconds=None)
 
 
 def test_retention_is_refused_when_the_server_cannot_keep_it() -> None:
