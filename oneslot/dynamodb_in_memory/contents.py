@@ -33,12 +33,16 @@ class Index:
 
 @dataclass(frozen=True)
 class TableSchema:
-    """A table's keys, its secondary indexes by name, and the types ("S", "N", "B") of key attributes that are known."""
+    """A table's keys, its secondary indexes by name, and the types ("S", "N", "B") of key attributes that are known.
+
+    `time_to_live`: the attribute with the time (epoch s) after which DynamoDB deletes an item; empty for none.
+    """
 
     partition_key: str
     sort_key: str = ""
     indexes: Mapping[str, Index] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
+    time_to_live: str = ""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -68,6 +72,16 @@ class Contents:
 
     tables: dict[str, dict[str, TypedItem]] = field(default_factory=dict)
     tokens: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def delete_expired(self, tables: Mapping[str, TableSchema], now_ms: int) -> None:
+        """Delete the items whose time to live is over."""
+        for name, items in self.tables.items():
+            attribute = tables[name].time_to_live
+            self.tables[name] = {
+                key: item
+                for key, item in items.items()
+                if not attribute or float(item.get(attribute, {}).get("N", "inf")) * 1000 >= now_ms
+            }
 
     def copy(self) -> Contents:
         """Return a snapshot."""

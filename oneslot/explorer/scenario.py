@@ -127,6 +127,10 @@ class Scenario:
         """Return the messages that a delivery must acknowledge, even if an earlier one of them has, as bits."""
         return 0
 
+    def expiring(self, world: World, now: int) -> ApiCall | None:
+        """Return the call by which a service deletes what has expired at `now` (epoch ms); None if nothing has."""
+        return None
+
     def may_end(self, codes: Sequence[int], travelling: bool) -> bool:
         """Return whether a schedule may end before all of its deliveries. `travelling`: a request may still land."""
         return False

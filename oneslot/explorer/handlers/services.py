@@ -52,6 +52,8 @@ HTTP_503, *HTTP_OTHERS = (
 HTTP_TIMED_OUT = Choice("times out, and the request is on its way", LATER, observation=UNANSWERED)
 
 
+EXPIRE = "delete_expired"
+"""The name of the call by which DynamoDB deletes what has expired: no code makes it."""
 MOST_REFUSALS = 6
 """How often in a row a batch is refused in part: once as a fault, then again at each retry."""
 
@@ -104,6 +106,8 @@ class AccountServices:
         if conflict == AS_BEFORE:
             return world, self(self._as_before(world, lagging_tables(name, parameters), now), request, now)[1]
         self.lagging.update(lagging_tables(name, parameters))
+        if name == EXPIRE:
+            return self._expired(world, now), ""
         state: dict[str, dict[str, Any]] = {}
         for container, key, value in world.lines(STATE):
             state.setdefault(container, {})[key] = from_text(value)
@@ -139,6 +143,13 @@ class AccountServices:
         others += self._lags(world, account.contents, now)
         others += [[EFFECT, one["service"], "", to_text(one)] for one in account.effects]
         return World.of(account.contents, account.sent, others), to_text({"answer": answer})
+
+    def _expired(self, world: World, now: int) -> World:
+        """Return a world without the rows whose time to live is over."""
+        contents = world.contents(self.tables)
+        contents.delete_expired(self.tables, now)
+        others = [[kind, *line] for kind in (STATE, EFFECT) for line in world.lines(kind)]
+        return World.of(contents, world.queues, others)
 
     def _as_before(self, world: World, tables: Collection[str], now: int) -> World:
         """Return the rows of a world before the last write to each of these tables, if that was at this moment."""

@@ -19,7 +19,7 @@ from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.system import WARM
 
 DELETED, LOST_ANSWER = "message deleted", "crash before the message is deleted"
-_UNKNOWN = ("time passes", "drawn high", "at item", "entry refused", "HTTP")
+_UNKNOWN = ("time passes", "drawn high", "at item", "entry refused", "as before", "has expired", "HTTP")
 _HARNESS = Path(__file__).with_name("replayed.py")
 
 

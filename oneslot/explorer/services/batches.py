@@ -51,8 +51,9 @@ class BatchCall:
         answer = perform(rest) if rest[self.entries] else {}
         if self.unprocessed:
             asked = self._with(parameters, [entries[at] for at in positions])[self.entries]
-            found = {"Responses": {table: [] for table in parameters[self.entries]} | answer.get("Responses", {})}
-            return {**answer, **found, self.unprocessed: asked}
+            found = {table: [] for table in parameters[self.entries]} | answer.get("Responses", {})
+            is_read = self.unprocessed == "UnprocessedKeys"
+            return {**answer, **({"Responses": found} if is_read else {}), self.unprocessed: asked}
         return self.refuse(answer, entries, positions)
 
     def _with(self, parameters: Parameters, entries: Sequence[Entry]) -> Parameters:

@@ -8,11 +8,13 @@ from typing import Any
 from oneslot.dynamodb_in_memory.contents import Index, TableSchema
 
 
-def table(name: str, key: str, sort: str = "", **indexes: str | tuple[str, str]) -> tuple[str, TableSchema]:
+def table(
+    name: str, key: str, sort: str = "", time_to_live: str = "", **indexes: str | tuple[str, str]
+) -> tuple[str, TableSchema]:
     """Return a table by hand: `table("orders", "id", by_customer=("customer", "day"))`, with its global indexes."""
     keys = {index: (parts, "") if isinstance(parts, str) else parts for index, parts in indexes.items()}
     made = {index: Index(first, second, is_global=True) for index, (first, second) in keys.items()}
-    return name, TableSchema(key, sort, made)
+    return name, TableSchema(key, sort, made, time_to_live=time_to_live)
 
 
 def tables_of(tables: Any) -> dict[str, TableSchema]:

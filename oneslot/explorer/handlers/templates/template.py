@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -187,7 +188,12 @@ def template_tables(resolver: Resolver) -> dict[str, TableSchema]:
         if resource["Type"] in TABLES:
             wanted = ("KeySchema", "AttributeDefinitions", "LocalSecondaryIndexes", "GlobalSecondaryIndexes")
             given = {one: properties[one] for one in wanted if one in properties}
-            tables[resolver.physical_name(name)] = table_of(_resolved(resolver, given, name))
+            expires = _resolved(
+                resolver, {"TimeToLiveSpecification": {}, **properties}["TimeToLiveSpecification"], name
+            )
+            attribute = expires.get("AttributeName", "") if str(expires.get("Enabled")).lower() == "true" else ""
+            table = table_of(_resolved(resolver, given, name))
+            tables[resolver.physical_name(name)] = replace(table, time_to_live=attribute)
         elif resource["Type"] == "AWS::Serverless::SimpleTable":
             key = properties.get("PrimaryKey", {"Name": "id", "Type": "String"})
             types = {key["Name"]: _TYPES[key["Type"]]}

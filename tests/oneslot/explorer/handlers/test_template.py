@@ -10,8 +10,9 @@ import pytest
 
 from oneslot.dynamodb_in_memory.contents import Index, TableSchema
 from oneslot.explorer.handlers.exploration import explore
+from oneslot.explorer.handlers.templates.intrinsics import Resolver
 from oneslot.explorer.handlers.templates.tables import table, tables_of
-from oneslot.explorer.handlers.templates.template import from_template
+from oneslot.explorer.handlers.templates.template import from_template, read_template, template_tables
 from oneslot.explorer.refusal import NotExplorable
 
 SHOP = Path(__file__).parent / "shop" / "template.yaml"
@@ -138,3 +139,16 @@ def test_table_by_hand_has_its_indexes() -> None:
 
     assert made["orders"].indexes == {"by_customer": Index("customer", "day", is_global=True)}
     assert made["lines"] == TableSchema("order", "line")
+
+
+@pytest.mark.parametrize(("enabled", "attribute"), [(True, "expires"), (False, "")])
+def test_table_has_its_time_to_live_when_the_template_enables_it(enabled: bool, attribute: str, tmp_path: Path) -> None:
+    keys = {"KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}]}
+    lives = {"TimeToLiveSpecification": {"AttributeName": "expires", "Enabled": enabled}}
+    resources = {"Marks": {"Type": "AWS::DynamoDB::Table", "Properties": {"TableName": "marks", **keys, **lives}}}
+    template = tmp_path / "template.json"
+    template.write_text(json.dumps({"Resources": resources}))
+
+    tables = template_tables(Resolver(read_template(template), {}))
+
+    assert tables["marks"].time_to_live == attribute

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from oneslot.explorer.handlers.exploration import explore
+from oneslot.explorer.handlers.templates.tables import table
 
 HOLDS = "holds at every level"
 
@@ -492,3 +493,38 @@ REFUSED_AGAIN = {
 @pytest.mark.parametrize("name", REFUSED_AGAIN)
 def test_any_part_of_a_batch_may_be_refused_again(name: str, tmp_path: Path) -> None:
     assert judged(tmp_path, REFUSED_AGAIN[name]).startswith(REFUSED_AGAIN[name].verdict)
+
+
+MARKS = table("orders", "id", time_to_live="expires")
+HOUR_AND_A_HALF = 5_400
+
+
+def marks(lasts: int, condition: str = "attribute_not_exists(id)") -> str:
+    return f"""
+        import time
+        client = boto3.client("dynamodb")
+        def handler(event, context):
+            mark = {{"id": {{"S": event["Records"][0]["messageId"]}}, "expires": {{"N": str(int(time.time()) + {lasts})}}}}
+            add = {{"TableName": "totals", "Key": {{"id": {{"S": "n"}}}}, "UpdateExpression": "ADD n :one",
+                "ExpressionAttributeValues": {{":one": {{"N": "1"}}}}}}
+            try:
+                client.transact_write_items(TransactItems=[{{"Update": add}},
+                    {{"Put": {{"TableName": "orders", "Item": mark, "ConditionExpression": "{condition}"}}}}])
+            except client.exceptions.TransactionCanceledException as error:
+                if "ConditionalCheckFailed" not in str(error.response["CancellationReasons"]):
+                    raise
+    """
+
+
+EXPIRING = {
+    "a mark for a minute": case("breaks", marks(60), tables=[MARKS, "totals:id"], visibility=HOUR_AND_A_HALF),
+    "a mark for two days": case(HOLDS, marks(172_800), tables=[MARKS, "totals:id"], visibility=HOUR_AND_A_HALF),
+    "a mark for a minute that nothing deletes": case(
+        HOLDS, marks(60), tables=["orders:id", "totals:id"], visibility=HOUR_AND_A_HALF
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXPIRING)
+def test_dynamodb_deletes_what_has_expired(name: str, tmp_path: Path) -> None:
+    assert judged(tmp_path, EXPIRING[name]).startswith(EXPIRING[name].verdict)
