@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from oneslot.explorer.handlers.templates.intrinsics import Resolver
 from oneslot.explorer.handlers.templates.sources import ASYNCHRONOUS, FIFO, QUEUES, STREAMS, FunctionSource
-from oneslot.explorer.handlers.templates.template import DEFAULT_SECONDS
+from oneslot.explorer.handlers.templates.template import DEFAULT_SECONDS, redrive_policy
 
 LAMBDA = "https://docs.aws.amazon.com/lambda/latest/dg"
 QUEUE_PAGE = f"{LAMBDA}/services-sqs-configure.html"
@@ -128,14 +128,14 @@ def _visibility(one: _Mapping) -> Iterator[Found]:
 def _dead_letters(one: _Mapping) -> Iterator[Found]:
     if one.source.resource is None:
         return
-    policy = one.of_source("RedrivePolicy")
+    policy = redrive_policy(one.of_source("RedrivePolicy"))
     if "RedrivePolicy" not in one.source.resource:
         text = (
             "The queue has no dead-letter queue: a message that always fails is retried until it expires, and is lost."
         )
         yield "no-dead-letter-queue", f"{text} Add a RedrivePolicy."
         return
-    receives = _number(policy.get("maxReceiveCount")) if isinstance(policy, Mapping) else None
+    receives = _number(policy.get("maxReceiveCount"))
     if receives is not None and receives < LEAST_RECEIVES:
         text = f"maxReceiveCount is {receives:g}: throttles alone can send a good message to the dead-letter queue."
         yield "too-few-receives", f"{text} Set it to {LEAST_RECEIVES} or more."

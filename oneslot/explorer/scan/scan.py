@@ -8,6 +8,7 @@ import re
 import tempfile
 import time
 import traceback
+import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -58,7 +59,10 @@ JUDGED: tuple[Verdict, ...] = ("holds", "breaks")
 GRACE_S = 30
 """The seconds that a process has beyond its budget: for imports, and for a step that takes long."""
 NO_RETRY = "Its state machine has no Retry, so nothing runs it again. Add one, or explore it with `oneslot explore`."
-BUILD_REMEDY = "Build the application first (`sam build`, `cdk synth`), or give the folder of its code in path=."
+BUILD_REMEDY = (
+    "Build the application first (`sam build`, `cdk synth`), put a package of S3 beside the template, or give the folder "
+    "of its code in path=."
+)
 NO_TEST = "No test: "
 """How `Row.test` begins where the path has none."""
 SHARE_OF_GROWTH = 0.5
@@ -344,9 +348,25 @@ def explored(job: ScanJob) -> Row:
         if job.code:  # Lambda writes it to the file index.py
             (Path(folder) / "index.py").write_text(job.code)
             folders[0] = Path(folder)
+        folders = unpacked(folders, Path(folder))
         if "path" not in job.given and not folders[0].is_dir():
             raise NotExplorable(f"{folders[0]} is not there. {BUILD_REMEDY}")
         return _tried(job, replace(given, path=[one for one in folders if one.is_dir()]))
+
+
+def unpacked(folders: Sequence[Path], within: Path) -> list[Path]:
+    """Return the folders of code and layers, with those that are zips unpacked in another folder."""
+    found: list[Path] = []
+    for number, one in enumerate(folders):
+        zipped = next((file for file in (one, Path(f"{one}.zip"), one.parent) if zipfile.is_zipfile(file)), None)
+        if one.is_dir() or zipped is None:
+            found.append(one)
+        elif zipped == one.parent:  # a folder within a layer
+            found.append(found[-1] / one.name)
+        else:
+            zipfile.ZipFile(zipped).extractall(within / str(number))
+            found.append(within / str(number))
+    return found
 
 
 def inline_code(resolver: Resolver, properties: Mapping[str, Any]) -> str:

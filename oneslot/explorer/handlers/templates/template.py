@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from oneslot.dynamodb_in_memory.service import table_of
 from oneslot.explorer.handlers.given import Given
 from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
 from oneslot.explorer.handlers.templates.sources import QUEUES, SQS, STREAMS, FunctionSource, functions, sources_of
+from oneslot.explorer.handlers.templates.terraform import is_plan, template_of
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.scenario import MOST_REDELIVERIES
 
@@ -60,7 +62,7 @@ def options_of(resolver: Resolver, name: str, folder: Path, env: Mapping[str, st
     source = _polled_source(resolver, name)
     queue = (source.resource if source.kind in QUEUES else None) or {}
     visibility = queue.get("VisibilityTimeout", DEFAULT_SECONDS["visibility"])
-    policy = _resolved(resolver, queue.get("RedrivePolicy", {}), "the queue's RedrivePolicy")
+    policy = redrive_policy(_resolved(resolver, queue.get("RedrivePolicy", {}), "the queue's RedrivePolicy"))
     return Given(
         _resolved(resolver, properties.get("Handler", "app.handler"), f"{name}.Handler"),
         path=[folder / one for one in folders(resolver, resolver.resources[name], properties)],
@@ -73,6 +75,13 @@ def options_of(resolver: Resolver, name: str, folder: Path, env: Mapping[str, st
         receives=int(policy.get("maxReceiveCount", MOST_REDELIVERIES)),
         parameters=parameters_of(resolver) or None,
     )
+
+
+def redrive_policy(given: Any) -> Mapping[str, Any]:
+    """Return a queue's redrive policy, which may be JSON text."""
+    with suppress(TypeError, ValueError):
+        given = json.loads(given)
+    return given if isinstance(given, Mapping) else {}
 
 
 def function_properties(document: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -111,6 +120,8 @@ def read_template(file: Path) -> dict[str, Any]:
         document = json.loads(text) if file.suffix == ".json" else _read_yaml(text)
     except ValueError as error:
         raise NotExplorable(f"{file} cannot be read: {' '.join(str(error).split())}. Correct the file.") from error
+    if is_plan(document):
+        return template_of(document)
     if not isinstance(document, dict) or not isinstance(document.get("Resources"), dict):
         raise NotExplorable(f"{file} has no Resources. Name a template of SAM or CloudFormation.")
     return document
@@ -213,13 +224,19 @@ def folders(resolver: Resolver, resource: Mapping[str, Any], properties: Mapping
 
 
 def _folder(resource: Mapping[str, Any], properties: Mapping[str, Any], names: Sequence[str]) -> str | None:
-    """Return a folder as SAM writes it, or that of CDK's asset, which has its hash as the key in S3."""
+    """Return a folder or a zip as SAM writes it, that of CDK's asset, or what a package in S3 was made of.
+
+    CDK's key is the asset's hash. Others end with the name of the file that was uploaded.
+    """
     asset = resource.get("Metadata", {}).get(ASSET)
     given = asset or next((properties[name] for name in names if name in properties), None)
     key = given.get("S3Key") if isinstance(given, Mapping) else None
-    if isinstance(key, str):
+    given = key if isinstance(key, str) else given
+    if not isinstance(given, str):
+        return None
+    if key and key.endswith(".zip") and "/" not in key:
         return f"asset.{key.removesuffix('.zip')}"
-    return given if isinstance(given, str) else None
+    return given.rpartition("/")[2] if key or given.startswith("s3://") else given
 
 
 def parameters_of(resolver: Resolver) -> dict[str, Any]:

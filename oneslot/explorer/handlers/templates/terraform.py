@@ -1,0 +1,226 @@
+"""A plan of Terraform, as `terraform show -json` writes it, as a template of CloudFormation."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+Values = Mapping[str, Any]
+Translated = tuple[str, dict[str, Any]]
+"""A type of CloudFormation, and its properties."""
+
+
+def is_plan(document: Any) -> bool:
+    """Return whether a JSON document is a plan."""
+    return isinstance(document, dict) and "planned_values" in document
+
+
+def template_of(plan: Values) -> dict[str, Any]:
+    """Return the template of a plan: functions, what invokes them, queues, topics, tables and buckets."""
+    known = dict(_resources(plan["planned_values"].get("root_module", {})))
+    expressions = dict(_expressions(plan.get("configuration", {}).get("root_module", {}), ""))
+    prior = plan.get("prior_state", {}).get("values", {}).get("root_module", {})
+    archives = {
+        one["values"].get("output_path"): one["values"].get("source_dir") or one["values"].get("source_file")
+        for one in prior.get("resources", ())
+        if one.get("type") == "archive_file"
+    }
+    resources: dict[str, Any] = {}
+    for address, one in known.items():
+        translate = _TYPES.get(one["type"])
+        if translate is not None:
+            given = _Given(address, one.get("values", {}), expressions.get(_without_index(address), {}), archives)
+            kind, properties = translate(given)
+            held = {name: value for name, value in properties.items() if value not in (None, [], {}, "")}
+            resources[_id(address)] = {"Type": kind, "Properties": held}
+    for address, one in known.items():
+        if one["type"] == "aws_cloudwatch_event_target":
+            given = _Given(address, one.get("values", {}), expressions.get(_without_index(address), {}), archives)
+            rule = resources.get(next(iter(given.references("rule")), ""), {"Properties": {}})
+            rule["Properties"].setdefault("Targets", []).append({"Arn": given.arn("arn"), "Input": given["input"]})
+    return {"Resources": resources}
+
+
+def _resources(module: Values) -> Iterator[tuple[str, Any]]:
+    for one in module.get("resources", ()):
+        if one.get("mode", "managed") == "managed":
+            yield one["address"], one
+    for child in module.get("child_modules", ()):
+        yield from _resources(child)
+
+
+def _expressions(module: Values, within: str) -> Iterator[tuple[str, Any]]:
+    for one in module.get("resources", ()):
+        yield f"{within}{one['address']}", one.get("expressions", {})
+    for name, call in module.get("module_calls", {}).items():
+        yield from _expressions(call.get("module", {}), f"{within}module.{name}.")
+
+
+def _without_index(address: str) -> str:
+    return re.sub(r"\[[^]]*\]", "", address)
+
+
+def _id(address: str) -> str:
+    """Return a logical id: the name of the resource, with the words of its type, so that no two are equal."""
+    return "".join(word.capitalize() for word in re.split(r"\W|_", address.replace("aws_", "")) if word)
+
+
+class _Given:
+    """A resource of a plan: its values, and what its expressions refer to where a value is not yet known."""
+
+    def __init__(self, address: str, values: Values, expressions: Values, archives: Values) -> None:
+        self._module = "".join(re.findall(r"module\.\w+\.", _without_index(address)))
+        self._values, self._expressions, self._archives = values, expressions, archives
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values.get(name)
+
+    def block(self, name: str) -> Values:
+        """Return the only block of a name, such as environment."""
+        held = self._values.get(name)
+        return held[0] if isinstance(held, list) and held else {}
+
+    def references(self, name: str) -> list[str]:
+        """Return the logical ids that an expression refers to, by its name or that of its block."""
+        found = re.findall(r'"((?:data\.)?aws_\w+\.\w+)', json.dumps(self._expressions.get(name, {})))
+        return list(dict.fromkeys(_id(f"{self._module}{one}") for one in found))
+
+    def arn(self, name: str) -> Any:
+        """Return an ARN, or a reference to the resource that has it."""
+        names = self.references(name)
+        return {"Fn::GetAtt": [names[0], "Arn"]} if names else self[name]
+
+    def document(self, name: str) -> Any:
+        """Return what a text in JSON holds."""
+        with suppress(TypeError, ValueError):
+            return json.loads(self[name])
+        return None
+
+    @property
+    def code(self) -> Any:
+        """The folder or the zip of a function's code."""
+        file = self["filename"]
+        folder = self._archives.get(file)
+        return (re.sub(r"/[^/]*\.py$", "", folder) if folder else file) or {"S3Key": self["s3_key"] or ""}
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        """The environment variables. One that is not yet known is a reference, if the block has one such."""
+        held = dict(self.block("environment").get("variables") or {})
+        unknown = [name for name, value in held.items() if value is None]
+        urls = re.findall(r'"(aws_sqs_queue\.\w+)\.(?:url|id)"', json.dumps(self._expressions.get("environment", {})))
+        for name in unknown:
+            is_one = len(unknown) == len(urls) == 1
+            held[name] = {"Ref": _id(f"{self._module}{urls[0]}")} if is_one else {"Fn::ImportValue": name}
+        return held
+
+
+def _function(one: _Given) -> Translated:
+    own = {"FunctionName": one["function_name"], "Handler": one["handler"], "Runtime": one["runtime"]}
+    more = {"Timeout": one["timeout"], "PackageType": one["package_type"], "Environment": {"Variables": one.variables}}
+    reserved = one["reserved_concurrent_executions"]
+    dead = {"TargetArn": one.arn("dead_letter_config")} if one.block("dead_letter_config") else None
+    limit = {"ReservedConcurrentExecutions": reserved if reserved != -1 else None, "DeadLetterConfig": dead}
+    return "AWS::Lambda::Function", {**own, **more, **limit, "Code": one.code}
+
+
+def _mapping(one: _Given) -> Translated:
+    named = {name: one[_snake(name)] for name in ("BatchSize", "StartingPosition", "FunctionResponseTypes")}
+    retries = ("MaximumBatchingWindowInSeconds", "MaximumRetryAttempts", "MaximumRecordAgeInSeconds")
+    named |= {name: one[_snake(name)] for name in (*retries, "BisectBatchOnFunctionError")}
+    filters = [{"Pattern": each.get("pattern")} for each in one.block("filter_criteria").get("filter", ())]
+    scaling = {"MaximumConcurrency": one.block("scaling_config").get("maximum_concurrency")}
+    own = {"EventSourceArn": one.arn("event_source_arn"), "FunctionName": one.arn("function_name")}
+    more = {
+        "DestinationConfig": one["destination_config"],
+        "ScalingConfig": scaling if scaling["MaximumConcurrency"] else None,
+    }
+    return "AWS::Lambda::EventSourceMapping", {
+        **own,
+        **named,
+        **more,
+        "FilterCriteria": filters and {"Filters": filters},
+    }
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower()
+
+
+def _queue(one: _Given) -> Translated:
+    targets = one.references("redrive_policy")
+    policy = one.document("redrive_policy")
+    if policy is None and targets:
+        policy = {"deadLetterTargetArn": {"Fn::GetAtt": [targets[0], "Arn"]}}
+    own = {
+        "QueueName": one["name"],
+        "FifoQueue": one["fifo_queue"],
+        "VisibilityTimeout": one["visibility_timeout_seconds"],
+    }
+    return "AWS::SQS::Queue", {
+        **own,
+        "MessageRetentionPeriod": one["message_retention_seconds"],
+        "RedrivePolicy": policy,
+    }
+
+
+def _subscription(one: _Given) -> Translated:
+    own = {"Protocol": one["protocol"], "Endpoint": one.arn("endpoint"), "TopicArn": one.arn("topic_arn")}
+    scope = {"FilterPolicy": one.document("filter_policy"), "FilterPolicyScope": one["filter_policy_scope"]}
+    return "AWS::SNS::Subscription", {**own, **scope, "RawMessageDelivery": one["raw_message_delivery"]}
+
+
+def _table(one: _Given) -> Translated:
+    def keys(held: Any) -> list[dict[str, Any]]:
+        given = ((held["hash_key"], "HASH"), (held["range_key"], "RANGE"))
+        return [{"AttributeName": name, "KeyType": kind} for name, kind in given if name]
+
+    kinds = [{"AttributeName": each["name"], "AttributeType": each["type"]} for each in one["attribute"] or ()]
+    indexes = [
+        {
+            "IndexName": each["name"],
+            "KeySchema": keys({"range_key": None, **each}),
+            "Projection": {"ProjectionType": "ALL"},
+        }
+        for each in one["global_secondary_index"] or ()
+        if each.get("hash_key")
+    ]
+    own = {"TableName": one["name"], "KeySchema": keys(one), "AttributeDefinitions": kinds}
+    return "AWS::DynamoDB::Table", {**own, "GlobalSecondaryIndexes": indexes}
+
+
+def _notification(one: _Given) -> Translated:
+    listed: dict[str, list[Any]] = {}
+    for name, target in (("lambda_function", "Function"), ("queue", "Queue"), ("topic", "Topic")):
+        arn = one.arn(name)
+        for each in one[name] or ():
+            ends = (("prefix", each.get("filter_prefix")), ("suffix", each.get("filter_suffix")))
+            rules = [{"Name": end, "Value": value} for end, value in ends if value]
+            listed.setdefault(name, []).append({target: arn, "Filter": {"Key": {"FilterRules": rules}}})
+    bucket = one.references("bucket")
+    named: Any = {"Ref": bucket[0]} if bucket else one["bucket"]
+    return "Custom::S3BucketNotifications", {"BucketName": named, "NotificationConfiguration": listed}
+
+
+def _rule(one: _Given) -> Translated:
+    return "AWS::Events::Rule", {
+        "EventPattern": one.document("event_pattern"),
+        "ScheduleExpression": one["schedule_expression"],
+    }
+
+
+_TYPES: Mapping[str, Callable[[_Given], Translated]] = {
+    "aws_lambda_function": _function,
+    "aws_lambda_event_source_mapping": _mapping,
+    "aws_sqs_queue": _queue,
+    "aws_sns_topic": lambda one: ("AWS::SNS::Topic", {"TopicName": one["name"], "FifoTopic": one["fifo_topic"]}),
+    "aws_sns_topic_subscription": _subscription,
+    "aws_dynamodb_table": _table,
+    "aws_kinesis_stream": lambda one: ("AWS::Kinesis::Stream", {"Name": one["name"]}),
+    "aws_s3_bucket": lambda one: ("AWS::S3::Bucket", {"BucketName": one["bucket"]}),
+    "aws_s3_bucket_notification": _notification,
+    "aws_cloudwatch_event_rule": _rule,
+}
