@@ -15,7 +15,7 @@ import boto3
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from demo.smoke import Smoke
+from demo.commands.smoke import Smoke
 from tests.kits.moto_stack import MotoStack
 from tests.kits.stacks import Stage, resolve
 

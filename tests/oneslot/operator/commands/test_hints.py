@@ -82,7 +82,7 @@ def test_smoke_names_the_stack_when_aws_does_not_answer(
         raise EndpointConnectionError(endpoint_url="https://sqs")
 
     for place in ("check", "clean_up"):
-        monkeypatch.setattr(f"demo.smoke.Smoke.{place}", fail)
+        monkeypatch.setattr(f"demo.commands.smoke.Smoke.{place}", fail)
     assert f"`oneslot status{named}`" in invoke("smoke", *given).stdout
 
 
