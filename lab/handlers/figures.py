@@ -20,7 +20,8 @@ QUESTIONS = Path(__file__).parent / "questions"
 PAGES = [
     LAB / "docs" / "handlers.md",
     DOCUMENTATION / "understand" / "what-handlers-get-wrong.md",
-    *(DOCUMENTATION / "do" / "questions" / f"{name}.md" for name in ("twice", "in-progress", "dead-letter", "fifo")),
+    *(DOCUMENTATION / "do" / "questions" / f"{name}.md" for name in ("twice", "dead-letter", "fifo")),
+    DOCUMENTATION / "do" / "come-from-powertools.md",
 ]
 _BLOCK = re.compile(r"<!-- generated: ([^\n]+?) -->\n.*?<!-- end -->\n", re.DOTALL)
 Figures = dict[str, Any]

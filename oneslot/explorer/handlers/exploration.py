@@ -339,7 +339,9 @@ class Exploration:
         is_clean = any(first.is_clean for first, _ in learned)
         for first, second in learned:
             if first.is_clean or not is_clean:
-                self.laws.learn(first.positions, first.views, second.views)
+                # A row that expires between the two times may cost the first run more deliveries: compare the last ones.
+                count = min(len(first.views), len(second.views))
+                self.laws.learn(first.positions[-count:], first.views[-count:], second.views[-count:])
         self.laws.settle()
         return None
 
