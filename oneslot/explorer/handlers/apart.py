@@ -13,6 +13,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from oneslot.explorer.handlers.exploration import explore
+from oneslot.explorer.handlers.surroundings.environment import sealed
 from oneslot.explorer.handlers.verdict import Result
 
 FORKS = sys.platform == "linux"
@@ -56,7 +57,9 @@ def explore_apart(handler: str, **options: Any) -> Result:
 
 def _send(writer: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     try:
-        writer.send(function(*arguments))
+        with sealed():
+            returned = function(*arguments)
+        writer.send(returned)
     except Exception as error:
         error.add_note(traceback.format_exc())
         writer.send(error)

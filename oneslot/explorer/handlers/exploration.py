@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import platform
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -51,15 +52,22 @@ from oneslot.explorer.world import NOON, ApiCall
 LAMBDA = {
     "AWS_ACCESS_KEY_ID": "explorer",
     "AWS_SECRET_ACCESS_KEY": "explorer",
+    "AWS_SESSION_TOKEN": "explorer",
     "AWS_REGION": "eu-west-2",
     "AWS_DEFAULT_REGION": "eu-west-2",
     "AWS_LAMBDA_FUNCTION_NAME": "explored",
     "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
     "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "128",
+    "AWS_EXECUTION_ENV": f"AWS_Lambda_python{sys.version_info.major}.{sys.version_info.minor}",
     "AWS_EC2_METADATA_DISABLED": "true",
+    "HOME": "/home/sbx_user1051",
+    "LANG": "en_US.UTF-8",
+    "PATH": "/var/lang/bin:/usr/local/bin:/usr/bin/:/bin:/opt/bin",
+    "TZ": ":UTC",
     "POWERTOOLS_TRACE_DISABLED": "true",
     "OPENBLAS_MAIN_FREE": "1",  # without it numpy calls os.putenv when it is imported, which Python cannot see again
 }
+"""All variables of a handler beside its template's: Lambda, "Defined runtime environment variables". Its home is not there."""
 _FOUND_BY = "Its folders are those of path=, and its variables those of env=."
 IMPORT_REMEDIES = {
     **dict.fromkeys(

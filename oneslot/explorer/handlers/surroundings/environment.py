@@ -7,9 +7,11 @@ machine is seen by Python's audit events, and refused by name.
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import itertools
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -19,9 +21,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextvars import Context
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from threading import get_ident
+from types import FrameType
+from typing import Any, ClassVar, NoReturn
 from unittest import mock
 
+from oneslot.explorer.refusal import NotExplorable, Stop
+
+_HOME = Path.home()
 TMP = "/tmp"  # noqa: S108 - Lambda's own name for it
 """The one folder that Lambda lets a function write to."""
 
@@ -51,16 +58,24 @@ _PROVIDERS = "aws_lambda_powertools.utilities.parameters.base"
 """The module of Powertools that keeps the parameters and secrets which were read."""
 
 _SOCKET = ("a socket that is not of HTTP", "Let the test replace that client")
-_SUBPROCESS = ("a subprocess", "Let the test replace it")
+SUBPROCESS = ("a subprocess", "Let the test replace it")
 _SIGNAL = ("a signal to a process", "Let the test replace it")
 _REFUSED: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("socket.bind", "socket.connect", "socket.sendmsg", "socket.sendto"), _SOCKET),
     **dict.fromkeys(("socket.getaddrinfo", "socket.gethostbyaddr", "socket.gethostbyname"), _SOCKET),
-    **dict.fromkeys(("os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system"), _SUBPROCESS),
-    **dict.fromkeys(("pty.spawn", "subprocess.Popen"), _SUBPROCESS),
+    **dict.fromkeys(("os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system"), SUBPROCESS),
+    **dict.fromkeys(("pty.spawn", "subprocess.Popen"), SUBPROCESS),
     **dict.fromkeys(("os.kill", "os.killpg", "signal.pthread_kill"), _SIGNAL),
 }
 """What no environment may do, with the remedy, by the event."""
+
+_OF_C = re.compile(
+    "system|popen|v?fork|exec.*|posix_spawn.*|socket|connect|send.*|kill|open.*|creat|unlink|rename|syscall"
+)
+"""The functions of C by which ctypes would leave the environment."""
+
+_OURS, _REPLACING = str(Path(__file__).parents[2]), "surroundings/files.py"
+_INSTALLED = ("/site-packages/", "/dist-packages/")
 
 
 @dataclass(eq=False)
@@ -117,6 +132,30 @@ class LambdaEnvironments:
         self._directory = self._own[0] if self._own else self._outside
         self._variables_changed = self._files_changed = self._directory_changed = self._looks = False
         self._count = itertools.count()
+        self._folders = tuple(f"{one}/" for one in self._own)
+        self._here = get_ident()
+        self.refusal = ""
+        """What was refused while no invocation ran, such as in a destructor."""
+
+    def acting(self) -> Any:
+        """Return what refuses for the code that runs: its process, this object for the handler's code beside one, or None."""
+        process = self.process()
+        if process is not None or self._looks or get_ident() != self._here:
+            return process
+        frame: FrameType | None = sys._getframe(3)  # what the audit hook, or a replaced function, was called by
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if file.startswith(_OURS) and not file.endswith(_REPLACING):
+                return None
+            if file.startswith(self._folders) and not any(one in file for one in _INSTALLED):
+                return self
+            frame = frame.f_back
+        return None
+
+    def refuse(self, sentence: str) -> NoReturn:
+        """Refuse what the handler's code does while no invocation runs."""
+        self.refusal = sentence
+        raise Stop(sentence)
 
     def process(self) -> Any:
         """Return the process whose code runs at this moment; None within the explorer's own code."""
@@ -228,19 +267,34 @@ class LambdaEnvironments:
         return os.stat_result((*tuple(found)[:7], *(written // 1_000_000_000,) * 3), {**others, **times})
 
     def check(self, event: str, values: tuple[Any, ...]) -> None:
-        """Refuse an event that reaches out of the environment of the code that runs."""
+        """Refuse an event that reaches out of the environment of the code that runs.
+
+        Processes, sockets and signals are refused to all code of this thread: a destructor's as well.
+        """
         process = self.process()
+        if event in _REFUSED and not self._looks and get_ident() == self._here:
+            what, remedy = _REFUSED[event]
+            (process or self).refuse(f"The handler uses {what}, which the explorer cannot schedule. {remedy}.")
+        if event == "open" and not values[2] & _WRITING:
+            if process is not None and isinstance(values[0], str) and "/." in values[0]:
+                self._refuse_secrets(process, values[0])
+            return
+        process = process or self.acting()
         if process is None:
             return
-        caller = sys._getframe(2).f_code.co_filename
-        if event in _REFUSED:
-            what, remedy = _REFUSED[event]
-            process.refuse(f"The handler uses {what}, which the explorer cannot schedule. {remedy}.")
+        if event == "ctypes.dlsym":
+            if isinstance(values[1], str) and _OF_C.fullmatch(values[1]):
+                process.refuse(f"The handler calls {values[1]} of C, which Python cannot see. Let the test replace it.")
+            return
         if event in ("os.putenv", "os.unsetenv"):
             self._variables_changed = True
+            caller = sys._getframe(2).f_code.co_filename
             if caller != os.__file__ and not caller.startswith("<frozen os"):
                 process.refuse(f"The handler calls {event}, which Python cannot see again. Use os.environ.")
             return
+        self._check_files(process, event, values)
+
+    def _check_files(self, process: Any, event: str, values: tuple[Any, ...]) -> None:
         if event == "os.chdir":
             with self._looking():
                 place = _place(values[0], -1, _FOLLOWED)
@@ -259,6 +313,17 @@ class LambdaEnvironments:
                 process.refuse(
                     f"The handler writes {place if isinstance(path, int) or folder >= 0 else os.fsdecode(path)}, "
                     "and Lambda lets it write to /tmp alone. Write there, or let the test replace it."
+                )
+
+    def _refuse_secrets(self, process: Any, path: str) -> None:
+        """Refuse to read what a developer keeps at home under a name with a dot, such as ~/.aws."""
+        with self._looking():
+            place = Path(path).resolve()
+        if _HOME in place.parents and place.relative_to(_HOME).parts[0].startswith("."):
+            found = (*self._own, *map(Path, (sys.prefix, sys.base_prefix)), *(Path(one) for one in sys.path if one))
+            if not any(place.is_relative_to(one) for one in found):
+                process.refuse(
+                    f"The handler reads {path}, which Lambda does not have. Give it in the handler's folder."
                 )
 
     @contextlib.contextmanager
@@ -311,23 +376,45 @@ def _place(path: Any, folder: int, followed: bool) -> Path:
     return place.resolve() if followed else place.parent.resolve() / place.name
 
 
-_WATCHED = frozenset({*_CHANGES, *_REFUSED, "open", "os.chdir", "sqlite3.connect", "os.putenv", "os.unsetenv"})
+_OTHERS = ("open", "os.chdir", "sqlite3.connect", "os.putenv", "os.unsetenv", "ctypes.dlsym")
+_WATCHED = frozenset({*_CHANGES, *_REFUSED, *_OTHERS})
 
 
 def _watch(event: str, values: tuple[Any, ...]) -> None:
-    if LambdaEnvironments.current is not None and event in _WATCHED:
+    if event not in _WATCHED:
+        return
+    if LambdaEnvironments.current is not None:
         LambdaEnvironments.current.check(event, values)
+    elif _sealed and event in _REFUSED:
+        raise PermissionError(f"{event}: this process explores a handler, and starts nothing else")
 
 
 _watches: list[bool] = []
+_sealed: list[bool] = []
+
+
+@contextlib.contextmanager
+def sealed() -> Iterator[None]:
+    """Refuse processes, sockets and signals, also after an exploration, whose objects may outlive it."""
+    _add_watch()
+    _sealed.append(True)
+    try:
+        yield
+        gc.collect()
+    finally:
+        _sealed.pop()
+
+
+def _add_watch() -> None:
+    if not _watches:  # Python keeps an audit hook for good
+        sys.addaudithook(_watch)
+        _watches.append(True)
 
 
 @contextlib.contextmanager
 def separate_environments(running: Callable[[], Any], own: Sequence[Path] = ()) -> Iterator[LambdaEnvironments]:
     """Give each environment of the processes that `running` returns its own variables and /tmp."""
-    if not _watches:  # Python keeps an audit hook for good
-        sys.addaudithook(_watch)
-        _watches.append(True)
+    _add_watch()
     outer, writes_nothing, providers = LambdaEnvironments.current, sys.dont_write_bytecode, dict(_providers())
     with (
         tempfile.TemporaryDirectory(prefix="oneslot-explore-") as base,
@@ -339,6 +426,8 @@ def separate_environments(running: Callable[[], Any], own: Sequence[Path] = ()) 
         sys.dont_write_bytecode = True
         try:
             yield LambdaEnvironments.current
+            if LambdaEnvironments.current.refusal:
+                raise NotExplorable(LambdaEnvironments.current.refusal)
         finally:
             LambdaEnvironments.current = outer
             sys.dont_write_bytecode = writes_nothing

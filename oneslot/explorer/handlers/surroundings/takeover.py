@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _posixsubprocess
 import _thread
 import dataclasses
 import datetime
@@ -24,7 +25,7 @@ from unittest import mock
 import boto3.s3.transfer
 
 from oneslot.explorer.handlers.surroundings.chance import own_chance
-from oneslot.explorer.handlers.surroundings.environment import separate_environments
+from oneslot.explorer.handlers.surroundings.environment import SUBPROCESS, LambdaEnvironments, separate_environments
 from oneslot.explorer.handlers.surroundings.files import own_files
 from oneslot.explorer.handlers.surroundings.http import answered
 from oneslot.explorer.handlers.surroundings.replaced import Replacement, Running, replaced, within
@@ -81,6 +82,7 @@ REFUSED: tuple[tuple[Any, str, str, str], ...] = (
     (os, "pipe", "a pipe", "Let the test replace it"),
     (os, "memfd_create", "memory as a file", "Use io.BytesIO"),
     (os, "mknod", "a device", "Let the test replace it"),
+    (_posixsubprocess, "fork_exec", *SUBPROCESS),
     (multiprocessing.shared_memory.SharedMemory, "__init__", "shared memory", "Let the test replace it"),
 )
 """What no audit event tells of; see `environment` for the rest."""
@@ -100,13 +102,13 @@ def taken_over(running: Running, environment: dict[str, str], own: Sequence[Path
     running = _in_this_thread(running)
     with ExitStack() as stack:
         patch = stack.enter_context
-        patch(mock.patch.dict(os.environ, environment))
+        stack.callback(time.tzset)  # after the variables are back
+        patch(mock.patch.dict(os.environ, environment, clear=True))
+        time.tzset()
         patch(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         patch(separate_environments(running, own))
-        patch(
-            replaced((*own_files(), *own_chance(running), *answered(running), *as_strands(running), *_refused(running)))
-        )
+        patch(replaced((*own_files(), *own_chance(running), *answered(running), *as_strands(running), *_refused())))
         patch(mock.patch.object(threading, "Lock", own_lock(running)))
         patch(mock.patch.object(logging, "time", LogClock(running)))
         # A handler's dataclasses are made again for each environment, and the text of their methods is always the same.
@@ -148,10 +150,14 @@ def _in_this_thread(running: Running) -> Running:
     return lambda: running() if get_ident() == here else None
 
 
-def _refused(running: Running) -> Iterator[Replacement]:
+def _refused() -> Iterator[Replacement]:
     for owner, name, what, remedy in REFUSED:
         if hasattr(owner, name):
-            yield owner, name, within(running, functools.partial(_refuse, what, remedy), getattr(owner, name))
+            yield owner, name, within(_acting, functools.partial(_refuse, what, remedy), getattr(owner, name))
+
+
+def _acting() -> Any:
+    return LambdaEnvironments.current and LambdaEnvironments.current.acting()
 
 
 def _refuse(what: str, remedy: str, process: Any, *_: Any, **__: Any) -> None:

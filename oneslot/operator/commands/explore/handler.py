@@ -9,6 +9,7 @@ from oneslot.errors import HandlerNotExplorable, InvalidScenario
 from oneslot.explorer.handlers.exploration import explore_given
 from oneslot.explorer.handlers.given import GIVEN, Given
 from oneslot.explorer.handlers.scenario_file import check_rows, read_scenario
+from oneslot.explorer.handlers.surroundings.environment import sealed
 from oneslot.explorer.handlers.templates import from_template
 from oneslot.explorer.handlers.templates.tables import tables_of
 from oneslot.explorer.handlers.verdict import STATUSES
@@ -28,7 +29,7 @@ def explore_handler(handler: str, scenario: Path, budget: float | None, terminal
     if budget is not None:
         given = replace(given, budget=budget)
     try:
-        with terminal.progress("states", None) as advance:
+        with terminal.progress("states", None) as advance, sealed():
             result = explore_given(given, lambda *_: advance(STATES_A_REPORT))
     except NotExplorable as error:
         raise HandlerNotExplorable(str(error)) from error

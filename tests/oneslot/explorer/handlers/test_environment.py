@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import tempfile
@@ -12,11 +13,13 @@ from typing import Any
 import pytest
 
 from oneslot.explorer.handlers import exploration
+from oneslot.explorer.handlers.surroundings import environment
 from oneslot.explorer.handlers.verdict import Result
 from oneslot.explorer.refusal import NotExplorable
 
 HANDLER = """
 import json
+import gc
 import os
 
 import boto3
@@ -355,6 +358,10 @@ WRITES = {
     "archive": 'tarfile.open(place, "w")',
     "subprocess": "subprocess.run(['rm', kept])",
     "system": "os.system(f'rm {kept}')",
+    "system of C": "ctypes.CDLL(None).system(f'rm {kept}'.encode())",
+    "fork and exec": "_posixsubprocess.fork_exec([b'/bin/rm', kept.encode()], [b'/bin/rm'], *[None] * 19)",
+    "a destructor": "type('D', (), {'__del__': lambda self: os.system(f'rm {kept}')})()",
+    "a cycle's destructor": "cycle()",
     "fork": "os.fork()",
     "spawn": "os.posix_spawn('/bin/rm', ['rm', kept], {})",
     "socket": "_socket.socket().connect(('127.0.0.1', 9))",
@@ -366,15 +373,23 @@ WRITES = {
 }
 
 
+IN_A_DESTRUCTOR = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+"""Python reports what a destructor raises, and pytest would make that an error."""
+
+
+@IN_A_DESTRUCTOR
 @pytest.mark.parametrize("write", WRITES)
 def test_write_is_refused_when_it_is_of_the_user_s_machine(write: str, tmp_path: Path) -> None:
     folder = tmp_path / "user"
     folder.mkdir()
     (folder / "kept").write_text("kept")
     top = (
-        "import _socket, _thread, logging, shelve, shutil, socket, sqlite3, subprocess, tarfile, tempfile\n"
+        "import _posixsubprocess, _socket, _thread, ctypes\n"
+        "import logging, shelve, shutil, socket, sqlite3, subprocess, tarfile, tempfile\n"
         "from multiprocessing import shared_memory\nfrom pathlib import Path\n"
-        f"folder, kept, place = {str(folder)!r}, {str(folder / 'kept')!r}, {str(folder / 'new')!r}"
+        f"folder, kept, place = {str(folder)!r}, {str(folder / 'kept')!r}, {str(folder / 'new')!r}\n"
+        "class Last:\n    def __del__(self): os.system(f'rm {kept}')\n"
+        "def cycle(): last = Last(); last.own = last"
     )
     # The handler catches what it can: a refusal passes.
     keep = f"try:\n        {WRITES[write]}\n    except Exception:\n        pass"
@@ -385,6 +400,38 @@ def test_write_is_refused_when_it_is_of_the_user_s_machine(write: str, tmp_path:
 
     assert [(one.name, one.read_text()) for one in folder.iterdir()] == [("kept", "kept")]
     assert not Path("/dev/shm/oneslot-mark").exists()  # noqa: S108
+
+
+@IN_A_DESTRUCTOR
+def test_cycle_is_refused_when_it_is_destroyed_between_invocations(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.write_text("kept")
+    top = f"class Last:\n    def __del__(self): os.system('rm {kept}')"
+    channel = (top, "return False", "last = Last(); last.own = last")
+
+    with pytest.raises(NotExplorable, match="a subprocess"):
+        explored(written(tmp_path, channel), law=lambda world: gc.collect() >= 0)
+
+    assert kept.exists()
+
+
+def test_handler_sees_lambda_s_variables_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", "secret")
+    monkeypatch.setenv("AWS_PROFILE", "developer")
+    seen = "sorted({'GITHUB_TOKEN', 'AWS_PROFILE'} & os.environ.keys()), os.path.exists(os.path.expanduser('~'))"
+    channel = ("", "return False", f"assert ({seen}) == ([], False)")
+
+    result = explored(written(tmp_path, channel), ignore=["orders.n"])
+
+    assert (result.kind, os.environ["GITHUB_TOKEN"]) == ("holds", "secret")
+
+
+def test_reading_is_refused_when_it_is_of_a_developer_s_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "_HOME", Path("/home/developer"))
+    channel = ("", "return False", 'open("/home/developer/.aws/credentials")')
+
+    with pytest.raises(NotExplorable, match="which Lambda does not have"):
+        explored(written(tmp_path, channel))
 
 
 def test_files_of_the_machine_are_as_before_when_an_exploration_has_ended(tmp_path: Path) -> None:
