@@ -112,7 +112,8 @@ class ExactlyOnceConsumer(Construct):
             handler: the function in `entry`, as Lambda writes it: `app.handler` is `handler` in `app.py`.
             tables: the name that a decision writes to → the table, with the rights to put and update, or `TableRights`.
             keys: the key of each imported table, which CDK does not know: its partition key's name, or with a sort key both.
-            sends: the name that a decision sends to → a queue, a topic or an event bus. The ledger gets a stream, and a relay.
+            sends: the name that a decision sends to → a queue, a topic or an event bus. The ledger gets a stream, an index
+                and a relay.
             entry: the folder with the handler. `oneslot.runtime` and the packages that its `requirements.txt` pins are added.
             code: an asset of your own in place of `entry`. It must have `oneslot.runtime`.
             numbers: timeouts, sizes and retentions, each with a default.
@@ -166,7 +167,7 @@ class ExactlyOnceConsumer(Construct):
             raise ContradictorySettings(sentence)
         expires = self.numbers.ledger_retention_seconds is not None
         if existing_ledger:
-            check_ledger(existing_ledger, expires=expires)
+            check_ledger(existing_ledger, expires=expires, sends=bool(sends))
         self.ledger: Table = existing_ledger or new_ledger(
             self, "Ledger", numbers=self.numbers, retain_data=retain_data, key=key, streams=bool(sends)
         )
@@ -210,6 +211,7 @@ class ExactlyOnceConsumer(Construct):
         self.mapping = EventSource(
             self, "EventSource", numbers=self.numbers, queue=self.queue, function=consumer.target
         ).mapping
+        namespace = metrics_namespace or f"Oneslot/{path_name(self, LONGEST_NAMESPACE)}"
         self.relay = (
             RelayFunction(
                 self,
@@ -219,9 +221,11 @@ class ExactlyOnceConsumer(Construct):
                 targets=sends,
                 environment={
                     "ONESLOT_LEDGER_TABLE": self.ledger.table_name,
+                    "ONESLOT_QUEUE_URL": self.queue.queue_url,  # by which a row names its consumer
                     **retention,
                     **send_variables(sends),
                 },
+                namespace=namespace,
                 numbers=self.numbers,
                 retain=retain_data,
                 key=key,
@@ -238,7 +242,7 @@ class ExactlyOnceConsumer(Construct):
                 LEDGER: self.ledger.table_name,
                 **{name: rights.table.table_name for name, rights in self.tables.items()},
             },
-            namespace=metrics_namespace or f"Oneslot/{path_name(self, LONGEST_NAMESPACE)}",
+            namespace=namespace,
             dimensions=metrics_dimensions or {},
         )
         if gradual_deployment and consumer.alias:
@@ -315,7 +319,7 @@ class ExactlyOnceConsumer(Construct):
         refuse(late_alarms(limits, self.numbers))
         every = conditions(self.metrics, limits, self.numbers)
         if self.relay:
-            every += relay_conditions(self.relay.function.function_name, self.relay.failures.queue_name)
+            every += relay_conditions(self.metrics.namespace)
         return Alarms(self, "Alarms", conditions=every, topic=topic).alarms
 
     def metric_deliveries(self, outcome: str = "", **options: Any) -> cloudwatch.Metric:

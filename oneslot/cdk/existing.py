@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
-from aws_cdk import Annotations, Stack, Token
+from aws_cdk import Annotations, IInspectable, Stack, Token, TreeInspector
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_sqs as sqs
 from constructs import IConstruct
@@ -21,13 +21,16 @@ from oneslot.cdk.numbers import (
     Numbers,
     refuse,
 )
-from oneslot.cdk.tables import LEDGER_EXPIRY, LEDGER_KEY
+from oneslot.cdk.tables import LEDGER_EXPIRY, LEDGER_KEY, LEDGER_UNSENT, UNSENT_INDEX
 
 SQS_DEFAULTS = {"visibilityTimeout": 30, "messageRetentionPeriod": 345_600, "maximumMessageSize": 1_048_576}
 """A queue's values where its template is silent: SQS's API reference, CreateQueue."""
 
 QUARANTINE_BYTES = 8_192
 """Quarantine adds three attributes to a message: under 1 KiB today."""
+
+WITH_NEW_IMAGES = ("NEW_IMAGE", "NEW_AND_OLD_IMAGES")
+"""The view types of a stream that shows what to send, as `oneslot relay` takes them; a test compares them."""
 
 KINDS = {"N": "number", "B": "binary"}
 """DynamoDB's types of a key beside text."""
@@ -149,12 +152,18 @@ def names_of_key(table: dynamodb.ITable | dynamodb.ITableV2) -> tuple[str, ...]:
     return tuple(each["attributeName"] for each in schema)
 
 
-def check_ledger(table: dynamodb.ITable | dynamodb.ITableV2, *, expires: bool) -> None:
+def check_ledger(table: dynamodb.ITable | dynamodb.ITableV2, *, expires: bool, sends: bool) -> None:
     """Refuse a table that cannot be a ledger.
 
     Raises:
-        ContradictorySettings: its key is another one, or no time to live deletes the rows that should expire.
+        ContradictorySettings: its key is another one, no time to live deletes the rows that should expire, or the relay of a
+            consumer that sends could not see what to send.
     """
+    if sends and not table.table_stream_arn:
+        raise ContradictorySettings(
+            f"existing_ledger {table.node.path} shows no stream, by which the relay learns what to send; give it a "
+            "stream of new images, and import it with its table_stream_arn"
+        )
     declared = _declared(table, {})
     if not declared:
         return
@@ -176,6 +185,19 @@ def check_ledger(table: dynamodb.ITable | dynamodb.ITableV2, *, expires: bool) -
             f"existing_ledger {table.node.path} has no time to live on {LEDGER_EXPIRY}, so its rows would never be "
             f"deleted; set its time_to_live_attribute to {LEDGER_EXPIRY!r}, or ledger_retention_seconds to None"
         )
+    if not sends:
+        return
+    view = declared.get("streamSpecification", {}).get("streamViewType")
+    if view not in WITH_NEW_IMAGES:
+        raise ContradictorySettings(
+            f"existing_ledger {table.node.path} has a stream of {view}, in which the relay would see nothing to send; "
+            f"set it to {' or '.join(WITH_NEW_IMAGES)}"
+        )
+    if UNSENT_INDEX not in {each["indexName"] for each in declared.get("globalSecondaryIndexes", ())}:
+        raise ContradictorySettings(
+            f"existing_ledger {table.node.path} has no index {UNSENT_INDEX!r}, by which the relay repeats what failed; add "
+            f"a global index of that name on {LEDGER_KEY} and {LEDGER_UNSENT}, a number, with updated and sender"
+        )
 
 
 def _declared(resource: IConstruct, defaults: Mapping[str, Any]) -> dict[str, Any]:
@@ -183,17 +205,7 @@ def _declared(resource: IConstruct, defaults: Mapping[str, Any]) -> dict[str, An
     child = resource.node.default_child
     if child is None:
         return {}
-    names = {
-        "visibilityTimeout": "visibility_timeout",
-        "messageRetentionPeriod": "message_retention_period",
-        "redrivePolicy": "redrive_policy",
-        "maximumMessageSize": "maximum_message_size",
-        "keySchema": "key_schema",
-        "attributeDefinitions": "attribute_definitions",
-        "timeToLiveSpecification": "time_to_live_specification",
-    }
-    found = {name: getattr(child, attribute, None) for name, attribute in names.items()}
-    resolved: dict[str, Any] = Stack.of(resource).resolve(
-        {name: value for name, value in found.items() if value is not None}
-    )
+    inspector = TreeInspector()
+    cast("IInspectable", child).inspect(inspector)
+    resolved = Stack.of(resource).resolve(inspector.attributes["aws:cdk:cloudformation:props"])
     return {**defaults, **{name: value for name, value in resolved.items() if not Token.is_unresolved(value)}}

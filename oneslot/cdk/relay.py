@@ -1,15 +1,15 @@
-"""The relay: a function on the ledger's stream that sends what decisions sent, and the queue of what it had to set aside."""
+"""The relay: a function that sends what decisions sent, by the ledger's stream, and each minute by its index of what waits."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
-from typing import Any
 
-import jsii
-from aws_cdk import Duration
+from aws_cdk import Duration, Token
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as events_targets
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
@@ -19,31 +19,56 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from oneslot.cdk.function import ConsumerFunction, Network
+from oneslot.cdk.monitoring.metrics import OLDEST_UNSENT
 from oneslot.cdk.numbers import ContradictorySettings, Numbers
-from oneslot.cdk.resources import removal_policy, require_variable_name, title
+from oneslot.cdk.resources import require_variable_name, title
 from oneslot.cdk.rights import use_key
 from oneslot.cdk.roles import allow, document
-from oneslot.cdk.rules import accept, accept_wildcards
-from oneslot.cdk.tables import key_of
+from oneslot.cdk.rules import accept_wildcards
+from oneslot.cdk.tables import UNSENT_INDEX, key_of
 
 Target = sqs.IQueue | sns.ITopic | events.IEventBus
 
 HANDLER = "oneslot.runtime.sends.lambda_relay.handler"
 ONLY_UNSENT = {"dynamodb": {"NewImage": {"unsent": {"N": [{"exists": True}]}}}}
 """The stream's records that hold messages: Lambda passes over the others and bills none."""
-RETRIED_HOURS = 1
-"""How long a record is retried, while those behind it in its shard wait. Then its messages wait in the ledger."""
+TIMEOUT_SECONDS = 60
+"""As long as the time between two looks. The relay ends by itself before, and marks what it has sent."""
+ROWS = 100
+"""The rows of one invocation. It marks them in tens, so a crash sends ten again at most."""
+EXECUTIONS_PER_SHARD = 2
+"""A new table has four shards: eight executions, as many as the consumer's."""
+RECORD_AGE_HOURS = 23
+"""DynamoDB keeps a record for 24. After an outage the relay still tries what came before it."""
+CRASHES = 2
+"""How often a batch is repeated whose invocation crashes. It would hold its shard, and the looks find its rows."""
+
+FORMS = (
+    r"https?://[^/]+/\d{12}/[\w-]{1,80}(\.fifo)?",
+    r"arn:[^:]+:sns:[^:]+:\d{12}:[\w-]{1,256}(\.fifo)?",
+    r"arn:[^:]+:events:[^:]+:\d{12}:event-bus/[\w./-]{1,256}",
+)
+"""What the runtime takes for a target, written here as text; a test compares them."""
 
 
 def send_variables(targets: Mapping[str, Target]) -> dict[str, str]:
-    """Return the environment variable of each target. Raises `ContradictorySettings` for a name that fits none."""
-    for name in targets:
+    """Return the environment variable of each target.
+
+    Raises:
+        ContradictorySettings: a name fits no variable, or an address takes no message, such as a subscription's ARN.
+    """
+    for name, target in targets.items():
         require_variable_name("target", name)
+        address = _address(target)
+        if not Token.is_unresolved(address) and not any(re.fullmatch(form, address) for form in FORMS):
+            raise ContradictorySettings(
+                f"the target {name!r} is {address}, which takes no message; pass a queue, a topic or an event bus"
+            )
     return {f"ONESLOT_SEND_{name.upper()}": _address(target) for name, target in targets.items()}
 
 
 class RelayFunction(Construct):
-    """The function, its mapping, and `failures`, which has a note of each batch that could not be sent in time."""
+    """The function, its mapping and its schedule. The log of its looks is the metric `OLDEST_UNSENT` in `namespace`."""
 
     def __init__(
         self,
@@ -54,40 +79,27 @@ class RelayFunction(Construct):
         ledger: dynamodb.ITable | dynamodb.ITableV2,
         targets: Mapping[str, Target],
         environment: Mapping[str, str],
+        namespace: str,
         numbers: Numbers,
         retain: bool,
         key: kms.IKey | None,
         network: Network,
     ) -> None:
-        """Define the resources. Raises `ContradictorySettings` if the ledger has no stream."""
         super().__init__(scope, construct_id)
-        stream = ledger.table_stream_arn
-        if not stream:
-            raise ContradictorySettings(
-                f"existing_ledger {ledger.node.path} shows no stream, by which the relay learns what to send; give it a "
-                "stream of new images, and import it with its table_stream_arn"
-            )
-        self.failures = sqs.Queue(
-            self,
-            "Failures",
-            retention_period=Duration.seconds(numbers.dead_letter_retention_seconds),
-            encryption=sqs.QueueEncryption.KMS if key else sqs.QueueEncryption.SQS_MANAGED,
-            encryption_master_key=key,
-            enforce_ssl=True,
-            removal_policy=removal_policy(retain=retain),
-        )
-        accept(self.failures, {"AwsSolutions-SQS3": "it takes what the stream's mapping could not deliver"})
+        stream = ledger.table_stream_arn or ""  # `check_ledger` refuses a ledger without one
 
         def rights(log_group: logs.ILogGroup) -> dict[str, iam.PolicyDocument]:
             keys = [allowed for allowed in (key, key_of(ledger)) if allowed]
             used = [use_key(each) for each in {each.node.path: each for each in keys}.values()]
             return {
-                "Ledger": document(allow(["dynamodb:UpdateItem"], ledger.table_arn)),
+                "Ledger": document(
+                    allow(["dynamodb:GetItem", "dynamodb:UpdateItem"], ledger.table_arn),
+                    allow(["dynamodb:Scan"], f"{ledger.table_arn}/index/{UNSENT_INDEX}"),
+                ),
                 "Stream": document(
                     allow(["dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"], stream),
                     allow(["dynamodb:ListStreams"], "*"),
                 ),
-                "Failures": document(allow(["sqs:SendMessage"], self.failures.queue_arn)),
                 "Logs": document(allow(["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn)),
                 **({"Key": document(*used)} if used else {}),
                 **{f"To{title(name)}": document(*_send_rights(target)) for name, target in targets.items()},
@@ -99,9 +111,10 @@ class RelayFunction(Construct):
             code=code,
             handler=HANDLER,
             description="Sends the messages that follow a commit, from the ledger's stream",
-            environment=environment,
+            environment={**environment, "ONESLOT_UNSENT_INDEX": UNSENT_INDEX},
             rights=rights,
             numbers=numbers,
+            timeout_seconds=TIMEOUT_SECONDS,
             published=False,
             snap_start=False,
             retain=retain,
@@ -116,27 +129,29 @@ class RelayFunction(Construct):
             target=self.function,
             event_source_arn=stream,
             starting_position=lambda_.StartingPosition.TRIM_HORIZON,
-            batch_size=10,  # a crash sends at most these rows again
-            # The records of one row stay in order. A row that cannot be sent blocks a tenth of its shard.
-            parallelization_factor=10,
+            batch_size=ROWS,
+            parallelization_factor=EXECUTIONS_PER_SHARD,
             filters=[{"pattern": json.dumps(ONLY_UNSENT)}],
             report_batch_item_failures=True,
             bisect_batch_on_error=True,
-            max_record_age=Duration.hours(RETRIED_HOURS),
-            on_failure=_Destination(self.failures),
+            retry_attempts=CRASHES,
+            max_record_age=Duration.hours(RECORD_AGE_HOURS),
         )
-
-
-@jsii.implements(lambda_.IEventSourceDlq)
-class _Destination:
-    """The destination of records whose time ran out. CDK's own class would grant more than sending."""
-
-    def __init__(self, queue: sqs.Queue) -> None:
-        self._queue = queue
-
-    def bind(self, *_: Any) -> lambda_.DlqDestinationConfig:
-        """Return the queue's ARN. CDK calls this."""
-        return lambda_.DlqDestinationConfig(destination=self._queue.queue_arn)
+        events.Rule(
+            self,
+            "Looks",
+            schedule=events.Schedule.rate(Duration.seconds(TIMEOUT_SECONDS)),
+            targets=[events_targets.LambdaFunction(self.function, retry_attempts=0)],
+        )
+        logs.MetricFilter(
+            self,
+            OLDEST_UNSENT,
+            log_group=relay.log_group,
+            filter_pattern=logs.FilterPattern.number_value("$.oldest_seconds", ">=", 0),
+            metric_namespace=namespace,
+            metric_name=OLDEST_UNSENT,
+            metric_value="$.oldest_seconds",
+        )
 
 
 def _address(target: Target) -> str:

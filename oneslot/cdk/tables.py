@@ -11,7 +11,9 @@ from constructs import Construct
 from oneslot.cdk.numbers import Numbers
 from oneslot.cdk.resources import removal_policy
 
-LEDGER_KEY, LEDGER_EXPIRY = "message_id", "expires_at"
+LEDGER_KEY, LEDGER_EXPIRY, LEDGER_UNSENT = "message_id", "expires_at", "unsent"
+UNSENT_INDEX = "unsent"
+"""The index of the rows that hold unsent messages: only they have its sort key, so it is as small as what waits."""
 
 
 class KeyedTable(dynamodb.TableV2):
@@ -81,8 +83,15 @@ def new_ledger(
     """Return a ledger: one row for each request, which expires unless rows are kept for ever.
 
     Args:
-        streams: give it a stream, from which a relay sends.
+        streams: give it a stream and an index, by which a relay sends.
     """
+    unsent = dynamodb.GlobalSecondaryIndexPropsV2(
+        index_name=UNSENT_INDEX,
+        partition_key=text(LEDGER_KEY),
+        sort_key=dynamodb.Attribute(name=LEDGER_UNSENT, type=dynamodb.AttributeType.NUMBER),
+        projection_type=dynamodb.ProjectionType.INCLUDE,
+        non_key_attributes=["updated", "sender"],
+    )
     ledger = new_table(
         scope,
         construct_id,
@@ -92,7 +101,11 @@ def new_ledger(
         warm_writes=numbers.table_warm_writes,
         maximum_writes=numbers.table_maximum_writes,
         time_to_live_attribute=LEDGER_EXPIRY,
-        dynamo_stream=dynamodb.StreamViewType.NEW_IMAGE if streams else None,
+        **(
+            {"dynamo_stream": dynamodb.StreamViewType.NEW_IMAGE, "global_secondary_indexes": [unsent]}
+            if streams
+            else {}
+        ),
     )
     if numbers.ledger_retention_seconds is None:
         # Disabled rather than left out: CloudFormation leaves on what a template stops to mention. Older rows stay, too.

@@ -6,7 +6,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from oneslot.cdk.monitoring.alarms import WINDOW_MINUTES, AlarmCondition, over_window
-from oneslot.cdk.monitoring.metrics import ConsumerMetrics, metric
+from oneslot.cdk.monitoring.metrics import OLDEST_UNSENT, ConsumerMetrics, metric
 from oneslot.cdk.numbers import (
     HOUR,
     Numbers,
@@ -67,27 +67,18 @@ def conditions(measures: ConsumerMetrics, thresholds: Thresholds, numbers: Numbe
     ]
 
 
-def relay_conditions(function_name: str, failures: str) -> list[AlarmCondition]:
-    """Return the conditions of a relay. Both are about messages that wait in the ledger, which are late and not lost."""
+def relay_conditions(namespace: str) -> list[AlarmCondition]:
+    """Return the condition of a relay: messages wait in the ledger, which are late and not lost, or nothing looks for them."""
     return [
         AlarmCondition(
             name="relay-behind",
-            means="Messages that follow a commit have waited for ten minutes: the relay fails, or its target refuses them.",
-            metric=metric(
-                "AWS/Lambda", "IteratorAge", {"FunctionName": function_name}, "Maximum", "age of unsent messages"
-            ),
-            above=600_000,
-            periods=3,
-        ),
-        AlarmCondition(
-            name="relay-failures",
-            means="The relay has set messages aside after an hour. They wait in the ledger until a person sends them.",
-            metric=metric(
-                "AWS/SQS", "ApproximateNumberOfMessagesVisible", {"QueueName": failures}, "Maximum", "relay failures"
-            ),
-            above=0,
-            silence=cloudwatch.TreatMissingData.IGNORE,  # as for dead letters
-        ),
+            means="Messages that follow a commit have waited for ten minutes: a target refuses them, or the relay is off.",
+            metric=metric(namespace, OLDEST_UNSENT, {}, "Maximum", "age of unsent messages"),
+            above=600,
+            periods=5,
+            # The relay looks each minute, whether anything waits or not.
+            silence=cloudwatch.TreatMissingData.BREACHING,
+        )
     ]
 
 

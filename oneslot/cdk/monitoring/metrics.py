@@ -23,6 +23,8 @@ OUTCOMES = ("duplicate", "busy", "quarantined", "fenced", "failed")
 """The library's outcomes of a delivery. A decision has outcomes of its own beside them."""
 PAUSED_NAMESPACE, PAUSED = "Oneslot", "Paused"
 """What `oneslot pause` sets to 1, and `oneslot resume` to 0, for the consumer's function."""
+OLDEST_UNSENT = "OldestUnsentSeconds"
+"""The age of the oldest message that follows a commit and has not gone, by each look of the relay."""
 
 
 @dataclass(frozen=True, kw_only=True)

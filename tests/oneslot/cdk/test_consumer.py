@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
-from oneslot.cdk import ContradictorySettings, ExactlyOnceConsumer, Numbers, TableRights, new_table
+from oneslot.cdk import ContradictorySettings, ExactlyOnceConsumer, Numbers, TableRights, existing, new_table
+from oneslot.cdk.relay import FORMS
 from oneslot.cdk.tables import text
 from oneslot.declaration.reading import parse_declaration
+from oneslot.operator.commands.worker import relay as relay_verb
 from oneslot.runtime import lambda_consumer
-from oneslot.runtime.protocol import UNSENT
+from oneslot.runtime.protocol import SENDER, UNSENT
+from oneslot.runtime.sends.outbox import TARGETS
 from oneslot.runtime.sqs.deferral import Deferral, deferral_of
 from oneslot.runtime.stores.transaction import KEY_PREFIX
 from oneslot.target import STACK_OUTPUTS, Outputs
@@ -195,8 +198,8 @@ def test_existing_queue_and_ledger_are_used_when_they_are_imported(tmp_path: Pat
     queue = sqs.Queue.from_queue_arn(shop, "Theirs", "arn:aws:sqs:eu-west-2:111122223333:theirs")
     dead = sqs.Queue.from_queue_arn(shop, "TheirDead", "arn:aws:sqs:eu-west-2:111122223333:their-dead")
     ledger = dynamodb.Table.from_table_name(shop, "TheirLedger", "their-ledger")
-    existing = {"existing_queue": queue, "existing_dead_letter_queue": dead, "existing_ledger": ledger}
-    defined = define(tmp_path, stack, tables={}, **existing)
+    theirs: Any = {"existing_queue": queue, "existing_dead_letter_queue": dead, "existing_ledger": ledger}
+    defined = define(tmp_path, stack, tables={}, **theirs)
     consumer = defined.consumer
     assert (consumer.queue, consumer.dead_letter_queue, consumer.ledger) == (queue, dead, ledger)
     assert defined.resources("AWS::SQS::Queue") == defined.resources("AWS::DynamoDB::GlobalTable") == []
@@ -206,8 +209,6 @@ def test_existing_queue_and_ledger_are_used_when_they_are_imported(tmp_path: Pat
 
 
 def test_relay_may_send_to_its_targets_and_mark_the_ledger(sending: Defined) -> None:
-    relay = sending.consumer.relay
-    assert relay
     (role,) = (
         each
         for each in sending.resources("AWS::IAM::Role")
@@ -225,10 +226,10 @@ def test_relay_may_send_to_its_targets_and_mark_the_ledger(sending: Defined) -> 
 
     ledger = sending.logical_id(sending.consumer.ledger)
     assert granted == {
-        f"<{ledger}.Arn>": "dynamodb:UpdateItem",
+        f"<{ledger}.Arn>": ["dynamodb:GetItem", "dynamodb:UpdateItem"],
+        f"<{ledger}.Arn>/index/unsent": "dynamodb:Scan",
         f"<{ledger}.StreamArn>": ["dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"],
         "*": "dynamodb:ListStreams",
-        f"<{sending.logical_id(relay.failures)}.Arn>": "sqs:SendMessage",
         f"<{named('Mails')}.Arn>": "sqs:SendMessage",
         f"<{named('News')}>": "sns:Publish",
         f"<{named('Bus')}.Arn>": "events:PutEvents",
@@ -236,11 +237,35 @@ def test_relay_may_send_to_its_targets_and_mark_the_ledger(sending: Defined) -> 
     }
 
 
-def test_relay_reads_the_records_that_hold_messages(sending: Defined) -> None:
-    """By the runtime's name for their number. The rest of the mapping is in the snapshot."""
+def test_relay_knows_rows_streams_and_targets_as_the_runtime_does(sending: Defined) -> None:
+    """The construct writes the runtime's words as text. The rest of the mapping is in the snapshot."""
     (mapping,) = (each for each in sending.resources("AWS::Lambda::EventSourceMapping") if "StartingPosition" in each)
     (pattern,) = (json.loads(each["Pattern"]) for each in mapping["FilterCriteria"]["Filters"])
     assert pattern == {"dynamodb": {"NewImage": {UNSENT: {"N": [{"exists": True}]}}}}
+    (index,) = sending.only("AWS::DynamoDB::GlobalTable")["GlobalSecondaryIndexes"]
+    assert [each["AttributeName"] for each in index["KeySchema"]] == ["message_id", UNSENT]
+    assert index["Projection"]["NonKeyAttributes"] == ["updated", SENDER]
+    assert tuple(TARGETS.values()) == FORMS
+    assert existing.WITH_NEW_IMAGES == relay_verb.WITH_NEW_IMAGES
+
+
+def test_alarm_of_the_relay_is_about_the_line_of_its_looks_and_their_absence(sending: Defined) -> None:
+    """A disabled mapping has no metric of its own. The looks go on, and end with the function or its schedule."""
+    (counted,) = (
+        each for each in sending.resources("AWS::Logs::MetricFilter") if "oldest_seconds" in each["FilterPattern"]
+    )
+    (metric,) = counted["MetricTransformations"]
+    alarm = alarms(sending)["relay-behind"]
+    (watched,) = (each["MetricStat"]["Metric"] for each in alarm["Metrics"])
+    assert watched == {"Namespace": metric["MetricNamespace"], "MetricName": metric["MetricName"]}
+    assert (metric["MetricValue"], alarm["TreatMissingData"]) == ("$.oldest_seconds", "breaching")
+    rule = sending.only("AWS::Events::Rule")
+    relay = sending.logical_id(sending.consumer.relay.function) if sending.consumer.relay else ""
+    assert (rule["ScheduleExpression"], rule["State"], rule["Targets"][0]["Arn"]) == (
+        "rate(1 minute)",
+        "ENABLED",
+        f"<{relay}.Arn>",
+    )
 
 
 def test_runtime_reads_every_target_of_the_construct(sending: Defined) -> None:
@@ -250,9 +275,8 @@ def test_runtime_reads_every_target_of_the_construct(sending: Defined) -> None:
     )
     sends = {name for name in consumer if name.startswith(lambda_consumer.SEND_PREFIX)}
     assert sends == {"ONESLOT_SEND_MAILS", "ONESLOT_SEND_SHOP_NEWS", "ONESLOT_SEND_ORDER_TAKEN"}
-    assert {name: relay[name] for name in relay} == {
-        name: consumer[name] for name in (*sends, lambda_consumer.LEDGER_TABLE, lambda_consumer.LEDGER_RETENTION)
-    }
+    own = (lambda_consumer.LEDGER_TABLE, lambda_consumer.LEDGER_RETENTION, lambda_consumer.QUEUE_URL)
+    assert relay == {**{name: consumer[name] for name in (*sends, *own)}, lambda_consumer.UNSENT_INDEX: "unsent"}
 
 
 @pytest.mark.parametrize("in_network", [False, True])
@@ -278,7 +302,7 @@ def alarms(defined: Defined) -> dict[str, dict[str, Any]]:
 
 def test_alarms_have_a_runbook_and_notify_the_topic(orders: Defined, sending: Defined) -> None:
     page = (Path(__file__).parents[3] / "docs" / "do" / "runbooks.md").read_text(encoding="utf-8").lower()
-    assert (len(alarms(orders)), len(alarms(sending))) == (11, 13)
+    assert (len(alarms(orders)), len(alarms(sending))) == (11, 12)
     for defined in (orders, sending):
         topic = f"<{defined.logical_id(defined.stack.node.find_child('OnCall'))}>"
         for name, alarm in alarms(defined).items():

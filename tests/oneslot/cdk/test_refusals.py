@@ -14,10 +14,13 @@ from tests.oneslot.cdk.kit import define, new_stack
 from aws_cdk import Duration, Stack  # isort: skip
 from aws_cdk.assertions import Annotations, Match  # isort: skip
 from aws_cdk import aws_dynamodb as dynamodb  # isort: skip
+from aws_cdk import aws_sns as sns  # isort: skip
 from aws_cdk import aws_sqs as sqs  # isort: skip
 
 
 NUMBER, TEXT = dynamodb.AttributeType.NUMBER, dynamodb.AttributeType.STRING
+IMAGES = dynamodb.StreamViewType.NEW_AND_OLD_IMAGES
+SUBSCRIPTION = "arn:aws:sns:eu-west-2:111122223333:news:11111111-2222-3333-4444-555555555555"
 
 
 def attribute(name: str, kind: dynamodb.AttributeType) -> dynamodb.Attribute:
@@ -39,6 +42,12 @@ def imported(shop: Stack, name: str) -> sqs.IQueue:
 
 def table(shop: Stack, key: dynamodb.Attribute, sort: dynamodb.Attribute | None = None) -> dynamodb.Table:
     return dynamodb.Table(shop, "T", partition_key=key, sort_key=sort, time_to_live_attribute="expires_at")
+
+
+def sends_from(shop: Stack, **properties: Any) -> dict[str, Any]:
+    """Return the properties of a consumer that sends, on a ledger of the app's own."""
+    ledger = new_table(shop, "Theirs", "message_id", time_to_live_attribute="expires_at", **properties)
+    return {"sends": {"mails": imported(shop, "mails")}, "existing_ledger": ledger}
 
 
 @pytest.mark.parametrize(
@@ -89,6 +98,18 @@ def table(shop: Stack, key: dynamodb.Attribute, sort: dynamodb.Attribute | None 
                 "existing_ledger": dynamodb.Table.from_table_name(shop, "Old", "old"),
             },
             "existing_ledger Shop/Old shows no stream",
+        ),
+        *[
+            (lambda shop, view=view: sends_from(shop, dynamo_stream=view), f"Shop/Theirs has a stream of {said}")
+            for view, said in (
+                (dynamodb.StreamViewType.KEYS_ONLY, "KEYS_ONLY"),
+                (dynamodb.StreamViewType.OLD_IMAGE, "OLD_"),
+            )
+        ],
+        (lambda shop: sends_from(shop, dynamo_stream=IMAGES), "Shop/Theirs has no index 'unsent'"),
+        (
+            lambda shop: {"sends": {"news": sns.Topic.from_topic_arn(shop, "News", SUBSCRIPTION)}},
+            f"the target 'news' is {SUBSCRIPTION}, which takes no message",
         ),
         (lambda _: {"handler": "missing.handler"}, "missing.py.*does not exist"),
         (lambda _: {"handler": "app.nothing"}, "'app.nothing' needs the name nothing in.*correct handler or file"),
@@ -142,3 +163,12 @@ def test_existing_ledger_that_fits_is_accepted(tmp_path: Path) -> None:
     _, shop = stack = new_stack(tmp_path)
     ledger = new_table(shop, "Theirs", "message_id", time_to_live_attribute="expires_at")
     assert define(tmp_path, stack, existing_ledger=ledger).consumer.ledger is ledger
+
+
+def test_existing_ledger_of_a_consumer_that_sends_is_accepted_when_it_shows_what_waits(tmp_path: Path) -> None:
+    _, shop = stack = new_stack(tmp_path)
+    unsent = dynamodb.GlobalSecondaryIndexPropsV2(
+        index_name="unsent", partition_key=attribute("message_id", TEXT), sort_key=attribute("unsent", NUMBER)
+    )
+    properties = sends_from(shop, dynamo_stream=IMAGES, global_secondary_indexes=[unsent])
+    assert define(tmp_path, stack, **properties).consumer.relay

@@ -64,8 +64,8 @@ def test_alarms_and_runbooks_match(with_audit: Stage) -> None:
     for part in ("-operations", "-audit"):
         text = Stage(with_audit.settings, with_audit.folder, part).template_text
         named.update(re.findall(r"docs/do/runbooks\.md#([a-z-]+)", text))
-    # The appointments send nothing: the alarms of a relay are the construct's alone.
-    assert named | {"relay-behind", "relay-failures"} == runbooks().keys()
+    # The appointments send nothing: the alarm of a relay is the construct's alone.
+    assert named | {"relay-behind"} == runbooks().keys()
 
 
 def test_index_lists_every_runbook() -> None:
