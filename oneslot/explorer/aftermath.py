@@ -15,6 +15,8 @@ from oneslot.explorer.world import ApiCall
 
 REMAINS = {True: "is still in the queue", False: "still fails"}
 """What is true of a message that is never acknowledged, by whether SQS delivers it."""
+MOST_SENT = 12
+"""The most deliveries of what the code sends to its own queue; more would be without end."""
 TRAVEL_MS = 1
 """The least time until a visible message is delivered; without it the clock would stand still."""
 
@@ -93,6 +95,9 @@ class Aftermath:
                 hidden = max(hidden, _hidden_ms(delivered.calls, scenario.visibility_ms))
             if acknowledged != everything:
                 now += hidden + TRAVEL_MS
+        world, now, sent = self.drained(world, now, name, made)
+        name += len(sent)
+        breaches += [breach for one in sent for breach in one.delivered.breaches]
         if acknowledged != everything:
             remains = REMAINS[scenario.deliverer == SQS]
             breaches.append(
@@ -109,6 +114,25 @@ class Aftermath:
         if scenario.ends_with is not None:
             breaches += collect(laws.at_last(system.worlds[world], scenario.ends_with))
         return [*breaches, *system.in_state(world, acknowledged, now)]
+
+    def drained(self, world: int, now: int, name: int, made: list[Redelivery]) -> tuple[int, int, list[Redelivery]]:
+        """Deliver what the code sent to its own queue, and what that sends, until none is left, or too often.
+
+        Return the world and the time after it, and the deliveries, which it also adds to `made`.
+        """
+        system, scenario, first, receives = self._system, self._system.scenario, len(made), 0
+        taken = system.taken(world)
+        while taken is not None and len(made) - first < MOST_SENT:
+            receives += 1
+            (left, position), now = taken, now + TRAVEL_MS
+            delivered = self.deliver(left, position, now, name + len(made) - first, receives)
+            made.append(Redelivery(position, now, delivered))
+            world = delivered.world
+            if system.acknowledges((position,), delivered.outcome) or receives == scenario.redeliveries:
+                taken, receives = system.taken(world), 0
+            else:
+                taken, now = (world, position), now + _hidden_ms(delivered.calls, scenario.visibility_ms)
+        return world, now, made[first:]
 
     def deliver(self, world: int, message: int, now: int, name: int, receives: int = 1) -> Delivered:
         """Deliver one message alone and without a fault, under a name of its own."""

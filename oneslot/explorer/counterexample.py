@@ -173,6 +173,7 @@ def _what_came_after(system: System, state: ExploredState, made_before: set[int]
     for number, one in enumerate(made):
         letter, later = _letter(name + number), (one.at - now) / 1000
         message = f"message {one.position + 1}" if len(scenario.messages) > 1 else "the message"
+        message = message if one.position < len(scenario.messages) else "what was sent to its queue"
         when = f"{later:,.0f} s later " if later >= 1 else ""
         again = " again" if one.position in delivered else ""
         yield f"     {letter}  {when}{scenario.deliverer} delivers {message}{again}"

@@ -127,6 +127,10 @@ class Scenario:
         """Return the messages that a delivery must acknowledge, even if an earlier one of them has, as bits."""
         return 0
 
+    def taken(self, world: World) -> tuple[World, SqsMessage] | None:
+        """Return the first message that the code under test sent to its own queue, and the world without it."""
+        return None
+
     def expiring(self, world: World, now: int) -> ApiCall | None:
         """Return the call by which a service deletes what has expired at `now` (epoch ms); None if nothing has."""
         return None

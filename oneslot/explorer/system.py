@@ -13,7 +13,7 @@ from oneslot.explorer.laws import collect, perform
 from oneslot.explorer.renaming import name_of, rename, swap
 from oneslot.explorer.scenario import ExploredSubject, Scenario
 from oneslot.explorer.state import ENDED, GONE, NOT_STARTED, ExploredState, Symmetry, Texts
-from oneslot.explorer.world import ApiCall
+from oneslot.explorer.world import ApiCall, SqsMessage
 
 EXPIRED = "DynamoDB deletes what has expired"
 WARM = "invoked in the environment of the one before"
@@ -68,6 +68,8 @@ class System:
         self.subject = subject
         self.texts: Texts = before.texts if before else Texts()
         self.requests, self.observations, self.worlds = self.texts.requests, self.texts.observations, self.texts.worlds
+        self.messages: list[SqsMessage] = before.messages if before else list(scenario.messages)
+        """The scenario's messages, and then those that the code under test has sent to their queue."""
         self.calls_made = 0
         self.offered: set[int] = set()
         """The requests, as their senders named them, whose faults were all tried."""
@@ -118,7 +120,7 @@ class System:
         """
         key = (messages, delivery if self.subject.identified else 0, receives if self.subject.counts_receives else 1)
         if key not in self._behaviours:
-            batch = [replace(self.scenario.messages[position], receives=key[2]) for position in messages]
+            batch = [replace(self.messages[position], receives=key[2]) for position in messages]
             program = self.subject.program(batch, self.scenario.side_by_side, key[1])
             behaviour = Behaviour(program, self.requests, self.observations, self.subject.process)
             behaviour.left_by(self._environments)
@@ -250,6 +252,16 @@ class System:
             )
         return known
 
+    def taken(self, world: int) -> tuple[int, int] | None:
+        """Return the world without a message that the code sent to its own queue, and its position; None without one."""
+        found = self.scenario.taken(self.worlds[world])
+        if found is None:
+            return None
+        left, message = found
+        if message not in self.messages:
+            self.messages.append(message)
+        return self.world_number(left.text), self.messages.index(message)
+
     def in_state(self, world: int, acknowledged: int, now: int) -> tuple[str, ...]:
         """Return the breaches in a state."""
         key = (world, acknowledged, now)
@@ -264,16 +276,14 @@ class System:
     def at_end(self, world: int, delivery: int, messages: tuple[int, ...], outcome: HandlerEnd) -> tuple[str, ...]:
         """Return the breaches by the end of an invocation; `delivery` is its number."""
         named = replace(outcome, lines=tuple(rename(line, swap(delivery)) for line in outcome.lines))
-        batch = [self.scenario.messages[position] for position in messages]
+        batch = [self.messages[position] for position in messages]
         return tuple(collect(self.subject.laws.at_end(self.worlds[world], batch, named)))
 
     def acknowledges(self, messages: tuple[int, ...], outcome: HandlerEnd) -> int:
         """Return the messages that SQS deletes after this outcome, as bits."""
         if outcome.error is not None:
             return 0
-        return sum(
-            1 << position for position in set(messages) if self.scenario.messages[position].sqs_id not in outcome.failed
-        )
+        return sum(1 << position for position in set(messages) if self.messages[position].sqs_id not in outcome.failed)
 
     def _moves_of(self, world: int, expiries: int, delivery: int, code: int, faulty: bool) -> Iterator[_Move]:
         for strand, seen_request in self._behaviour[delivery].nodes[code].pending:

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from itertools import product
 from typing import Any
 
-from oneslot.explorer.aftermath import Aftermath, Delivered
+from oneslot.explorer.aftermath import MOST_SENT, Aftermath, Delivered
 from oneslot.explorer.counterexample import Move, counterexample, replay
 from oneslot.explorer.execution.process import capture_logs
 from oneslot.explorer.explorer import Explorer
@@ -154,6 +154,7 @@ def exploration_of(
             faults=given.faults,
             choices=functools.partial(handler_faults, ordered=any(groups), names=code.names),
             fifo=given.fifo,
+            queue=given.queue,
             deliverer=deliverer_of(records),
             timeout_ms=given.timeout * 1000,
             visibility_ms=given.visibility * 1000,
@@ -335,7 +336,7 @@ class Exploration:
         for order in orders:
             for drawn_high in self._draws(count, len(orders)):
                 runs: list[Once] = []
-                for later, name in ((0, 10), (ANOTHER_TIME_MS, 10 + count * (self.scenario.redeliveries + 1))):
+                for later, name in ((0, 10), (ANOTHER_TIME_MS, 10 + count * self.scenario.redeliveries + MOST_SENT)):
                     high = frozenset((name + position, number) for position, number in drawn_high)
                     once = self._delivered_once(order, self.scenario.start + later, name, high)
                     if isinstance(once, Result):
@@ -408,6 +409,10 @@ class Exploration:
                 self.rejected = self.code.status
             once.positions.append(position)
             once.views.append(View(system.worlds[world], scenario.tables, delivered.outcome.answer))
+        world, _, sent = Aftermath(system).drained(world, now, name + len(order) * scenario.redeliveries, [])
+        for one in sent:
+            once.positions.append(order[-1])
+            once.views.append(View(system.worlds[one.delivered.world], scenario.tables, one.delivered.outcome.answer))
         return once
 
     def _fails(self, position: int, error: str | None) -> Result:

@@ -43,6 +43,7 @@ class Given:
         receives: the deliveries without a fault that must be enough, as the queue's maxReceiveCount.
         fifo: whether the queue is FIFO: the messages of a group come one at a time and in their order, and an acknowledged
             one never comes again.
+        queue: the name of the queue. What the handler sends to it is delivered, too.
         acknowledges_only_finished: also require that no invocation acknowledges whose last call failed.
         answers_equal: also require that each delivery is answered as a single one is, apart from generated values.
     """
@@ -70,6 +71,7 @@ class Given:
     visibility: int = 30
     receives: int = MOST_REDELIVERIES
     fifo: bool = False
+    queue: str = ""
     acknowledges_only_finished: bool = False
     answers_equal: bool = False
 

@@ -21,7 +21,7 @@ from oneslot.explorer.scenario import SQS, ExploredSubject, Scenario
 from oneslot.explorer.services.objects import before as objects_before
 from oneslot.explorer.services.sqs.explored import DELETED
 from oneslot.explorer.state import GONE, NOT_STARTED, ExploredState
-from oneslot.explorer.world import STATE, ApiCall, SqsMessage, World, to_text
+from oneslot.explorer.world import STATE, ApiCall, SqsMessage, World, from_text, to_text
 
 EVENTS = {"Records", "detail-type", "httpMethod", "requestContext"}
 """Names that only whole events have: of queues, topics, buckets and streams, EventBridge, API Gateway, function URLs."""
@@ -51,6 +51,7 @@ class HandlerScenario(Scenario):
     unfinished: str = "at-least-once: after"
     apart: bool = False
     fifo: bool = False
+    queue: str = ""
     timed: bool = True
     timeout_ms: int = 30_000
     reports_failures: bool = True
@@ -134,6 +135,23 @@ class HandlerScenario(Scenario):
         if running:
             return () if self.apart or expiries else (1,)
         return (2,) if expiries < self.expiries else ()
+
+    def taken(self, world: World) -> tuple[World, SqsMessage] | None:
+        """See `Scenario.taken`: what is sent to the explored queue is work that is yet to come, and leaves no account.
+
+        "If a Lambda function puts its output message back on the same queue", it is invoked again (AWS Lambda, Use Lambda
+        recursive loop detection, https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html).
+        """
+        for line in world.text.splitlines():
+            if line.startswith('["message"'):
+                _, url, _, sent = from_text(line)
+                if url.rpartition("/")[2] == self.queue:
+                    lines = world.text.splitlines()
+                    lines.remove(line)
+                    number = len(self.messages)
+                    place = number if self.fifo else None
+                    return World("\n".join(lines)), Numbered(str(number), sent["MessageBody"], 1, place, number)
+        return None
 
     def expiring(self, world: World, now: int) -> ApiCall | None:
         """Return the call by which DynamoDB deletes the rows whose time to live is over, at any time after.

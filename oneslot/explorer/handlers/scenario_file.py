@@ -177,6 +177,7 @@ CHECKS: dict[str, _Check] = {
     **dict.fromkeys(("faults", "visibility"), (_is_number(0, int), "a whole number, 0 or more")),
     "budget": (_is_number(0, int, float), "seconds, 0 or more"),
     **dict.fromkeys(("reports_failures", "bisects", "fifo", "acknowledges_only_finished", "answers_equal"), _WHETHER),
+    "queue": (_is(str), "the queue's name as text"),
     "template": (_is(str, Path), "the path of a template"),
     "function": (_is(str), "the function's logical id as text"),
     "stack": (_is_mapping(lambda _: True), 'parameters by name, such as {"Stage": "prod"}'),

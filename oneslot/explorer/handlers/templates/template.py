@@ -70,6 +70,7 @@ def options_of(resolver: Resolver, name: str, folder: Path, env: Mapping[str, st
         env=_environment(resolver, properties, name, env),
         timeout=int(_resolved(resolver, properties.get("Timeout", DEFAULT_SECONDS["timeout"]), f"{name}.Timeout")),
         visibility=int(_resolved(resolver, visibility, "the queue")),
+        queue=source.physical if source.kind in QUEUES else "",
         reports_failures="ReportBatchItemFailures" in source.settings.get("FunctionResponseTypes", ()),
         bisects=bool(source.settings.get("BisectBatchOnFunctionError")),
         receives=int(policy.get("maxReceiveCount", MOST_REDELIVERIES)),

@@ -528,3 +528,39 @@ EXPIRING = {
 @pytest.mark.parametrize("name", EXPIRING)
 def test_dynamodb_deletes_what_has_expired(name: str, tmp_path: Path) -> None:
     assert judged(tmp_path, EXPIRING[name]).startswith(EXPIRING[name].verdict)
+
+
+def sends_itself(body: str, when: str = "except ClientError") -> str:
+    return f"""
+        sqs = boto3.client("sqs")
+        queue = "https://sqs.eu-west-2.amazonaws.com/111122223333/work"
+        def handler(event, context):
+            body = json.loads(event["Records"][0]["body"])
+            try:
+                orders.put_item(Item={{"id": body["order"], "part": body.get("part", 0)}})
+            {when}:
+                sqs.send_message(QueueUrl=queue, MessageBody={body})
+    """
+
+
+SENT_TO_ITS_QUEUE = {
+    "a message that is sent again after an error": case(HOLDS, sends_itself('event["Records"][0]["body"]')),
+    "another message that is sent after an error": case("breaks", sends_itself('json.dumps({"order": "o-2"})')),
+    "a part that sends the next part": case(
+        HOLDS,
+        sends_itself('json.dumps({"order": "o-1", "part": 1})', "finally").replace(
+            "        sqs.send", '        if "part" not in body: sqs.send'
+        ),
+    ),
+    "a message that is sent to another queue after an error": case(
+        "breaks", sends_itself('event["Records"][0]["body"]').replace("/work", "/other")
+    ),
+    "a message that sends itself without end": case(HOLDS, sends_itself('event["Records"][0]["body"]', "finally")),
+}
+
+
+@pytest.mark.parametrize("name", SENT_TO_ITS_QUEUE)
+def test_what_is_sent_to_the_explored_queue_is_delivered(name: str, tmp_path: Path) -> None:
+    one = SENT_TO_ITS_QUEUE[name]
+
+    assert judged(tmp_path, Case(one.verdict, one.source, {"queue": "work"})).startswith(one.verdict)
