@@ -21,7 +21,7 @@ class Given:
 
     Attributes:
         handler: "app.handler", below `path`.
-        messages: bodies, records of SQS, or events that name their source.
+        messages: bodies, or records of SQS.
         event: one whole event of any shape, such as the input of a task of Step Functions, in place of messages.
         tables: the tables of DynamoDB: {"orders": "order_id"}, {"orders": ("customer", "order_id")} or ["orders:order_id"].
         law: a function of the end, or several; without one, the end must be as if each message was delivered once.

@@ -292,7 +292,7 @@ def batches_of(messages: Sequence[SqsMessage], most: int) -> list[tuple[int, ...
 
 
 def messages_of(given: Sequence[Any], event: Any, *, fifo: bool, splits: bool = False) -> tuple[SqsMessage, ...]:
-    """Return the messages: bodies, records or events, or those of one whole event of any shape.
+    """Return the messages: bodies or records of SQS, or those of one whole event of any shape.
 
     The records of an event of SQS are messages of their own, because SQS redelivers each apart; those of a stream are if
     Lambda `splits` its batches. Raises `ValueError`.
@@ -305,18 +305,12 @@ def messages_of(given: Sequence[Any], event: Any, *, fifo: bool, splits: bool = 
         )
     if event is not None and not _is_sqs(event):
         return (Direct("0", json.dumps(event)),)
-    every = [
-        one
-        for each in ([event] if event is not None else given)
-        for one in (each["Records"] if _is_sqs(each) else [each])
-    ]
+    every = given if event is None else event["Records"]
     return tuple(message_of(position, one, fifo=fifo) for position, one in enumerate(every))
 
 
 def message_of(position: int, message: Any, *, fifo: bool = False) -> SqsMessage:
-    """Return a message from a body (text, or JSON), a record of SQS, or an event that has one of the `EVENTS`' names."""
-    if isinstance(message, dict) and EVENTS & message.keys():
-        return Direct(str(position), json.dumps(message))
+    """Return a message from a body (text, or JSON: whatever names it has), or from a record of SQS."""
     is_record = isinstance(message, dict) and isinstance(message.get("body"), str) and message.keys() <= RECORD
     more = message if is_record else {}
     body = more.get("body", message)

@@ -12,7 +12,7 @@ from typing import Any
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
 from oneslot.errors import InvalidScenario, name_fault
-from oneslot.explorer.handlers.scenario import EVENTS, message_of, messages_of
+from oneslot.explorer.handlers.scenario import message_of, messages_of
 from oneslot.explorer.handlers.templates.tables import tables_of
 from oneslot.explorer.world import SqsMessage, World
 
@@ -92,8 +92,6 @@ def _is_event(value: Any) -> bool:
 
 
 def _is_message(value: Any) -> bool:
-    if isinstance(value, dict) and value.keys() & EVENTS:
-        return _is_event(value)
     return _is_read(lambda: (message_of(0, value),))
 
 

@@ -127,7 +127,7 @@ def of_app(folder: Path, text: str, **options: Any) -> Result:
 
 FAILS_WITH = "fails when nothing goes wrong"
 NO_READER: dict[str, Any] = {"reports_failures": False}
-OF_ANOTHER_SOURCE: dict[str, Any] = {"messages": [{"httpMethod": "POST"}]}
+OF_ANOTHER_SOURCE: dict[str, Any] = {"messages": (), "event": {"httpMethod": "POST"}}
 FOREIGN = "{'batchItemFailures': [{'itemIdentifier': 'x'}]}"
 ANSWERS: list[tuple[str, dict[str, Any], str]] = [
     ("datetime(2026, 1, 1)", {}, f"{FAILS_WITH} ... Object of type datetime is not JSON"),
@@ -276,6 +276,19 @@ def test_message_is_refused_when_the_handler_takes_it_for_its_event(lookup: str,
 
     with pytest.raises(NotExplorable, match=r"takes message 1 for its whole event\. Give it with event="):
         of_app(tmp_path, source, messages=[message])
+
+
+@pytest.mark.parametrize("name", ["Records", "detail-type", "httpMethod", "requestContext"])
+def test_body_is_a_body_whatever_names_it_has(name: str, tmp_path: Path) -> None:
+    source = f"""
+        import json
+
+        def handler(event, context):
+            for record in event["Records"]:
+                table.put_item(Item={{"id": json.loads(record["body"])["{name}"]}})
+        """
+
+    assert of_app(tmp_path, source, messages=[{name: "x"}]).holds
 
 
 def test_event_of_a_queue_is_one_batch_when_it_is_given_whole(tmp_path: Path) -> None:

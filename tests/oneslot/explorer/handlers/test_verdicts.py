@@ -76,10 +76,10 @@ CASES = {
     "a handler that always fails": case("subjects.raise_always", f"{FAILS}KeyError: 'order'"),
     "a failure that is reported": case("subjects.report_second", "fails when nothing goes wrong"),
     "a record of a whole event": case(
-        "subjects.report_second", "it reports the message as failed", messages=[EVENT_OF_ONE]
+        "subjects.report_second", "it reports the message as failed", messages=(), event=EVENT_OF_ONE
     ),
     "a record of a stream": case(
-        "subjects.report_stream", f"{FAILS}it reports the message as failed", messages=[EVENT_OF_A_STREAM]
+        "subjects.report_stream", f"{FAILS}it reports the message as failed", messages=(), event=EVENT_OF_A_STREAM
     ),
     "a call with the user's answer": case(
         "subjects.publish",
@@ -131,16 +131,19 @@ CASES = {
     ),
     "no failure that is acknowledged": case("subjects.put", law=(), acknowledges_only_finished=True),
     "a condition that does not hold": case(
-        "subjects.refuse_second", messages=[REQUEST], law=(), acknowledges_only_finished=True
+        "subjects.refuse_second", messages=(), event=REQUEST, law=(), acknowledges_only_finished=True
     ),
     "another answer to a copy": case(
         "subjects.refuse_second",
         'message 1 is answered with {"body": "", "statusCode": 409}',
-        messages=[REQUEST],
+        messages=(),
+        event=REQUEST,
         law=(),
         answers_equal=True,
     ),
-    "an equal answer but for an id": case("subjects.answer_again", messages=[REQUEST], law=(), answers_equal=True),
+    "an equal answer but for an id": case(
+        "subjects.answer_again", messages=(), event=REQUEST, law=(), answers_equal=True
+    ),
     "an effect before its mark": case(
         "senders.publish_then_mark", HOLDS, "sns.publish to paid for message 1 (3 times)"
     ),

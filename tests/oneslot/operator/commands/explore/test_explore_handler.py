@@ -65,7 +65,6 @@ def test_scenario_is_refused_without_messages(tmp_path: Path) -> None:
     [
         ("messages = []", "messages"),
         ('messages = [b"x"]', "messages"),
-        ('messages = [{"Records": 5}]', "messages"),
         ('messages = [{"body": "x", "attributes": {"ApproximateReceiveCount": "x"}}]', "messages"),
         ('event = {"Records": [{"body": "x"}]}', "an event"),
         ('del messages; event = {"Records": 5}', "event"),
