@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from oneslot.runtime.sqs.deferral import LONGEST_LAMBDA_SECONDS, Deferral
+from oneslot.runtime.sqs.deferral import LONGEST_LAMBDA_SECONDS, QUEUE_VISIBILITY_SECONDS, USUAL_RECEIVES, Deferral
 from oneslot.runtime.sqs.fifo import RETRIES_SPEND_RECEIVES, is_fifo
 
 # SQS: a message can be in flight for 12 hours from its receive, however often it is extended.
@@ -39,13 +39,13 @@ class WorkerSettings:
     """
 
     threads: int = 8
-    visibility_seconds: int = 30
+    visibility_seconds: int = QUEUE_VISIBILITY_SECONDS
     buffer_seconds: int = 10
     limit_seconds: float = 900
     grace_seconds: float = 25
     wait_seconds: int = 10
     retry_delay_seconds: int = 0
-    max_receive_count: int = 10
+    max_receive_count: int = USUAL_RECEIVES
     reports_failures: bool = True
 
     def __post_init__(self) -> None:

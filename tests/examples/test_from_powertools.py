@@ -20,7 +20,6 @@ ENVIRONMENT = {
     "ONESLOT_TABLE_IDEMPOTENCY": "idempotency",
     "ONESLOT_LEDGER_TABLE": "ledger",
     "ONESLOT_LEDGER_RETENTION_SECONDS": "forever",
-    "ONESLOT_MAX_RECEIVE_COUNT": "3",
     "ONESLOT_QUEUE_URL": "https://queue",
     "ONESLOT_DEAD_LETTER_QUEUE_URL": "https://dead-letters",
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from oneslot.explorer.handlers.laws import Law
-from oneslot.explorer.scenario import MOST_REDELIVERIES
+from oneslot.runtime.sqs.deferral import QUEUE_VISIBILITY_SECONDS, USUAL_RECEIVES
 
 USUAL_COPIES = 2
 
@@ -68,8 +68,8 @@ class Given:
     faults: int = 1
     budget: float = 60
     timeout: int = 30
-    visibility: int = 30
-    receives: int = MOST_REDELIVERIES
+    visibility: int = QUEUE_VISIBILITY_SECONDS
+    receives: int = USUAL_RECEIVES
     fifo: bool = False
     queue: str = ""
     acknowledges_only_finished: bool = False

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from oneslot.explorer.handlers.templates.intrinsics import Resolver
 from oneslot.explorer.handlers.templates.sources import ASYNCHRONOUS, FIFO, QUEUES, STREAMS, FunctionSource
 from oneslot.explorer.handlers.templates.template import DEFAULT_SECONDS, redrive_policy
+from oneslot.runtime.sqs.deferral import FEWEST_RECEIVES
 
 LAMBDA = "https://docs.aws.amazon.com/lambda/latest/dg"
 QUEUE_PAGE = f"{LAMBDA}/services-sqs-configure.html"
@@ -20,7 +21,6 @@ FIFO_PAGE = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDevelop
 
 DEFAULT_BATCH = {True: 10, False: 100}
 """Lambda's batch size where the mapping names none: for queues, and for streams."""
-LEAST_RECEIVES = 5
 TIMEOUTS = 6
 LEAST_SECONDS = 0.5
 """The seconds that a message should have. Lambda's defaults, ten messages in 3 s, leave 0.3."""
@@ -116,7 +116,7 @@ def _visibility(one: _Mapping) -> Iterator[Found]:
     if visibility < timeout:
         text = f"The visibility timeout, {visibility:g} s, is below the function's timeout, {timeout:g} s. Lambda refuses it."
         yield "visibility-below-timeout", f"{text} Set it to {wanted:g} s."
-    elif visibility < wanted:
+    elif visibility < wanted and "MaximumConcurrency" not in (one.of_mapping("ScalingConfig") or {}):
         text = (
             f"The visibility timeout, {visibility:g} s, is below six times the function's timeout"
             f"{' and the batching window' if one.window else ''}. A throttled batch comes back before its retries end. "
@@ -136,9 +136,9 @@ def _dead_letters(one: _Mapping) -> Iterator[Found]:
         yield "no-dead-letter-queue", f"{text} Add a RedrivePolicy."
         return
     receives = _number(policy.get("maxReceiveCount"))
-    if receives is not None and receives < LEAST_RECEIVES:
+    if receives is not None and receives < FEWEST_RECEIVES:
         text = f"maxReceiveCount is {receives:g}: throttles alone can send a good message to the dead-letter queue."
-        yield "too-few-receives", f"{text} Set it to {LEAST_RECEIVES} or more."
+        yield "too-few-receives", f"{text} Set it to {FEWEST_RECEIVES} or more."
 
 
 def _failures(one: _Mapping) -> Iterator[Found]:

@@ -24,6 +24,12 @@ LEASE_JITTER_MS = 2_000
 MOST_DOUBLINGS = 16
 """The delay is then above SQS's longest visibility timeout of 12 hours."""
 LONGEST_LAMBDA_SECONDS = 900
+QUEUE_VISIBILITY_SECONDS = 30
+"""SQS's default."""
+FEWEST_RECEIVES = 5
+"""SQS allows one, and AWS's guide for Lambda says 5 or more: throttles alone use some of them up."""
+USUAL_RECEIVES = 10
+"""The receives of a queue whose redrive policy is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +42,7 @@ class Deferral:
         longest_retry_delay_seconds: the longest wait after a failure. 0 leaves a failed message to its visibility timeout.
     """
 
-    max_receive_count: int = 10
+    max_receive_count: int = USUAL_RECEIVES
     longest_lease_seconds: float = LONGEST_LAMBDA_SECONDS
     longest_retry_delay_seconds: float = 0
 

@@ -54,7 +54,6 @@ def test_handler_takes_effect_once_under_every_fault(explore: Any) -> None:
             "ONESLOT_LEDGER_RETENTION_SECONDS": "forever",
             "ONESLOT_QUEUE_URL": "https://queue",
             "ONESLOT_DEAD_LETTER_QUEUE_URL": "https://dead-letters",
-            "ONESLOT_MAX_RECEIVE_COUNT": "3",  # the explorer delivers three times once its faults end
         },
     )
     assert result.holds, str(result)

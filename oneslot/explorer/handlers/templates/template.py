@@ -17,14 +17,14 @@ from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
 from oneslot.explorer.handlers.templates.sources import QUEUES, SQS, STREAMS, FunctionSource, functions, sources_of
 from oneslot.explorer.handlers.templates.terraform import is_plan, template_of
 from oneslot.explorer.refusal import NotExplorable
-from oneslot.explorer.scenario import MOST_REDELIVERIES
+from oneslot.runtime.sqs.deferral import QUEUE_VISIBILITY_SECONDS, USUAL_RECEIVES
 
 TABLES = ("AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable")
 LAYERS = ("AWS::Serverless::LayerVersion", "AWS::Lambda::LayerVersion")
 ASSET = "aws:asset:path"
 
 _TYPES = {"String": "S", "Number": "N", "Binary": "B"}
-DEFAULT_SECONDS = {"timeout": 3, "visibility": 30}
+DEFAULT_SECONDS = {"timeout": 3, "visibility": QUEUE_VISIBILITY_SECONDS}
 """The defaults of Lambda and of SQS."""
 
 
@@ -73,7 +73,7 @@ def options_of(resolver: Resolver, name: str, folder: Path, env: Mapping[str, st
         queue=source.physical if source.kind in QUEUES else "",
         reports_failures="ReportBatchItemFailures" in source.settings.get("FunctionResponseTypes", ()),
         bisects=bool(source.settings.get("BisectBatchOnFunctionError")),
-        receives=int(policy.get("maxReceiveCount", MOST_REDELIVERIES)),
+        receives=int(policy.get("maxReceiveCount", USUAL_RECEIVES)),
         parameters=parameters_of(resolver) or None,
     )
 

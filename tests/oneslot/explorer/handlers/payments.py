@@ -26,13 +26,11 @@ from oneslot import (
     performing,
     set_aside,
 )
-from oneslot.runtime.sqs.deferral import Deferral
 
 dynamodb, sqs = boto3.client("dynamodb"), boto3.client("sqs")
 ledger = DynamoDBLedger(dynamodb, "ledger", retention_seconds=None)
 URL = "https://sqs.eu-west-2.amazonaws.com/1"
-# Few receives, so that a busy message waits for its lease within the explorer's deliveries.
-queues = Queues(sqs, f"{URL}/orders", f"{URL}/letters", deferral=Deferral(max_receive_count=3))
+queues = Queues(sqs, f"{URL}/orders", f"{URL}/letters")
 
 
 def pay(order: Any, key: str) -> str:

@@ -24,7 +24,6 @@ ENVIRONMENT = {
     "ONESLOT_LEDGER_RETENTION_SECONDS": "100000",
     "ONESLOT_QUEUE_URL": "https://queue",
     "ONESLOT_DEAD_LETTER_QUEUE_URL": "https://dead-letters",
-    "ONESLOT_MAX_RECEIVE_COUNT": "3",
 }
 
 

@@ -430,7 +430,6 @@ def test_decision_shows_its_exception_when_it_fails(more: str, words: list[str],
             "ONESLOT_LEDGER_RETENTION_SECONDS": "forever",
             "ONESLOT_QUEUE_URL": "https://queue",
             "ONESLOT_DEAD_LETTER_QUEUE_URL": "https://dead-letters",
-            "ONESLOT_MAX_RECEIVE_COUNT": "3",
         },
     )
 

@@ -195,7 +195,6 @@ def test_consumer_is_judged_when_its_decision_takes_effect(
         "ONESLOT_LEDGER_RETENTION_SECONDS": "forever",
         "ONESLOT_QUEUE_URL": "https://queue",
         "ONESLOT_DEAD_LETTER_QUEUE_URL": "https://dead-letters",
-        "ONESLOT_MAX_RECEIVE_COUNT": "3",
     }
 
     result = explore(

@@ -92,7 +92,7 @@ CASES = {
     "unprocessed items, put again": case("subjects.put_batch_again"),
     "binary attributes": case("subjects.put_picture"),
     "a wait beyond the visibility": case("subjects.wait_for_a_minute", visibility=60, law=anything),
-    "a wait within the visibility": case("subjects.wait_for_a_minute", "=> ", visibility=5, law=anything),
+    "a wait within the visibility": case("subjects.wait_for_a_minute", "=> ", visibility=5, receives=3, law=anything),
     "messages alone": case("subjects.put_first_of_batch", messages=TWO, batch=1, faults=0),
     "messages together": case(
         "subjects.put_first_of_batch",

@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 
 from oneslot.explorer.handlers.templates.intrinsics import Resolver
-from oneslot.explorer.handlers.templates.sources import BUS, DYNAMODB, FIFO, SQS, FunctionSource
+from oneslot.explorer.handlers.templates.sources import BUS, DYNAMODB, FIFO, SQS, FunctionSource, sources_of
+from oneslot.explorer.handlers.templates.template import function_properties, functions_of
 from oneslot.explorer.scan.first_events import KNOWN
 from oneslot.explorer.scan.mapping_rules import RULES, findings
+from tests.oneslot.cdk.kit import define
 
 POLICY = {"RedrivePolicy": {"maxReceiveCount": 5}}
 SOUND = {"VisibilityTimeout": 180, **POLICY}
 REPORTS = {"FunctionResponseTypes": ["ReportBatchItemFailures"]}
+LIMITED = {"ScalingConfig": {"MaximumConcurrency": 8}}
 BOUNDED = {"MaximumRetryAttempts": 10, "DestinationConfig": {"OnFailure": {}}, **REPORTS}
 
 
@@ -33,6 +36,7 @@ def _rules(kind: str, function: dict[str, Any], queue: dict[str, Any] | None, ma
             *(SQS, {"Timeout": 30}, SOUND, {"MaximumBatchingWindowInSeconds": 1, **REPORTS}),
             ["visibility-below-six-timeouts"],
         ),
+        (SQS, {"Timeout": 30}, {"VisibilityTimeout": 30, **POLICY}, {**LIMITED, **REPORTS}, []),
         (SQS, {"Timeout": 30}, {"VisibilityTimeout": 180}, REPORTS, ["no-dead-letter-queue"]),
         (SQS, {"Timeout": 30}, {**SOUND, "RedrivePolicy": {"maxReceiveCount": 4}}, REPORTS, ["too-few-receives"]),
         (SQS, {"Timeout": 30}, SOUND, {}, ["failures-not-reported"]),
@@ -56,6 +60,20 @@ def test_mapping_breaks_these_rules(
     kind: str, function: dict[str, Any], queue: dict[str, Any] | None, mapping: dict[str, Any], rules: list[str]
 ) -> None:
     assert _rules(kind, function, queue, mapping) == rules
+
+
+def test_construct_breaks_no_rule_when_its_numbers_are_the_defaults(tmp_path: Path) -> None:
+    resolver = Resolver(define(tmp_path).template, {})
+
+    found = [
+        finding
+        for name in functions_of(resolver)
+        for source in sources_of(resolver, name)
+        for finding in findings(resolver, name, function_properties(resolver.template, name), source)
+    ]
+
+    assert [SQS in source.kind for source in sources_of(resolver, functions_of(resolver)[0])] == [True]
+    assert found == []
 
 
 def test_page_lists_each_rule_with_its_severity_and_each_source() -> None:
