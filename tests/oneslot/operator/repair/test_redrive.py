@@ -188,6 +188,33 @@ def test_next_redrive_sends_again_what_sqs_did_not_delete(moto_stack: MotoStack,
     assert accepted(moto_stack) == 4, "the ledger answers the second copy as a duplicate"
 
 
+@pytest.mark.parametrize("answer", ["Failed", "Successful"])
+def test_second_pass_only_deletes_what_the_first_one_sent(
+    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    """SQS refused a deletion, or confirmed it and shows the letter again. A letter that another operator took adds a pass."""
+    monkeypatch.setattr("oneslot.runtime.sqs.dead_letters.HIDDEN_SECONDS", 0)  # five minutes have passed
+    planned = put_bookings(moto_stack, 3)
+    receipts: list[str] = []
+
+    class Sqs:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(moto_stack.bench.sqs, name)
+
+        def delete_message_batch(self, *, QueueUrl: str, Entries: list[Any]) -> Any:  # noqa: N803 - boto3's own
+            receipts.extend(entry["ReceiptHandle"] for entry in Entries)
+            if len(receipts) > len(planned):
+                return moto_stack.bench.sqs.delete_message_batch(QueueUrl=QueueUrl, Entries=Entries)
+            done = moto_stack.bench.sqs.delete_message_batch(QueueUrl=QueueUrl, Entries=Entries[1:])
+            first = {"Id": Entries[0]["Id"], "SenderFault": True, "Code": "ReceiptHandleIsInvalid"}
+            return {**done, answer: [*done.get(answer, ()), first]}
+
+    done = run(moto_stack, planned | {"a letter that another operator took"}, Sqs())
+
+    assert (done.moved, done.taken, done.complete) == (3, 1, True)
+    assert (accepted(moto_stack), visible(moto_stack)) == (3, 0)
+
+
 def test_redrive_ends_when_more_letters_wait_behind_a_group(moto_stack: MotoStack) -> None:
     """A FIFO queue shows ten letters of a group; those behind them are never planned, and no reader hides them."""
     sqs: Any = SQSService(lambda: 0, Random(0))
