@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import boto3
 from botocore.config import Config
@@ -163,10 +163,15 @@ class Target:
         """The Lambda client."""
         return self.clients.functions()
 
+    def function_configuration(self) -> Mapping[str, Any]:
+        """Ask for the configuration of the consumer's function, as GetFunctionConfiguration answers it."""
+        about: Any = self.functions.get_function_configuration(FunctionName=self.outputs.consumer_function_name)
+        return cast("Mapping[str, Any]", about)
+
     def function_variables(self) -> Mapping[str, str]:
         """Ask for the environment variables of the consumer's function."""
-        about = self.functions.get_function_configuration(FunctionName=self.outputs.consumer_function_name)
-        return about.get("Environment", {}).get("Variables", {})
+        variables: Mapping[str, str] = self.function_configuration().get("Environment", {}).get("Variables", {})
+        return variables
 
     @cached_property
     def logs(self) -> CloudWatchLogsClient:

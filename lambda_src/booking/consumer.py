@@ -13,7 +13,6 @@ from booking.slot_search import SlotSearch
 from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.lambda_consumer import (
-    QUEUE_URL,
     client_configuration,
     consumer_from_environment,
     ledger_from_environment,
@@ -61,19 +60,16 @@ def appointments_consumer(
     )
 
 
-def compose_for_worker(  # noqa: PLR0917 - what the worker has
+def compose_for_worker(
     environment: Mapping[str, str],
-    queue_url: str | None,
     threads: int,
     connect_dynamodb: Callable[[Config], Any],
     sqs: Any,
     log: Callable[[Delivery], None],
-) -> tuple[str, Any]:
-    """Return the queue's URL and the consumer for `oneslot worker`, which hands it one record at a time.
+) -> Consumer[Request]:
+    """Return the consumer for `oneslot worker`, which hands it one record at a time, in several threads.
 
-    `queue_url` replaces the queue of `environment`: a busy message is deferred in the queue that it came from.
+    The function's handler counts the deliveries of an invocation, of which an environment of Lambda runs one at a time.
     """
-    environment = {**environment, **({QUEUE_URL: queue_url} if queue_url else {})}
     dynamodb = connect_dynamodb(client_configuration(threads))
-    consumer = appointments_consumer(environment, log, threads=threads, dynamodb=dynamodb, sqs=sqs, executor=None)
-    return consumer.queues.queue_url, consumer
+    return appointments_consumer(environment, log, threads=threads, dynamodb=dynamodb, sqs=sqs, executor=None)

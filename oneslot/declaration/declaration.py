@@ -67,7 +67,8 @@ class Tools:
         parse: `(message_id, payload_hash, body)` → the message, as `Consumer.parse`.
         foresee: what a redrive of a message would do; see `oneslot.operator.repair.forecast.Foresight`.
         story: the rows of a request → `(time, event, sentence)` for `oneslot inspect`.
-        compose: the consumer that `oneslot worker` runs; see `oneslot.operator.commands.worker.handler`.
+        compose: the consumer that `oneslot worker` runs in place of the handler, which threads cannot share; see
+            `oneslot.operator.commands.worker.handler`.
         next_steps: what `oneslot up` prints; see `oneslot.operator.commands.stack`.
         audit: this declaration → the `oneslot.audit.model.Model` by which the Spark audit judges; see `demo/audit`.
     """

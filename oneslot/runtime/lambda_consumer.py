@@ -63,6 +63,8 @@ DEAD_LETTER_QUEUE_URL = "ONESLOT_DEAD_LETTER_QUEUE_URL"
 TABLE_PREFIX = "ONESLOT_TABLE_"
 SEND_PREFIX = "ONESLOT_SEND_"
 UNSENT_INDEX = "ONESLOT_UNSENT_INDEX"
+WORKER_THREADS = "ONESLOT_WORKER_THREADS"
+"""Set by `oneslot worker`: so many threads call the handler at once, where Lambda has one."""
 FOREVER = "forever"
 
 
@@ -159,7 +161,7 @@ def client_configuration(threads: int) -> Config:
         read_timeout=3,
         retries={"mode": "standard", "total_max_attempts": 4},
         # One for each thread, and one for the thread that waits for them: in a group it makes a call, too.
-        max_pool_connections=threads + 1,
+        max_pool_connections=max(threads, int(os.environ.get(WORKER_THREADS, "1"))) + 1,
         # Botocore would do both again for each call. The tests check the parameters of every call.
         user_agent=f"Oneslot Botocore/{__version__}",
         parameter_validation=False,

@@ -114,7 +114,7 @@ def test_log_leaves_the_trace_out_when_it_could_hold_an_nhs_number(
     handler.lambda_handler(event, Context(made.clock))
     by_worker: list[Delivery] = []
     environment = {**os.environ, "ONESLOT_QUEUE_URL": made.queue_url}
-    _, consumer = compose_for_worker(environment, None, 1, lambda _: made.dynamodb, made.sqs, by_worker.append)
+    consumer = compose_for_worker(environment, 1, lambda _: made.dynamodb, made.sqs, by_worker.append)
     consumer(event, Context(made.clock))
 
     [line] = [line for line in lines(capsys.readouterr().out) if line.get("message") == "delivery"]

@@ -187,7 +187,7 @@ class Functions:
 
     def get_function_configuration(self, *, FunctionName: str) -> dict[str, Any]:  # noqa: N803 - boto3's own
         """Return the configuration of the consumer."""
-        return {"FunctionName": FunctionName, "Environment": {"Variables": dict(self.environment)}}
+        return {"FunctionName": FunctionName, "Timeout": 30, "Environment": {"Variables": dict(self.environment)}}
 
 
 @pytest.fixture

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 
 import click
+from botocore.exceptions import ClientError
 
 from oneslot.operator.commands.frame import on_stack
 from oneslot.target import Target
@@ -16,7 +18,8 @@ from oneslot.terminal import Terminal
 def env(terminal: Terminal, target: Target) -> None:
     """Print a stack's queues, tables and function as shell variables: eval "$(oneslot env)".
 
-    Each variable is named like the stack's output, e.g. QUEUE_URL or LEDGER_TABLE_NAME.
+    Each variable is named like the stack's output, e.g. QUEUE_URL or LEDGER_TABLE_NAME. Those of the function follow, by
+    which its handler runs in this shell too.
     The local stack's AWS_ENDPOINT_URL and credentials are among them. Its session token is new with each start. `aws sqs`
     of version 1 ignores AWS_ENDPOINT_URL; give it --endpoint-url "$ENDPOINT_URL".
     """
@@ -27,8 +30,10 @@ def env(terminal: Terminal, target: Target) -> None:
 
 
 def shell_variables(target: Target) -> dict[str, str]:
-    """Return the variables to export, by name."""
+    """Return the variables to export, by name. Without the function, or the right to read it, those of the stack alone."""
     variables = target.outputs.variables()
+    with suppress(ClientError):
+        variables = {**target.function_variables(), **variables}
     if target.local is None:
         return variables
     return {

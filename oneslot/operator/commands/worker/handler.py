@@ -1,11 +1,11 @@
-"""The handler that a worker runs: the user's own, or the application's consumer."""
+"""The handler that a worker runs: the declared consumer's, or another one."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,12 +15,12 @@ from botocore.config import Config
 from oneslot.declaration.loading import load_name
 from oneslot.declaration.reading import declared
 from oneslot.errors import InvalidArguments, InvalidConfiguration, InvalidName, NotImportable
+from oneslot.runtime.lambda_consumer import QUEUE_URL, WORKER_THREADS
 from oneslot.target import open_target
 from oneslot.worker.acknowledgement import DELETERS
 from oneslot.worker.log import WorkerLog
 from oneslot.worker.poller import FIFO_POLLERS
 from oneslot.worker.pool import Handler
-from oneslot.worker.settings import WorkerSettings
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
@@ -45,34 +45,54 @@ def load_handler(handler: str) -> Handler:
     return cast("Handler", found)
 
 
-def open_consumer(
-    stack: str | None, queue_url: str | None, settings: WorkerSettings, log: WorkerLog
-) -> tuple[Connect, SQSClient, str, Handler]:
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The declared consumer, ready to run.
+
+    Attributes:
+        connect: makes a further SQS client.
+        limit_seconds: the function's timeout; None if the environment, and no function, configures the consumer.
+    """
+
+    connect: Connect
+    sqs: SQSClient
+    queue_url: str
+    handler: Handler
+    limit_seconds: float | None
+
+
+def open_consumer(stack: str | None, queue_url: str | None, threads: int, log: WorkerLog) -> Opened:
     """Return the declared consumer, configured as the function of a stack is, or by the environment.
 
-    Raises `BadInput` for a wrong configuration, and for a consumer that declares no `tools.compose`.
+    The process gets the function's variables: the handler reads them, as it does on Lambda. Raises `BadInput` for a wrong
+    configuration, and for a handler that cannot be imported.
     """
     declaration = declared()
-    compose_consumer = declaration.tool("compose")
-    if compose_consumer is None:
-        raise InvalidArguments(
-            f"{declaration.name} declares no tools.compose. Give its handler with --handler and --queue-url."
-        )
-    dynamodb: Any = None
     connect: Connect = connect_on_aws
-    if stack is None and "ONESLOT_LEDGER_TABLE" in os.environ:
-        environment: Mapping[str, str] = os.environ
-    else:
+    limit: float | None = None
+    dynamodb: Any = None
+    if stack is not None or "ONESLOT_LEDGER_TABLE" not in os.environ:
         target = open_target(stack)
+        about = target.function_configuration()
+        limit = about["Timeout"]
+        os.environ.update(about.get("Environment", {}).get("Variables", {}))
         if target.local:
             connect, dynamodb = target.local.connection.sqs, target.dynamodb
-        environment = target.function_variables()
-    sqs = connect(client_configuration(settings.threads))
+            os.environ.update(target.local.connection.variables)
+    url = queue_url or os.environ.get(QUEUE_URL)
+    if not url:
+        raise InvalidArguments(f"{declaration.name} has no queue. Give --queue-url, or set {QUEUE_URL}.")
+    os.environ[QUEUE_URL] = url  # a busy message is deferred in the queue that it came from
+    os.environ[WORKER_THREADS] = str(threads)
+    sqs = connect(client_configuration(threads))
+    compose_consumer = declaration.tool("compose")
+    if compose_consumer is None:
+        handler = declaration.load(declaration.handler.replace("/", "."), "handler")
+        return Opened(connect, sqs, url, cast("Handler", handler), limit)
     try:
-        url, consumer = compose_consumer(
-            environment,
-            queue_url,
-            settings.threads,
+        consumer = compose_consumer(
+            os.environ,
+            threads,
             # The function's own timeouts: a lost answer must not outlast the lease.
             lambda config: dynamodb or boto3.client("dynamodb", config=config),
             sqs,
@@ -80,7 +100,7 @@ def open_consumer(
         )
     except ValueError as error:
         raise InvalidConfiguration(f"The consumer's configuration is wrong: {error}.") from error
-    return connect, sqs, url, consumer
+    return Opened(connect, sqs, url, consumer, limit)
 
 
 def connect_on_aws(config: Config) -> SQSClient:

@@ -29,9 +29,6 @@ from oneslot.worker.settings import InvalidSettings, WorkerSettings
 from oneslot.worker.worker import Worker
 
 DEFAULTS = WorkerSettings()
-OWN_LIMIT_SECONDS = 30.0
-"""The Lambda timeout of Oneslot's own consumer, whose leases last as long."""
-
 ONE_SIGNAL_SECONDS = 1.0
 """A second signal within this time is part of the first: `timeout` signals a process and then its group."""
 
@@ -71,7 +68,7 @@ def number_options(function: Callable[..., int]) -> Callable[..., int]:
 @click.option(
     "--handler",
     metavar="MODULE:NAME",
-    help="Run this Lambda handler, imported from the current directory. Default: Oneslot's own consumer.",
+    help="Run this Lambda handler, imported from the current directory. Default: the declared one.",
 )
 @click.option(
     "--reports-failures/--no-reports-failures",
@@ -83,7 +80,7 @@ def number_options(function: Callable[..., int]) -> Callable[..., int]:
     "--limit",
     metavar="N",
     type=float,
-    help=f"Limit a message to N seconds. Default: {DEFAULTS.limit_seconds:g}; Oneslot's own: {OWN_LIMIT_SECONDS:g}.",
+    help=f"Limit a message to N seconds. Default: the function's timeout; without one {DEFAULTS.limit_seconds:g}.",
 )
 def worker(
     *,
@@ -97,7 +94,7 @@ def worker(
     """Consume a queue until SIGTERM or Ctrl-C, then finish the messages in work. A second signal returns them at once.
 
     \b
-    oneslot worker --stack Oneslot-dev          a stack on AWS, configured as its function is
+    oneslot worker --stack Oneslot-dev          the declared consumer, configured as the function of a stack on AWS
     oneslot worker                              by ONESLOT_LEDGER_TABLE ... in the environment, else the local stack
     oneslot worker --handler mails:handle --queue-url https://sqs...
 
@@ -106,14 +103,11 @@ def worker(
     """
     if handler is None and not reports_failures:
         raise InvalidArguments(
-            "--no-reports-failures needs --handler, because Oneslot's own consumer reports its failures."
+            "--no-reports-failures needs --handler, because the declared consumer reports its failures."
         )
+    given = numbers if limit is None else {**numbers, "limit_seconds": limit}
     try:
-        settings = WorkerSettings(
-            reports_failures=reports_failures,
-            limit_seconds=limit if limit is not None else DEFAULTS.limit_seconds if handler else OWN_LIMIT_SECONDS,
-            **numbers,
-        )
+        settings = WorkerSettings(reports_failures=reports_failures, **given)
     except InvalidSettings as error:
         raise InvalidConfiguration(str(error)) from error
     surroundings = Surroundings()
@@ -126,7 +120,10 @@ def worker(
         connect: Connect = connect_on_aws
         client = connect(client_configuration(settings.threads))
     else:
-        connect, client, url, loaded = open_consumer(stack, queue_url, settings, log)
+        opened = open_consumer(stack, queue_url, settings.threads, log)
+        connect, client, url, loaded = opened.connect, opened.sqs, opened.queue_url, opened.handler
+        if limit is None and opened.limit_seconds is not None:
+            settings = replace(settings, limit_seconds=opened.limit_seconds)
     try:
         settings.require_queue(url)
     except InvalidSettings as error:

@@ -15,10 +15,10 @@ import boto3
 import pytest
 from botocore.config import Config
 
+from oneslot.declaration.reading import choosing, read_declaration
+from oneslot.errors import InvalidArguments
 from oneslot.operator.commands.worker.handler import load_handler, open_consumer
-from oneslot.runtime.lambda_consumer import client_configuration
 from oneslot.worker.log import WorkerLog
-from oneslot.worker.settings import WorkerSettings
 from tests.kits.moto_stack import Functions, MotoStack
 
 ENVIRONMENT = {
@@ -32,30 +32,34 @@ ENVIRONMENT = {
     "CANDIDATE_SLOTS": "16",
     "CONTENT_BASED_DEDUPLICATION": "false",
 }
-SETTINGS = WorkerSettings(threads=3)
 ROOT = Path(__file__).resolve().parents[5]
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Undo what the worker sets in this process."""
+    monkeypatch.setattr(os, "environ", dict(os.environ))
 
 
 @pytest.mark.parametrize("of_a_stack", [True, False])
 @pytest.mark.parametrize("named", [None, "https://sqs/another"])
 def test_worker_defers_in_the_queue_that_it_polls(
-    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch, named: str | None, of_a_stack: bool
+    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch, environment: None, named: str | None, of_a_stack: bool
 ) -> None:
-    stack = None
     if of_a_stack:
         monkeypatch.setattr("oneslot.local.aws.connection.Connection.functions", lambda _: Functions(ENVIRONMENT))
         monkeypatch.setattr("oneslot.local.aws.connection.Connection.sqs", lambda *_: moto_stack.bench.sqs)
     else:
-        for name, value in (ENVIRONMENT | {"AWS_DEFAULT_REGION": "eu-west-2"}).items():
-            monkeypatch.setenv(name, value)
-    _, _, polled, opened = open_consumer(stack, named, SETTINGS, WorkerLog())
-    consumer: Any = opened
-    assert polled == consumer.queues.queue_url == (named or ENVIRONMENT["ONESLOT_QUEUE_URL"])
+        os.environ.update(ENVIRONMENT | {"AWS_DEFAULT_REGION": "eu-west-2"})
+    opened = open_consumer(None, named, 3, WorkerLog())
+    consumer: Any = opened.handler
+    assert opened.queue_url == consumer.queues.queue_url == (named or ENVIRONMENT["ONESLOT_QUEUE_URL"])
     assert (consumer.queues.dead_letter_queue_url, consumer.executor) == ("https://sqs/dead-letters", None)
     assert consumer.ledger.tables == {"ledger": "ledger", "slots": "slots", "appointments": "appointments"}
+    assert opened.limit_seconds == (30 if of_a_stack else None)
 
 
-def test_worker_uses_the_functions_dynamodb_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_uses_the_functions_dynamodb_timeouts(monkeypatch: pytest.MonkeyPatch, environment: None) -> None:
     """The retry after a lost answer must come before the lease ends."""
     given: dict[str, Config] = {}
 
@@ -64,13 +68,32 @@ def test_worker_uses_the_functions_dynamodb_timeouts(monkeypatch: pytest.MonkeyP
         return object()
 
     monkeypatch.setattr(boto3, "client", client)
-    for name, value in ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
-    open_consumer(None, None, SETTINGS, WorkerLog())
-    expected: Any = client_configuration(SETTINGS.threads)
+    os.environ.update(ENVIRONMENT)
+    open_consumer(None, None, 3, WorkerLog())
     actual: Any = given["dynamodb"]
-    assert (actual.connect_timeout, actual.read_timeout) == (expected.connect_timeout, expected.read_timeout) == (1, 3)
-    assert actual.max_pool_connections == SETTINGS.threads + 1
+    assert (actual.connect_timeout, actual.read_timeout, actual.max_pool_connections) == (1, 3, 4)
+
+
+def test_worker_runs_the_handler_of_any_declared_consumer(environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The starter's, in five threads, by its function's variables."""
+    os.environ.update(ENVIRONMENT | {"AWS_DEFAULT_REGION": "eu-west-2", "ONESLOT_TABLE_STOCK": "stock"})
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with choosing(read_declaration(ROOT / "oneslot/starter/oneslot.toml")):
+        opened = open_consumer(None, "https://sqs/another", 5, WorkerLog())
+    consumer: Any = opened.handler
+    assert opened.queue_url == consumer.queues.queue_url == "https://sqs/another"
+    assert consumer.ledger.tables["stock"] == "stock"
+    assert consumer.ledger.client.meta.config.max_pool_connections == 6
+    for name in ("app", "decision"):
+        sys.modules.pop(name)
+
+
+def test_worker_says_which_variable_is_missing_when_nothing_names_a_queue(environment: None) -> None:
+    os.environ.update({name: text for name, text in ENVIRONMENT.items() if name != "ONESLOT_QUEUE_URL"})
+    with pytest.raises(
+        InvalidArguments, match=r"appointments has no queue\. Give --queue-url, or set ONESLOT_QUEUE_URL"
+    ):
+        open_consumer(None, None, 1, WorkerLog())
 
 
 def test_load_takes_slashes_as_lambda_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
