@@ -100,6 +100,27 @@ Otherwise = Callable[[Item], "Effects"]
 """The item found (empty: there is none) → the effects in place of those whose condition failed."""
 
 
+def _check_arguments(write: Put | Update | Delete | Check, **mappings: object) -> None:
+    """Raise `InvalidEffects` for an argument of another type than the word takes, and for one that can have no effect."""
+    for name, given in mappings.items():
+        if not isinstance(given, Mapping):
+            raise InvalidEffects(f"{describe(write)} has a {type(given).__name__} as its `{name}`; write a mapping")
+    expect, otherwise = write.expect, write.otherwise
+    if isinstance(expect, Mapping) and not expect:
+        raise InvalidEffects(f"{describe(write)} has an empty `expect`; name what it relies on, or leave it out")
+    if not (expect is None or isinstance(expect, Mapping) or hasattr(expect, "get_expression")):
+        raise InvalidEffects(
+            f'{describe(write)} has a {type(expect).__name__} as its `expect`; write {{"left": 1}}, or Attr("left").gt(0)'
+        )
+    if not (otherwise is None or callable(otherwise)):
+        raise InvalidEffects(
+            f"{describe(write)} has a {type(otherwise).__name__} as its `otherwise`; "
+            "write a function of the item found: otherwise=lambda found: Effects(...)"
+        )
+    if otherwise and expect is None and (not isinstance(write, Put) or write.replace):
+        raise InvalidEffects(f"{describe(write)} has an `otherwise` and no condition; add `expect`, or leave it out")
+
+
 @dataclass(frozen=True, slots=True)
 class Put:
     """Write an item: a new one, or with `replace` whatever is there.
@@ -124,10 +145,7 @@ class Put:
     otherwise: Otherwise | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.item, Mapping):
-            raise InvalidEffects(
-                f'a put into {self.table!r} has a {type(self.item).__name__} as its item; write Put("shop", {{...}}, key="id")'
-            )
+        _check_arguments(self, item=self.item)
         if self.key and self.key not in self.item:
             raise InvalidEffects(
                 f"a put into {self.table!r} has no attribute {self.key!r} in its item; set `key` to the table's partition key"
@@ -151,7 +169,7 @@ class Update:
         otherwise: the answer if the condition fails; without it the message is decided again.
 
     Raises:
-        InvalidEffects: if nothing is changed.
+        InvalidEffects: if nothing is changed, and for an argument that can have no effect.
     """
 
     table: str
@@ -164,6 +182,9 @@ class Update:
     otherwise: Otherwise | None = None
 
     def __post_init__(self) -> None:
+        _check_arguments(self, key=self.key, set=self.set, add=self.add, append=self.append)
+        if not isinstance(self.remove, tuple | list):
+            raise InvalidEffects(f'{describe(self)} has no tuple as its `remove`; write remove=("name",)')
         if not (self.set or self.remove or self.add or self.append):
             raise InvalidEffects(
                 f"an update of {self.table!r} changes nothing; give an attribute a value, or use Check to rely on it"
@@ -179,6 +200,9 @@ class Delete:
     expect: Expected | None = None
     otherwise: Otherwise | None = None
 
+    def __post_init__(self) -> None:
+        _check_arguments(self, key=self.key)
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -190,8 +214,9 @@ class Check:
     otherwise: Otherwise | None = None
 
     def __post_init__(self) -> None:
-        if self.expect is None or (isinstance(self.expect, Mapping) and not self.expect):
-            raise InvalidEffects(f"a check of {self.table!r} has an empty `expect`; name what it relies on")
+        _check_arguments(self, key=self.key)
+        if self.expect is None:
+            raise InvalidEffects(f"a check of {self.table!r} has no `expect`; name what it relies on")
 
 
 RAW_KINDS = ("Put", "Update", "Delete", "ConditionCheck")
@@ -204,7 +229,7 @@ class Raw:
     `element` is as boto3's client takes it, with typed values such as `{"S": "a"}`. Its `TableName` is the logical name.
 
     Raises:
-        InvalidEffects: if it is no such element.
+        InvalidEffects: if it is no such element, has a plain value, or an argument that can have no effect.
     """
 
     element: Mapping[str, Mapping[str, Any]]
@@ -215,6 +240,20 @@ class Raw:
         if len(kinds) != 1 or kinds[0] not in RAW_KINDS or not isinstance(self.request.get("TableName"), str):
             raise InvalidEffects(
                 f"Raw takes one element of TransactItems, a mapping of {', '.join(RAW_KINDS)} to its request with TableName"
+            )
+        for part in ("Key", "Item", "ExpressionAttributeValues"):
+            for name, value in self.request.get(part, {}).items():
+                if not isinstance(value, Mapping) or len(value) != 1:
+                    raise InvalidEffects(
+                        f'{name!r} in the `{part}` of {describe(self)} is a plain value; write {{"S": "a"}}'
+                    )
+        if self.request.get("ReturnValuesOnConditionCheckFailure", "ALL_OLD") != "ALL_OLD":
+            raise InvalidEffects(
+                f"{describe(self)} sets ReturnValuesOnConditionCheckFailure; leave it out: the ledger needs ALL_OLD"
+            )
+        if self.otherwise and not (callable(self.otherwise) and "ConditionExpression" in self.request):
+            raise InvalidEffects(
+                f"{describe(self)} has an `otherwise` that is no function, or no condition; correct it"
             )
 
     @property
@@ -283,6 +322,8 @@ class Once:
     def __post_init__(self) -> None:
         if not isinstance(self.write, Put) or self.write.replace:
             raise InvalidEffects("`once` must hold a Put of a new item, which marks the effect as done")
+        if self.write.otherwise:
+            raise InvalidEffects("the Put in `once` has an `otherwise`, which is never asked; use `answer` of Once")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from oneslot.runtime.effects import (
     BuiltCondition,
+    Check,
     Delete,
     Expected,
     InvalidContent,
@@ -107,41 +108,45 @@ def _operand(words: Words, operand: Any, name: str, grouped: bool) -> str:
     return words.value(typed)
 
 
-_READS = re.compile(r"(?<![#:.\w])ADD\b|[-+\[]|=(?!\s*(?::|if_not_exists\())", re.IGNORECASE)
-"""What depends on the item in an update expression: `ADD`, arithmetic, a position in a list, another attribute's value."""
-
-_AGAIN = "changes what it finds, and its condition may still hold then"
+_NEW = re.compile(r"attribute_not_exists\(([^()\s.\[]+)\)")
+"""The condition of a raw put of a new item, as far as it is understood."""
 
 
 def repeats(write: Write) -> str:
-    """Return why a second run of a valid write could do more than the first; empty if its condition prevents it."""
-    reason = ""
-    match write:
-        case Put() if write.replace and not write.expect:
-            reason = "replaces whatever item is there"
-        case Delete() if not write.expect:
-            reason = "deletes whatever item is there"
-        case Update() if not write.expect:
-            reason = "has no condition"
-        case Update():
-            # To set or remove a whole attribute, or to add to a set, does no more in a second run.
-            changes_again = (
-                write.append
-                or not all(isinstance(value, Set) for value in write.add.values())
-                or any(isinstance(path_of(path)[-1], int) for path in (*write.set, *write.remove))
-            )
-            reason = _AGAIN if changes_again and write.expect and not _ends(write, write.expect) else ""
-        case Raw() if "ConditionExpression" not in write.request:
-            reason = "has no condition"
-        case Raw() if _READS.search(write.request.get("UpdateExpression", "")):
-            reason = _AGAIN
-    return reason
+    """Return why a copy of the message could run the write again, after other messages; empty if its condition prevents it.
+
+    A write that ends its own condition is safe until another message restores exactly what it expected.
+    """
+    if isinstance(write, Raw):
+        return _raw_repeats(write)
+    if isinstance(write, Check) or (isinstance(write, Put) and not write.replace):
+        return ""
+    if write.expect is None:
+        return {Put: "replaces whatever item is there", Delete: "deletes whatever item is there"}.get(
+            type(write), _NONE
+        )
+    if isinstance(write, Delete):
+        return "deletes an item that another message may make again"
+    return "" if _ends(write, write.expect) else _STAYS
 
 
-def _ends(update: Update, expected: Expected) -> bool:
-    """Return whether the update's own effect makes the condition false."""
-    given, added, appended = (_by_path(part) for part in (update.set, update.add, update.append))
-    removed = {path_of(path) for path in update.remove}
+_NONE, _STAYS = "has no condition", "does not end its own condition"
+
+
+def _raw_repeats(raw: Raw) -> str:
+    condition, item = raw.request.get("ConditionExpression"), raw.request.get("Item", {})
+    if "ConditionCheck" in raw.element or condition is None:
+        return "" if condition else _NONE
+    new = _NEW.fullmatch(condition.strip())
+    return "" if new and raw.request.get("ExpressionAttributeNames", {}).get(new[1], new[1]) in item else _STAYS
+
+
+def _ends(write: Put | Update, expected: Expected) -> bool:
+    """Return whether the write's own effect makes the condition false."""
+    if isinstance(write, Put):
+        return any(_differs(write.item, *term) for term in _terms(expected))
+    given, added, appended = (_by_path(part) for part in (write.set, write.add, write.append))
+    removed = {path_of(path) for path in write.remove}
     moves = any(isinstance(path[-1], int) for path in removed)  # the elements behind the one removed
     for path, operator, value in _terms(expected):
         if moves and any(isinstance(step, int) for step in path):
@@ -150,7 +155,9 @@ def _ends(update: Update, expected: Expected) -> bool:
             # An element beyond a list's end is appended, so it may still not exist.
             ends = path in {*given, *added, *appended} and isinstance(path[-1], str)
         elif path in given:
-            ends = to_attribute(given[path], 1) != to_attribute(value, 1)
+            ends = (to_attribute(given[path], 1) == to_attribute(value, 1)) == (operator == "<>")
+        elif operator == "<>":
+            ends = False
         elif path in added:
             ends = not isinstance(added[path], Set) and added[path] != 0
         else:
@@ -160,12 +167,24 @@ def _ends(update: Update, expected: Expected) -> bool:
     return False
 
 
+def _differs(item: Any, path: Path, operator: str, value: Any) -> bool:
+    """Return whether an item does not meet a term."""
+    for step in path:
+        fits = isinstance(item, Mapping) if isinstance(step, str) else isinstance(item, list | tuple)
+        if not fits or (step not in item if isinstance(step, str) else not step < len(item)):
+            return operator == "="
+        item = item[step]
+    if operator == "attribute_not_exists":
+        return True
+    return (to_attribute(item, 1) == to_attribute(value, 1)) == (operator == "<>")
+
+
 def _by_path(attributes: Mapping[Any, Any]) -> dict[Path, Any]:
     return {path_of(path): value for path, value in attributes.items()}
 
 
 def _terms(expected: Expected) -> Iterator[tuple[Path, str, Any]]:
-    """Yield path, operator and value of each equality and each missing attribute, all of which must hold."""
+    """Yield path, operator and value of each equality, inequality and missing attribute, all of which must hold."""
     if isinstance(expected, Mapping):
         yield from ((path_of(path), "=", value) for path, value in expected.items())
         return
@@ -175,7 +194,9 @@ def _terms(expected: Expected) -> Iterator[tuple[Path, str, Any]]:
         for each in (first, *others):
             yield from _terms(each)
     elif (
-        operator in ("=", "attribute_not_exists") and not _is_attribute(others) and not hasattr(first, "get_expression")
+        operator in ("=", "<>", "attribute_not_exists")
+        and not _is_attribute(others)
+        and not hasattr(first, "get_expression")
     ):
         yield built_path(first.name), operator, others[0] if others else None
 

@@ -11,11 +11,11 @@ from typing import Any, cast
 
 from oneslot.dynamodb_in_memory import InMemoryDynamoDB
 from oneslot.dynamodb_in_memory.contents import TableSchema
-from oneslot.runtime.effects import LEDGER, Effects, InvalidEffects, Write
+from oneslot.runtime.effects import LEDGER, Effects, InvalidEffects, Put, Write
 from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Taken
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import DynamoDB
-from oneslot.runtime.stores.transaction import element
+from oneslot.runtime.stores.transaction import element, key_of
 from oneslot.runtime.surroundings import Lock, Surroundings
 from oneslot.runtime.values import canonical_json, from_attributes, from_json, to_attributes
 
@@ -151,7 +151,7 @@ class _Tables(MutableMapping[str, MutableMapping[str, dict[str, Any]]]):
         if table in self._ledger.keys:
             self._open(table, {})
         for item in items:
-            self._open(table, to_attributes({name: item[name] for name in self._ledger.keys[table]}))
+            self._open(table, to_attributes(key_of(Put(table, item), self._ledger.keys)))
             self[table][""] = dict(item)
 
     def __delitem__(self, table: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from boto3.dynamodb.conditions import Attr
 
@@ -9,6 +11,7 @@ from oneslot.runtime.effects import Check, Effects, InvalidContent, InvalidEffec
 from oneslot.runtime.stores.limits import require_retention
 from oneslot.runtime.stores.transaction import compiled
 
+compiled_for_ever = partial(compiled, for_ever=True)
 TABLE, KEY = "things", "id"
 ITEM = 409_600
 TRANSACTION = 4 * 1_048_576
@@ -59,26 +62,26 @@ def added(size: int) -> Update:
     ],
 )
 def test_write_is_refused_when_it_exceeds_a_limit_by_a_byte(fits: Write, exceeds: Write, text: str) -> None:
-    assert compiled(Effects({}, (fits,))).recorded == {"result": "{}"}
+    assert compiled_for_ever(Effects({}, (fits,))).recorded == {"result": "{}"}
     with pytest.raises(InvalidContent, match=text):
-        compiled(Effects({}, (exceeds,)))
+        compiled_for_ever(Effects({}, (exceeds,)))
 
 
 def test_writes_are_refused_when_they_exceed_a_transaction_by_a_byte() -> None:
     ten = tuple(item(ITEM, name) for name in "abcdefghij")
     rest = TRANSACTION - 10 * ITEM - len("{}")
-    assert compiled(Effects({}, (*ten, item(rest, "k")))).recorded == {"result": "{}"}
+    assert compiled_for_ever(Effects({}, (*ten, item(rest, "k")))).recorded == {"result": "{}"}
     with pytest.raises(InvalidContent, match="the writes have 4,194,305 bytes, more than 4 MB in one transaction"):
-        compiled(Effects({}, (*ten, item(rest + 1, "k"))))
+        compiled_for_ever(Effects({}, (*ten, item(rest + 1, "k"))))
 
 
 def test_writes_are_refused_when_what_they_expect_exceeds_a_transaction_by_a_byte() -> None:
     ten = tuple(item(ITEM, name) for name in "abcdefghij")
     rest = TRANSACTION - 10 * ITEM - len("{}") - len(KEY) - 1 - len("text")
     fits, exceeds = (Check(TABLE, {KEY: "k"}, {"text": "x" * length}) for length in (rest, rest + 1))
-    assert compiled(Effects({}, (*ten, fits))).recorded == {"result": "{}"}
+    assert compiled_for_ever(Effects({}, (*ten, fits))).recorded == {"result": "{}"}
     with pytest.raises(InvalidContent, match="the writes have 4,194,305 bytes"):
-        compiled(Effects({}, (*ten, exceeds)))
+        compiled_for_ever(Effects({}, (*ten, exceeds)))
 
 
 def test_write_is_refused_when_it_could_repeat_and_the_message_has_no_id() -> None:

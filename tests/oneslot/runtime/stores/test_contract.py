@@ -335,10 +335,10 @@ def test_item_is_found_as_it_was_when_once_meets_it(kept: Kept) -> None:
 
 @pytest.mark.parametrize("name", HELD)
 def test_condition_holds_when_the_value_is_the_one_that_is_kept(kept: Kept, name: str) -> None:
-    kept.ledger().commit(claim(kept, "first"), Effects({}, (Put(TABLE, {KEY: "b", **HELD}, key=KEY),)))
+    kept.ledger(for_ever=True).commit(claim(kept, "first"), Effects({}, (Put(TABLE, {KEY: "b", **HELD}, key=KEY),)))
     expected = Decimal("12.5") if name == "price" else HELD[name]  # the same number, written shorter
     change = Update(TABLE, {KEY: "b"}, expect={name: expected}, set={"seen": True})
-    assert kept.ledger().commit(claim(kept), Effects({}, (change,))) == Committed({})
+    assert kept.ledger(for_ever=True).commit(claim(kept), Effects({}, (change,))) == Committed({})
 
 
 ROOT = {KEY: "a"}
@@ -536,8 +536,11 @@ def test_otherwise_is_given_the_item_when_its_condition_fails(kept: Kept) -> Non
 )
 def test_condition_of_boto3_refuses_the_write_when_it_does_not_hold(kept: Kept, expected: Any) -> None:
     kept.keep({**ROOT, "left": 3, "state": "old"})
-    assert kept.ledger().commit(claim(kept), Effects({}, [Check(TABLE, ROOT, expected)])) == Taken()
-    assert kept.ledger().commit(claim(kept, "another"), Effects({}, [Delete(TABLE, ROOT, expected)])) == Taken()
+    assert kept.ledger(for_ever=True).commit(claim(kept), Effects({}, [Check(TABLE, ROOT, expected)])) == Taken()
+    assert (
+        kept.ledger(for_ever=True).commit(claim(kept, "another"), Effects({}, [Delete(TABLE, ROOT, expected)]))
+        == Taken()
+    )
     assert kept.thing("a") == {**ROOT, "left": 3, "state": "old"}
 
 
@@ -589,13 +592,16 @@ def test_valkey_finds_text_in_no_comparison_with_a_number() -> None:
     """As DynamoDB does; moto raises."""
     kept = InValkey(cast("redis.Redis", ValkeyClient(Valkey(Clock()))))
     kept.keep({**ROOT, "state": "5"})
-    assert kept.ledger().commit(claim(kept), Effects({}, [Delete(TABLE, ROOT, Attr("state").gte(3))])) == Taken()
+    assert (
+        kept.ledger(for_ever=True).commit(claim(kept), Effects({}, [Delete(TABLE, ROOT, Attr("state").gte(3))]))
+        == Taken()
+    )
 
 
 @pytest.mark.parametrize("there", [Decimal("0.5"), 2**53, -(2**53)])
 def test_valkey_refuses_a_comparison_that_it_cannot_make(there: Any) -> None:
     kept = InValkey(cast("redis.Redis", ValkeyClient(Valkey(Clock()))))
-    kept.ledger().commit(claim(kept, "first"), Effects({}, [Put(TABLE, {**ROOT, "left": there})]))
+    kept.ledger(for_ever=True).commit(claim(kept, "first"), Effects({}, [Put(TABLE, {**ROOT, "left": there})]))
     with pytest.raises(CommitRefused, match="an `add` or a comparison meets no whole number, or one above"):
-        kept.ledger().commit(claim(kept), Effects({}, [Delete(TABLE, ROOT, Attr("left").lt(1))]))
+        kept.ledger(for_ever=True).commit(claim(kept), Effects({}, [Delete(TABLE, ROOT, Attr("left").lt(1))]))
     assert kept.thing("a") == {**ROOT, "left": there}

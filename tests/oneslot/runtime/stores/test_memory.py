@@ -21,7 +21,7 @@ def test_number_does_not_equal_a_boolean(there: Any, asked: Any) -> None:
     ledger.tables["seats"] = {item_key({"seat": "A1"}): {"seat": "A1", "state": there}}
 
     def take(state: Any) -> Effects:
-        return Effects({}, (Update("seats", {"seat": "A1"}, expect={"state": state}, set={"by": "m"}),))
+        return Effects({}, (Update("seats", {"seat": "A1"}, expect={"state": state}, set={"state": "taken"}),))
 
     mine = claim(ledger)
     assert ledger.commit(mine, take(asked)) == Taken()

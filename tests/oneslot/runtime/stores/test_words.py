@@ -226,6 +226,10 @@ def raw_update(expression: str) -> Raw:
     )
 
 
+def raw_put(condition: str) -> Raw:
+    return Raw({"Put": {"TableName": "stock", "Item": {"sku": {"S": "a"}}, "ConditionExpression": condition}})
+
+
 KEY_A = {"sku": "a"}
 OPEN = {"state": "open"}
 
@@ -250,18 +254,22 @@ OPEN = {"state": "open"}
         Update("stock", KEY_A, {("l", 1): "x"}, set={("l", 1): "y"}, remove=(("l", 0),)),
         Update("stock", KEY_A, Attr("l").exists(), set={("l", 99): "x"}),
         Update("stock", KEY_A, Attr("l[99]").not_exists(), set={("l", 99): "x"}),
-        raw_update("ADD #x :v"),
-        raw_update("add #x :v"),
-        raw_update("REMOVE b SET #x = :v ADD n :v"),
-        raw_update("SET #x = list_append(#x, :v)"),
-        raw_update("SET #x = #x + :v"),
-        raw_update("SET #x = if_not_exists(#x, :v) - :v"),
-        raw_update("SET #x = b, b = #x"),
-        raw_update("REMOVE #x[0]"),
+        Update("stock", KEY_A, OPEN, set={"price": 5}),
+        Update("stock", KEY_A, OPEN, remove=("price",)),
+        Update("stock", KEY_A, OPEN, add={"tags": {"new"}}),
+        Update("stock", KEY_A, Attr("state").ne("open"), set={"state": "done"}),
+        Update("stock", KEY_A, Attr("state").ne("open"), remove=("state",)),
+        Put("stock", {**KEY_A, "state": "open", "price": 5}, replace=True, expect=OPEN),
+        Put("stock", KEY_A, replace=True, expect=Attr("state").ne("open")),
+        Put("stock", KEY_A, replace=True, expect=Attr("state").not_exists()),
+        raw_update("SET #x = :v"),
+        raw_put("attribute_exists(sku)"),
+        raw_put("attribute_not_exists(other)"),
+        raw_put("attribute_not_exists(sku) OR n = :v"),
     ],
 )
 def test_write_is_refused_when_its_condition_may_hold_after_it(memory: MemoryLedger, write: Write) -> None:
-    with pytest.raises(InvalidEffects, match="changes what it finds, and its condition may still hold then, so a copy"):
+    with pytest.raises(InvalidEffects, match="does not end its own condition, so a copy"):
         memory.commit(claim(memory), Effects({}, [write]))
 
 
@@ -279,6 +287,12 @@ def test_write_is_refused_when_its_condition_may_hold_after_it(memory: MemoryLed
         Update("stock", KEY_A, Attr("lines[0].state").eq("open"), set={("lines", 0, "state"): "done"}, add={"n": 1}),
         Update("stock", KEY_A, Attr("seen").not_exists(), add={"seen": 1}),
         Update("stock", KEY_A, Attr("log").not_exists(), append={"log": ["x"]}),
+        Update("stock", KEY_A, OPEN, set={"state": "done"}),
+        Update("stock", KEY_A, Attr("state").ne("done"), set={"state": "done"}),
+        Put("stock", {**KEY_A, "state": "done"}, replace=True, expect=OPEN),
+        Put("stock", KEY_A, replace=True, expect=OPEN),
+        Put("stock", {**KEY_A, "seen": 1}, replace=True, expect=Attr("seen").not_exists()),
+        Put("stock", {**KEY_A, "lines": [{"state": "done"}]}, replace=True, expect={("lines", 0, "state"): "open"}),
     ],
 )
 def test_write_is_accepted_once_when_it_ends_its_own_condition(ledger: Any, write: Write) -> None:
@@ -286,22 +300,6 @@ def test_write_is_accepted_once_when_it_ends_its_own_condition(ledger: Any, writ
     assert ledger.commit(claim(ledger), Effects({}, [write])) == Committed({})
     after = found(ledger, "stock", sku="a")
     assert ledger.commit(claim(ledger, "m-2"), Effects({}, [write])) == Taken()
-    assert found(ledger, "stock", sku="a") == after
-
-
-@pytest.mark.parametrize(
-    "write",
-    [
-        Update("stock", KEY_A, Attr("n").gte(1), set={"x": 1, ("lines", 0, "state"): "done"}, remove=("l",)),
-        Update("stock", KEY_A, OPEN, add={"tags": {"new"}}),
-        raw_update("SET #x = :v, b = if_not_exists(b, :v) REMOVE l, add_2"),
-    ],
-)
-def test_write_is_accepted_when_a_second_one_changes_nothing(ledger: Any, write: Write) -> None:
-    keep(ledger, "stock", {"sku": "a", "state": "open", "n": 1, "l": ["x"], "lines": [{"state": "open"}]})
-    assert ledger.commit(claim(ledger), Effects({}, [write])) == Committed({})
-    after = found(ledger, "stock", sku="a")
-    assert ledger.commit(claim(ledger, "m-2"), Effects({}, [write])) == Committed({})
     assert found(ledger, "stock", sku="a") == after
 
 
@@ -352,7 +350,7 @@ REFUSED: list[tuple[Callable[[], Write], str]] = [
     (lambda: Check("stock", {"sku": "a"}, expect={}), "a check of 'stock' has an empty `expect`"),
     (
         lambda: Check("stock", {"sku": "a"}, expect=None),  # type: ignore[arg-type]
-        "a check of 'stock' has an empty `expect`",
+        "a check of 'stock' has no `expect`",
     ),
     (
         lambda: Update("stock", {"sku": "a"}, add={"x": "1"}),
@@ -452,10 +450,11 @@ def test_writes_are_refused_when_two_names_of_one_table_lead_to_one_item() -> No
     assert len(ledger.completed("m-1", different, 0)[1].items) == len(different.writes)
 
 
-def test_raw_write_is_accepted_when_it_has_a_condition(ledger: Any) -> None:
-    request = {"TableName": "stock", "Key": {"sku": {"S": "a"}}, "ConditionExpression": "attribute_not_exists(sku)"}
+def test_raw_write_is_accepted_when_it_checks_or_puts_a_new_item(ledger: Any) -> None:
+    check = {"TableName": "stock", "Key": {"sku": {"S": "b"}}, "ConditionExpression": "attribute_not_exists(sku)"}
 
-    assert isinstance(ledger.commit(claim(ledger), Effects({}, [Raw({"Delete": request})])), Committed)
+    writes = [Raw({"ConditionCheck": check}), raw_put("attribute_not_exists(sku)")]
+    assert isinstance(ledger.commit(claim(ledger), Effects({}, writes)), Committed)
 
 
 def test_raw_write_has_its_tables_real_name() -> None:
@@ -468,8 +467,11 @@ def test_raw_write_has_its_tables_real_name() -> None:
 
 def test_undeclared_key_is_named_when_a_put_needs_it() -> None:
     ledger = MemoryLedger()
-    with pytest.raises(InvalidEffects, match=r"""keys=\{"carts": "id"\}, or the variable ONESLOT_KEY_CARTS"""):
+    remedy = r"""keys=\{"carts": "id"\}, or the variable ONESLOT_KEY_CARTS"""
+    with pytest.raises(InvalidEffects, match=remedy):
         ledger.commit(claim(ledger), Effects({}, [Put("carts", {"id": "a"})]))
+    with pytest.raises(InvalidEffects, match=remedy):
+        ledger.tables["carts"] = [{"id": "a"}]
 
 
 @pytest.mark.parametrize("key", ["", (), ("a", "b", "c"), ("a", "a"), ("a", "")])
@@ -486,7 +488,31 @@ MISPLACED: list[tuple[Any, tuple[Any, ...], str]] = [
     (Effects, ({}, [], None, [A_PUT]), "`sends` holds a Put"),
     (Effects, ({}, [], A_PUT), r"`once` is a Put; write once=Once\(Put"),
     (Once, (Update("stock", {"sku": "a"}, set={"left": 1}),), "`once` must hold a Put of a new item"),
-    (Put, ("stock", "sku", {"sku": "a"}), "a put into 'stock' has a str as its item"),
+    (Put, ("stock", "sku", {"sku": "a"}), "a put into 'stock' has a str as its `item`; write a mapping"),
+    (Update, ("stock", "a", None, {"x": 1}), "an update of 'stock' has a str as its `key`"),
+    (Update, ("stock", {"sku": "a"}, None, [("x", 1)]), "an update of 'stock' has a list as its `set`"),
+    (Update, ("stock", {"sku": "a"}, None, {}, "name"), r"no tuple as its `remove`; write remove=\(\"name\",\)"),
+    (Update, ("stock", {"sku": "a"}, "left > 1", {"x": 1}), "an update of 'stock' has a str as its `expect`; write"),
+    (Delete, ("stock", {"sku": "a"}, {}), "a delete in 'stock' has an empty `expect`"),
+    (Delete, ("stock", {"sku": "a"}, None, dict), "a delete in 'stock' has an `otherwise` and no condition"),
+    (Put, ("stock", {"sku": "a"}, "", True, None, dict), "a put into 'stock' has an `otherwise` and no condition"),
+    (Delete, ("stock", {"sku": "a"}, {"x": 1}, Effects({})), "has a Effects as its `otherwise`; write a function"),
+    (Once, (Put("stock", {"sku": "a"}, otherwise=sold_out),), "an `otherwise`, which is never asked"),
+    (
+        Raw,
+        ({"Delete": {"TableName": "stock", "Key": {"sku": "a"}}},),
+        "'sku' in the `Key` of a raw write to 'stock'",
+    ),
+    (
+        Raw,
+        ({"Delete": {"TableName": "stock", "Key": {}, "ReturnValuesOnConditionCheckFailure": "NONE"}},),
+        "sets ReturnValuesOnConditionCheckFailure; leave it out",
+    ),
+    (
+        Raw,
+        ({"Delete": {"TableName": "stock", "Key": {}}}, sold_out),
+        "a raw write to 'stock' has an `otherwise` that is no",
+    ),
 ]
 
 
