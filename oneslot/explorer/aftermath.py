@@ -57,7 +57,11 @@ class Aftermath:
         key = (state.world, state.expiries, state.acknowledged, self._system.receives(state.codes))
         if key not in self._known:
             self._known[key] = tuple(self._breaches(*key, []))
-        return self._known[key]
+        system = self._system
+        if state.faults < system.scenario.faults:
+            return self._known[key]
+        delivered = system.delivered(state.codes)
+        return (*self._known[key], *collect(system.subject.laws.of_deliveries(system.worlds[state.world], delivered)))
 
     def deliveries(self, state: ExploredState) -> list[Redelivery]:
         """Return the deliveries of the aftermath of a state, in their order."""

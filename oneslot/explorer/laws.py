@@ -33,6 +33,10 @@ class Laws:
         """Yield the breaches in the final world. `wanted` is the scenario's `ends_with`."""
         yield from ()
 
+    def of_deliveries(self, world: World, delivered: Sequence[int]) -> Iterator[str]:
+        """Yield the breaches in a world after deliveries without a fault: how often each message was delivered."""
+        yield from ()
+
     def of_duplicate(
         self, before: World, message: SqsMessage, calls: Sequence[ApiCall], outcome: HandlerEnd
     ) -> Iterator[str]:

@@ -136,10 +136,14 @@ class System:
 
         `codes`: as in an `ExploredState`.
         """
+        return self.delivered(codes) if self.subject.counts_receives else (0,) * len(self.scenario.messages)
+
+    def delivered(self, codes: Sequence[int]) -> tuple[int, ...]:
+        """Return how often each message was delivered. `codes`: as in an `ExploredState`."""
         started = [
             position
             for messages, code in zip(self.scenario.deliveries, codes, strict=True)
-            if code != NOT_STARTED and self.subject.counts_receives
+            if code != NOT_STARTED
             for position in messages
         ]
         return tuple(started.count(position) for position in range(len(self.scenario.messages)))

@@ -104,6 +104,13 @@ class Left:
         ]
         return list(repeated), missing
 
+    def beyond(self, effects: Sequence[Effect], delivered: Sequence[int]) -> Iterator[str]:
+        """Yield the effects, each with its message, that happened more often than these deliveries explain."""
+        for one, count in self._counted(effects).items():
+            times = [delivered[position] for position in self._messages.get(one, ()) if position < len(delivered)]
+            if times and count > max(self._most[one], 1) * max(*times, 1):
+                yield self._text(one)
+
     def _wanted(self, one: Identity, count: int) -> int:
         return 1 if self.together and len(self._messages.get(one, ())) > 1 else count
 

@@ -147,6 +147,16 @@ class HandlerLaws(Laws):
             elif self.once:
                 yield from self._as_if_once(view, missing)
 
+    def of_deliveries(self, world: World, delivered: Sequence[int]) -> Iterator[str]:
+        """Yield each effect that happens more often than its message came: something in the process repeats it.
+
+        "Objects declared outside of the function's handler method remain initialized" (AWS Lambda, Understanding the Lambda
+        execution environment lifecycle, https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html).
+        """
+        if as_if_once in self.laws:
+            for effect in self.left.beyond(effects_of(world), delivered):
+                yield f"as-if-once: {effect} happens more often than the message came"
+
     def _as_if_once(self, view: View, missing: Sequence[str]) -> Iterator[str]:
         rows = self._masked(view.rows)
         if rows not in self.once:

@@ -140,7 +140,7 @@ class HandlerContext:
     def __init__(self, process: RunningHandler, invocation: HandlerProgram) -> None:
         self._process, self._invocation = process, invocation
         self.function_name = self.log_group_name = "explored"
-        self.function_version, self.log_stream_name, self.memory_limit_in_mb = "$LATEST", "explored", 128
+        self.function_version, self.memory_limit_in_mb = "$LATEST", 128
         self.invoked_function_arn = "arn:aws:lambda:eu-west-2:000000000000:function:explored"
         self.identity = self.client_context = None
         self.number_of_invocation = invocation.identity
@@ -150,6 +150,16 @@ class HandlerContext:
         """The id of the invocation."""
         self._process.code.reads_identity = True
         return f"5b4e0c1a-0000-4000-8000-{self._invocation.identity + 1:012d}"
+
+    @property
+    def log_stream_name(self) -> str:
+        """The environment's own log stream.
+
+        "The log stream is a sequence of log events that share the same source": each environment has one (AWS Lambda,
+        Sending Lambda function logs to CloudWatch Logs,
+        https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs.html).
+        """
+        return f"2026/11/20/[$LATEST]{self._process.seed_of_environment():032x}"
 
     def get_remaining_time_in_millis(self) -> int:
         """Return the milliseconds that are left: some fewer in each invocation."""
@@ -189,6 +199,8 @@ class RunningHandler(RunningInvocation):
         self._frames: list[FrameType] | None = None
         if before is None and self.code.unchanged:
             self._enter(self.code.unchanged.pop())
+        elif before in self.code.unchanged:  # run again, it left its environment as the import had made it
+            self.code.unchanged.remove(before)
         super().__init__(program, clock, before)
 
     def _enter(self, ended: RunningHandler) -> None:

@@ -564,3 +564,36 @@ def test_what_is_sent_to_the_explored_queue_is_delivered(name: str, tmp_path: Pa
     one = SENT_TO_ITS_QUEUE[name]
 
     assert judged(tmp_path, Case(one.verdict, one.source, {"queue": "work"})).startswith(one.verdict)
+
+
+def publishes(emptied: str) -> str:
+    return f"""
+        sns = boto3.client("sns")
+        waiting = []
+        def handler(event, context):
+            for record in event["Records"]:
+                waiting.append(record["body"])
+            for body in waiting:
+                sns.publish(TopicArn="arn:aws:sns:eu-west-2:111122223333:orders", Message=body)
+            {emptied}
+    """
+
+
+OF_THE_PROCESS = {
+    "a global list that is never emptied": case("breaks", publishes("pass"), messages=[{"n": 1}, {"n": 2}]),
+    "a global list that is emptied": case(HOLDS, publishes("waiting.clear()"), messages=[{"n": 1}, {"n": 2}]),
+    "a key of the log stream": case(
+        "breaks", 'def handler(event, context): orders.put_item(Item={"id": context.log_stream_name})'
+    ),
+    "a log stream that is printed": case(
+        HOLDS, 'def handler(event, context): print(context.log_stream_name); orders.put_item(Item={"id": "o-1"})'
+    ),
+    "a key of the process": case(
+        "breaks", 'import os\ndef handler(event, context): orders.put_item(Item={"id": str(os.getpid())})'
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_THE_PROCESS)
+def test_state_and_names_of_an_environment_count(name: str, tmp_path: Path) -> None:
+    assert judged(tmp_path, OF_THE_PROCESS[name]).startswith(OF_THE_PROCESS[name].verdict)
