@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from lab.explore.budgets import GROUPS_SHORT, SHORT
 from lab.explore.ours import OURS, OURS_IN_GROUPS
-from lab.explore.sends.exploration import explored
+from lab.explore.sends.exploration import IN_ORDER, explored, many_explored
 from lab.mutants.groups import differing
 from lab.simulation.counterexample import from_json
 from lab.simulation.run import FOLDER, points, run
 from lab.simulation.world.simulation import Plan
 from oneslot.explorer.explorer import explore
+from oneslot.explorer.handlers.verdict import Result
 
 SEEDS = 200
 """The seeds that are searched for a law when the named one does not break it, because a change of the code moves them."""
@@ -22,7 +24,7 @@ HISTORIES = 2000
 """The faulty histories in which the audit's quick look is compared with the laws."""
 QUICK_LOOK = "quick-look"
 """Named in place of a law: the quick look takes a subject for clean, and the laws do not."""
-SENDS = "explore a send and its relay"
+SENDS: dict[str, Callable[[], Result]] = {"explore a send and its relay": explored, "explore a group of sends": partial(many_explored, IN_ORDER)}
 
 
 def laws_broken(search: str, law: str) -> Iterable[str]:
@@ -30,8 +32,8 @@ def laws_broken(search: str, law: str) -> Iterable[str]:
     kind, _, where = search.partition(" ")
     if kind == "judge":
         return {QUICK_LOOK} if any(differing(seed) for seed in range(int(where), int(where) + HISTORIES)) else ()
-    if search == SENDS:
-        return {"I13"} if explored().kind == "breaks" else ()
+    if search in SENDS:
+        return {"I13"} if SENDS[search]().kind == "breaks" else ()
     if kind == "explore":
         subject, budgets = (OURS_IN_GROUPS, GROUPS_SHORT) if "group" in where else (OURS, SHORT)
         return explore(next(scenario for scenario in budgets if scenario.name == where), subject).laws_broken

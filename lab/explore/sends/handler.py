@@ -1,10 +1,14 @@
-"""A consumer whose decision sends, and its relay, as one handler: an event of a schedule is the relay's turn."""
+"""A consumer whose decision sends, and its relay, as one handler: an event of a schedule is the relay's turn.
+
+One target of the relay is dead: a topic that answers each call with `NotFound`.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import boto3
+from botocore.exceptions import ClientError
 
 from oneslot import Effects, JsonMessage, Once, Put, Send, consumer_from_environment, ledger_from_environment
 from oneslot.runtime.sends.relay import Relay
@@ -18,8 +22,13 @@ def take(order: JsonMessage) -> Effects:
     return Effects({"outcome": "taken"}, sends=[Send("mails", {"order": order.message_id})], once=once)
 
 
+class _DeadTopic:
+    def publish_batch(self, **_: Any) -> Any:
+        raise ClientError({"Error": {"Code": "NotFound", "Message": "Topic does not exist"}}, "PublishBatch")
+
+
 consumer = consumer_from_environment(take, ledger=ledger, sqs=sqs)
-relay = Relay(ledger, {"sqs": sqs}.__getitem__)
+relay = Relay(ledger, {"sqs": sqs, "sns": _DeadTopic()}.__getitem__)
 
 
 def handler(event: Any, context: Any) -> Any:

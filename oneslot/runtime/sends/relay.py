@@ -30,7 +30,7 @@ from oneslot.runtime.sqs.errors import ONE_MESSAGE
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
 from oneslot.runtime.sqs.sending import BATCH, Entry, next_batch, text_attributes
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from oneslot.runtime.stores.expressions import error_code, found_item
+from oneslot.runtime.stores.expressions import error_code
 from oneslot.runtime.values import from_attributes, to_attributes
 
 ROWS = 10
@@ -86,11 +86,10 @@ class Relay:
 
     def consume(self, event: Mapping[str, Any], context: Any = None) -> dict[str, list[dict[str, str]]]:
         """Send for each record of the ledger's stream; return the records that failed, to the first of which Lambda returns."""
-        numbers: dict[str, str] = {}
-        for record in (each["dynamodb"] for each in event["Records"]):
-            row = record.get("NewImage", {})
-            if UNSENT in row:
-                numbers.setdefault(row["message_id"]["S"], record["SequenceNumber"])
+        records = [
+            (each["dynamodb"].get("NewImage", {}), each["dynamodb"]["SequenceNumber"]) for each in event["Records"]
+        ]
+        numbers = {row["message_id"]["S"]: number for row, number in records if UNSENT in row}
         left = self.send(numbers, context)
         return {"batchItemFailures": [{"itemIdentifier": numbers[message_id]} for message_id in left]}
 
@@ -100,7 +99,7 @@ class Relay:
         ages = {row["message_id"]: now - row["updated"] for row in self.waiting(index)}
         late = [message_id for message_id, age in ages.items() if age >= YOUNG_MS]
         # A look that runs out of time must not begin with the same rows each time.
-        start = now // YOUNG_MS % max(1, len(late))
+        start = int(self._ledger.surroundings.jitter() * len(late))
         gone = {*late}.difference(self.send(late[start:] + late[:start], context))
         left = [age for message_id, age in ages.items() if message_id not in gone]
         self._log(waiting=len(left), oldest_seconds=max(left, default=0) // 1_000)
@@ -129,36 +128,30 @@ class Relay:
         run = _Invocation(now() + context.get_remaining_time_in_millis() - RESERVED_MS if context else None)
         rest, left = iter(message_ids), list[str]()
         while some := list(islice(rest, ROWS)):
-            left += some if run.is_over(now()) else self._send_rows(some, run)
+            try:
+                left += some if run.is_over(now()) else self._send_rows(some, run)
+            except Exception as error:  # of the ledger: all are asked again
+                run.fail("", name_of(error), some[0])
+                left += some
         for failure in run.failures.values():
             self._log(**failure)
         return left
 
     def _send_rows(self, message_ids: Sequence[str], run: _Invocation) -> list[str]:
         client: Any = self._ledger.client
-        rows, waiting, left = list[Item](), dict[str, list[Outgoing]](), list[str]()
-        try:
-            for message_id in message_ids:
-                key = {"message_id": {"S": message_id}}
-                answer = client.get_item(TableName=self._ledger.table_name, Key=key, ConsistentRead=True)
-                rows.append(from_attributes(answer.get("Item", {})))
-        except Exception as error:
-            run.fail("", name_of(error), message_ids[0])
-            return [*message_ids]
-        rows = [row for row in rows if UNSENT in row and self._is_own(row)]
-        for row in rows:
+        rows, waiting = list[Item](), dict[str, list[Outgoing]]()
+        for message_id in message_ids:
+            key = {"message_id": {"S": message_id}}
+            answer = client.get_item(TableName=self._ledger.table_name, Key=key, ConsistentRead=True)
+            row = from_attributes(answer.get("Item", {}))
+            if UNSENT not in row or not self._is_own(row):
+                continue
+            rows.append(row)
             for message in unsent(row):
                 target = (self._ledger.sends or {}).get(message.to, "")
-                waiting.setdefault(message.to, []).append(_outgoing(row["message_id"], message, target))
+                waiting.setdefault(message.to, []).append(_outgoing(message_id, message, target))
         gone = {sent for to, entries in waiting.items() for sent in self._send_to(to, entries, run)}
-        for row in rows:
-            try:
-                if not self._mark(row, gone):
-                    left.append(row["message_id"])
-            except Exception as error:
-                run.fail("", name_of(error), row["message_id"])
-                left.append(row["message_id"])
-        return left
+        return [row["message_id"] for row in rows if not self._mark(row, gone)]
 
     def _is_own(self, row: Item) -> bool:
         """Return whether the row is of this relay's consumer: others may share the ledger, with targets of the same names."""
@@ -223,40 +216,36 @@ class Relay:
         return [codes.get(each.message[1], "NoAnswer") for each in batch]
 
     def _mark(self, row: Item, gone: set[str]) -> bool:
-        """Take what has gone out of the row, which expires from then on if it was all. Return whether the row holds no more.
+        """Take what has gone out of the row, which expires from then on if it was all. Return whether it holds no more.
 
-        Another relay may have taken out some meanwhile: the number of the unsent only falls, so it says whether the row is as
-        it was read. A row that is gone, or another's, stays as it is.
+        The number of the unsent only falls, so it says whether the row is as it was read. If another relay has taken out some
+        meanwhile, or the row is gone or another's, it stays as it is, and is asked again.
         """
-        ours = row["claimed_by"]
-        while row.get("claimed_by") == ours and (held := unsent(row)):
-            left = [message for message in held if message.id not in gone]
-            if len(left) == len(held):
-                return False
-            values = {":claimed_by": ours, ":held": len(held)}
-            if left:
-                values |= {":sends": text_of(left), ":left": len(left)}
-                change = f"SET {SENDS} = :sends, {UNSENT} = :left"
-            else:
-                expiry = self._ledger.expiry(self._ledger.surroundings.now_ms())
-                values |= {f":{name}": end for name, end in expiry.items()}
-                change = f"REMOVE {SENDS}, {UNSENT}, {SENDER}" + "".join(f" SET {name} = :{name}" for name in expiry)
-            try:
-                self._ledger.client.update_item(
-                    TableName=self._ledger.table_name,
-                    Key={"message_id": {"S": row["message_id"]}},
-                    ConditionExpression=f"claimed_by = :claimed_by AND {UNSENT} = :held",
-                    UpdateExpression=change,
-                    ExpressionAttributeValues=to_attributes(values),
-                    ReturnValuesOnConditionCheckFailure="ALL_OLD",
-                )
-            except Exception as error:
-                if error_code(error) != "ConditionalCheckFailedException":
-                    raise
-                row = found_item(error)
-            else:
-                return not left
-        return True
+        held = unsent(row)
+        left = [message for message in held if message.id not in gone]
+        if len(left) == len(held):
+            return False
+        values: dict[str, Any] = {":claimed_by": row["claimed_by"], ":held": len(held)}
+        if left:
+            values |= {":sends": text_of(left), ":left": len(left)}
+            change = f"SET {SENDS} = :sends, {UNSENT} = :left"
+        else:
+            expiry = self._ledger.expiry(self._ledger.surroundings.now_ms())
+            values |= {f":{name}": end for name, end in expiry.items()}
+            change = f"REMOVE {SENDS}, {UNSENT}, {SENDER}" + "".join(f" SET {name} = :{name}" for name in expiry)
+        try:
+            self._ledger.client.update_item(
+                TableName=self._ledger.table_name,
+                Key={"message_id": {"S": row["message_id"]}},
+                ConditionExpression=f"claimed_by = :claimed_by AND {UNSENT} = :held",
+                UpdateExpression=change,
+                ExpressionAttributeValues=to_attributes(values),
+            )
+        except Exception as error:
+            if error_code(error) != "ConditionalCheckFailedException":
+                raise
+            return False
+        return not left
 
 
 def _outgoing(message_id: str, message: Unsent, target: str) -> Outgoing:

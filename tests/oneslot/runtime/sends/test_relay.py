@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -255,20 +256,22 @@ def test_relay_marks_what_has_gone_before_its_time_ends(outbox: Outbox) -> None:
     assert outbox.sent()[2:] == [[*range(20, 30)]], "it goes on from where it came to"
 
 
-def test_two_relays_take_out_what_each_has_sent(outbox: Outbox) -> None:
+def test_row_is_asked_again_when_another_relay_has_taken_out_some_meanwhile(outbox: Outbox) -> None:
     outbox.targets["letters"] = GONE
     record = outbox.commit("m-1", Send("mails", 1), Send("orders", 2, group="c"), Send("letters", 3))
-    other, targets = outbox.relay, outbox.targets
+    both, targets = outbox.relay, outbox.targets
     outbox.targets = {name: url for name, url in targets.items() if name == "orders"}
-    late = outbox.relay
+    one = outbox.relay
 
     def another_relay_first(_: str) -> None:
         outbox.before = lambda _: None
-        late.consume({"Records": [record]})
+        one.consume({"Records": [record]})
 
     outbox.before = another_relay_first
-    other.consume({"Records": [record]})
+    both.consume({"Records": [record]})
 
+    assert [message.to for message in unsent(outbox.row("m-1"))] == ["mails", "letters"]
+    both.consume({"Records": [record]})
     assert [message.to for message in unsent(outbox.row("m-1"))] == ["letters"]
     assert outbox.row("m-1")["unsent"] == 1
 
@@ -312,9 +315,9 @@ def test_row_is_not_made_again_when_it_was_forgotten(outbox: Outbox) -> None:
 
     outbox.before = forget
 
-    assert outbox.relayed(record) == []
+    assert (outbox.relayed(record), outbox.relayed(record)) == (["m-1"], [])
 
-    assert outbox.item("m-1") == {}
+    assert (outbox.item("m-1"), outbox.sent()) == ({}, [[{}]])
 
 
 def test_records_without_messages_are_passed_over(outbox: Outbox) -> None:
@@ -365,16 +368,21 @@ def test_look_sends_what_has_waited_for_a_minute_and_logs_the_age_of_the_rest(ou
     assert looked == {"waiting": 2, "oldest_seconds": 65}
 
 
-def test_look_begins_with_other_rows_each_time(outbox: Outbox) -> None:
-    for number in range(30):
+@pytest.mark.parametrize("jitter", [0.0, 0.5])
+def test_look_begins_at_a_place_of_chance_when_its_time_does_not_suffice(
+    outbox: Outbox, jitter: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
         outbox.commit(f"m-{number:02}", Send("mails", number))
-    sent: set[int] = set()
-    for _ in range(4):
-        outbox.clock.now += YOUNG_MS
-        outbox.calls.clear()
-        outbox.relay.look(Remaining(outbox, calls=1))
-        sent |= {body for call in outbox.sent() for body in call}
-    assert len(sent) == 30
+    outbox.clock.now += YOUNG_MS
+    relay = outbox.relay
+    order = [row["message_id"] for row in relay.waiting()]
+    relay._ledger.surroundings = replace(relay._ledger.surroundings, jitter=lambda: jitter)
+
+    relay.look(Remaining(outbox, calls=1))
+
+    begun = [f"m-{body:02}" for body in outbox.sent()[0]]
+    assert begun == order[round(20 * jitter) :][:10]
 
 
 @pytest.mark.parametrize("index", ["unsent", None])
