@@ -53,6 +53,8 @@ RETRIES_S = 60
 """The seconds before Lambda's first retry of an asynchronous invocation."""
 ASYNCHRONOUS_ATTEMPTS = 3
 """An asynchronous invocation and its two retries: Lambda, "Understanding retry behavior"."""
+RETRIES = "MaximumRetryAttempts of EventInvokeConfig"
+"""The setting of a source that names its function's retries."""
 COLUMNS = "columns"
 """The fact that names the columns of a table in an object."""
 
@@ -135,7 +137,9 @@ def rules_of(source: FunctionSource) -> dict[str, Any]:
     if source.kind in (*STREAMS, TASK):
         return {"fifo": True}
     if source.kind in ASYNCHRONOUS:
-        return {"receives": ASYNCHRONOUS_ATTEMPTS, "visibility": RETRIES_S}
+        retries = source.settings.get(RETRIES)
+        attempts = ASYNCHRONOUS_ATTEMPTS if retries is None else int(retries) + 1
+        return {"receives": attempts, "visibility": RETRIES_S}
     return {}
 
 

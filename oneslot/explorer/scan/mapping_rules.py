@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from oneslot.explorer.handlers.templates.intrinsics import Resolver
-from oneslot.explorer.handlers.templates.sources import ASYNCHRONOUS, FIFO, QUEUES, STREAMS, FunctionSource
+from oneslot.explorer.handlers.templates.sources import ASYNCHRONOUS, FIFO, QUEUES, STREAMS, FunctionSource, references
 from oneslot.explorer.handlers.templates.template import DEFAULT_SECONDS, redrive_policy
 from oneslot.runtime.sqs.deferral import FEWEST_RECEIVES
 
@@ -17,10 +17,15 @@ QUEUE_PAGE = f"{LAMBDA}/services-sqs-configure.html"
 FAILURES_PAGE = f"{LAMBDA}/services-sqs-errorhandling.html"
 STREAM_PAGE = f"{LAMBDA}/services-ddb-create-mapping.html"
 ASYNCHRONOUS_PAGE = f"{LAMBDA}/invocation-async-retain-records.html"
+SCALING_PAGE = f"{LAMBDA}/services-sqs-scaling.html"
 FIFO_PAGE = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html"
 
 DEFAULT_BATCH = {True: 10, False: 100}
 """Lambda's batch size where the mapping names none: for queues, and for streams."""
+MOST_AT_ONCE = 10
+"""The messages that SQS gives at once."""
+RETENTION_S = 345_600
+"""SQS keeps a message four days where the queue names no other time."""
 TIMEOUTS = 6
 LEAST_SECONDS = 0.5
 """The seconds that a message should have. Lambda's defaults, ten messages in 3 s, leave 0.3."""
@@ -33,6 +38,14 @@ RULES: Mapping[str, tuple[Severity, str]] = {
     "too-few-receives": ("warning", QUEUE_PAGE),
     "failures-not-reported": ("error", FAILURES_PAGE),
     "batch-too-large-for-timeout": ("warning", QUEUE_PAGE),
+    "queue-not-in-template": ("warning", QUEUE_PAGE),
+    "source-is-its-own-target": ("error", FIFO_PAGE),
+    "dead-letter-queue-of-another-type": ("error", FIFO_PAGE),
+    "dead-letters-expire": ("warning", FIFO_PAGE),
+    "dead-letters-of-the-function": ("warning", ASYNCHRONOUS_PAGE),
+    "batch-above-ten": ("error", QUEUE_PAGE),
+    "concurrency-above-reserved": ("warning", SCALING_PAGE),
+    "reads-from-latest": ("warning", STREAM_PAGE),
     "order-broken-by-dead-letters": ("warning", FIFO_PAGE),
     "shard-blocked-by-a-record": ("error", STREAM_PAGE),
     "no-failure-destination": ("warning", ASYNCHRONOUS_PAGE),
@@ -114,8 +127,8 @@ def _visibility(one: _Mapping) -> Iterator[Found]:
         return
     wanted = TIMEOUTS * timeout + one.window
     if visibility < timeout:
-        text = f"The visibility timeout, {visibility:g} s, is below the function's timeout, {timeout:g} s. Lambda refuses it."
-        yield "visibility-below-timeout", f"{text} Set it to {wanted:g} s."
+        text = f"The visibility timeout, {visibility:g} s, is below the function's timeout, {timeout:g} s."
+        yield "visibility-below-timeout", f"{text} Lambda refuses it, as cfn-lint says too. Set it to {wanted:g} s."
     elif visibility < wanted and "MaximumConcurrency" not in (one.of_mapping("ScalingConfig") or {}):
         text = (
             f"The visibility timeout, {visibility:g} s, is below six times the function's timeout"
@@ -125,34 +138,82 @@ def _visibility(one: _Mapping) -> Iterator[Found]:
         yield "visibility-below-six-timeouts", text
 
 
+def _outside(one: _Mapping) -> Iterator[Found]:
+    if one.source.resource is None:
+        text = "Its queue is not in the template, so its visibility timeout and its dead-letter queue are not checked."
+        yield "queue-not-in-template", f"{text} Check them where it is declared."
+
+
 def _dead_letters(one: _Mapping) -> Iterator[Found]:
+    """Check the dead-letter queue. A FIFO queue may go without one, to keep its groups' order."""
     if one.source.resource is None:
         return
-    policy = redrive_policy(one.of_source("RedrivePolicy"))
     if "RedrivePolicy" not in one.source.resource:
-        text = (
-            "The queue has no dead-letter queue: a message that always fails is retried until it expires, and is lost."
-        )
-        yield "no-dead-letter-queue", f"{text} Add a RedrivePolicy."
+        if one.source.kind != FIFO:
+            text = "The queue has no dead-letter queue: a message that always fails is retried until it expires, and is lost."
+            yield "no-dead-letter-queue", f"{text} Add a RedrivePolicy."
         return
-    receives = _number(policy.get("maxReceiveCount"))
+    policy = redrive_policy(one.source.resource["RedrivePolicy"])
+    receives = _number(one.resolver.known(policy.get("maxReceiveCount")))
     if receives is not None and receives < FEWEST_RECEIVES:
         text = f"maxReceiveCount is {receives:g}: throttles alone can send a good message to the dead-letter queue."
         yield "too-few-receives", f"{text} Set it to {FEWEST_RECEIVES} or more."
+    targets = references(policy.get("deadLetterTargetArn"))
+    if one.source.name in targets:
+        yield "source-is-its-own-target", "The queue is its own dead-letter queue. Name another one."
+    held = [one.resolver.resources[name].get("Properties", {}) for name in targets & one.resolver.resources.keys()]
+    if one.source.name not in targets and held:
+        yield from _dead_letter_queue(one, held[0])
+    own = ("DeadLetterConfig", "DeadLetterQueue")
+    if any(name in one.function for name in own):
+        text = (
+            "The function's own dead-letter queue is for asynchronous invocations: a queue's messages never get there."
+        )
+        yield "dead-letters-of-the-function", f"{text} The queue's RedrivePolicy keeps them; remove it."
+
+
+def _dead_letter_queue(one: _Mapping, held: Mapping[str, Any]) -> Iterator[Found]:
+    if (str(held.get("FifoQueue")).lower() == "true") != (one.source.kind == FIFO):
+        text = (
+            "A FIFO queue needs a FIFO dead-letter queue, and a standard queue a standard one. SQS refuses the policy."
+        )
+        yield "dead-letter-queue-of-another-type", f"{text} Change FifoQueue of the dead-letter queue."
+    kept, queued = (
+        _number(one.resolver.known(given.get("MessageRetentionPeriod", RETENTION_S)))
+        for given in (held, one.source.resource or {})
+    )
+    if one.source.kind != FIFO and kept is not None and queued is not None and kept <= queued:
+        text = f"A dead letter keeps the time at which it was sent, and expires {kept:g} s after it, maybe at once."
+        yield "dead-letters-expire", f"{text} Set MessageRetentionPeriod above the queue's, {queued:g} s."
 
 
 def _failures(one: _Mapping) -> Iterator[Found]:
-    if (one.batch or 0) > 1 and not one.reports_failures:
+    if (one.batch or 0) > 1 and not one.reports_failures and not one.of_mapping("BisectBatchOnFunctionError"):
         text = f"One failed message returns the whole batch of {one.batch:g}, so the others are processed again."
-        remedy = "Add FunctionResponseTypes: [ReportBatchItemFailures], and return the failed messages."
-        yield "failures-not-reported", f"{text} {remedy}"
+        ids = {FIFO: "the failed message and all after it"}.get(one.source.kind, "the failed messages")
+        ids = "the lowest failed sequence number" if one.source.kind in STREAMS else ids
+        yield "failures-not-reported", f"{text} Add FunctionResponseTypes: [ReportBatchItemFailures], and return {ids}."
 
 
 def _batch(one: _Mapping) -> Iterator[Found]:
     timeout, batch = one.timeout, one.batch
+    if batch and batch > MOST_AT_ONCE and (one.source.kind == FIFO or one.window < 1):
+        remedy = "Lower BatchSize" if one.source.kind == FIFO else "Set MaximumBatchingWindowInSeconds to 1 or more"
+        yield "batch-above-ten", f"Lambda refuses a BatchSize of {batch:g}, above {MOST_AT_ONCE}, here. {remedy}."
     if timeout and batch and timeout / batch < LEAST_SECONDS:
         text = f"{batch:g} messages share {timeout:g} s, {1000 * timeout / batch:.0f} ms each. A timeout returns all of them."
-        yield "batch-too-large-for-timeout", f"{text} Lower BatchSize or raise Timeout."
+        yield (
+            "batch-too-large-for-timeout",
+            f"{text} Lower BatchSize or raise Timeout; the bound of 500 ms is Oneslot's own.",
+        )
+
+
+def _concurrency(one: _Mapping) -> Iterator[Found]:
+    most = _number((one.of_mapping("ScalingConfig") or {}).get("MaximumConcurrency"))
+    reserved = _number(one.resolver.known(one.function.get("ReservedConcurrentExecutions")))
+    if most is not None and reserved is not None and most > reserved:
+        text = f"MaximumConcurrency, {most:g}, is above the function's reserved concurrency, {reserved:g}: Lambda throttles."
+        yield "concurrency-above-reserved", f"{text} Lower it, or reserve as much."
 
 
 def _order(one: _Mapping) -> Iterator[Found]:
@@ -174,20 +235,23 @@ def _stream(one: _Mapping) -> Iterator[Found]:
     elif not one.of_mapping("DestinationConfig"):
         text = "A record that fails too often is dropped, and nothing keeps it. Add an on-failure destination."
         yield "no-failure-destination", text
+    if one.of_mapping("StartingPosition") == "LATEST":
+        text = (
+            "With LATEST a new or changed mapping may miss records, because Lambda begins to read some minutes later."
+        )
+        yield "reads-from-latest", f"{text} Set StartingPosition to TRIM_HORIZON or AT_TIMESTAMP."
 
 
 def _asynchronous(one: _Mapping) -> Iterator[Found]:
-    keeps = ("DeadLetterConfig", "DeadLetterQueue")
-    own = ("RedrivePolicy", *keeps)
+    """Check where a failed event goes. The queue of a topic or a rule keeps only what Lambda did not accept."""
     has_destination = "OnFailure" in json.dumps(one.function.get("EventInvokeConfig"))
-    has_queue = any(name in one.function for name in keeps) or any(name in one.source.settings for name in own)
-    if not has_destination and not has_queue:
-        text = "After two retries Lambda drops the event, and nothing keeps it. Add an on-failure destination."
+    if not has_destination and not any(name in one.function for name in ("DeadLetterConfig", "DeadLetterQueue")):
+        text = "After its retries Lambda drops the event, and nothing keeps it. Add an on-failure destination."
         yield "no-failure-destination", text
 
 
 _CHECKS: Mapping[str, tuple[Callable[[_Mapping], Iterator[Found]], ...]] = {
-    **dict.fromkeys(QUEUES, (_visibility, _dead_letters, _failures, _batch, _order)),
+    **dict.fromkeys(QUEUES, (_outside, _visibility, _dead_letters, _failures, _batch, _concurrency, _order)),
     **dict.fromkeys(STREAMS, (_stream, _failures)),
     **dict.fromkeys(ASYNCHRONOUS, (_asynchronous,)),
 }

@@ -48,7 +48,7 @@ from oneslot.explorer.scan.batches import (
     one_at_a_time,
 )
 from oneslot.explorer.scan.events import Facts
-from oneslot.explorer.scan.first_events import KNOWN, asked_of, first_facts, in_one_batch, options_for, shown
+from oneslot.explorer.scan.first_events import KNOWN, RETRIES, asked_of, first_facts, in_one_batch, options_for, shown
 from oneslot.explorer.scan.growth import Grown, growth
 from oneslot.explorer.scan.mapping_rules import Finding, findings, may_batch
 from oneslot.explorer.scan.written_test import written_test
@@ -188,7 +188,9 @@ def scan(
             variables = _assumed_variables(resolver, properties, env or {})
             texts = tuple(f"{one}={value}" for one, value in [*assumed.items(), *variables.items()])
             given, environment = _given(events, name, resolver), {**(env or {}), **variables}
-            jobs.append(ScanJob(file.parent, resolver, name, source, properties, environment, given, share, texts))
+            retries = resolver.known(properties.get("EventInvokeConfig", {}).get("MaximumRetryAttempts"))
+            own = replace(source, settings={**source.settings, RETRIES: retries})
+            jobs.append(ScanJob(file.parent, resolver, name, own, properties, environment, given, share, texts))
         if source is not None:
             found += findings(resolver, name, properties, source)
     rows = dict(_run(jobs, workers, on_row))

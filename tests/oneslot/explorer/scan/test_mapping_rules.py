@@ -22,8 +22,28 @@ LIMITED = {"ScalingConfig": {"MaximumConcurrency": 8}}
 BOUNDED = {"MaximumRetryAttempts": 10, "DestinationConfig": {"OnFailure": {}}, **REPORTS}
 
 
+QUEUES = {
+    "Plain": {"MessageRetentionPeriod": 1_209_600},
+    "Short": {"MessageRetentionPeriod": 345_600},
+    "Fifo": {"FifoQueue": True, "MessageRetentionPeriod": 1_209_600},
+}
+SCALED = {"ScalingConfig": {"MaximumConcurrency": 5}, **REPORTS}
+WINDOW = {"MaximumBatchingWindowInSeconds": 1, **REPORTS}
+
+
+def _policy(queue: str) -> dict[str, Any]:
+    policy = {"maxReceiveCount": 5, "deadLetterTargetArn": {"Fn::GetAtt": [queue, "Arn"]}}
+    return {"VisibilityTimeout": 180, "RedrivePolicy": policy}
+
+
 def _rules(kind: str, function: dict[str, Any], queue: dict[str, Any] | None, mapping: dict[str, Any]) -> list[str]:
-    return [one.rule for one in findings(Resolver({}, {}), "F", function, FunctionSource(kind, "Q", mapping, queue))]
+    resources = {name: {"Type": "AWS::SQS::Queue", "Properties": own} for name, own in QUEUES.items()}
+    return [
+        one.rule
+        for one in findings(
+            Resolver({"Resources": resources}, {}), "F", function, FunctionSource(kind, "Q", mapping, queue)
+        )
+    ]
 
 
 @pytest.mark.parametrize(
@@ -43,13 +63,27 @@ def _rules(kind: str, function: dict[str, Any], queue: dict[str, Any] | None, ma
         (SQS, {"Timeout": 30}, SOUND, {"BatchSize": 1}, []),
         (SQS, {}, SOUND, REPORTS, ["batch-too-large-for-timeout"]),
         (SQS, {"Timeout": {"Ref": "Unknown"}}, {**SOUND, "VisibilityTimeout": {"Ref": "Unknown"}}, REPORTS, []),
-        (SQS, {"Timeout": 30}, None, REPORTS, []),
+        (SQS, {"Timeout": 30}, None, REPORTS, ["queue-not-in-template"]),
+        (SQS, {"Timeout": 60}, SOUND | {"VisibilityTimeout": 400}, {"BatchSize": 11, **REPORTS}, ["batch-above-ten"]),
+        (SQS, {"Timeout": 30, "DeadLetterQueue": {}}, SOUND, REPORTS, ["dead-letters-of-the-function"]),
+        (SQS, {"Timeout": 30, "ReservedConcurrentExecutions": 2}, SOUND, SCALED, ["concurrency-above-reserved"]),
+        (SQS, {"Timeout": 30, "ReservedConcurrentExecutions": 5}, SOUND, SCALED, []),
+        (SQS, {"Timeout": 30}, _policy("Q"), REPORTS, ["source-is-its-own-target"]),
+        (SQS, {"Timeout": 30}, _policy("Plain"), REPORTS, []),
+        (SQS, {"Timeout": 30}, _policy("Short"), REPORTS, ["dead-letters-expire"]),
+        (SQS, {"Timeout": 30}, _policy("Fifo"), REPORTS, ["dead-letter-queue-of-another-type"]),
+        (FIFO, {"Timeout": 30}, _policy("Fifo"), REPORTS, ["order-broken-by-dead-letters"]),
+        (FIFO, {"Timeout": 30}, {"VisibilityTimeout": 180}, REPORTS, []),
+        (FIFO, {"Timeout": 60}, {"VisibilityTimeout": 400}, {"BatchSize": 11, **WINDOW}, ["batch-above-ten"]),
+        (DYNAMODB, {}, {}, {**BOUNDED, "StartingPosition": "LATEST"}, ["reads-from-latest"]),
+        (DYNAMODB, {}, {}, {**BOUNDED, "FunctionResponseTypes": [], "BisectBatchOnFunctionError": True}, []),
         (SQS, {"Timeout": 31}, {}, REPORTS, ["visibility-below-timeout", "no-dead-letter-queue"]),
         (FIFO, {"Timeout": 30}, SOUND, REPORTS, ["order-broken-by-dead-letters"]),
         (DYNAMODB, {}, {}, REPORTS, ["shard-blocked-by-a-record"]),
         (DYNAMODB, {}, {}, {"MaximumRecordAgeInSeconds": 60, **REPORTS}, ["no-failure-destination"]),
         (DYNAMODB, {}, {}, BOUNDED, []),
         (BUS, {}, {}, {}, ["no-failure-destination"]),
+        (BUS, {}, {}, {"DeadLetterConfig": {}}, ["no-failure-destination"]),
         (BUS, {"DeadLetterQueue": {}}, {}, {}, []),
         (BUS, {"EventInvokeConfig": {"MaximumRetryAttempts": 0}}, {}, {}, ["no-failure-destination"]),
         (BUS, {"EventInvokeConfig": {"DestinationConfig": {"OnSuccess": {}}}}, {}, {}, ["no-failure-destination"]),
