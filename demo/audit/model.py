@@ -6,15 +6,15 @@ from dataclasses import replace
 
 from demo.audit import tables
 from demo.audit.plain import PLAIN
-from oneslot.audit.model import Listing, Model, Words, exports_of, model_of_declaration, subjects_of
-from oneslot.audit.read.carry import ExportedTable, absent, reserved
+from oneslot.audit.model import Listing, Model, Words, model_of_declaration
+from oneslot.audit.read.source import ExportedTable
 from oneslot.declaration.declaration import Declaration
-from oneslot.laws.form import LATEST_EPOCH_MS, Problem
+from oneslot.laws.form import Form
 
-TIMES = ("created", "updated")
-"""An appointment's, in epoch milliseconds."""
-NOT_READ = ("service_type", "payload_hash", "not_before", "not_after")
-"""Attributes of an appointment that the audit does not read, beside the patient's number."""
+COUNTED = {"slots": "slot_rows", "appointments": "appointment_rows"}
+NOT_READ = {"slots": (), "appointments": ("service_type", "payload_hash", "not_before", "not_after")}
+"""Attributes that the audit does not read, beside the patient's number."""
+PRIVATE = {"slots": (), "appointments": ("nhs_number",)}
 
 WORDS = Words(
     verdicts={
@@ -64,7 +64,8 @@ def model_of_appointments(declaration: Declaration) -> Model:
     usual = model_of_declaration(declaration)
     return replace(
         usual,
-        exports=exports_of(declaration, slots=_slots(declaration), appointments=_appointments(declaration)),
+        exports={name: _known(name, export, declaration) for name, export in usual.exports.items()},
+        tables_read=tables.READ,
         tables=tables.TABLES,
         summaries=tables.SUMMARIES,
         words=replace(WORDS, twice=usual.words.twice, twice_laws=usual.words.twice_laws),
@@ -75,38 +76,10 @@ def model_of_appointments(declaration: Declaration) -> Model:
     )
 
 
-def _slots(declaration: Declaration) -> ExportedTable:
-    table = declaration.declared_tables["slots"]
-    return ExportedTable(
-        key=table.key,
-        texts=table.attributes,
-        subjects=subjects_of(table),
-        # The day of the start, far cheaper than a timestamp.
-        derived=("try_cast(replace(substring(Item.start.S, 1, 10), '-', '') AS BIGINT) AS date",),
-        problems={
-            Problem.MISSING_ATTRIBUTE: absent("practice", "slot_id", "status", "date"),
-            Problem.UNKNOWN_VALUE: f"status NOT IN ('free', 'busy') OR {reserved('appointment_id')}",
-        },
-        counted="slot_rows",
-        known=frozenset(table.attributes),
-    )
-
-
-def _appointments(declaration: Declaration) -> ExportedTable:
-    table = declaration.declared_tables["appointments"]
-    return ExportedTable(
-        key=table.key,
-        texts=tuple(name for name in table.attributes if name not in (*TIMES, *NOT_READ)),
-        numbers=dict.fromkeys(TIMES, LATEST_EPOCH_MS),
-        subjects=subjects_of(table),
-        derived=("try_to_timestamp(Item.start.S) AS starts",),
-        problems={
-            Problem.MISSING_ATTRIBUTE: f"{absent('appointment_id', 'status', 'created')} "
-            f"OR (status = 'booked' AND {absent('slot_id', 'starts')}) "
-            "OR (status = 'cancelled' AND cancelled_by IS NULL) OR (practice IS NULL AND status != 'cancelled')",
-            Problem.UNKNOWN_VALUE: "status NOT IN ('booked', 'waitlist', 'cancelled') "
-            f"OR {reserved('appointment_id')} OR {reserved('cancelled_by')}",
-        },
-        counted="appointment_rows",
-        known=frozenset((*table.attributes, "nhs_number")),
-    )
+def _known(name: str, export: ExportedTable, declaration: Declaration) -> ExportedTable:
+    """Return an export without the attributes that the audit does not read."""
+    if name not in COUNTED:
+        return export
+    table = declaration.declared_tables[name]
+    form = Form({each: of for each, of in export.form.attributes.items() if each not in NOT_READ[name]})
+    return replace(export, form=form, counted=COUNTED[name], known=frozenset((*table.attributes, *PRIVATE[name])))

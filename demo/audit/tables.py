@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
-from oneslot.audit.judged import Judged
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from oneslot.audit.judged import Subjects
 from oneslot.audit.operations import (
     DAY_MS,
     DEMAND_COUNTS,
     LATENCY,
-    Cell,
+    Columns,
     OperationsTable,
     Summary,
     date_of,
@@ -25,7 +29,7 @@ from oneslot.audit.operations import (
     totals,
 )
 from oneslot.audit.vocabulary import SubjectKind
-from oneslot.audit.write.rows import Rows
+from oneslot.audit.write.tables import WrittenTable
 
 BOOKED_AHEAD = {1: "1 Day", 7: "2 to 7 Days", 14: "8 to 14 Days", 21: "15 to 21 Days", 28: "22 to 28 Days"}
 """The publication's words for the days between booking and appointment, by the last day of each."""
@@ -35,54 +39,68 @@ COUNTED = (*DEMAND_COUNTS, "COUNT_OF_DID_NOT_FIT", "BOOKED", "WAITLIST")
 SLOT_COUNTS = ("COUNT_OF_SLOTS", "COUNT_OF_BUSY_SLOTS")
 
 
-def _practice(judged: Judged) -> str:
-    return str(judged.rows.get("appointments", {}).get("practice", ""))
+READ = {
+    "appointments": ("practice", "status", "delivery_channel", "start", "created"),
+    "slots": ("practice", "status", "start"),
+}
+"""The attributes that the tables read of a subject's own rows."""
+WAITLIST_CODE = 1 + ANSWERS.index("waitlist")
+"""The number of the answer in verdicts."""
 
 
-def _did_not_fit(judged: Judged) -> int:
+def _practice(subjects: Subjects) -> Any:
+    return pc.fill_null(subjects["appointments.practice"], "")
+
+
+def _did_not_fit(subjects: Subjects) -> Any:
     """Return 1 where no slot was free at the time. WAITLIST counts those that wait today."""
-    return int(judged.recorded == "waitlist")
+    return subjects.figure("ledger_outcome") == WAITLIST_CODE
 
 
-def _has_verdict(judged: Judged, verdict: str) -> int:
-    return int(judged.verdict == verdict)
+def _has_verdict(subjects: Subjects, verdict: str) -> Any:
+    return subjects.among("verdict", (verdict,))
 
 
-def _appointment(judged: Judged) -> Cell | None:
-    row = judged.rows.get("appointments", {})
-    if not row.get("practice"):  # a cancellation that came before its booking
+def _appointments(subjects: Subjects) -> Columns:
+    there = pc.not_equal(subjects["appointments.practice"], "")  # null for a cancellation that came before its booking
+    made = subjects.where(pc.fill_null(there, False).to_numpy(zero_copy_only=False))
+    starts = pa.array([*map(_epoch_ms, made["appointments.start"].to_pylist())], pa.int64())
+    known, at = pc.is_valid(starts), pc.fill_null(starts, 0).to_numpy()
+    ahead = at // DAY_MS - made.figure("appointments.created") // DAY_MS
+    words = pa.array(["Same Day", *BOOKED_AHEAD.values(), "More than 28 Days"])
+    band = words.take(pa.array(np.searchsorted([0, *BOOKED_AHEAD], ahead)))
+    mode = pa.array([*MODES.values()]).take(pc.index_in(made["appointments.delivery_channel"], pa.array([*MODES])))
+    return {
+        "APPOINTMENT_DATE": pc.if_else(known, date_of(at), ""),
+        "GP_CODE": made["appointments.practice"],
+        "APPT_STATUS": pc.utf8_capitalize(made["appointments.status"]),
+        "APPT_MODE": pc.fill_null(mode, "Unknown"),
+        "TIME_BETWEEN_BOOK_AND_APPT": pc.if_else(known, band, ""),
+        "COUNT_OF_APPOINTMENTS": np.ones(len(made), np.int64),
+    }
+
+
+@lru_cache(1 << 16)
+def _epoch_ms(moment: str | None) -> int | None:
+    """Return an ISO 8601 time in epoch ms. Appointments begin at few different times."""
+    if moment is None:
         return None
-    starts = _epoch_ms(row.get("start", ""))
-    mode = MODES.get(row.get("delivery_channel", ""), "Unknown")
-    place = (_practice(judged), row["status"].capitalize(), mode)
-    if starts is None:
-        return ("", *place, ""), (1,)
-    return (date_of(starts), *place, booked_ahead(starts // DAY_MS - row["created"] // DAY_MS)), (1,)
-
-
-def _epoch_ms(moment: str) -> int | None:
-    try:
-        read = datetime.fromisoformat(moment)
-    except ValueError:
-        return None
+    read = datetime.fromisoformat(moment)
     return round((read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def booked_ahead(days: int) -> str:
-    """Return the publication's words for a number of whole days."""
-    if days <= 0:
-        return "Same Day"
-    return next((word for last, word in BOOKED_AHEAD.items() if days <= last), "More than 28 Days")
+def _slots(subjects: Subjects) -> Columns:
+    there = subjects.where_given("slots.start")
+    found = there.where(~there.among("subject", (SubjectKind.GONE,)))
+    return {
+        "SLOT_DATE": pc.replace_substring(pc.utf8_slice_codeunits(found["slots.start"], 0, 10), "-", ""),
+        "GP_CODE": found["slots.practice"],
+        "COUNT_OF_SLOTS": np.ones(len(found), np.int64),
+        "COUNT_OF_BUSY_SLOTS": found.among("slots.status", ("busy",)),
+    }
 
 
-def _slot(judged: Judged) -> Cell | None:
-    slot = judged.rows.get("slots")
-    if slot is None or judged.subject == SubjectKind.GONE:
-        return None
-    return (slot["start"][:10].replace("-", ""), slot["practice"]), (1, int(slot["status"] == "busy"))
-
-
-def practices(tables: Mapping[str, Rows]) -> list[dict[str, Any]]:
+def practices(tables: Mapping[str, WrittenTable]) -> list[dict[str, Any]]:
     """Return for each practice the demand beside its slots."""
     asked = [row for row in tables["demand"].sums(("GP_CODE",), COUNTED) if row["GP_CODE"]]
     found: dict[str, dict[str, Any]] = {}
@@ -107,9 +125,9 @@ APPOINTMENTS = OperationsTable(
     ("APPOINTMENT_DATE", "GP_CODE", "APPT_STATUS", "APPT_MODE", "TIME_BETWEEN_BOOK_AND_APPT"),
     ("COUNT_OF_APPOINTMENTS",),
     None,
-    _appointment,
+    _appointments,
 )
-UTILISATION = OperationsTable("utilisation", ("SLOT_DATE", "GP_CODE"), SLOT_COUNTS, None, _slot)
+UTILISATION = OperationsTable("utilisation", ("SLOT_DATE", "GP_CODE"), SLOT_COUNTS, None, _slots)
 TABLES = (TOTALS, DEMAND, LATENCY, APPOINTMENTS, UTILISATION)
 PRACTICES = Summary(
     "practices",

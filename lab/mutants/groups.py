@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 from random import Random
 from typing import Any
@@ -14,14 +15,17 @@ from appointments.allocation import free_key
 from demo.declared import CONSUMER
 from oneslot.audit.judge import clean, stage
 from oneslot.audit.consumer import AuditConsumer
+from oneslot.audit.judge.laws import Moment
 from oneslot.audit.judged import row_key
+from oneslot.audit.read.lines import Read, table_of
 from oneslot.errors import BadInput, VerdictsDiffer
 from oneslot.laws.traces import LEDGER, result_of
 from oneslot.laws.groups import named_by_answer
 
 NOW = 10_000_000
-MOMENT = stage.Moment(NOW, True, True, True, 100, None, 0)
+MOMENT = Moment(NOW, True, True, True, 100, None, 0)
 Rows = list[tuple[str, dict[str, Any]]]
+Found = dict[int, list[pa.Table]]
 REQUESTS = 14
 SHOWN_AS_A_ROW = 4
 """The request whose id is what the slot of the next request is shown as."""
@@ -39,14 +43,6 @@ FATES = ("booked", "waitlist", "refused", "cancelled", "booked", "booked", "wait
 OUTCOMES = ("booked", "waitlist", "refused", "cancelled", "duplicate", "fenced", "quarantined", "failed")
 OTHER_ENDS = ("duplicate", "fenced", "failed", "quarantined")
 """Of deliveries before or after the one with the answer; an operator sends a quarantined message again."""
-NEEDED = {
-    LEDGER: ("message_id", "status", "consumption_count", "updated"),
-    "slots": ("practice", "slot_id", "status", "start"),
-    "appointments": ("appointment_id", "status", "created"),
-    "deliveries": ("message_id", "outcome", "sent", "finished"),
-    "accepted": ("message_id", "sent", "copies"),
-}
-"""The attributes without which the audit rejects a row."""
 SPLIT = ("{}", '{"x":', "{}}")
 """Three texts that are not one object each. Read as lines they are three objects: the first result, and two others."""
 
@@ -102,7 +98,7 @@ def break_one(rows: Rows, random: Random) -> None:
         rows.append((source, dict(row)))
     elif kind == "list":
         listed = random.choice(("waiting", "dead-letters", "dropped"))
-        rows.append((listed, {"message_id": f"m{random.randrange(REQUESTS)}"}))
+        rows.append((listed, {"message_id": f"m{random.randrange(REQUESTS)}", "at": 1}))
     elif kind == "old" and source in CONSUMER.schema.tables:
         rows.append((f"-{source}", dict(row)))
     elif kind == "split":
@@ -149,26 +145,24 @@ def changed(row: dict[str, Any], name: str, others: list[dict[str, Any]], random
     return row | {name: random.choice(values.get(name) or [other[name] for other in others if name in other])}
 
 
-def carried(rows: Rows) -> pa.RecordBatch:
-    """Return the rows that the audit's checks let pass, under each subject that they name."""
-    consumer = AuditConsumer(CONSUMER)
-    places = {name: number for number, name in enumerate(consumer.model.sources, 1)}
-    found: list[tuple[str, int, str]] = []
+def carried(rows: Rows) -> Found:
+    """Return the rows that the audit's checks let pass, under each subject that they name, by what they are."""
+    model = AuditConsumer(CONSUMER).model
+    several: dict[int, list[tuple[str, Read]]] = defaultdict(list)
     for name, row in rows:
-        source = name.removeprefix("-")
-        place, text = places[source] * (-1 if name != source else 1), json.dumps(row)
-        if not all(each in row for each in NEEDED.get(source, ("message_id",))):
+        source = model.source_named(name.removeprefix("-"))
+        if any(source.form.problems(row)):
             continue
-        if source in CONSUMER.schema.tables:
-            if not any(CONSUMER.schema.tables[source].problems(row)):
-                found += [(key, place, text) for key in dict.fromkeys(named(source, row))]
+        if source.name in CONSUMER.schema.tables:
+            keys = named(source.name, row)
         else:
-            ids = named_by_answer(row, CONSUMER.schema) if source == LEDGER else [row["message_id"]]
-            found += [(key, place, text if source in NEEDED else "1") for key in dict.fromkeys(ids)]
-    columns = [pa.array(column) for column in zip(*found, strict=True)]
-    return pa.RecordBatch.from_arrays(
-        [columns[0], columns[1].cast(pa.int32()), columns[2]], names=["key", "place", "row"]
-    )
+            keys = named_by_answer(row, CONSUMER.schema) if source.name == LEDGER else iter([row["message_id"]])
+        number = source.number * (-1 if name.startswith("-") else 1)
+        several[number] += [(key, Read(1, 1, row, row)) for key in dict.fromkeys(keys)]
+    return {
+        number: [table_of(model.source(abs(number)), [read for _, read in pairs]).add_column(0, "key", [[key for key, _ in pairs]])]
+        for number, pairs in several.items()
+    }
 
 
 def named(source: str, row: dict[str, Any]) -> Iterator[str]:
@@ -178,14 +172,15 @@ def named(source: str, row: dict[str, Any]) -> Iterator[str]:
     yield from (row[name] for name in ("appointment_id", "cancelled_by") if name in row)
 
 
-def judged(batch: pa.RecordBatch, *, by_laws: bool) -> tuple[dict[str, Any], Any]:
+def judged(found: Found, *, by_laws: bool) -> tuple[dict[str, Any], Any]:
     """Return each subject's row of the verdicts by its key, and the sums of all operations tables."""
-    consumer = AuditConsumer(CONSUMER)
-    look: Any = (lambda *_: None) if by_laws else clean.find_clean
+    judging = stage.Judging(AuditConsumer(CONSUMER), MOMENT, "", "")
+    look: Any = (lambda *_: (None, "")) if by_laws else clean.find_clean
     with mock.patch.object(stage, "find_clean", look), mock.patch.object(clean, "SAMPLED", 1 << 30):
-        made = pa.Table.from_batches(stage.judge_chunk([batch], consumer, MOMENT, tables=True, keeps=False))
-    rows = made.drop_columns(["cells"]).to_pylist()
-    return {row["key"]: row for row in rows}, made["cells"].to_pylist()[-1]
+        verdicts, blocks = stage.judged({**found}, judging)
+    answer = stage.add_up([(what, block) for _, what, block in blocks], judging.wanted)
+    sums = [stage.without_zeros(table, answer.tables[number]).to_pylist() for number, table in enumerate(judging.wanted)]
+    return {row["key"]: row for row in verdicts.to_pylist()}, [sums, answer.rows(stage.EVENTFUL)]
 
 
 def differing(seed: int) -> list[str]:

@@ -12,7 +12,7 @@ from oneslot.audit.vocabulary import UNSOUND, SubjectKind
 from oneslot.laws.request import RequestVerdict
 from oneslot.wording import counted
 
-VERSION = 7
+VERSION = 8
 """The version of `audit.json` and of the columns of verdicts. An audit continues only one of its own version."""
 
 
@@ -45,6 +45,10 @@ def conclude(
     for row in totals:
         for name in row["violations"].split():
             broken[name] += row["subjects"]
+    requests_judged = sum(verdicts.values())
+    verdicts[RequestVerdict.UNREADABLE] = sum(
+        row["subjects"] for row in totals if row["verdict"] == RequestVerdict.UNREADABLE
+    )
     model = history.model
     sums = {name: sum(row[f"sum_{name}"] for row in totals) for name in model.summed}
     items = earlier_items + history.items
@@ -65,7 +69,7 @@ def conclude(
         "queue_known": history.queue_known,
         "sources": sorted([*history.exports, *history.lines]),
         "items": items,
-        "requests": sum(verdicts.values()),
+        "requests": requests_judged,
         "verdicts": {verdict: verdicts[verdict] for verdict in model.verdicts},
         "violations": {name: broken[name] for name in model.sentences},
         "sums": sums,
@@ -111,6 +115,7 @@ def sentence(document: Mapping[str, Any]) -> str:
             (RequestVerdict.DUPLICATE_EFFECT, "took effect more than once"),
             (RequestVerdict.LOST, "lost"),
             (RequestVerdict.STUCK, "stuck"),
+            (RequestVerdict.UNREADABLE, "with a row that cannot be read"),
         )
         if verdicts[verdict]
     ]

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
-from oneslot.audit.judged import REJECTED, decoded, row_key
+from oneslot.audit.judged import row_key
 from oneslot.audit.model import Model, model_of
+from oneslot.audit.read.source import Source
 from oneslot.declaration.declaration import Declaration
-from oneslot.laws.form import FILE_PREFIX, Problem
 from oneslot.laws.groups import guarded, named_by
-from oneslot.laws.schema import text_of
+from oneslot.laws.schema import Row, text_of
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -34,22 +35,20 @@ class AuditConsumer:
         sys.path.extend(folder for folder in self.path if folder not in sys.path)
         return model_of(self.declaration)
 
-    def subjects_of(self, file: str, place: int, text: str) -> Iterator[tuple[str, int, str]]:
-        """Yield a carried row under each subject that it names by the consumer's functions, or as a reject of its file."""
-        if abs(place) == REJECTED:
-            yield file if place > 0 else FILE_PREFIX, place, text
-            return
-        table = self.declaration.schema.tables[self.model.sources[abs(place) - 1]]
-        row = decoded(json.loads(text))
-        found = guarded(
-            lambda: None if any(table.problems(row)) else list(dict.fromkeys(named_by(table, row))),
-            f"The function in `request` or `lacking` of tables.{table.name}",
-            "or name an attribute",
-        )
-        if found is None:
-            reject = REJECTED if place > 0 else -REJECTED
-            yield file if place > 0 else FILE_PREFIX, reject, str(int(Problem.MISSING_ATTRIBUTE))
-            return
+    def problem_of(self, source: Source, row: Row) -> str | None:
+        """Return the first attribute that the consumer's own functions find missing or invalid."""
+        table = self.declaration.schema.tables[source.name]
+        return self._asked(source, lambda: next((name for _, name in table.problems(row)), None))
+
+    def subjects_of(self, source: Source, row: Row) -> list[str]:
+        """Return the subjects that a row names by the consumer's functions, its own key first."""
+        if source.name not in self.declaration.schema.tables:
+            return source.named(row)
+        table = self.declaration.schema.tables[source.name]
         own = table.key_of(row)
-        for subject in found:
-            yield row_key(own) if isinstance(own, tuple) and subject == text_of(own) else subject, place, text
+        named = self._asked(source, lambda: list(dict.fromkeys(named_by(table, row))))
+        return [row_key(own) if isinstance(own, tuple) and each == text_of(own) else each for each in named]
+
+    def _asked(self, source: Source, call: Callable[[], T]) -> T:
+        what = f"The function in `request` or `lacking` of tables.{source.name}"
+        return guarded(call, what, "or name an attribute")

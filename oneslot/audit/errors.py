@@ -26,8 +26,8 @@ class AuditRefused(Exception):
 
 def refusal_of(error: Exception) -> Exception:
     """Return what to raise for an error of Spark: in a Python worker a law, or the audit itself, may have refused."""
-    raised = re.search(rf"{re.escape(errors.__name__)}\.(\w+): (.*)", str(error))
-    kind = getattr(errors, raised[1], None) if raised else None
+    raised = re.search(rf"(?:{re.escape(errors.__name__)}|{re.escape(__name__)})\.(\w+): (.*)", str(error))
+    kind = globals().get(raised[1], getattr(errors, raised[1], None)) if raised else None
     return kind(raised[2]) if raised and kind else AuditRefused(explain_spark_error(error))
 
 

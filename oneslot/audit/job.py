@@ -9,48 +9,45 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from uuid import uuid4
 
+import numpy as np
+import pyarrow as pa
 from py4j.protocol import Py4JJavaError
-from pyspark import StorageLevel
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 
-from oneslot.audit import operations
 from oneslot.audit.conclusion import Conclusion, conclude
 from oneslot.audit.consumer import AuditConsumer
 from oneslot.audit.errors import AuditRefused, refusal_of
-from oneslot.audit.judge.stage import Moment, judge_chunk
-from oneslot.audit.judged import PREVIOUS
+from oneslot.audit.judge.laws import Moment
+from oneslot.audit.judge.stage import FINDINGS, LISTED_REJECTS, Answer, Judging, add_up, judge_chunk, without_zeros
 from oneslot.audit.model import model_of
-from oneslot.audit.read.carry import COLUMNS
+from oneslot.audit.operations import OperationsTable
+from oneslot.audit.read.carry import CARRIED, HASHES, PREVIOUS, REJECTED, Piece, Reading, carried_rows, read_pieces
 from oneslot.audit.read.checksums import start_checksums
 from oneslot.audit.read.history import NOTHING, History, find_history, sample_notes
-from oneslot.audit.read.logs import quoted
-from oneslot.audit.read.rejects import locate_rejects, source_finder
 from oneslot.audit.report.data import Written, collect, run_facts
 from oneslot.audit.report.page import render
 from oneslot.audit.settings import AuditSettings, parse_arguments
 from oneslot.audit.spark.session import open_session
 from oneslot.audit.spark.sizing import Sizing, prepare
-from oneslot.audit.spark.storage import Storage, literal
-from oneslot.audit.vocabulary import SubjectKind
+from oneslot.audit.spark.storage import Storage
+from oneslot.audit.vocabulary import PROBLEM_SENTENCES
 from oneslot.audit.write import files, finished
-from oneslot.audit.write.findings import count_wrong, write_findings
+from oneslot.audit.write.findings import write_findings
 from oneslot.audit.write.finished import FinishedAudit
-from oneslot.audit.write.rows import FewRows, Rows
+from oneslot.audit.write.tables import WrittenTable, write_part, write_rows
 from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.reading import choosing, declared, parse_declaration, read_declaration
 from oneslot.errors import BadInput, FileUnreadable
-from oneslot.laws.request import RequestVerdict
+from oneslot.laws.form import Problem
 from oneslot.wording import counted, visible
 
 REJECTED_EARLIER = (
@@ -59,9 +56,12 @@ REJECTED_EARLIER = (
 )
 SECONDS_FOR_CHECKSUMS = 3
 """What the checksums of an export of usual size take at most. Those of a larger one go on beside the work."""
-FEW_ITEMS = 75_000
-"""The most items of exports for which the operations tables are made without Spark."""
-BROADCAST_KEYS = 4_000_000  # at 16 bytes each; more are joined by a shuffle
+TASK_BYTES = 1 << 20
+"""Files of fewer bytes share the tasks that read."""
+DOUBTS = ("doubted", "not_looked_at")
+"""What the quick reader and the quick look left to the slow ways: blocks of lines, and chunks, by reason."""
+LITTLE_BYTES = 20_000_000
+"""Of a history that is read by one task for each core."""
 
 
 def audit(spark: SparkSession, settings: AuditSettings, say: Callable[[str], object] = str) -> Conclusion:
@@ -93,15 +93,15 @@ def _audit(spark: SparkSession, settings: AuditSettings, say: Callable[[str], ob
     say(Sizing(history.items).sentence)
     prepare(spark, Sizing(history.items))
     checks = start_checksums(storage, history) if settings.checksums else None
-    conclusion = None
+    conclusion, run = None, str(uuid4())
     try:
-        finished.begin(storage, settings.output)
+        finished.begin(storage, settings.output, run)
         notes = [*history.notes, *sample_notes(storage, history)]
         _refuse_damaged(checks, SECONDS_FOR_CHECKSUMS)
-        work = Work(spark, storage, settings, history, previous)
-        verdicts_written = write_verdicts(work)
+        work = Work(spark, storage, settings, history, previous, run)
+        answer = write_verdicts(work)
         _refuse_damaged(checks, 0)
-        judged = summarise(work, verdicts_written, notes)
+        judged = summarise(work, answer, notes)
         if checks is not None:
             checks.result()
         written = finished.list_files(storage, settings.output)
@@ -114,8 +114,7 @@ def _audit(spark: SparkSession, settings: AuditSettings, say: Callable[[str], ob
         raise
     finally:
         if conclusion is None:
-            storage.delete(settings.output)
-        spark.catalog.clearCache()
+            finished.remove_own(storage, settings.output, run)
     storage.delete(f"{settings.output}/{finished.STARTED}")
     return conclusion
 
@@ -128,13 +127,14 @@ def _refuse_damaged(checks: Future[None] | None, seconds: float) -> None:
 
 @dataclass(frozen=True)
 class Work:
-    """One audit in progress."""
+    """One audit in progress. `run` is its id, which its files of verdicts and its mark in the output have."""
 
     spark: SparkSession
     storage: Storage
     settings: AuditSettings
     history: History
     previous: FinishedAudit | None
+    run: str
 
     @property
     def output(self) -> str:
@@ -155,69 +155,134 @@ class Work:
         """Return the folder of an operations table."""
         return f"{self.output}/{finished.OPERATIONS}/{name}"
 
+    def written(self, table: OperationsTable) -> WrittenTable:
+        """Return an operations table in its files."""
+        return WrittenTable(self.table(table.name), table.schema, table.partition)
 
-OPEN_VERDICTS = (RequestVerdict.IN_FLIGHT, RequestVerdict.STUCK, RequestVerdict.LOST, RequestVerdict.QUARANTINED)
-OPEN = (
-    f"coalesce(verdict IN ({', '.join(map(quoted, OPEN_VERDICTS))}), false)"
-    " OR violations != '' OR dead_letters > 0 OR waiting > 0"
-)
-"""SQL that is true for a row that must be judged again although none of its sources changed."""
+    @property
+    def consumer(self) -> AuditConsumer:
+        """The consumer, for Python workers."""
+        local = str(self.spark.sparkContext.master).startswith("local")
+        # On a cluster --py-files puts the consumer's package on the workers' path.
+        return AuditConsumer(self.history.model.declaration, tuple(sys.path) if local else ())
+
+    @property
+    def parts(self) -> int:
+        """The number of parts of the operations tables, each of which one task adds up."""
+        return Sizing(self.history.items).parts if self.settings.tables else 1
 
 
-def write_verdicts(work: Work) -> DataFrame:
-    """Carry every row to the subjects that it names, let the laws judge each chunk, and write and return the verdicts."""
-    spark, history, previous = work.spark, work.history, work.previous
-    local = str(spark.sparkContext.master).startswith("local")
-    # On a cluster --py-files puts the consumer's package on the workers' path.
-    consumer = AuditConsumer(history.model.declaration, tuple(sys.path) if local else ())
+def pieces_of(work: Work) -> tuple[tuple[Piece, ...], ...]:
+    """Return the files of each task, the largest first."""
+    found = sorted(work.history.pieces(), key=lambda each: (-each[0], each[1]))
+    cores = work.spark.sparkContext.defaultParallelism
+    if sum(size for size, _ in found) < LITTLE_BYTES:
+        return tuple(tuple(piece for _, piece in found[start::cores]) for start in range(cores) if found[start:])
+    large = [(piece,) for size, piece in found if size > TASK_BYTES]
+    small = [piece for size, piece in found if size <= TASK_BYTES]
+    several = max(1, min(len(small), sum(size for size, _ in found if size <= TASK_BYTES) // (8 * TASK_BYTES)))
+    return (*large, *(tuple(small[start::several]) for start in range(several) if small))
+
+
+def carried(spark: SparkSession, reading: Reading) -> DataFrame:
+    """Return the blocks of all files."""
+    tasks = spark.range(0, len(reading.pieces), 1, max(1, len(reading.pieces)))
+    return tasks.mapInArrow(partial(read_pieces, reading=reading), CARRIED)
+
+
+def write_verdicts(work: Work) -> Answer:
+    """Carry every row to the subjects that it names, judge each chunk, and write the verdicts. Return the sums and lists."""
+    spark, history, settings = work.spark, work.history, work.settings
+    pieces = pieces_of(work)
+    if not pieces and history.start is None:
+        raise AuditRefused(NOTHING.format(folder=history.folder))
+    continues = work.previous is not None
+    earlier = work.previous.folder if work.previous else None
+    reading = Reading(work.consumer, pieces, work.chunks, history.window, continues)
+    if work.previous is not None:
+        reading = with_earlier_rows(work, work.previous, reading)
     moment = Moment(
         now=history.end,
         queue_known=history.queue_known,
         dead_letters_known=history.dead_letters_known,
         archive_known="accepted" in history.lines,
-        patience_ms=work.settings.patience_seconds * 1000,
+        patience_ms=settings.patience_seconds * 1000,
         retention_ms=history.context.retention_ms,
         forgotten_before=history.context.forgotten_before,
+        whole=history.start is None,
     )
-    rows = history.carried(spark, consumer)
-    if previous is not None:
-        rows = with_earlier_rows(previous.verdicts(spark), rows.persist(StorageLevel.MEMORY_AND_DISK))
-    judge = partial(judge_chunk, consumer=consumer, moment=moment, tables=work.settings.tables, keeps=work.keeps)
-    schema = ", ".join(f"{name} {kind}" for name, kind in history.model.columns.items())
-    judged = rows.repartition(work.chunks, "key").mapInArrow(judge, schema)
-    return files.write_verdicts(judged, f"{work.output}/{finished.VERDICTS}")
+    folder = f"{work.output}/{finished.VERDICTS}"
+    judging = Judging(work.consumer, moment, folder, work.run, work.parts, settings.tables, work.keeps)
+    judge = partial(judge_chunk, judging=judging)
+    judged = carried(spark, reading).repartitionById(work.chunks, "chunk").mapInArrow(judge, CARRIED)
+    if work.parts > 1:
+        add = partial(add_up_part, judging=judging, output=work.output, previous=earlier)
+        judged = judged.repartitionById(work.parts, "chunk").mapInArrow(add, CARRIED)
+    rows = judged.toArrow()
+    blocks = zip(rows["source"].to_pylist(), rows["block"].to_pylist(), strict=True)
+    answer = add_up(blocks, judging.wanted)
+    if work.parts == 1:
+        write_tables(judging, work.output, earlier, 0, answer)
+    return answer
 
 
-def with_earlier_rows(layered: DataFrame, today: DataFrame) -> DataFrame:
-    """Return today's rows with what the earlier audit kept of each key to judge again.
+def with_earlier_rows(work: Work, previous: FinishedAudit, reading: Reading) -> Reading:
+    """Return how today's rows are read with what earlier audits kept of each key to judge again.
 
-    Such a key changed today, or time may have changed its verdict. Keys are picked by their hash, which is small enough to send
-    to the earlier rows, so that these are scanned and not shuffled. A key that shares its hash with another is judged again
-    without need, and to the same verdict.
+    Such a key changed today, or time may have changed its verdict. Keys are picked by their hash, which is small enough to
+    send to the tasks. A key that shares its hash with another is judged again without need, and to the same verdict.
     """
-    still_open = layered.where(OPEN).select("hash")
-    again = today.selectExpr("xxhash64(key) AS hash").union(still_open).distinct().persist(StorageLevel.MEMORY_AND_DISK)
-    wanted = F.broadcast(again) if again.count() <= BROADCAST_KEYS else again
-    newest = files.newest_rows(
-        layered.select("hash", "key", "layer", "evidence").join(wanted, on="hash", how="left_semi")
-    )
-    return today.unionByName(newest.selectExpr("key", f"{PREVIOUS} AS place", "evidence AS row")).select(*COLUMNS)
+    layers = [
+        (Piece(PREVIOUS, f"{layer}/{name}", layer=number),)
+        for number, layer in enumerate(previous.layers)
+        for name in work.storage.names(layer)
+    ]
+    whole = dataclasses.replace(reading, pieces=(*reading.pieces, *layers))
+    hashes = carried(work.spark, whole).where(f"source = {HASHES}").select("block").toArrow()["block"].to_pylist()
+    wanted = np.unique(np.frombuffer(b"".join(hashes), np.uint64))
+    return dataclasses.replace(whole, wanted=wanted)
 
 
-def summarise(work: Work, written: DataFrame, notes: list[str]) -> Conclusion:
+def write_tables(judging: Judging, output: str, previous: str | None, part: int, answer: Answer) -> None:
+    """Add yesterday's tables to the sums of a part, and write the rows that are not zeros."""
+    for number, table in enumerate(judging.wanted):
+        folder = f"{finished.OPERATIONS}/{table.name}"
+        rows = answer.tables[number]
+        if previous is not None:
+            earlier = WrittenTable(f"{previous}/{folder}", table.schema, table.partition).read()
+            rows = table.summed([rows, earlier.filter(judging.of_part(table, earlier, part))])
+        rows = without_zeros(table, rows)
+        if rows.num_rows or part == 0:
+            write_part(f"{output}/{folder}", part, rows, table.partition if rows.num_rows else None)
+
+
+def add_up_part(
+    batches: Iterable[pa.RecordBatch], judging: Judging, output: str, previous: str | None
+) -> Iterator[pa.RecordBatch]:
+    """Add up the blocks of a part, and write its rows of each table. Yield the totals, and what the report shows."""
+    rows: list[tuple[int, bytes]] = []
+    part = None
+    for batch in batches:
+        rows += zip(*(batch.column(name).to_pylist() for name in ("source", "block")), strict=True)
+        part = batch.column("chunk")[0].as_py() if len(batch) else part
+    if part is not None:
+        answer = add_up(rows, judging.wanted)
+        write_tables(judging, output, previous, part, answer)
+        kept = [(part, source, block) for source, block in rows if source == 0 or source >= REJECTED]
+        yield carried_rows(kept)
+
+
+def summarise(work: Work, answer: Answer, notes: list[str]) -> Conclusion:
     """Write all that follows from the verdicts: totals, tables, findings, repair lists, rejects and report."""
-    spark, storage, settings, history, previous = work.spark, work.storage, work.settings, work.history, work.previous
-    tables = write_tables(work, written)
-    first = history.model.tables[0]
-    totals = tables[first.name].sums(first.dimensions, first.figures)
-    rejects = sum(row["sum_rejected"] for row in totals)
-    with_rejects = (F.col("subject") == SubjectKind.FILE) & (F.col("rejected") > 0)
-    rows = written.where(with_rejects).select("key", "rejected").collect() if rejects else []
-    rejected = {unquote(row.key[1:]): row.rejected for row in rows}  # Spark names files as URLs
-    check_counts(spark, history, previous, totals, rejected)
-    storage.write_text(f"{work.output}/rejects.jsonl", files.json_lines(locate_rejects(spark, history, rejected)))
+    storage, settings, history, previous = work.storage, work.settings, work.history, work.previous
+    tables = {table.name: work.written(table) for table in history.model.tables[: None if settings.tables else 1]}
+    totals = tables[history.model.tables[0].name].read().to_pylist()
+    check_counts(history, totals, answer)
+    located = sorted(answer.rows(REJECTED), key=lambda row: (row["file"], row["line"]))[:LISTED_REJECTS]
+    storage.write_text(f"{work.output}/rejects.jsonl", files.json_lines(map(_located, located)))
     # A log's files may be others each night, so no later audit can see that a line was corrected.
-    if earlier_rejects := rejects - sum(rejected.values()):
+    rejects = sum(row["sum_rejected"] for row in totals)
+    if earlier_rejects := rejects - answer.rejected:
         notes = [*notes, REJECTED_EARLIER.format(lines=counted(earlier_rejects, "line", "lines"))]
     conclusion = conclude(history, totals, notes, settings.reject_share, previous.items if previous else 0)
     layers = [*(previous.layers if previous else ()), f"{settings.output}/{finished.VERDICTS}"]
@@ -226,69 +291,35 @@ def summarise(work: Work, written: DataFrame, notes: list[str]) -> Conclusion:
         "continues": work.keeps,
         "carried": history.model.carried,
         "layers": [finished.layer_name(settings.output, layer) for layer in layers],
+        "doubts": {name: dict(sorted(several.items())) for name, several in answer.counts.items() if name in DOUBTS},
     }
     if settings.tables:
-        findings = write_findings(
-            storage,
-            written,
-            work.output,
-            dead_letters_known=history.dead_letters_known,
-            any_wrong=count_wrong(totals) > 0,
-        )
-        of_report = Written(written, tables, write_summaries(work, tables), findings)
-        run = run_facts(history, settings, document["layers"], spark.version)
-        content = collect(spark, of_report, history, document, run)
+        wrong = answer.blocks.get(FINDINGS) or history.model.arrow_schema.empty_table()
+        known = history.dead_letters_known
+        declaration = history.model.declaration
+        findings = write_findings(storage, wrong, work.output, declaration, dead_letters_known=known)
+        made = {summary.name: summary.make(tables) for summary in history.model.summaries}
+        for summary in history.model.summaries:
+            write_rows(work.table(summary.name), made[summary.name], summary.columns)
+        run = run_facts(history, settings, document["layers"], work.spark.version)
+        content = collect(Written(answer, tables, made, findings), history, document, run)
         storage.write_text(f"{work.output}/report.html", render(content))
     return dataclasses.replace(conclusion, document=document)
 
 
-def write_tables(work: Work, written: DataFrame) -> dict[str, Rows]:
-    """Write and return the totals and, if wanted, the operations tables."""
-    spark, storage, previous = work.spark, work.storage, work.previous
-    model = work.history.model
-    wanted = model.tables if work.settings.tables else model.tables[:1]
-    yesterday = {}
-    for table in wanted:
-        earlier = f"{previous.folder}/{finished.OPERATIONS}/{table.name}" if previous else None
-        if earlier and storage.exists(earlier):
-            yesterday[table.name] = spark.read.parquet(literal(earlier))
-    cells = written.where("cells IS NOT NULL").select("cells")
-    made = operations.tabulate(wanted, cells, yesterday, few=work.history.items <= FEW_ITEMS)
-    for table in wanted:
-        made[table.name].write(storage, work.table(table.name), table.partition)
-    return made
+def _located(row: Mapping[str, Any]) -> dict[str, Any]:
+    problem = Problem(row["problem"])
+    named = {"attribute": row["attribute"]} if row["attribute"] else {}
+    detail = PROBLEM_SENTENCES[problem]
+    return {"file": row["file"], "line": row["line"], "problem": problem.name.lower(), "detail": detail, **named}
 
 
-def write_summaries(work: Work, tables: Mapping[str, Rows]) -> dict[str, list[dict[str, Any]]]:
-    """Write and return the summaries of the operations tables."""
-    made = {summary.name: FewRows(summary.make(tables), summary.columns) for summary in work.history.model.summaries}
-    for name, summary in made.items():
-        summary.write(work.storage, work.table(name))
-    return {name: summary.rows for name, summary in made.items()}
-
-
-def check_counts(
-    spark: SparkSession,
-    history: History,
-    previous: FinishedAudit | None,
-    totals: Sequence[Mapping[str, Any]],
-    rejected: dict[str, int],
-) -> None:
+def check_counts(history: History, totals: list[dict[str, Any]], answer: Answer) -> None:
     """Reject an export with more or fewer lines than its manifest counts, and a history without rows."""
     if not totals:
         raise AuditRefused(NOTHING.format(folder=history.folder))
-    source_of = source_finder(history)
-    malformed: Counter[str] = Counter()
-    for path, count in rejected.items():
-        malformed[source_of(path)] += count
-    for table, exported in history.model.exports.items():
-        export = history.exports[table]
-        if previous is None:
-            read = sum(row[f"sum_{exported.counted}"] for row in totals) + malformed[table]
-        else:
-            # Old images take rows back, so the sums say nothing about lines. A day's lines are quickly counted.
-            paths = history.data_folders(table)
-            read = spark.read.text([*map(literal, paths)]).where(F.trim("value") != "").count() if paths else 0
+    for table, export in history.exports.items():
+        read = answer.counts["lines"][table]
         if read != export.items:
             raise AuditRefused(
                 f"{export.home} should hold {export.items} items by its manifest, and {read} were read: it was cut short "

@@ -1,20 +1,20 @@
-"""A subject as the audit judges it, the columns of its verdict, and the sums of operations tables."""
+"""Subjects as the audit judges them: the columns of their verdicts, for operations tables and for the files."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Collection, Mapping
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from oneslot.audit.vocabulary import SubjectKind
 from oneslot.laws.form import FILE_PREFIX, ROW_PREFIX
+from oneslot.laws.request import RequestVerdict
 from oneslot.laws.schema import Row, text_of
 from oneslot.runtime.values import from_attribute
 
-NOT_TEXT = "*"
-"""The member of a carried row with the attributes that are neither text nor a declared number, as DynamoDB's JSON."""
-REJECTED, PREVIOUS = 100, 101
-"""The places of a reject, and of what an earlier audit kept of a group."""
 ONCE_IN_EXPORT = "S1"
 COUNTS = (
     "ledger_complete",
@@ -34,11 +34,14 @@ COUNTS = (
 """The figures of verdicts whose null stands for 0, beside the number of rows of each export."""
 TIMES = ("accepted_sent", "quarantined_at", "delivery_sent", "first_done", "last_finished", "dropped_at")
 TEXTS = ("key", "subject", "verdict", "violations")
-ROWS_AT_ONCE = 10_000  # of verdicts, which leave before the rest of the chunk is judged
 OF_REQUEST = (SubjectKind.REQUEST, SubjectKind.UNIDENTIFIED)
 NO_REQUEST = (ROW_PREFIX, FILE_PREFIX)
-KEPT = ("cells", "evidence")
-"""Text columns: the sums of a chunk's rows, in one of them, and what the next audit needs of a row."""
+EVIDENCE = "evidence"
+"""The text column with what the next audit needs of a subject."""
+OPEN_VERDICTS = tuple(
+    map(str, (RequestVerdict.IN_FLIGHT, RequestVerdict.STUCK, RequestVerdict.LOST, RequestVerdict.QUARANTINED))
+)
+"""Verdicts that are judged again although no source of the subject changed."""
 
 
 def row_key(key: tuple[Any, ...]) -> str:
@@ -48,60 +51,55 @@ def row_key(key: tuple[Any, ...]) -> str:
 
 def decoded(row: Row) -> Row:
     """Return a carried row with Python's values, as DynamoDB's clients return them."""
-    others = row.get(NOT_TEXT)
-    if others is None:
+    if not any(isinstance(value, dict) for value in row.values()):
         return row
-    plain = {name: value for name, value in row.items() if name != NOT_TEXT}
-    return {**plain, **{name: from_attribute(_attribute(value)) for name, value in others.items()}}
+    return {name: from_attribute(value) if isinstance(value, dict) else value for name, value in row.items()}
 
 
-def _attribute(attribute: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an attribute with its list or map, which was carried as text."""
-    ((kind, value),) = attribute.items()
-    return {kind: json.loads(value) if kind in ("L", "M") else value}
+class Subjects:
+    """Judged subjects as columns: those of verdicts, and `table.attribute` of the row whose key is the subject."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def __getitem__(self, name: str) -> pa.Array:
+        """Return a column; null where a subject has no such row."""
+        column = self.table[name]
+        return column.combine_chunks()
+
+    def figure(self, name: str) -> Any:
+        """Return a figure, 0 where it is null."""
+        return pc.fill_null(self[name], 0).to_numpy()
+
+    def among(self, name: str, words: Collection[str]) -> Any:
+        """Return where a text is one of these words."""
+        return pc.is_in(self[name], pa.array([*map(str, words)], pa.string())).to_numpy(zero_copy_only=False)
+
+    def where(self, mask: Any) -> Subjects:
+        """Return the subjects for which this is true."""
+        return self if mask.all() else Subjects(self.table.filter(pa.array(mask)))
+
+    def where_given(self, name: str) -> Subjects:
+        """Return the subjects that have a value in a column."""
+        return self.where(pc.is_valid(self[name]).to_numpy(zero_copy_only=False))
+
+    @cached_property
+    def sent_requests(self) -> Subjects:
+        """The requests, with an id or without, of which a source says when they were sent."""
+        known = pc.or_(pc.is_valid(self["delivery_sent"]), pc.is_valid(self["accepted_sent"]))
+        return self.where(self.among("subject", OF_REQUEST) & known.to_numpy(zero_copy_only=False))
+
+    @cached_property
+    def sent(self) -> Any:
+        """When each was sent, epoch ms: SQS's time of the first copy, else the producer's."""
+        return pc.fill_null(pc.coalesce(self["delivery_sent"], self["accepted_sent"]), 0).to_numpy()
 
 
-class Judged(NamedTuple):
-    """A subject with its verdict and figures, for the operations tables.
-
-    `rows`: those whose key it is, by table. `recorded`: the answer that its row in the ledger keeps.
-    """
-
-    key: str
-    subject: str
-    verdict: str | None
-    violations: str
-    figures: Mapping[str, int | None]
-    rows: Mapping[str, Row]
-    recorded: str | None
-
-    @property
-    def is_request(self) -> bool:
-        """Whether it is a request, with an id or without."""
-        return self.subject in OF_REQUEST
-
-    @property
-    def sent(self) -> int | None:
-        """When a request was sent, epoch ms: SQS's time of the first copy, else the producer's."""
-        logged = self.figures["delivery_sent"]
-        return self.figures["accepted_sent"] if logged is None else logged
-
-
-Sums = dict[tuple[Any, ...], list[int]]
-"""The figures of rows of operations tables, by the number of the table and the dimensions."""
-
-
-def summed(counts: Mapping[Any, int]) -> str:
-    """Return the sums of cells as JSON, without those that are all zeros. Most cells are equal, and counted before."""
-    sums: Sums = {}
-    for (number, dimensions, figures), count in counts.items():
-        add_cell(sums, number, dimensions, figures, count)
-    rows = [{"t": number, "d": dims, "f": sums[number, *dims]} for number, *dims in sorted(sums)]
-    return json.dumps([row for row in rows if any(row["f"])], separators=(",", ":"))
-
-
-def add_cell(sums: Sums, number: int, dimensions: Iterable[Any], figures: Iterable[int | None], count: int) -> None:
-    """Add a cell to the sums, `count` times."""
-    added = [count * (figure or 0) for figure in figures]
-    found = sums.setdefault((number, *dimensions), [0] * len(added))
-    found[:] = [one + other for one, other in zip(found, added, strict=True)]
+def with_own(verdicts: pa.Table, own: Mapping[str, pa.Array]) -> Subjects:
+    """Return judged subjects with the attributes of their own rows."""
+    for name, column in own.items():
+        verdicts = verdicts.append_column(name, column)
+    return Subjects(verdicts)

@@ -15,23 +15,16 @@ import pyarrow as pa
 
 from oneslot.audit import operations
 from oneslot.audit.judge.columns import Plain
-from oneslot.audit.judged import COUNTS, KEPT, ONCE_IN_EXPORT, TEXTS, TIMES
+from oneslot.audit.judged import COUNTS, EVIDENCE, ONCE_IN_EXPORT, TEXTS, TIMES
 from oneslot.audit.operations import OperationsTable, Summary
-from oneslot.audit.read import sources
-from oneslot.audit.read.carry import (
-    ExportedTable,
-    absent,
-    key_of_row,
-    reserved,
-)
-from oneslot.audit.read.logs import quoted
-from oneslot.audit.write.rows import ARROW_TYPES
-from oneslot.declaration.declaration import Declaration, DeclaredTable
+from oneslot.audit.read.source import ExportedTable, Source
+from oneslot.audit.write.tables import ARROW_TYPES
+from oneslot.declaration.declaration import Declaration
 from oneslot.errors import InvalidDeclaration
 from oneslot.laws.evidence import Law
-from oneslot.laws.form import LARGEST_COUNT, LATEST_EPOCH_MS, Problem
+from oneslot.laws.form import ANY, LEDGER_ROW, LINES, Form
 from oneslot.laws.request import RequestVerdict
-from oneslot.laws.schema import LEDGER_ATTRIBUTES, Schema
+from oneslot.laws.schema import LEDGER_ATTRIBUTES, Schema, Table
 from oneslot.laws.traces import LEDGER
 
 SOURCE_FINDINGS = {ONCE_IN_EXPORT: "A table's export holds each item at most once."}
@@ -100,6 +93,7 @@ class Model:
         effect_subject: a request that a row names, and that was never seen.
         listing: a summary for the report.
         plain: when the consumer's own laws say nothing of a subject; None to ask the laws about all.
+        tables_read: the attributes of a subject's own rows that operations tables read, by table.
     """
 
     declaration: Declaration
@@ -111,6 +105,7 @@ class Model:
     effect_subject: str = "effect"
     listing: Listing | None = None
     plain: Plain | None = None
+    tables_read: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @cached_property
     def laws(self) -> tuple[Law, ...]:
@@ -130,7 +125,27 @@ class Model:
     @cached_property
     def sources(self) -> tuple[str, ...]:
         """The names of the sources, by their places from 1."""
-        return (*self.exports, *sources.LINES)
+        return (*self.exports, *LINES)
+
+    @cached_property
+    def all_sources(self) -> tuple[Source, ...]:
+        """The sources, by their numbers from 1."""
+        names = enumerate(self.sources, 1)
+        return tuple(_source(number, name, self.exports.get(name), self.declaration.schema) for number, name in names)
+
+    def source(self, number: int) -> Source:
+        """Return the source of a number."""
+        return self.all_sources[number - 1]
+
+    def source_named(self, name: str) -> Source:
+        """Return a source by its name."""
+        return self.all_sources[self.sources.index(name)]
+
+    @cached_property
+    def reads(self) -> tuple[tuple[str, str, pa.DataType], ...]:
+        """The source, name and type of each attribute that operations tables read."""
+        found = ((name, self.source_named(name).types, several) for name, several in self.tables_read.items())
+        return tuple((name, each, types[each]) for name, types, several in found for each in several)
 
     @cached_property
     def row_counts(self) -> tuple[str, ...]:
@@ -151,7 +166,7 @@ class Model:
     def columns(self) -> dict[str, str]:
         """The columns of verdicts with Spark's types, without the key's hash."""
         texts = dict.fromkeys(TEXTS, "string")
-        return texts | dict.fromkeys(self.figures, "bigint") | dict.fromkeys(KEPT, "string")
+        return texts | dict.fromkeys(self.figures, "bigint") | {EVIDENCE: "string"}
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
@@ -161,7 +176,7 @@ class Model:
     @property
     def carried(self) -> str:
         """A digest of what travels, and to whom: what one audit kept, another cannot use if it differs."""
-        said = [(name, table.row, table.subjects) for name, table in self.exports.items()]
+        said = [(name, table.form, table.subjects) for name, table in self.exports.items()]
         return hashlib.sha256(repr(said).encode()).hexdigest()[:16]
 
     @cached_property
@@ -202,71 +217,54 @@ def model_of_declaration(declaration: Declaration) -> Model:
     )
 
 
-def exports_of(declaration: Declaration, **details: ExportedTable) -> dict[str, ExportedTable]:
-    """Return how each export is read, the ledger's first; `details` take the place of what the declaration says."""
-    tables = {name: details.get(name) or _exported(name, table) for name, table in declaration.declared_tables.items()}
-    return {LEDGER: _ledger(declaration.schema), **tables}
+KEPT_OF_LINES = {
+    "deliveries": (
+        *("outcome", "consumption_count", "sent", "finished", "claimed_by", "answer"),
+        *("receive_count", "attempt_ms"),
+    ),
+    "accepted": ("sent", "copies"),
+    "dropped": ("at",),
+}
+"""What travels of a line beside its message. The report's timelines read the last two of a delivery."""
 
 
-def _ledger(schema: Schema) -> ExportedTable:
-    named = {outcome.name: outcome.names for outcome in schema.outcomes.values() if outcome.names}
-    others = " ".join(
-        f"WHEN {quoted(outcome)} THEN get_json_object(result, {quoted(f'$.{name}')})" for outcome, name in named.items()
-    )
-    # Most answers name no other request, and are not parsed.
-    some = " OR ".join(f"contains(result, {quoted(outcome)})" for outcome in named)
-    about = (
-        f"CASE WHEN status = 'COMPLETE' AND ({some}) THEN CASE get_json_object(result, '$.outcome') {others} END END"
-    )
-    return ExportedTable(
-        key=("message_id",),
-        texts=("message_id", "status", "result"),
-        numbers={
-            "consumption_count": LARGEST_COUNT,
-            "updated": LATEST_EPOCH_MS,
-            "lease_until": LATEST_EPOCH_MS,
-            "unsent": LARGEST_COUNT,
-        },
-        subjects=("message_id", *((about,) if named else ())),
-        problems={
-            Problem.MISSING_ATTRIBUTE: absent("message_id", "status", "consumption_count", "updated"),
-            Problem.UNKNOWN_VALUE: f"status NOT IN ('IN_PROGRESS', 'COMPLETE') OR {reserved('message_id')}",
-        },
-        counted="ledger_rows",
-        known=frozenset((*LEDGER_ATTRIBUTES, "sends")),
-    )
+def _source(number: int, name: str, table: ExportedTable | None, schema: Schema) -> Source:
+    if table is not None:
+        return Source(name, number, table.form, tuple(table.form.attributes), table)
+    form = schema.delivery if name == "deliveries" else LINES[name]
+    return Source(name, number, form, KEPT_OF_LINES.get(name, ()))
 
 
-def _exported(name: str, table: DeclaredTable) -> ExportedTable:
-    """Return how a table is read whose attributes have any type."""
-    by_function = bool(table.request and "." in table.request)
-    request = () if by_function or table.request is None else (table.request,)
-    times = (table.time,) if table.time else ()
-    travels = tuple(each for each in table.attributes or table.needed if each not in times)
+def exports_of(declaration: Declaration) -> dict[str, ExportedTable]:
+    """Return how each export is read, the ledger's first."""
+    tables = declaration.schema.tables
+    return {LEDGER: LEDGER_EXPORT, **{name: _exported(table, declaration) for name, table in tables.items()}}
+
+
+LEDGER_EXPORT = ExportedTable(
+    key=("message_id",),
+    form=LEDGER_ROW,
+    subjects=(("message_id",),),
+    counted="ledger_rows",
+    known=frozenset((*LEDGER_ATTRIBUTES, "sends")),
+)
+
+
+def _exported(table: Table, declaration: Declaration) -> ExportedTable:
+    """Return how a table is read. Attributes that its form does not name have any type."""
+    declared = declaration.declared_tables[table.name]
+    by_function = bool(declared.request and "." in declared.request)
+    request = () if by_function or declared.request is None else (declared.request,)
+    named = [table.key, *((each,) for each in request), *(tuple(name.split("/")) for name in table.names)]
+    form = table.form.attributes
+    read = dict.fromkeys([*table.key, *form, *table.carried])
+    times = (declared.time,) if declared.time else ()
     return ExportedTable(
         key=table.key,
-        texts=(),
-        numbers=dict.fromkeys(times, LATEST_EPOCH_MS),
-        anything=travels,
-        subjects=subjects_of(table, text),
-        problems={
-            Problem.MISSING_ATTRIBUTE: absent(*map(text, table.key)),
-            Problem.UNKNOWN_VALUE: " OR ".join(reserved(text(each)) for each in request) or "false",
-        },
-        counted=f"{name}_rows",
+        form=Form({name: form.get(name, ANY) for name in read}),
+        subjects=tuple(dict.fromkeys(named)),
+        counted=f"{table.name}_rows",
         asks=bool(table.lacking) or (by_function and not table.names),
-        wanted=dict.fromkeys(request, f"tables.{name}.request") | dict.fromkeys(times, f"tables.{name}.time"),
+        wanted=dict.fromkeys(request, f"tables.{table.name}.request")
+        | dict.fromkeys(times, f"tables.{table.name}.time"),
     )
-
-
-def text(name: str) -> str:
-    """Return SQL for an attribute of any type as text."""
-    return f"coalesce(`{name}`.S, `{name}`.N, `{name}`.B)"
-
-
-def subjects_of(table: DeclaredTable, text_of: Callable[[str], str] = "`{}`".format) -> tuple[str, ...]:
-    """Return SQL of each subject that a row of a table names: its key, its request, and what `names` says."""
-    request = [table.request] if table.request and "." not in table.request else []
-    named = [table.key, *((each,) for each in request), *(tuple(name.split("/")) for name in table.names)]
-    found = (text_of(parts[0]) if len(parts) == 1 else key_of_row(*map(text_of, parts)) for parts in named)
-    return tuple(dict.fromkeys(found))

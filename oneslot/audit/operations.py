@@ -1,51 +1,48 @@
 """Tables for the people who run the service: totals, demand, latency, days. A consumer's `Model` may add its own.
 
-Every figure of a `Table` is a sum, so the stage adds them up for each chunk, and a day's changes take back what the replaced
-rows had added. Rates and percentiles do not add up, and are computed from the tables as a `Summary`.
+A table is a function from the columns of judged subjects to its rows. Every figure is a sum, so each chunk adds up its own,
+and a day's changes take back what the replaced subjects had added. Rates and percentiles do not add up: a `Summary` has them.
 """
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
 from itertools import accumulate
-from operator import itemgetter
 from typing import Any
 
-from pyspark import StorageLevel
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from oneslot.audit.judged import Judged, Sums, add_cell
+from oneslot.audit.judged import Subjects
 from oneslot.audit.vocabulary import SubjectKind
-from oneslot.audit.write.rows import FewRows, ManyRows, Rows
+from oneslot.audit.write.tables import ARROW_TYPES, WrittenTable
 from oneslot.laws.request import RequestVerdict
 
 QUARTER_OF_AN_HOUR_MS = 900_000
 DAY_MS = 86_400_000
-NUMBERS = ("QUARTER_HOUR", "LATENCY_MS")
+SECOND_MS = 1_000
+NUMBERS = ("QUARTER_HOUR", "LATENCY_MS", "AT")
 """The dimensions that are numbers."""
-CELLS = "array<struct<t: int, d: array<string>, f: array<bigint>>>"
-"""The JSON of a chunk's sums: the number of a table, the dimensions and the figures of one of its rows."""
-Cell = tuple[Sequence[str | int], Sequence[int | None]]
+Columns = Mapping[str, Any]
+"""The dimensions and figures of a table, each an array with a value for every subject that counts."""
 
 
 @dataclass(frozen=True)
 class OperationsTable:
     """An operations table: its dimensions, its summed figures, and the dimension that partitions it.
 
-    `cell` returns the dimensions and figures that one judged subject adds; None if it does not count.
+    `rows` returns the columns of the rows that judged subjects add.
     """
 
     name: str
     dimensions: tuple[str, ...]
     figures: tuple[str, ...]
     partition: str | None
-    cell: Callable[[Judged], Cell | None]
+    rows: Callable[[Subjects], Columns]
 
     @property
     def columns(self) -> dict[str, str]:
@@ -53,59 +50,104 @@ class OperationsTable:
         texts = {name: "bigint" if name in NUMBERS else "string" for name in self.dimensions}
         return texts | dict.fromkeys(self.figures, "bigint")
 
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns with Arrow's types."""
+        return pa.schema([(name, ARROW_TYPES[kind]) for name, kind in self.columns.items()])
 
-@lru_cache(4096)
-def _date(day: int) -> str:
-    return datetime.fromtimestamp(day * DAY_MS // 1000, UTC).strftime("%Y-%m-%d")
+    def of(self, subjects: Subjects, sign: int = 1) -> pa.Table:
+        """Return the rows that these subjects add, or take back with the sign -1."""
+        found, arrays = self.rows(subjects), []
+        for each in self.schema:
+            column = found[each.name]
+            arrays.append(pc.cast(column if isinstance(column, pa.Array) else pa.array(column), each.type))
+        table = pa.Table.from_arrays(arrays, schema=self.schema)
+        return table if sign > 0 else self._negative(table)
+
+    def _negative(self, table: pa.Table) -> pa.Table:
+        figures = [pc.negate(table[name]) for name in self.figures]
+        return pa.Table.from_arrays([*(table[name] for name in self.dimensions), *figures], schema=self.schema)
+
+    def summed(self, tables: Iterable[pa.Table]) -> pa.Table:
+        """Return the sums of these rows."""
+        whole = pa.concat_tables([*tables, self.schema.empty_table()])
+        found = whole.group_by([*self.dimensions], use_threads=False).aggregate(
+            [(name, "sum") for name in self.figures]
+        )
+        named = found.rename_columns([name.removesuffix("_sum") for name in found.column_names])
+        return named.select(self.schema.names).cast(self.schema)
 
 
-def date_of(milliseconds: int) -> str:
-    """Return the UTC date of a time (epoch ms) as text."""
-    return _date(milliseconds // DAY_MS)
+def date_of(milliseconds: Any) -> pa.Array:
+    """Return the UTC dates of times (epoch ms) as texts."""
+    days, places = np.unique(np.asarray(milliseconds) // DAY_MS, return_inverse=True)
+    texts = [datetime.fromtimestamp(int(day) * DAY_MS // 1000, UTC).strftime("%Y-%m-%d") for day in days]
+    return pa.array(texts, pa.string()).take(pa.array(places))
 
 
 DEMAND_COUNTS = ("COUNT_OF_REQUESTS", "COUNT_OF_DELIVERIES", "COUNT_OF_DUPLICATES", "COUNT_OF_TAKEOVERS")
 UNANSWERED = tuple(verdict.value for verdict in RequestVerdict)
+OfSubjects = Callable[[Subjects], Any]
 
 
 def demand(
-    dimensions: Mapping[str, Callable[[Judged], str]] | None = None,
-    figures: Mapping[str, Callable[[Judged], int]] | None = None,
+    dimensions: Mapping[str, OfSubjects] | None = None, figures: Mapping[str, OfSubjects] | None = None
 ) -> OperationsTable:
     """Return the table of requests by the time at which they were sent. A consumer adds dimensions and figures."""
     more_dimensions = dimensions or {}
-    more = figures if figures is not None else {"ANSWERED": lambda judged: int(judged.verdict not in UNANSWERED)}
+    more = figures if figures is not None else {"ANSWERED": lambda subjects: ~subjects.among("verdict", UNANSWERED)}
 
-    def cell(judged: Judged) -> Cell | None:
-        if not judged.is_request or (sent := judged.sent) is None:
-            return None
-        found = judged.figures
-        quarter = sent // QUARTER_OF_AN_HOUR_MS * QUARTER_OF_AN_HOUR_MS
-        takeovers = max((found["ledger_consumptions"] or 0) - 1, 0)
-        return (date_of(sent), quarter, *(of(judged) for of in more_dimensions.values())), (
-            1,
-            found["deliveries"],
-            found["deliveries_duplicate"],
-            takeovers,
-            *(of(judged) for of in more.values()),
-            *(int(judged.verdict == verdict) for verdict in UNANSWERED),
-        )
+    def rows(subjects: Subjects) -> Columns:
+        asked = subjects.sent_requests
+        return {
+            "DATE": date_of(asked.sent),
+            "QUARTER_HOUR": asked.sent // QUARTER_OF_AN_HOUR_MS * QUARTER_OF_AN_HOUR_MS,
+            **{name: of(asked) for name, of in more_dimensions.items()},
+            "COUNT_OF_REQUESTS": np.ones(len(asked), np.int64),
+            "COUNT_OF_DELIVERIES": asked.figure("deliveries"),
+            "COUNT_OF_DUPLICATES": asked.figure("deliveries_duplicate"),
+            "COUNT_OF_TAKEOVERS": np.maximum(asked.figure("ledger_consumptions") - 1, 0),
+            **{name: of(asked) for name, of in more.items()},
+            **{verdict.upper(): asked.among("verdict", (verdict,)) for verdict in UNANSWERED},
+        }
 
     names = (*DEMAND_COUNTS, *more, *(verdict.upper() for verdict in UNANSWERED))
-    return OperationsTable("demand", ("DATE", "QUARTER_HOUR", *more_dimensions), names, "DATE", cell)
+    return OperationsTable("demand", ("DATE", "QUARTER_HOUR", *more_dimensions), names, "DATE", rows)
 
 
-def _latency(judged: Judged) -> Cell | None:
-    sent, done = judged.sent, judged.figures["first_done"]
-    if judged.subject != SubjectKind.REQUEST or done is None or sent is None:
-        return None
-    waited = max(done - sent, 0)
+def _latency(subjects: Subjects) -> Columns:
+    asked = subjects.where(subjects.among("subject", (SubjectKind.REQUEST,))).sent_requests.where_given("first_done")
+    waited = np.maximum(asked.figure("first_done") - asked.sent, 0)
     # Three significant digits: at most 1 % of error, and a few thousand rows for a history of any length.
-    step = 10 ** max(len(str(waited)) - 3, 0)
-    return (date_of(sent), waited // step * step), (1,)
+    digits = np.searchsorted(10 ** np.arange(1, 18), waited, side="right") + 1
+    step = 10 ** np.maximum(digits - 3, 0)
+    ones = np.ones(len(asked), np.int64)
+    return {"DATE": date_of(asked.sent), "LATENCY_MS": waited // step * step, "COUNT_OF_REQUESTS": ones}
 
 
 LATENCY = OperationsTable("latency", ("DATE", "LATENCY_MS"), ("COUNT_OF_REQUESTS",), None, _latency)
+
+
+def _by_second(subjects: Subjects) -> Columns:
+    asked = subjects.sent_requests
+    return {
+        "AT": asked.sent // SECOND_MS * SECOND_MS,
+        "requests": np.ones(len(asked), np.int64),
+        "deliveries": asked.figure("deliveries"),
+        "duplicates": asked.figure("deliveries_duplicate"),
+    }
+
+
+def _answers(subjects: Subjects) -> Columns:
+    asked = subjects.sent_requests.where_given("first_done")
+    # A consumer's clock may be behind SQS's.
+    at = np.maximum(asked.figure("first_done"), asked.sent) // SECOND_MS * SECOND_MS
+    return {"AT": at, "requests": np.ones(len(asked), np.int64)}
+
+
+SECONDS = OperationsTable("seconds", ("AT",), ("requests", "deliveries", "duplicates"), None, _by_second)
+ANSWERS = OperationsTable("answers", ("AT",), ("requests",), None, _answers)
+"""Requests by the second in which they were sent and answered. The report alone has them, of a short full audit."""
 SUMMED_LOGS = (
     "accepted_copies",
     "deliveries",
@@ -121,65 +163,18 @@ SUMMED_LOGS = (
 def totals(row_counts: Sequence[str]) -> OperationsTable:
     """Return the table of totals, from which the conclusion follows. `row_counts` count the rows of each export."""
     summed = (*row_counts, *SUMMED_LOGS)
-    figures_of = itemgetter(*summed)
 
-    def cell(judged: Judged) -> Cell | None:
-        if judged.subject == SubjectKind.GONE:
-            return None
-        return (str(judged.subject), judged.verdict or "", judged.violations), (1, *figures_of(judged.figures))
+    def rows(subjects: Subjects) -> Columns:
+        there = subjects.where(~subjects.among("subject", (SubjectKind.GONE,)))
+        texts = {name: pc.fill_null(there[name], "") for name in ("subject", "verdict", "violations")}
+        return {
+            **texts,
+            "subjects": np.ones(len(there), np.int64),
+            **{f"sum_{name}": there.figure(name) for name in summed},
+        }
 
     names = ("subjects", *(f"sum_{name}" for name in summed))
-    return OperationsTable("totals", ("subject", "verdict", "violations"), names, None, cell)
-
-
-def tabulate(
-    tables: Sequence[OperationsTable], cells: DataFrame, yesterday: Mapping[str, DataFrame], *, few: bool
-) -> dict[str, Rows]:
-    """Return tables from the chunks' cells, added to yesterday's tables where there are any.
-
-    One job makes them all. Few rows are added up here, and many in Spark, whose result is kept until its cache is cleared.
-    """
-    if few and not yesterday:
-        sums: Sums = {}
-        for (text,) in cells.collect():
-            for row in json.loads(text):
-                add_cell(sums, row["t"], row["d"], row["f"], 1)
-        return {
-            table.name: FewRows(_rows_of(sums, number, table), table.columns) for number, table in enumerate(tables)
-        }
-    together = cells.selectExpr(f"inline(from_json(cells, '{CELLS}'))")
-    for number, table in enumerate(tables):
-        if table.name in yesterday:
-            dimensions = ", ".join(f"CAST({name} AS STRING)" for name in table.dimensions)
-            rows = yesterday[table.name].selectExpr(
-                f"{number} AS t", f"array({dimensions}) AS d", f"array({', '.join(table.figures)}) AS f"
-            )
-            together = together.unionByName(rows)
-    width = range(max(len(table.figures) for table in tables))
-    summed = (
-        together.groupBy("t", "d")
-        .agg(*(F.expr(f"coalesce(sum(get(f, {place})), 0L) AS f{place}") for place in width))
-        .persist(StorageLevel.MEMORY_AND_DISK)
-    )
-    return {table.name: ManyRows(_of_table(summed, number, table)) for number, table in enumerate(tables)}
-
-
-def _rows_of(sums: Sums, number: int, table: OperationsTable) -> list[dict[str, Any]]:
-    """Return the rows of one table from the sums of all, sorted, without rows of zeros."""
-    mine = sorted((dimensions, figures) for (of, *dimensions), figures in sums.items() if of == number and any(figures))
-    return [dict(zip(table.columns, (*dimensions, *figures), strict=True)) for dimensions, figures in mine]
-
-
-def _of_table(summed: DataFrame, number: int, table: OperationsTable) -> DataFrame:
-    """Return one table from the sums of all, sorted. Rows of zeros are left out, so that it equals that of a full audit."""
-    dimensions = [
-        f"CAST(d[{place}] AS BIGINT) AS {name}" if name in NUMBERS else f"d[{place}] AS {name}"
-        for place, name in enumerate(table.dimensions)
-    ]
-    left = " OR ".join(f"f{place} != 0" for place in range(len(table.figures)))
-    mine = summed.where(f"t = {number} AND ({left})")
-    figures = (f"f{place} AS {name}" for place, name in enumerate(table.figures))
-    return mine.selectExpr(*dimensions, *figures).orderBy(*table.dimensions)
+    return OperationsTable("totals", ("subject", "verdict", "violations"), names, None, rows)
 
 
 @dataclass(frozen=True)
@@ -188,7 +183,7 @@ class Summary:
 
     name: str
     columns: Mapping[str, str]
-    make: Callable[[Mapping[str, Rows]], list[dict[str, Any]]]
+    make: Callable[[Mapping[str, WrittenTable]], list[dict[str, Any]]]
 
 
 PERCENTILES = {"P50": 500, "P90": 900, "P95": 950, "P99": 990, "P999": 999}
@@ -207,7 +202,7 @@ def days(counted: Sequence[str]) -> Summary:
     """Return the summary by day of sending: these figures of the table `demand`, the duplicate rate and the latencies."""
     latencies = [f"LATENCY_{name}_MS" for name in PERCENTILES]
 
-    def make(tables: Mapping[str, Rows]) -> list[dict[str, Any]]:
+    def make(tables: Mapping[str, WrittenTable]) -> list[dict[str, Any]]:
         waits: dict[str, dict[int, int]] = defaultdict(dict)
         for row in tables["latency"].sums(("DATE", "LATENCY_MS"), ("COUNT_OF_REQUESTS",)):
             waits[row["DATE"]][row["LATENCY_MS"]] = row["COUNT_OF_REQUESTS"]

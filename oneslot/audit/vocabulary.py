@@ -36,6 +36,9 @@ UNSOUND = (
 )
 """Verdicts that a sound history does not have."""
 
+WRONG_VERDICTS = tuple(map(str, (*UNSOUND, RequestVerdict.QUARANTINED)))
+"""Verdicts of subjects that findings or repair lists may name."""
+
 VERDICT_SENTENCES = {
     RequestVerdict.QUARANTINED: "could not be processed; the message and its reason are in the dead-letter queue",
     RequestVerdict.DROPPED: "was given up: an operator deleted it from the dead-letter queue; "

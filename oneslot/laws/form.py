@@ -163,6 +163,8 @@ LINES = {
             "consumption_count": COUNT,
             "claimed_by": TEXT,
             "answer": TEXT,
+            "receive_count": COUNT,
+            "attempt_ms": COUNT,
         },
         ("message_id", "sqs_message_id"),
     ),

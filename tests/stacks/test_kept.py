@@ -114,29 +114,6 @@ def test_rollback_leaves_out_a_setting_that_the_older_version_refuses() -> None:
     assert done.stdout == "-c|audit=true|-c|max_concurrency=200|"
 
 
-def test_deployment_goes_on_when_the_deployed_stack_has_a_setting_that_this_version_has_not(
-    files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert kept.main(["dev"], CloudFormation("-c former=7")) == 0
-    assert capsys.readouterr().err == (
-        "Oneslot: Oneslot-dev was deployed with former=7, and this version has no former: see the changelog.\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("variables", "region"),
-    [
-        ({"AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "eu-west-2"}, "eu-west-1"),
-        ({"AWS_REGION": "", "AWS_DEFAULT_REGION": "eu-west-2"}, "eu-west-2"),
-        ({}, None),
-    ],
-)
-def test_deployed_settings_are_read_in_the_region_that_cdk_deploys_to(
-    variables: dict[str, str], region: str | None
-) -> None:
-    assert kept.region(variables) == region
-
-
 @pytest.mark.parametrize(
     ("given", "options"),
     [

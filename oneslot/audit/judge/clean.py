@@ -7,24 +7,20 @@ thousandth clean subject, and a difference refuses the audit.
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import repeat
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oneslot.audit.judge.columns import NEVER, RESULT, TEXT, CarriedColumns, Keys, Mask, Plain, lacks, same, sure
-from oneslot.audit.judged import KEPT, ROWS_AT_ONCE, TIMES, Judged, decoded
+from oneslot.audit.judge.columns import NEVER, RESULT, CarriedColumns, Keys, Mask, Plain, lacks, same, sure
+from oneslot.audit.judged import EVIDENCE, Subjects, with_own
 from oneslot.audit.model import Model
-from oneslot.audit.operations import OperationsTable
+from oneslot.audit.read.source import TEXT
 from oneslot.audit.vocabulary import SubjectKind
 from oneslot.errors import VerdictsDiffer
-from oneslot.laws.schema import Row
 from oneslot.laws.traces import COMPLETE, LEDGER
 
 WITHOUT_ANSWER = ("duplicate", "fenced", "busy", "failed")
@@ -135,62 +131,32 @@ class CleanSubjects:
     @cached_property
     def sample(self) -> Mapping[str, list[Any]]:
         """Every thousandth clean subject, which the laws judge as well: its row of the verdicts by its key."""
-        rows = self.table.take(pa.array(np.arange(0, len(self.keys), SAMPLED))).drop_columns([*KEPT])
+        rows = self.table.take(pa.array(np.arange(0, len(self.keys), SAMPLED))).drop_columns([EVIDENCE])
         return {row[0]: [*row] for row in zip(*(column.to_pylist() for column in rows.columns), strict=True)}
 
     @property
-    def left(self) -> list[pa.RecordBatch]:
-        """The rows that the laws must judge: those of all other subjects, and of the sample."""
+    def left(self) -> dict[str, pa.Table]:
+        """The rows that the laws must judge, by source: those of all other subjects, and of the sample."""
         left = np.ones(len(self.carried.names), bool)
         left[self.keys] = False
         left[self.keys[::SAMPLED]] = True
-        batches: list[pa.RecordBatch] = self.carried.whole.filter(pa.array(left[self.carried.subjects])).to_batches()
-        return batches
+        of = self.carried.subject_of
+        return {name: rows.filter(pa.array(left[of[name]])) for name, rows in self.carried.tables.items()}
 
     def compare(self, row: list[Any]) -> None:
         """Raise `VerdictsDiffer` if the laws say otherwise about a subject of the sample."""
         if self.sample[row[0]] != row:
             raise VerdictsDiffer(DIFFERENT.format(key=row[0]))
 
-    def joined(
-        self, by_laws: Iterable[pa.RecordBatch], wanted: Sequence[OperationsTable], counts: Counter[Any]
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the laws' verdicts and these, sorted by key, and add the cells of these to the counts."""
-        whole = pa.concat_tables([pa.Table.from_batches(by_laws, self.table.schema), self.table])
-        totals, *others = wanted
-        for judged, several in self._alike():
-            counts[0, *(totals.cell(judged) or ())] += several
-        for start in range(0, len(self.keys) if others else 0, ROWS_AT_ONCE):
-            part = self.table.slice(start, ROWS_AT_ONCE)
-            own = self._own(part, self.keys[start : start + ROWS_AT_ONCE])
-            for judged in self._judged(part, part["key"].to_pylist(), own):
-                for number, table in enumerate(others, 1):
-                    if (cell := table.cell(judged)) is not None:
-                        counts[number, *cell] += 1
-        yield from whole.sort_by("key").combine_chunks().to_batches(ROWS_AT_ONCE)
-
-    def _alike(self) -> Iterator[tuple[Judged, int]]:
-        """Return different subjects for the totals, which read neither times nor rows, and how many are like each."""
-        names = [name for name in self.table.schema.names if name not in ("key", *TIMES, *KEPT)]
-        table = self.table.group_by(names).aggregate([([], "count_all")])
-        return zip(self._judged(table, repeat(""), repeat({})), table["count_all"].to_pylist(), strict=True)
-
-    def _judged(self, table: pa.Table, keys: Iterable[str], rows: Iterable[Mapping[str, Row]]) -> Iterator[Judged]:
-        there, missing = {*table.schema.names}, [None] * table.num_rows
-        columns = [table[name].to_pylist() if name in there else missing for name in self.model.figures]
-        texts = (table[name].to_pylist() for name in ("subject", "verdict"))
-        for key, own, subject, verdict, *figures in zip(keys, rows, *texts, *columns, strict=False):
-            yield Judged(key, subject, verdict, "", dict(zip(self.model.figures, figures, strict=True)), own, verdict)
-
-    def _own(self, table: pa.Table, keys: Keys) -> list[dict[str, Row]]:
-        """Return for each of these subjects the rows whose key it is, by source."""
-        found: list[dict[str, Row]] = [{} for _ in keys]
-        for source, export in self.model.exports.items():
-            own = np.flatnonzero(pc.is_valid(table[export.counted]).to_numpy())
-            rows = json.loads(f"[{','.join(self.carried.text(source, keys[own]))}]")
-            for number, row in zip(own, rows, strict=True):
-                found[number][source] = decoded(row)
-        return found
+    @cached_property
+    def subjects(self) -> Subjects:
+        """The clean subjects, with the attributes of their own rows that operations tables read."""
+        own = {}
+        for source, name, kind in self.model.reads:
+            column = self.carried.of(source, name, self.keys)
+            mine = pa.array(self.carried.own[source][self.keys] == 1)
+            own[f"{source}.{name}"] = pc.if_else(mine, column, pa.scalar(None, kind))
+        return with_own(self.table, own)
 
 
 def _number(column: pa.Array, words: Sequence[str]) -> Any:
@@ -203,13 +169,15 @@ def _shown(values: Any, absent: int = 0) -> pa.Array:
     return pa.array(values.astype(np.int64), mask=values == absent)
 
 
-def find_clean(batches: Sequence[pa.RecordBatch], model: Model) -> CleanSubjects | None:
-    """Return the clean subjects of a chunk; None if the consumer has no `Plain`, or on any error."""
+def find_clean(
+    tables: Mapping[str, pa.Table], odd: Sequence[pa.Table], model: Model
+) -> tuple[CleanSubjects | None, str]:
+    """Return the clean subjects of a chunk; None and the reason if the laws must judge all of it."""
     plain = model.plain
     if plain is None:
-        return None
+        return None, "no Plain"
+    schema = model.declaration.schema
     try:
-        schema, table = model.declaration.schema, pa.Table.from_batches(batches)
-        return CleanSubjects(CarriedColumns(table, model.exports, schema, plain.results), model, plain)
-    except Exception:  # whatever is odd about the rows, the laws judge them
-        return None
+        return CleanSubjects(CarriedColumns(tables, odd, model.exports, schema, plain.results), model, plain), ""
+    except (ValueError, pa.ArrowException) as doubt:  # a row twice, or a result that the parser does not read
+        return None, type(doubt).__name__

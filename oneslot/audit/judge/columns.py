@@ -1,4 +1,4 @@
-"""The carried rows of a chunk as columns, with which `oneslot.audit.judge.clean` looks at all subjects at once."""
+"""The rows of a chunk as columns, with which `oneslot.audit.judge.clean` looks at all subjects at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.json import ParseOptions, ReadOptions, read_json
 
-from oneslot.audit.read.carry import ExportedTable
+from oneslot.audit.read.blocks import one
+from oneslot.audit.read.source import TEXT, ExportedTable
 from oneslot.laws.form import ROW_PREFIX
 from oneslot.laws.schema import Schema
 from oneslot.laws.traces import LEDGER
@@ -20,73 +21,56 @@ Mask = Any
 Keys = Any
 """Arrays: a truth value for each subject, and numbers of subjects."""
 RESULT = "result"
-TEXT, NUMBER = pa.string(), pa.int64()
 LISTS = ("dead-letters", "dropped", "waiting")
-LINES: Mapping[str, Mapping[str, pa.DataType]] = {
-    "deliveries": {
-        **dict.fromkeys(("outcome", "answer"), TEXT),
-        **dict.fromkeys(("consumption_count", "sent", "finished"), NUMBER),
-    },
-    "accepted": dict.fromkeys(("sent", "copies"), NUMBER),
-    **{name: {} for name in LISTS},
-}
-"""What is read of each line of a log or a list."""
 FLAT = r"^\{[^{}\n]*\}$"
 """A result of one line without inner objects. Others could move what the parser reads to another row."""
+LONGEST_RESULT = 4_300
+"""Bytes of a result that is looked at: Python reads no number of more digits."""
 NEVER = int(np.iinfo(np.int64).max)
 
 
 class CarriedColumns:
-    """The carried rows of a chunk as columns. `count` has the rows of each subject, by source."""
+    """The carried rows of a chunk as columns, by source. `count` has the rows of each subject, by source."""
 
     def __init__(
-        self, table: pa.Table, exports: Mapping[str, ExportedTable], schema: Schema, results: Sequence[str]
+        self,
+        tables: Mapping[str, pa.Table],
+        odd: Sequence[pa.Table],
+        exports: Mapping[str, ExportedTable],
+        schema: Schema,
+        results: Sequence[str],
     ) -> None:
-        self.whole = table
-        encoded = table["key"].combine_chunks().dictionary_encode()
+        """Take the rows by source. `odd` are other rows, whose subjects are left to the laws."""
+        self.tables = tables
+        several = [one(table["key"]) for table in (*tables.values(), *odd)]
+        encoded = one(pa.chunked_array(several, TEXT)).dictionary_encode()
         self.names = encoded.dictionary
-        self.subjects = encoded.indices.to_numpy()
-        self.texts: dict[str, pa.Array] = {}
+        subjects = encoded.indices.to_numpy()
+        ends = np.cumsum([len(each) for each in several])
         self.rows: dict[str, pa.Table] = {}
         self.subject_of: dict[str, Keys] = {}
         self.count: dict[str, Any] = {}
         self._row_of: dict[str, Any] = {}
-        tables = {
-            name: {**dict.fromkeys(export.texts, TEXT), **dict.fromkeys(export.numbers, NUMBER)}
-            for name, export in exports.items()
-        }
-        place, texts = table["place"].to_numpy(), table["row"].combine_chunks()
-        for number, (source, columns) in enumerate({**tables, **LINES}.items(), 1):
-            at = np.flatnonzero(place == number)
-            self._read(source, texts.take(pa.array(at)), self.subjects[at], columns)
+        for (source, table), end in zip(tables.items(), ends, strict=False):
+            self._put(source, table, subjects[end - len(table) : end])
         self.own = {name: self._own(name, export.key) for name, export in exports.items()}
-        self.odd = (self.counted(self.subjects[place < 1]) > 0) | (sum(self.count[name] for name in LISTS) > 0)
-        recorded = self.rows[LEDGER][RESULT].combine_chunks()
-        flat = np.flatnonzero(sure(pc.match_substring_regex(recorded, FLAT)))
+        listed = sum(self.count[name] for name in LISTS)
+        self.odd = (self.counted(subjects[int(ends[len(tables) - 1]) :]) > 0) | (listed > 0)
+        recorded = one(self.rows[LEDGER][RESULT])
+        short = pc.less_equal(pc.binary_length(recorded), LONGEST_RESULT)
+        flat = np.flatnonzero(sure(pc.and_(short, pc.match_substring_regex(recorded, FLAT))))
         own = (outcome.request for outcome in schema.outcomes.values() if outcome.request)
         columns = dict.fromkeys(("outcome", *own, *results), TEXT)
-        self._read(RESULT, recorded.take(pa.array(flat)), self.subject_of[LEDGER][flat], columns)
+        self._put(RESULT, _objects(recorded.take(pa.array(flat)), columns), self.subject_of[LEDGER][flat])
 
-    def _read(self, source: str, texts: pa.Array, keys: Keys, columns: Mapping[str, pa.DataType]) -> None:
-        self.texts[source], self.subject_of[source], self.count[source] = texts, keys, self.counted(keys)
+    def _put(self, source: str, table: pa.Table, keys: Keys) -> None:
+        self.rows[source], self.subject_of[source], self.count[source] = table, keys, self.counted(keys)
         self._row_of[source] = np.full(len(self.names), -1)
         self._row_of[source][keys] = np.arange(len(keys))
-        schema = pa.schema([*columns.items()])
-        options = ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-        lines = pc.binary_join(pa.ListArray.from_arrays([0, len(texts)], texts), "\n")[0].as_buffer()
-        wanted = len(texts) and columns
-        found = (
-            read_json(pa.BufferReader(lines), ReadOptions(use_threads=False), options)
-            if wanted
-            else schema.empty_table()
-        )
-        if wanted and found.num_rows != len(texts):
-            raise ValueError(source)
-        self.rows[source] = found
 
     def _own(self, source: str, key: Sequence[str]) -> Any:
         """Return how many rows have the subject's key. The laws judge a chunk whose exports hold a row twice."""
-        parts = [self.rows[source][name].combine_chunks() for name in key]
+        parts = [one(self.rows[source][name]) for name in key]
         joined = pc.binary_join_element_wise(*parts, "/")
         keys = pc.binary_join_element_wise(ROW_PREFIX, joined, "") if len(parts) > 1 else joined
         subjects = self.subject_of[source]
@@ -112,12 +96,20 @@ class CarriedColumns:
     def of(self, source: str, name: str, keys: Keys) -> pa.Array:
         """Return an attribute of the subjects' rows, where each has one at most; null without one."""
         found = self._row_of[source][keys]
-        return self.rows[source][name].combine_chunks().take(pa.array(found, mask=found < 0))
+        return one(self.rows[source][name]).take(pa.array(found, mask=found < 0))
 
-    def text(self, source: str, keys: Keys) -> list[str]:
-        """Return the subjects' rows as they were carried."""
-        found: list[str] = self.texts[source].take(pa.array(self._row_of[source][keys])).to_pylist()
-        return found
+
+def _objects(texts: pa.Array, columns: Mapping[str, pa.DataType]) -> pa.Table:
+    """Return JSON objects as columns. Raises ValueError where one is not as expected."""
+    schema = pa.schema([*columns.items()])
+    if not len(texts):
+        return schema.empty_table()
+    lines = pc.binary_join(pa.ListArray.from_arrays([0, len(texts)], texts), "\n")[0].as_buffer()
+    options = ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    found = read_json(pa.BufferReader(lines), ReadOptions(use_threads=False, block_size=len(lines) + 1), options)
+    if found.num_rows != len(texts):
+        raise ValueError(RESULT)
+    return found
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,10 @@ LINES_KEPT = 256
 
 @dataclass(slots=True)
 class Group:
-    """All that names one subject. `rows` and `taken_back` are carried rows by source; `own` are those whose key it is."""
+    """All that names one subject. `rows` and `taken_back` are carried rows by source; `own` are those whose key it is.
+
+    `unreadable` counts the rows out of form that name it.
+    """
 
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     taken_back: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
@@ -29,7 +32,7 @@ class Group:
     waiting: int = 0
     dropped: int | None = None
     rejected: int = 0
-    cells: list[Any] = field(default_factory=list)
+    unreadable: int = 0
 
     def add(self, source: str, row: Any) -> None:
         """Add a line of a log or a list."""
@@ -60,7 +63,7 @@ class Group:
         if kept["dropped"] is not None:
             self.add("dropped", kept["dropped"])
         self.rejected += kept["rejected"]
-        self.cells = kept["cells"]
+        self.unreadable += kept["unreadable"]
 
     def settle(self) -> None:
         """Take back the rows that old images equal. One that was rejected when it was new is not there."""
@@ -68,11 +71,11 @@ class Group:
             if row in self.rows.get(source, ()):
                 self.rows[source].remove(row)
 
-    def kept(self, cells: list[Any]) -> str:
+    def kept(self) -> str:
         """Return what the next audit needs, as JSON."""
         rows = {source: sorted(several, key=str) for source, several in self.rows.items() if several}
-        document: dict[str, Any] = {"rows": rows, "lines": sorted(self.lines, key=str), "cells": cells}
-        document |= {name: getattr(self, name) for name in ("sent", "copies", "dropped", "rejected")}
+        document: dict[str, Any] = {"rows": rows, "lines": sorted(self.lines, key=str)}
+        document |= {name: getattr(self, name) for name in ("sent", "copies", "dropped", "rejected", "unreadable")}
         return json.dumps(document, separators=(",", ":"), sort_keys=True)
 
     @property
@@ -84,7 +87,7 @@ class Group:
     @property
     def gone(self) -> bool:
         """Whether nothing is left of it."""
-        return not (self.seen or self.rejected or any(self.rows.values()))
+        return not (self.seen or self.rejected or self.unreadable or any(self.rows.values()))
 
     def deliveries(self) -> tuple[int, int, int]:
         """Return the number of deliveries, of those with an answer, and of duplicates, which are among these."""

@@ -1,4 +1,4 @@
-"""The Python stage: whole groups arrive as Arrow batches, and the laws judge them. The rows of one task are one chunk.
+"""The tasks that judge: the blocks of a chunk become verdicts, by the quick look and by the laws.
 
 A chunk has every row that names one of its subjects, so the laws of `oneslot check` find the same breaches here. A breach whose
 subject belongs to another chunk is found there, and dropped here.
@@ -9,136 +9,176 @@ from __future__ import annotations
 import gc
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from oneslot.audit.consumer import AuditConsumer
-from oneslot.audit.judge.clean import CleanSubjects, find_clean
-from oneslot.audit.judge.group import Group
-from oneslot.audit.judged import (
-    NO_REQUEST,
-    NOT_TEXT,
-    OF_REQUEST,
-    ONCE_IN_EXPORT,
-    PREVIOUS,
-    REJECTED,
-    ROWS_AT_ONCE,
-    Judged,
-    decoded,
-    row_key,
-    summed,
-)
-from oneslot.audit.model import Model
-from oneslot.audit.operations import OperationsTable
-from oneslot.audit.spark.sizing import CHUNK_ITEMS
-from oneslot.audit.vocabulary import SubjectKind
-from oneslot.laws.evidence import Evidence, Law
-from oneslot.laws.form import FILE_PREFIX, ROW_PREFIX, UNIDENTIFIED_PREFIX
-from oneslot.laws.groups import breaches
-from oneslot.laws.request import Request
-from oneslot.laws.schema import Key, Row, text_of
-from oneslot.laws.traces import LEDGER
+from oneslot.audit.judge.clean import find_clean
+from oneslot.audit.judge.laws import Chunk, Moment
+from oneslot.audit.judged import EVIDENCE, Subjects, with_own
+from oneslot.audit.operations import ANSWERS, SECONDS, OperationsTable
+from oneslot.audit.read.blocks import hashed, one, packed, unpacked
+from oneslot.audit.read.carry import COUNTED, PREVIOUS, REJECTED, Block, carried_rows
+from oneslot.audit.vocabulary import WRONG_VERDICTS, SubjectKind
+from oneslot.audit.write.tables import part_name, write_parquet
 
-LOOKED_AT_ROWS = 8 * CHUNK_ITEMS
-"""The most carried rows at which the quick look reads a chunk, which it holds whole. A chunk with more has an id with very many
-deliveries, or few partitions were asked for. The laws' groups fold deliveries as they arrive."""
+EVENTFUL, LINES_OF, FINDINGS, EXTRA = 200, 201, 202, 300
+"""What a judged block may be beside a table's rows; from `EXTRA` on those of the report's own tables."""
+REPORT_TABLES = (SECONDS, ANSWERS)
+LIVES = 8
+ATTEMPTS_SHOWN = 200
+"""The messages whose attempts the report shows. A producer in a loop causes thousands, whose marks would hide each other."""
+TAKEOVER_WEIGHT = 3
+"""A takeover is more eventful than one more delivery."""
+LISTED_REJECTS = 1_000
+LONGEST_SECONDS_MS = 4 * 3_600_000 + 900_000
+"""The longest time that the report shows by seconds or minutes."""
 
 
 @dataclass(frozen=True)
-class Moment:
-    """The time and the knowledge by which requests are judged: fields of `Evidence`, and which sources there are."""
+class Judging:
+    """What the tasks that judge must know.
 
-    now: int
-    queue_known: bool
-    dead_letters_known: bool
-    archive_known: bool
-    patience_ms: int
-    retention_ms: int | None
-    forgotten_before: int
-
-
-def judge_chunk(
-    batches: Iterable[pa.RecordBatch], consumer: AuditConsumer, moment: Moment, *, tables: bool, keeps: bool
-) -> Iterator[pa.RecordBatch]:
-    """Yield a row of the verdicts for each subject of a task's rows, sorted by key.
-
-    `tables`: sum up all operations tables, rather than the totals alone. `keeps`: keep what the next audit needs.
+    Attributes:
+        folder: of the verdicts. `run` is in the name of each file, so that a task of a killed audit replaces none.
+        parts: the number of parts of the operations tables.
+        tables: whether all operations tables are wanted, rather than the totals alone.
+        keeps: whether to keep what the next audit needs.
     """
+
+    consumer: AuditConsumer
+    moment: Moment
+    folder: str
+    run: str
+    parts: int = 1
+    tables: bool = True
+    keeps: bool = False
+
+    @property
+    def wanted(self) -> Sequence[OperationsTable]:
+        """The tables that are summed."""
+        return self.consumer.model.tables if self.tables else self.consumer.model.tables[:1]
+
+    def name(self, chunk: int) -> str:
+        """Return the name of a chunk's file of verdicts."""
+        return part_name(chunk).replace(".", f"-{self.run}.", 1)
+
+    def of_part(self, table: OperationsTable, rows: pa.Table, part: int) -> pa.Array:
+        """Return which rows of a table belong to a part: those whose first dimension has its number. The totals have one."""
+        if table is self.wanted[0]:
+            return pa.array(np.full(len(rows), part == 0))
+        first = pc.cast(one(rows[table.dimensions[0]]), pa.string())
+        return pa.array(hashed(first) % np.uint64(self.parts) == part)
+
+
+def judge_chunk(batches: Iterable[pa.RecordBatch], judging: Judging) -> Iterator[pa.RecordBatch]:
+    """Write the verdicts of a task's blocks, sorted by key. Yield the sums of the tables, and what the report shows."""
     with without_collection():
-        yield from _judge(batches, consumer, moment, tables=tables, keeps=keeps)
+        found: dict[int, list[pa.Table]] = defaultdict(list)
+        answers: list[Block] = []
+        number = 0
+        for batch in batches:
+            for chunk, source, block in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                number = chunk
+                if source == COUNTED:
+                    answers.append((0, COUNTED, block))
+                else:
+                    found[source].append(unpacked(block))
+        if found:
+            verdicts, more = judged(found, judging)
+            answers += more
+            hashes = pa.array(hashed(one(verdicts["key"])).view(np.int64))
+            write_parquet(f"{judging.folder}/{judging.name(number)}", verdicts.add_column(0, "hash", hashes))
+        yield carried_rows(answers)
     # Spark keeps an idle worker for a minute, beside the next stage.
     pa.default_memory_pool().release_unused()
 
 
-def _judge(
-    batches: Iterable[pa.RecordBatch], consumer: AuditConsumer, moment: Moment, *, tables: bool, keeps: bool
-) -> Iterator[pa.RecordBatch]:
-    model, arriving = consumer.model, iter(batches)
-    # What is kept for the next audit is made of groups.
-    several = [] if keeps else _first(arriving, LOOKED_AT_ROWS)
-    clean = find_clean(several, model) if several and sum(map(len, several)) <= LOOKED_AT_ROWS else None
-    chunk = Chunk(model, moment)
-    for batch in chain(several if clean is None else clean.left, arriving):
-        chunk.absorb(batch)
-    wanted = model.tables if tables else model.tables[:1]
-    counts: Counter[Any] = Counter()
-    made = _by_laws(chunk, wanted, counts, keeps=keeps, clean=clean)
-    last = None
-    for batch in made if clean is None else clean.joined(made, wanted, counts):
-        if last is not None:
-            yield last
-        last = batch
-    if last is not None:
-        columns = dict(zip(last.schema.names, last.columns, strict=True))
-        columns["cells"] = pa.array([*[None] * (last.num_rows - 1), summed(counts)], pa.string())
-        yield pa.RecordBatch.from_arrays([*columns.values()], schema=last.schema)
+def judged(found: dict[int, list[pa.Table]], judging: Judging) -> tuple[pa.Table, list[Block]]:
+    """Return the verdicts on the rows of a chunk, by what they are, sorted by key; and (part, what, block) of all else."""
+    model, blocks = judging.consumer.model, list[Block]()
+    tables = {}
+    for source in model.all_sources:
+        several = [source.empty(), *found.pop(source.number, ())]
+        tables[source.name] = pa.concat_tables(several, promote_options="default").combine_chunks()
+    rest = {what: pa.concat_tables(parts, promote_options="default") for what, parts in found.items()}
+    clean, doubt = (None, "kept") if judging.keeps else find_clean(tables, [*rest.values()], model)
+    if clean is None:
+        blocks.append((0, COUNTED, json.dumps({"not_looked_at": {doubt: 1}}).encode()))
+    chunk = Chunk(model, judging.moment)
+    before = chunk.restore(rest.pop(PREVIOUS)) if PREVIOUS in rest else None  # before today's rows are among them
+    for name, table in (clean.left if clean is not None else tables).items():
+        chunk.absorb(model.source_named(name), table)
+    rejects = rest.pop(REJECTED, None)
+    if rejects is not None:
+        chunk.reject(rejects)
+        located = rejects.filter(pc.and_(pc.is_valid(rejects["line"]), pc.greater(rejects["sign"], 0)))
+        ordered = located.sort_by([("file", "ascending"), ("line", "ascending")])
+        blocks.append((0, REJECTED, packed(ordered.slice(0, LISTED_REJECTS))))
+    for old, table in rest.items():
+        chunk.take_back(model.source(-old), table)
+    verdicts, own = chunk.judge(keeps=judging.keeps, clean=clean)
+    of_laws = with_own(verdicts, own)
+    several_judged = [of_laws] if clean is None else [of_laws, clean.subjects]
+    signed = [(each, 1) for each in several_judged] + ([] if before is None else [(before, -1)])
+    blocks += _sums(judging, signed)
+    if judging.tables:
+        wrong = pc.or_(
+            pc.not_equal(verdicts["violations"], ""), pc.is_in(verdicts["verdict"], pa.array(WRONG_VERDICTS))
+        )
+        blocks.append((0, FINDINGS, packed(verdicts.filter(pc.fill_null(wrong, False)).drop_columns([EVIDENCE]))))
+        blocks += _eventful(several_judged, tables["deliveries"])
+    names = model.arrow_schema.names
+    whole = pa.concat_tables([each.table.select(names) for each in several_judged]).sort_by("key")
+    return whole.combine_chunks(), blocks
 
 
-def _first(batches: Iterator[pa.RecordBatch], rows: int) -> list[pa.RecordBatch]:
-    """Take batches until they have more rows than this, or all."""
-    found: list[pa.RecordBatch] = []
-    for batch in batches:
-        found.append(batch)
-        rows -= batch.num_rows
-        if rows < 0:
-            break
-    return found
-
-
-def _by_laws(
-    chunk: Chunk, wanted: Sequence[OperationsTable], counts: Counter[Any], *, keeps: bool, clean: CleanSubjects | None
-) -> Iterator[pa.RecordBatch]:
-    """Yield the verdicts of a chunk, and add their cells to the counts. What the sample says is compared, and not repeated."""
-    schema = chunk.model.arrow_schema
-    output: list[list[Any]] = []
-    for judged in chunk.judge():
-        row = [judged.key, judged.subject, judged.verdict, judged.violations, *judged.figures.values()]
-        if clean is not None and judged.key in clean.sample:
-            clean.compare(row)
+def _sums(judging: Judging, signed: Sequence[tuple[Subjects, int]]) -> Iterator[Block]:
+    """Yield the sums of each table, by the part that its first dimension has."""
+    for number, table in enumerate(judging.wanted):
+        rows = table.summed(table.of(subjects, sign) for subjects, sign in signed)
+        if judging.parts == 1:
+            yield 0, number, packed(rows)
             continue
-        if len(output) == ROWS_AT_ONCE:
-            yield _batch(output, schema)
-            output = []
-        group = chunk.groups[judged.key]
-        cells = [(number, *cell) for number, table in enumerate(wanted) if (cell := table.cell(judged)) is not None]
-        for each in cells:
-            counts[each] += 1
-        for number, dimensions, figures in group.cells:
-            counts[number, tuple(dimensions), tuple(figures)] -= 1
-        output.append([*row, None, group.kept(cells) if keeps else None])
-    if output:
-        yield _batch(output, schema)
+        for part in range(judging.parts):
+            mine = rows.filter(judging.of_part(table, rows, part))
+            if mine.num_rows:
+                yield part, number, packed(mine)
+    if judging.tables and judging.moment.whole:
+        for number, table in enumerate(REPORT_TABLES, EXTRA):
+            rows = table.summed(table.of(subjects) for subjects, _ in signed)
+            span = pc.min_max(rows["AT"]).as_py() if rows.num_rows else {"min": 0, "max": 0}
+            short = span["max"] - span["min"] <= LONGEST_SECONDS_MS
+            yield 0, number, packed(rows if short else _ends(rows))
 
 
-def _batch(rows: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+def _ends(rows: pa.Table) -> pa.Table:
+    """Return the first and the last row by time, which show that the whole is too long to be shown."""
+    ordered = rows.sort_by("AT")
+    return pa.concat_tables([ordered.slice(0, 1), ordered.slice(len(ordered) - 1)])
+
+
+def _eventful(judged: Sequence[Subjects], deliveries: pa.Table) -> Iterator[Block]:
+    """Yield the messages with the most takeovers and deliveries, and the lines of their attempts."""
+    found = []
+    for subjects in judged:
+        number, claims = subjects.figure("deliveries"), subjects.figure("ledger_consumptions")
+        more = (number > 1) | ((number > 0) & (claims > 1))
+        some = subjects.where(more & subjects.among("subject", (SubjectKind.REQUEST,)))
+        claims, number = some.figure("ledger_consumptions"), some.figure("deliveries")
+        events = np.maximum(claims - 1, 0) * TAKEOVER_WEIGHT + number
+        columns = {"key": some["key"], "verdict": some["verdict"], "claims": claims, "deliveries": number}
+        found.append(pa.table({**columns, "events": events}))
+    ordered = pa.concat_tables(found).sort_by([("events", "descending"), ("key", "ascending")]).slice(0, LIVES)
+    yield 0, EVENTFUL, packed(ordered)
+    lines = deliveries.filter(pc.is_in(deliveries["key"], ordered["key"].combine_chunks()))
+    yield 0, LINES_OF, packed(lines.sort_by("finished"))
 
 
 @contextmanager
@@ -151,157 +191,44 @@ def without_collection() -> Iterator[None]:
         gc.enable()
 
 
-class Chunk:
-    """The groups of one task."""
+@dataclass(frozen=True)
+class Answer:
+    """What the tasks that judged say together: `tables` by number, and the blocks of all else."""
 
-    def __init__(self, model: Model, moment: Moment) -> None:
-        self.model = model
-        self.moment = moment
-        self.tables = model.declaration.schema.tables
-        self.counted = {source: export.counted for source, export in model.exports.items()}
-        self.subject_of_prefix: dict[str, str] = {
-            FILE_PREFIX: SubjectKind.FILE,
-            UNIDENTIFIED_PREFIX: SubjectKind.UNIDENTIFIED,
-            ROW_PREFIX: model.row_subject or "row",
-        }
-        self.blank: dict[str, int | None] = dict.fromkeys(model.figures)
-        self.groups: dict[str, Group] = {}
+    tables: Mapping[int, pa.Table]
+    counts: Mapping[str, Counter[str]]
+    blocks: Mapping[int, pa.Table]
 
-    def absorb(self, batch: pa.RecordBatch) -> None:
-        """Add a batch of carried rows. All are parsed by one call, because that takes a fifth of the time."""
-        keys, places, texts = (batch.column(name).to_pylist() for name in ("key", "place", "row"))
-        groups, sources, tables = self.groups, self.model.sources, len(self.model.exports)
-        for key, place, row in zip(keys, places, json.loads(f"[{','.join(texts)}]"), strict=True):
-            group = groups.get(key)
-            if group is None:
-                group = groups[key] = Group()
-            if 0 < place <= tables:
-                group.rows.setdefault(sources[place - 1], []).append(row)
-            elif place == PREVIOUS:
-                group.restore(row)
-            elif abs(place) == REJECTED:
-                group.rejected += 1 if place > 0 else -1
-            elif place < 0:
-                group.taken_back.append((sources[-place - 1], row))
-            else:
-                group.add(sources[place - 1], row)
+    @property
+    def rejected(self) -> int:
+        """The malformed lines of today's files."""
+        return self.counts["rejected"]["lines"]
 
-    def judge(self) -> Iterator[Judged]:
-        """Yield every subject with its verdict, sorted by key."""
-        for group in self.groups.values():
-            if group.taken_back:
-                group.settle()
-        evidence = self._evidence()
-        requests = {key: Request(key, evidence) for key in self.groups if key[:1] not in NO_REQUEST}
-        broken = self._broken(evidence, requests)
-        twice = {law.name for law in self.model.laws if law.twice} | {ONCE_IN_EXPORT}
-        for key in sorted(self.groups):
-            group, request, found = self.groups[key], requests.get(key), broken.get(key, ())
-            subject = self._subject(key, group)
-            verdict = None
-            if request is not None and subject in OF_REQUEST:
-                verdict = request.verdict(twice=not twice.isdisjoint(found))
-            violations = " ".join(found) if subject != SubjectKind.GONE else ""
-            rows = {source: several[-1] for source, several in group.own.items()}
-            recorded = request.recorded if request is not None else None
-            yield Judged(key, subject, verdict, violations, self._figures(group, request), rows, recorded)
+    def rows(self, what: int) -> list[dict[str, Any]]:
+        """Return the rows of one kind."""
+        found: list[dict[str, Any]] = self.blocks[what].to_pylist() if what in self.blocks else []
+        return found
 
-    def _evidence(self) -> Evidence:
-        """Return all rows of the chunk as the laws read them; of a repeated row the first by its text."""
-        ledger: dict[str, Row] = {}
-        tables: dict[str, dict[Any, Row]] = {name: {} for name in self.tables}
-        lines: list[Row] = []
-        for key, group in self.groups.items():
-            for source, rows in group.rows.items():
-                for row in rows if len(rows) == 1 else sorted(rows, key=str, reverse=True):
-                    self._take(key, group, source, row, ledger if source == LEDGER else tables[source])
-            for line in group.lines:
-                line["message_id"] = key
-            lines += group.lines
-        of = self.groups.items()
-        moment = self.moment
-        return Evidence(
-            requests={key for key, group in of if group.sent is not None} if moment.archive_known else None,
-            sent={key: group.sent for key, group in of if group.sent is not None},
-            ledger=ledger,
-            tables=tables,
-            quarantined={key for key, group in of if group.dead},
-            dropped={key for key, group in of if group.dropped is not None},
-            deliveries=lines,
-            waiting={key for key, group in of if group.waiting} if moment.queue_known else None,
-            dead_letters_known=moment.dead_letters_known,
-            now=moment.now,
-            patience_ms=moment.patience_ms,
-            retention_ms=moment.retention_ms,
-            forgotten_before=moment.forgotten_before,
-            schema=self.model.declaration.schema,
-        )
 
-    def _take(self, key: str, group: Group, source: str, row: Row, into: dict[Any, Row]) -> None:
-        """Add a row to the evidence, and to the group's own rows if its key is the subject."""
-        if source == LEDGER:
-            value = row if "lease_until" in row else {"lease_until": 0, **row}
-            at: Key = row["message_id"]
+def add_up(rows: Iterable[tuple[int, bytes]], wanted: Sequence[OperationsTable]) -> Answer:
+    """Add up the blocks of one part."""
+    found: dict[int, list[pa.Table]] = defaultdict(list)
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for what, block in rows:
+        if what == COUNTED:
+            for name, several in json.loads(block).items():
+                counts[name].update(several)
         else:
-            value = decoded(row) if NOT_TEXT in row else row
-            at = self.tables[source].key_of(value)
-        into[at] = value
-        if (row_key(at) if isinstance(at, tuple) else text_of(at)) == key:
-            group.own.setdefault(source, []).append(value)
-
-    def _broken(self, evidence: Evidence, requests: Mapping[str, Request]) -> Mapping[str, Collection[str]]:
-        """Return the names of the laws that each subject breaks, in the order of the laws."""
-        found: dict[str, list[str]] = defaultdict(list)
-        # In this order a breach is a row's, where a request's id is what the row is shown as.
-        homes = {key.removeprefix(ROW_PREFIX): key for key in sorted(self.groups, reverse=True)}
-        for law in self.model.laws:
-            for key in _subjects(law, evidence, requests, homes):
-                found[key].append(law.name)
-        for key, group in self.groups.items():
-            if any(len(rows) > 1 for rows in group.own.values()):
-                found[key].append(ONCE_IN_EXPORT)
-        return found
-
-    def _subject(self, key: str, group: Group) -> str:
-        if group.gone:
-            return SubjectKind.GONE
-        usual = SubjectKind.REQUEST if group.seen else self.model.effect_subject
-        return self.subject_of_prefix.get(key[:1], usual)
-
-    def _figures(self, group: Group, request: Request | None) -> dict[str, int | None]:
-        """Return the figures of a subject. A count of 0 is null, which takes no space."""
-        found = self.blank.copy()
-        for source, rows in group.own.items():
-            found[self.counted[source]] = len(rows)
-        if group.rejected:
-            found["rejected"] = group.rejected
-        if group.dead:
-            found["dead_letters"] = group.dead
-        if group.waiting:
-            found["waiting"] = group.waiting
-        if request is None:
-            return found
-        if request.row is not None:
-            found["ledger_complete"] = int(request.complete) or None
-            found["ledger_consumptions"] = request.row["consumption_count"] or None
-            found["ledger_resting_since"] = request.resting or None
-            found["ledger_outcome"] = self.model.codes[request.recorded] if request.complete else None
-        if request.lines:
-            found["deliveries"], done, duplicates = group.deliveries()
-            found["deliveries_done"], found["deliveries_duplicate"] = done or None, duplicates or None
-            found["delivered_outcome"] = self.model.codes[request.logged] if request.answered else None
-            found["delivery_sent"], found["last_finished"] = request.sent, request.last
-            found["first_done"], found["quarantined_at"] = request.first_done, request.quarantined_at
-            found["consumptions_seen"] = request.counted or None
-        found["accepted_sent"], found["accepted_copies"] = group.sent, group.copies or None
-        found["dropped_at"] = group.dropped
-        return found
+            found[what].append(unpacked(block))
+    tables = {number: table.summed(found.pop(number, ())) for number, table in enumerate(wanted)}
+    extra = {
+        number: table.summed(found.pop(number)) for number, table in enumerate(REPORT_TABLES, EXTRA) if number in found
+    }
+    others = {what: pa.concat_tables(several, promote_options="default") for what, several in found.items()}
+    return Answer(tables, counts, {**extra, **others})
 
 
-def _subjects(law: Law, evidence: Evidence, requests: Mapping[str, Request], homes: Mapping[str, str]) -> Iterable[str]:
-    """Return the keys of the chunk's own subjects that break a law."""
-    if law.of_request is None:
-        found = breaches(law, evidence)
-        return dict.fromkeys(homes[breach.subject] for breach in found if breach.subject in homes)
-    judge = law.of_request
-    return [key for key, request in requests.items() if judge(request) is not None]
+def without_zeros(table: OperationsTable, rows: pa.Table) -> pa.Table:
+    """Return sorted rows without those whose figures are all 0, so that they equal those of a full audit."""
+    some = np.any([rows[name].to_numpy() != 0 for name in table.figures], axis=0)
+    return rows.filter(pa.array(some)).sort_by([(name, "ascending") for name in table.dimensions]).combine_chunks()

@@ -1,177 +1,288 @@
-"""Spark only carries: each row and line of a source, as JSON, to every subject that it names.
+"""Spark carries blocks: the rows of a file as Arrow columns, under every subject that they name, in one block for each chunk.
 
-A carried row has three columns. `key` is the subject: a request's id, or `#a/b` for a row with a key of two attributes.
-`place` is the number of the source from 1, negative for an old image, which takes the equal row back. `row` is JSON. A row that
-cannot be used becomes a reject of its file: only a file with rejects is read a second time.
+A chunk has all rows of its subjects. A row of Spark has the number of the chunk, what the block is, and an Arrow stream. What
+it is: a source's number, negative for old images, or one of the names below.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql.types import ArrayType, BooleanType, StringType, StructField, StructType
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from oneslot.audit.judged import NOT_TEXT, REJECTED
-from oneslot.audit.read.sources import CORRUPT, PATH
+from oneslot.audit.consumer import AuditConsumer
+from oneslot.audit.judged import OPEN_VERDICTS, decoded
+from oneslot.audit.read.blocks import dicts, hashed, one, packed
+from oneslot.audit.read.columns import Doubt, about, columns_of
+from oneslot.audit.read.files import blocks_of, place_of
+from oneslot.audit.read.lines import Read, Reject, Window, read_lines, table_of
+from oneslot.audit.read.source import JSON_OF, NUMBER_OF, Source
 from oneslot.laws.form import FILE_PREFIX, ROW_PREFIX, UNIDENTIFIED_PREFIX, Problem
+from oneslot.laws.traces import result_of
 
-CARRIED = "key string, place int, row string"
-COLUMNS = ("key", "place", "row")
-ANY_TYPE = StructType(
+REJECTED, PREVIOUS, COUNTED, HASHES = 100, 101, 102, 103
+"""What a block may be beside a source's rows: rejects, what an earlier audit kept, lines counted, and hashes of keys."""
+CARRIED = "chunk int, source int, block binary"
+CARRIED_SCHEMA = pa.schema([("chunk", pa.int32()), ("source", pa.int32()), ("block", pa.binary())])
+REJECTS = pa.schema(
     [
-        *(StructField(name, StringType()) for name in ("S", "N", "B", "L", "M")),
-        *(StructField(name, BooleanType()) for name in ("BOOL", "NULL")),
-        *(StructField(name, ArrayType(StringType())) for name in ("SS", "NS", "BS")),
+        ("key", pa.string()),
+        ("file", pa.string()),
+        ("line", pa.int64()),
+        ("problem", pa.int64()),
+        ("attribute", pa.string()),
+        ("sign", pa.int64()),
     ]
 )
-"""An attribute of DynamoDB's JSON. Spark returns lists and maps as the text that they are."""
-Ask = Callable[[str, int, str], Iterable[tuple[str, int, str]]]
-"""A carried row (key, place, text) → that row under each subject that the consumer's functions say it names."""
+
+
+class Piece(NamedTuple):
+    """A file to read: the number of its source, or `PREVIOUS`. `layer` is that of earlier verdicts.
+
+    `counts`: whether its malformed lines count here.
+    """
+
+    source: int
+    path: str
+    counts: bool = True
+    layer: int = 0
 
 
 @dataclass(frozen=True)
-class ExportedTable:
-    """How the rows of an exported table are read, checked and carried. Attributes that it does not name are never read.
+class Reading:
+    """What the tasks that read must know.
 
     Attributes:
-        key: the attributes of the table's key.
-        texts, numbers: attributes of one type; a number has its largest value.
-        anything: attributes of any type.
-        subjects: SQL of each subject that a row names, its own first.
-        problems: SQL that is true for a row that cannot be used.
-        derived: further columns for `problems`, in SQL over `Item`.
-        asks: whether functions of the consumer say which subjects a row names, or what it lacks.
-        known: all attributes that a row may have; empty if it may have any.
-        counted: the column of verdicts that counts its rows.
-        wanted: attributes that some row must have, with the name in the declaration that says so.
+        pieces: the files of each task.
+        chunks: the number of chunks.
+        continues: whether an earlier audit is continued. Without `wanted` the keys' hashes are read, and no earlier row.
+        wanted: the sorted hashes of the keys of which earlier rows are judged again.
     """
 
-    key: tuple[str, ...]
-    texts: tuple[str, ...]
-    subjects: tuple[str, ...]
-    problems: Mapping[Problem, str]
-    counted: str
-    numbers: Mapping[str, int] = field(default_factory=dict)
-    anything: tuple[str, ...] = ()
-    derived: tuple[str, ...] = ()
-    asks: bool = False
-    known: frozenset[str] = frozenset()
-    wanted: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def schema(self) -> StructType:
-        """The schema of an item."""
-        of_type = [*((name, "S") for name in self.texts), *((name, "N") for name in self.numbers)]
-        typed = [StructField(name, StructType([StructField(kind, StringType())])) for name, kind in of_type]
-        return StructType([*typed, *(StructField(name, ANY_TYPE) for name in self.anything)])
-
-    @property
-    def columns(self) -> list[str]:
-        """SQL of the attributes, `bad` for a number that is not one, and what else the checks need."""
-        return [
-            *(f"Item.`{name}`.S AS `{name}`" for name in self.texts),
-            *(f"{_whole(name)} AS `{name}`" for name in self.numbers),
-            *(f"Item.`{name}` AS `{name}`" for name in self.anything),
-            *self.derived,
-            f"{bad_number(self.numbers)} AS bad",
-            *("sign", "outside", CORRUPT, PATH),
-        ]
-
-    @property
-    def row(self) -> str:
-        """SQL of a row as JSON: text and whole numbers as they are, all else under `NOT_TEXT` as DynamoDB's JSON."""
-        plain = [f"`{name}`" for name in (*self.texts, *self.numbers)]
-        texts = [f"`{name}`.S AS `{name}`" for name in self.anything]
-        others = ", ".join(f"CASE WHEN `{name}`.S IS NULL THEN `{name}` END AS `{name}`" for name in self.anything)
-        any_other = " OR ".join(f"(`{name}` IS NOT NULL AND `{name}`.S IS NULL)" for name in self.anything)
-        more = [f"CASE WHEN {any_other} THEN struct({others}) END AS `{NOT_TEXT}`"] if self.anything else []
-        return f"to_json(struct({', '.join([*plain, *texts, *more])}))"
+    consumer: AuditConsumer
+    pieces: tuple[tuple[Piece, ...], ...]
+    chunks: int
+    window: Window
+    continues: bool = False
+    wanted: Any = None
 
 
-def _whole(name: str) -> str:
-    return f"try_cast(Item.`{name}`.N AS BIGINT)"
-
-
-def bad_number(largest: Mapping[str, int]) -> str:
-    """Return SQL that is true where a number is present but not a whole number from 0 to its maximum."""
-    bad = (
-        f"(Item.`{name}`.N IS NOT NULL AND NOT coalesce({_whole(name)} BETWEEN 0 AND {bound}, false))"
-        for name, bound in largest.items()
-    )
-    return " OR ".join(bad) or "false"
-
-
-def absent(*names: str) -> str:
-    """Return SQL that is true where one of the columns is null."""
-    return f"({' OR '.join(f'{name} IS NULL' for name in names)})"
-
-
-def reserved(key: str) -> str:
-    """Return SQL that is true where an id begins with a prefix reserved for other keys; false for null."""
-    return f"coalesce(substring({key}, 1, 1) IN ('{ROW_PREFIX}', '{FILE_PREFIX}', '{UNIDENTIFIED_PREFIX}'), false)"
-
-
-def key_of_row(*parts: str) -> str:
-    """Return SQL of the key of a row with a key of several attributes. Its `#` keeps it apart from message ids."""
-    joined = ", '/', ".join(parts)
-    return f"concat('{ROW_PREFIX}', {joined})"
-
-
-def first_problem(conditions: Mapping[Problem, str]) -> str:
-    """Return SQL for the first problem of a row, or null. NOT_JSON is first: the row has no other columns then.
-
-    Conditions are SQL. Null counts as false.
-    """
-    of_all = {
-        Problem.NOT_JSON: f"{CORRUPT} IS NOT NULL",
-        Problem.OUTSIDE_WINDOW: "outside",
-        Problem.OUT_OF_RANGE: "bad",
-    }
-    asked = [*of_all.items(), *conditions.items()]
-    return f"CASE {' '.join(f'WHEN {condition} THEN {int(problem)}' for problem, condition in asked)} END"
-
-
-def carried(rows: DataFrame, place: int, problem: str, row: str, subjects: Iterable[str]) -> DataFrame:
-    """Return each row under every subject that it names, or one reject of its file if it has a problem.
-
-    A rejected old image is taken back from no file, because the file that counted it is not known.
-    """
-    wanted = ", ".join(subjects)
-    several = f"array_distinct(array({wanted}))" if "," in wanted else f"array({wanted})"
-    file = f"CASE WHEN outside OR sign > 0 THEN concat('{FILE_PREFIX}', {PATH}) ELSE '{FILE_PREFIX}' END"
-    judged = rows.selectExpr("*", f"{problem} AS problem")
-    # Spark evaluates what stands beside an explode for every element, so the row is made before.
-    once = judged.selectExpr(
-        f"CASE WHEN problem IS NULL THEN {several} ELSE array({file}) END AS keys",
-        # Outside the window the line is rejected as a whole.
-        f"CASE WHEN problem IS NULL THEN sign * {place} WHEN outside THEN {REJECTED} ELSE sign * {REJECTED} END AS place",
-        f"CASE WHEN problem IS NULL THEN {row} ELSE CAST(problem AS STRING) END AS row",
-    )
-    return once.selectExpr("explode(keys) AS key", "place", "row").where("key IS NOT NULL")
-
-
-def carried_items(items: DataFrame, place: int, table: ExportedTable, ask: Ask | None) -> DataFrame:
-    """Return the items of an export, as `images` or `whole_items` has them, under every subject that they name."""
-    read = items.selectExpr(*table.columns)
-    problem = first_problem(table.problems)
-    if not table.asks or ask is None:
-        return carried(read, place, problem, table.row, table.subjects)
-    # The file takes the place of the subject, until the consumer's functions have said which it is.
-    files = carried(read, place, problem, table.row, [f"concat('{FILE_PREFIX}', {PATH})"])
-    return files.mapInArrow(partial(asked, ask=ask), CARRIED)
-
-
-def asked(batches: Iterable[pa.RecordBatch], ask: Ask) -> Iterable[pa.RecordBatch]:
-    """Yield each carried row under the subjects that the consumer's functions say it names."""
+def read_pieces(batches: Iterable[pa.RecordBatch], reading: Reading) -> Iterator[pa.RecordBatch]:
+    """Yield the blocks of each task's files."""
     for batch in batches:
-        rows = zip(*(batch.column(name).to_pylist() for name in COLUMNS), strict=True)
-        found = [each for key, place, row in rows for each in ask(key, place, row)]
-        arrays = [pa.array(column, kind) for column, kind in zip(zip(*found, strict=True), _TYPES, strict=False)]
-        yield pa.RecordBatch.from_arrays(arrays or [pa.array([], kind) for kind in _TYPES], names=list(COLUMNS))
+        for task in batch.column(0).to_pylist():
+            reader = Reader(reading)
+            for piece in reading.pieces[task]:
+                yield from map(carried_rows, reader.read(piece))
+            yield carried_rows([reader.counted])
+    pa.default_memory_pool().release_unused()
 
 
-_TYPES = (pa.string(), pa.int32(), pa.string())
+Block = tuple[int, int, bytes]
+
+
+def carried_rows(blocks: Sequence[Block]) -> pa.RecordBatch:
+    """Return blocks as rows of Spark."""
+    columns = zip(*blocks, strict=True) if blocks else ((), (), ())
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, CARRIED_SCHEMA.types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=CARRIED_SCHEMA)
+
+
+@dataclass
+class Reader:
+    """Reads files into blocks. `lines` counts those of each source, `doubted` the blocks that were read line by line."""
+
+    reading: Reading
+    lines: Counter[str] = field(default_factory=Counter)
+    rejected: int = 0
+    doubted: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def counted(self) -> Block:
+        """The counts as a block."""
+        return (
+            0,
+            COUNTED,
+            json.dumps({"lines": self.lines, "doubted": self.doubted, "rejected": {"lines": self.rejected}}).encode(),
+        )
+
+    def read(self, piece: Piece) -> Iterator[list[Block]]:
+        """Yield the blocks of a file, some at a time."""
+        if piece.source == PREVIOUS:
+            yield self._earlier(piece)
+            return
+        source, first = self.reading.consumer.model.source(piece.source), 1
+        for block in blocks_of(piece.path):
+            yield self._block(source, piece, first, block)
+            first += block.count(b"\n")
+
+    def _block(self, source: Source, piece: Piece, first: int, block: bytes) -> list[Block]:
+        reading = self.reading
+        changes = source.table is not None and reading.window.start is not None
+        if not changes:
+            try:
+                made = self.by_columns(source, block)
+            except (ValueError, pa.ArrowException) as doubt:
+                self.doubted[f"{source.name}: {type(doubt).__name__}"] += 1
+            else:
+                self.lines[source.name] += block.count(b"\n")
+                return made
+        return self.by_lines(source, piece, first, block)
+
+    def by_columns(self, source: Source, block: bytes) -> list[Block]:
+        """Return the rows of a block without doubt. Raises ValueError for another."""
+        return self._carry(source, 1, columns_of(source, block), None)
+
+    def by_lines(self, source: Source, piece: Piece, first: int, block: bytes) -> list[Block]:
+        """Return the rows and rejects of a block, whose first line has this number."""
+        rows: dict[int, list[Read]] = {1: [], -1: []}
+        rejects: list[Reject] = []
+        self.lines[source.name] += sum(bool(line.strip(b" \t\r")) for line in block.split(b"\n"))
+        ask = self.reading.consumer.problem_of if source.table and source.table.asks else None
+        for each in read_lines(source, block, first, self.reading.window):
+            if isinstance(each, Read) and ask and (name := ask(source, each.values)) is not None:
+                subjects = tuple(source.named(each.values))
+                rejects.append(Reject(each.line, Problem.MISSING_ATTRIBUTE, name, each.sign, subjects))
+            elif isinstance(each, Read):
+                rows[each.sign].append(each)
+            else:
+                rejects.append(each)
+        made = []
+        for sign, several in rows.items():
+            if several:
+                made += self._carry(source, sign, table_of(source, several), several)
+        return made + (self._rejected(piece.path, rejects) if piece.counts and rejects else [])
+
+    def _rejected(self, path: str, rejects: Sequence[Reject]) -> list[Block]:
+        """Return rejects under their file, and under the subjects that they can be read to name."""
+        rows: list[tuple[Any, ...]] = []
+        self.rejected += sum(each.sign for each in rejects)
+        for each in rejects:
+            # A rejected old image is taken back from no file, because the file that counted it is not known.
+            file = f"{FILE_PREFIX}{path if each.sign > 0 else ''}"
+            rows.append((file, path, each.line, int(each.problem), each.attribute, each.sign))
+            rows += [(key, None, None, int(each.problem), each.attribute, each.sign) for key in each.subjects]
+        columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), REJECTS.types, strict=True)]
+        table = pa.Table.from_arrays(columns, schema=REJECTS)
+        return self._split(REJECTED, table.drop_columns(["key"]), columns[0], np.arange(len(rows)))
+
+    def _carry(self, source: Source, sign: int, table: pa.Table, rows: Sequence[Read] | None) -> list[Block]:
+        """Return rows under their subjects. Raises ValueError where a function of the consumer finds one out of form."""
+        if source.name == "deliveries":
+            start, end = self.reading.window
+            finished = table["finished"]
+            inside = pc.less(finished, end)
+            table = table.filter(inside if start is None else pc.and_(inside, pc.greater_equal(finished, start)))
+        if source.name == "accepted":
+            copies = pc.fill_null(table["copies"], 1)
+            table = table.set_column(table.column_names.index("copies"), "copies", copies)
+        keys, at = self._subjects(source, table, rows)
+        kept = [
+            name for name in table.column_names if name.removesuffix(NUMBER_OF).removesuffix(JSON_OF) in source.kept
+        ]
+        return self._split(sign * source.number, table.select(kept), keys, at)
+
+    def _subjects(self, source: Source, table: pa.Table, rows: Sequence[Read] | None) -> tuple[Any, Any]:
+        """Return the key of each subject that rows name, and the numbers of these rows."""
+        if source.table is None:
+            key = one(table["message_id"])
+            if source.form.one_of:
+                unidentified = pc.binary_join_element_wise(UNIDENTIFIED_PREFIX, one(table[source.form.one_of[-1]]), "")
+                key = pc.coalesce(key, unidentified)
+            return key, np.arange(len(key))
+        if source.table.asks or any(name.endswith(JSON_OF) for name in table.column_names):
+            consumer = self.reading.consumer
+            each = [decoded(row) for row in dicts(table)]
+            if rows is None and source.table.asks and any(consumer.problem_of(source, row) for row in each):
+                raise Doubt("a row out of form")
+            named = [consumer.subjects_of(source, row) for row in each]
+            keys = [key for several in named for key in several]
+            return pa.array(keys, pa.string()), np.repeat(np.arange(len(named)), [*map(len, named)])
+        columns = [_key(table, parts) for parts in source.table.subjects]
+        found, places = [], []
+        for number, column in enumerate(columns):
+            once = column
+            for before in columns[:number]:  # a row travels once to a subject that it names twice
+                once = pc.if_else(pc.fill_null(pc.equal(column, before), False), pa.scalar(None, pa.string()), once)
+            found.append(once)
+            places.append(np.arange(len(once)))
+        some = about(source, table, self._words)
+        others = self._others(table, some)
+        found.append(pa.array(others, pa.string()))
+        places.append(some)
+        keys, at = pa.concat_arrays(found), np.concatenate(places)
+        if keys.null_count:
+            at = at[keys.is_valid().to_numpy(zero_copy_only=False)]
+            keys = keys.drop_null()
+        return keys, at
+
+    @property
+    def _words(self) -> tuple[str, ...]:
+        outcomes = self.reading.consumer.declaration.schema.outcomes
+        return tuple(outcome.name for outcome in outcomes.values() if outcome.names)
+
+    def _others(self, table: pa.Table, some: Any) -> list[str | None]:
+        """Return the other request that each of these ledger rows' answers is about."""
+        if not len(some):
+            return []
+        schema, chosen = self.reading.consumer.declaration.schema, pa.array(some)
+        texts, own = table["result"].take(chosen).to_pylist(), table["message_id"].take(chosen).to_pylist()
+        named = (schema.about(result_of({"result": text})) for text in texts)
+        return [None if other == key else other for other, key in zip(named, own, strict=True)]
+
+    def _split(self, number: int, table: pa.Table, keys: Any, at: Any, hashes: Any = None) -> list[Block]:
+        """Return the rows `at`, each under its key, as a block for each chunk."""
+        if not len(at):
+            return []
+        chunks = self.reading.chunks
+        hashes = hashed(keys) if hashes is None else hashes
+        if self.reading.continues and self.reading.wanted is None:
+            return [(-1, HASHES, np.unique(hashes).tobytes())]
+        part = (hashes % np.uint64(chunks)).astype(np.int64)
+        order = np.argsort(part, kind="stable")
+        chosen = table.take(pa.array(at[order])).columns if table.num_columns else []
+        arrays = [keys.take(pa.array(order)), *(one(column) for column in chosen)]
+        rows = pa.Table.from_arrays(arrays, names=["key", *table.column_names])
+        bounds = np.searchsorted(part[order], np.arange(chunks + 1))
+        spans = zip(range(chunks), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
+        return [(chunk, number, packed(rows.slice(low, high - low))) for chunk, low, high in spans if low < high]
+
+    def _earlier(self, piece: Piece) -> list[Block]:
+        """Return an earlier audit's rows of the wanted keys; before these are known, the hashes of those to judge again."""
+        system, path = place_of(piece.path)
+        file = pq.ParquetFile(path, filesystem=system)
+        if self.reading.wanted is None:
+            rows = file.read(["hash", "verdict", "violations", "dead_letters", "waiting"])
+            again = pc.or_(pc.is_in(rows["verdict"], pa.array(OPEN_VERDICTS)), pc.not_equal(rows["violations"], ""))
+            for name in ("dead_letters", "waiting"):
+                again = pc.or_(again, pc.fill_null(pc.greater(rows[name], 0), False))
+            return [(-1, HASHES, rows["hash"].filter(again).to_numpy().view(np.uint64).tobytes())]
+        at = np.flatnonzero(np.isin(file.read(["hash"])["hash"].to_numpy().view(np.uint64), self.reading.wanted))
+        if not len(at):
+            return []
+        rows = file.read().take(pa.array(at)).combine_chunks()
+        keys, hashes = one(rows["key"]), rows["hash"].to_numpy().view(np.uint64)
+        layer = pa.array(np.full(len(at), piece.layer))
+        return self._split(
+            PREVIOUS, rows.drop_columns(["key", "hash"]).append_column("layer", layer), keys, np.arange(len(at)), hashes
+        )
+
+
+def _key(table: pa.Table, parts: Sequence[str]) -> pa.Array:
+    """Return the subject's key that these attributes make; null where one is missing."""
+    texts = []
+    for name in parts:
+        text = one(table[name])
+        texts.append(
+            pc.coalesce(text, one(table[name + NUMBER_OF])) if name + NUMBER_OF in table.column_names else text
+        )
+    if len(texts) == 1:
+        return texts[0] if texts[0].type == pa.string() else pc.cast(texts[0], pa.string())
+    return pc.binary_join_element_wise(ROW_PREFIX, pc.binary_join_element_wise(*texts, "/"), "")

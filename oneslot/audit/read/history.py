@@ -16,22 +16,19 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
-
-from oneslot.audit.consumer import AuditConsumer
 from oneslot.audit.errors import AuditRefused
-from oneslot.audit.judged import REJECTED
 from oneslot.audit.layout import EXPORT_FOLDER, NO_EXPORT
 from oneslot.audit.model import Model
-from oneslot.audit.read import logs, manifests, sources, tables
-from oneslot.audit.read.carry import CARRIED, carried_items
+from oneslot.audit.read import manifests
+from oneslot.audit.read.carry import Piece
 from oneslot.audit.read.context import HistoryContext, read_context
+from oneslot.audit.read.files import CUT_SHORT
+from oneslot.audit.read.lines import Window
 from oneslot.audit.read.manifests import Export
 from oneslot.audit.spark.storage import Listed, Storage
 from oneslot.declaration.reading import declared
+from oneslot.laws.form import LINES
 
 SAMPLED_LINES = 200
 SAMPLED_BYTES = 1 << 17
@@ -55,8 +52,8 @@ MISSING_SOURCES = {
 class History:
     """The sources of one audit. `end` is the time of the exports, epoch ms; `start` is None for full exports.
 
-    `more_deliveries` are files of the delivery log outside the folder. Only their valid lines count here, because the audit
-    whose folder holds the file counts its malformed lines.
+    `sizes` are those of the logs' files. `more_deliveries` are files of the delivery log outside the folder. Only their valid
+    lines count here, because the audit whose folder holds the file counts its malformed lines.
     """
 
     folder: str
@@ -65,6 +62,7 @@ class History:
     exports: Mapping[str, Export]
     lines: Mapping[str, tuple[str, ...]]
     more_deliveries: tuple[str, ...]
+    sizes: Mapping[str, int]
     context: HistoryContext
     notes: tuple[str, ...]
     model: Model
@@ -93,58 +91,22 @@ class History:
         """Return the data files of a table's export that contain items."""
         return [f"{self.folder}/{table}/{file.path}" for file in self.exports[table].files if file.items]
 
-    def data_folders(self, table: str) -> list[str]:
-        """Return what Spark reads for a table's export: the folders that hold nothing else, or the single files.
-
-        Spark lists a folder with one call, and each single file in a task of its own.
-        """
-        paths = self.data_paths(table)
-        return sorted({path.rpartition("/")[0] for path in paths}) if self.exports[table].alone else paths
-
-    def schema_of(self, name: str) -> StructType:
-        """Return the schema of a line of a source."""
-        if name not in self.model.exports:
-            return sources.LINES[name]
-        item = self.model.exports[name].schema
-        return (
-            sources.full_export_schema(item)
-            if self.exports[name].start is None
-            else sources.incremental_export_schema(item)
-        )
-
     @property
-    def known_outcome(self) -> str:
-        """SQL that is true for a delivery's outcome that the consumer may have."""
-        return logs.known_outcome(self.model.declaration.schema)
+    def window(self) -> Window:
+        """The time that counts."""
+        return Window(self.start, self.end)
 
-    def carried_of(self, name: str, rows: DataFrame, consumer: AuditConsumer | None = None) -> DataFrame:
-        """Return the rows of one source under the subjects that they name. `consumer` says them where Spark cannot."""
-        place = 1 + self.model.sources.index(name)
-        if name == "deliveries":
-            return logs.carried_deliveries(rows, place, self.start, self.end, self.known_outcome)
-        if name not in self.model.exports:
-            return logs.CARRIED_LINES[name](rows, place)
-        export = self.exports[name]
-        items = tables.whole_items(rows) if export.start is None else tables.images(rows, export.start, export.end)
-        return carried_items(items, place, self.model.exports[name], consumer.subjects_of if consumer else None)
-
-    def carried(self, spark: SparkSession, consumer: AuditConsumer) -> DataFrame:
-        """Return all sources under the subjects that they name. Raises AuditRefused if full exports contain nothing."""
-        parts = []
-        for table in self.model.exports:
-            if paths := self.data_folders(table):
-                lines = sources.read_lines(spark, paths, self.schema_of(table))
-                parts.append(self.carried_of(table, lines, consumer))
-        for name, files in self.lines.items():
-            if files:
-                parts.append(self.carried_of(name, sources.read_log(spark, list(files), name)))
-        if self.more_deliveries:
-            more = sources.read_log(spark, list(self.more_deliveries), sources.JOINED)
-            parts.append(self.carried_of("deliveries", more).where(f"abs(place) != {REJECTED}"))
-        if not parts and self.start is None:
-            raise AuditRefused(NOTHING.format(folder=self.folder))
-        # A day without changes has no parts.
-        return reduce(DataFrame.unionByName, parts or [spark.createDataFrame([], CARRIED)])
+    def pieces(self) -> list[tuple[int, Piece]]:
+        """Return every file to read, with its size in bytes."""
+        numbers = {name: number for number, name in enumerate(self.model.sources, 1)}
+        found = []
+        for table, export in self.exports.items():
+            files = (file for file in export.files if file.items)
+            found += [(file.size, Piece(numbers[table], f"{self.folder}/{table}/{file.path}")) for file in files]
+        for name, paths in self.lines.items():
+            found += [(self.sizes[path], Piece(numbers[name], path)) for path in paths]
+        more = (Piece(numbers["deliveries"], path, counts=False) for path in self.more_deliveries)
+        return found + [(self.sizes[piece.path], piece) for piece in more]
 
 
 def find_history(
@@ -161,28 +123,35 @@ def find_history(
     exports = {table: _export(storage, f"{folder}/{table}", table, notes) for table in model.exports}
     manifests.check_together(exports, after, declared().stack)
     notes += [f"The export of {table} is empty." for table, export in exports.items() if not export.items]
-    lines = {name: tuple(files) for name in sources.LINES if (files := _files(storage, f"{folder}/{name}")) is not None}
-    more: list[str] = []
+    found = {name: files for name in LINES if (files := _files(storage, f"{folder}/{name}")) is not None}
+    lines = {name: tuple(path for path, size in files.items() if size) for name, files in found.items()}
+    sizes = {path: size for files in found.values() for path, size in files.items()}
+    more: dict[str, int] = {}
     for home in more_deliveries:
-        found = _files(storage, home)
-        if found is None:
+        files_of = _files(storage, home)
+        if files_of is None:
             notes.append(f"There is no delivery log in {home}: its deliveries are not judged.")
-        more += found or ()
+        more |= files_of or {}
     notes += [
         note for name, note in MISSING_SOURCES.items() if name not in lines and not (name == "deliveries" and more)
     ]
     own = set(lines.get("deliveries", ()))
-    besides = tuple(path for path in dict.fromkeys(more) if path not in own)
+    besides = tuple(path for path, size in more.items() if size and path not in own)
     first = exports["ledger"]
     context = read_context(storage, folder, first.end)
     notes += [FORGOTTEN] if context.forgotten_before else []
-    return History(folder, first.start, first.end, exports, lines, besides, context, tuple(notes), model)
+    return History(
+        folder, first.start, first.end, exports, lines, besides, {**more, **sizes}, context, tuple(notes), model
+    )
 
 
-def _files(storage: Storage, folder: str) -> list[str] | None:
-    """Return the files in a folder that are not empty; None if the folder has no files."""
+def _files(storage: Storage, folder: str) -> dict[str, int] | None:
+    """Return the files in a folder with their sizes; None if the folder has no files. Raises AuditRefused for a cut one."""
     files = storage.files(folder)
-    return [path for path, size in files.items() if size] if files else None
+    for path, size in files.items():
+        if path.endswith(".gz") and not size:
+            raise AuditRefused(CUT_SHORT.format(path=path))
+    return files or None
 
 
 def first_lines(storage: Storage, path: str) -> list[str]:
@@ -273,9 +242,7 @@ def _export(storage: Storage, folder: str, table: str, notes: list[str]) -> Expo
     compared = (
         replace(file, md5=None) if file.etag and listed[file.path].etag == file.etag else file for file in export.files
     )
-    # Spark cannot unpack a file without bytes, which is left out if it is read by its own name.
-    alone = listed.keys() == {file.path for file in export.files} and all(entry.size for entry in listed.values())
-    return replace(export, files=tuple(compared), alone=alone)
+    return replace(export, files=tuple(replace(file, size=listed[file.path].size) for file in compared))
 
 
 def _checksum(storage: Storage, manifest: str) -> str | None:

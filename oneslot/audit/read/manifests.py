@@ -20,20 +20,21 @@ INCREMENTAL = "INCREMENTAL_EXPORT"
 
 @dataclass(frozen=True)
 class DataFile:
-    """One data file. `path` begins with `AWSDynamoDB/`; `md5` is Base64, of the compressed file; `etag` is S3's."""
+    """One data file. `path` begins with `AWSDynamoDB/`; `md5` is Base64, of the compressed file; `etag` is S3's.
+
+    `size` in bytes is that of the listed file.
+    """
 
     path: str
     items: int
     md5: str | None
     etag: str | None = None
+    size: int = 0
 
 
 @dataclass(frozen=True)
 class Export:
-    """One export of one table. Times are epoch ms. A full export has `start` None and shows the table at `end`.
-
-    `alone`: the folders of its data files hold no other file.
-    """
+    """One export of one table. Times are epoch ms. A full export has `start` None and shows the table at `end`."""
 
     home: str
     table_arn: str
@@ -41,7 +42,6 @@ class Export:
     end: int
     items: int
     files: tuple[DataFile, ...]
-    alone: bool = False
 
 
 def parse_summary(home: str, text: str | None, checksum: str | None) -> dict[str, Any]:

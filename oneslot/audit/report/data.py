@@ -10,19 +10,14 @@ from importlib import metadata
 from operator import itemgetter
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
-
-from oneslot.audit.judged import OF_REQUEST
+from oneslot.audit.judge.stage import EXTRA, Answer
 from oneslot.audit.model import Model
-from oneslot.audit.operations import DAY_MS, QUARTER_OF_AN_HOUR_MS, percentiles
+from oneslot.audit.operations import DAY_MS, QUARTER_OF_AN_HOUR_MS, SECOND_MS, percentiles
 from oneslot.audit.read.history import History
-from oneslot.audit.report.lives import Life, eventful, lives
+from oneslot.audit.report.lives import Life, lives
 from oneslot.audit.settings import AuditSettings
-from oneslot.audit.write.files import collect_together
-from oneslot.audit.write.rows import Rows
+from oneslot.audit.write.tables import WrittenTable
 
-SECOND_MS = 1_000
 FINE_STEPS_MS = {SECOND_MS: "1 second", 10_000: "10 seconds", 60_000: "1 minute"}
 POINTS = 240
 DAYS_SHOWN = 7
@@ -105,50 +100,20 @@ def run_facts(history: History, settings: AuditSettings, layers: Sequence[str], 
 
 @dataclass(frozen=True)
 class Written:
-    """The results of an audit: the verdicts, the operations tables, their summaries, and the findings if there are any."""
+    """The results of an audit: what its tasks answered, the operations tables, their summaries, and the findings."""
 
-    verdicts: DataFrame
-    tables: Mapping[str, Rows]
+    answer: Answer
+    tables: Mapping[str, WrittenTable]
     summaries: Mapping[str, list[dict[str, Any]]]
-    findings: DataFrame | None
+    findings: Sequence[Mapping[str, Any]]
 
 
-def questions(written: Written, history: History, quarters: Counts) -> dict[str, DataFrame]:
-    """Return the small results of the verdicts and the findings that the report shows, by name."""
-    judged = written.verdicts
-    asked = {"eventful": eventful(judged)}
-    if written.findings is not None:
-        asked["findings"] = written.findings.limit(LISTED)
-    times = [row["QUARTER_HOUR"] for row in quarters]
-    longest = POINTS * max(FINE_STEPS_MS) + QUARTER_OF_AN_HOUR_MS
-    # Read only if all were sent within the longest time that seconds can show.
-    if history.start is not None or not times or times[-1] - times[0] > longest:
-        return asked
-    sent = F.coalesce("delivery_sent", "accepted_sent")
-    requests = judged.where(F.col("subject").isin(*OF_REQUEST) & sent.isNotNull())
-    # A consumer's clock may be behind SQS's.
-    answered = F.floor(F.greatest(F.col("first_done"), sent) / SECOND_MS) * SECOND_MS
-    done = requests.where(F.col("first_done").isNotNull())
-    asked["answers"] = done.groupBy(answered.alias("at")).agg(F.count("*").alias("requests"))
-    asked["seconds"] = requests.groupBy((F.floor(sent / SECOND_MS) * SECOND_MS).alias("at")).agg(
-        F.count("*").alias("requests"),
-        F.sum("deliveries").alias("deliveries"),
-        F.sum("deliveries_duplicate").alias("duplicates"),
-        F.min(sent).alias("first"),
-        F.max(sent).alias("last"),
-    )
-    return asked
-
-
-def collect(
-    spark: SparkSession, written: Written, history: History, document: Mapping[str, Any], run: Mapping[str, str]
-) -> ReportData:
+def collect(written: Written, history: History, document: Mapping[str, Any], run: Mapping[str, str]) -> ReportData:
     """Return the report's content from what the audit wrote."""
     tables = written.tables
     counts = ("COUNT_OF_REQUESTS", "COUNT_OF_DELIVERIES", "COUNT_OF_DUPLICATES")
     quarters = tables["demand"].sums(("QUARTER_HOUR",), counts)
-    answers = collect_together(questions(written, history, quarters))
-    seconds = answers.get("seconds", [])
+    seconds, answers = (written.answer.rows(EXTRA + number) for number in range(2))
     rush, step, scope = rush_curve(seconds, quarters)
     said = history.model.sentences
     waits = tables["latency"].sums(("LATENCY_MS",), ("COUNT_OF_REQUESTS",))
@@ -159,13 +124,13 @@ def collect(
         rush=rush,
         rush_step=step,
         rush_scope=scope,
-        drain=drain_curve(seconds, answers.get("answers", [])),
+        drain=drain_curve(seconds, answers),
         run=run,
         latency=[(row["LATENCY_MS"], row["COUNT_OF_REQUESTS"]) for row in waits],
-        lives=lives(spark, answers["eventful"], history),
+        lives=lives(written.answer, history.model.declaration),
         days=tuple(written.summaries["days"]),
         listed=tuple(listed(written.summaries, history.model)),
-        findings=tuple(answers.get("findings", ())),
+        findings=tuple(written.findings[:LISTED]),
         model=history.model,
     )
 
@@ -187,10 +152,10 @@ def rush_curve(seconds: Counts, quarters: Counts) -> tuple[tuple[Rush, ...], str
     quarters of an hour from the table `demand`, which includes earlier audits, for the last days.
     """
     if seconds:
-        first, last = min(row["first"] for row in seconds), max(row["last"] for row in seconds)
+        first, last = min(row["AT"] for row in seconds), max(row["AT"] for row in seconds)
         for step, words in FINE_STEPS_MS.items():
             if (last - first) / step <= POINTS:
-                counts = [(row["at"], row["requests"], row["deliveries"], row["duplicates"]) for row in seconds]
+                counts = [(row["AT"], row["requests"], row["deliveries"], row["duplicates"]) for row in seconds]
                 return _steps(counts, step), words, ""
     if not quarters:
         return (), "", ""
@@ -205,14 +170,14 @@ def rush_curve(seconds: Counts, quarters: Counts) -> tuple[tuple[Rush, ...], str
 
 def drain_curve(seconds: Counts, answers: Counts) -> tuple[Drain, ...]:
     """Return how many requests were sent, were answered and waited, in the finest step of time that is readable."""
-    times = [row["at"] for row in (*seconds, *answers)]
+    times = [row["AT"] for row in (*seconds, *answers)]
     step = next((step for step in FINE_STEPS_MS if times and (max(times) - min(times)) / step <= POINTS), None)
     if step is None or not answers:
         return ()
     sent, answered = Counter[int](), Counter[int]()
     for rows, counts in ((seconds, sent), (answers, answered)):
         for row in rows:
-            counts[row["at"] // step] += row["requests"]
+            counts[row["AT"] // step] += row["requests"]
     found, sent_by_now, answered_by_now = [], 0, 0
     for number in range(min(times) // step - 1, max(times) // step + 2):
         sent_by_now += sent[number]

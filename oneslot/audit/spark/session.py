@@ -15,26 +15,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
-# The first compiler's machine code is ready sooner and runs slower: better for a small input (lab/docs/audit-speed.md).
-# That compiler alone gets 48 MB for its code, and full collections when they are used. Classes fill the metaspace as early.
-FOR_LITTLE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=256m"
-# Few objects live long, and Java lets the heap grow to its limit rather than collect the others: a small limit for the young
-# ones, and 1.5 GB in all (lab/docs/audit-speed.md).
-FOR_MUCH = "-XX:+UseParallelGC -XX:MaxNewSize=400m -XX:MetaspaceSize=256m"
+# The first compiler's machine code is ready sooner, and Java only carries blocks (lab/docs/audit-speed.md). That compiler alone
+# gets 48 MB for its code, and full collections when they are used. Classes fill the metaspace as early.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=256m"
 LITTLE_BYTES = 20_000_000
 # Without these, the same input could give another verdict or other bytes. `spark-submit` does not change them.
 DECIDING = {
     "spark.sql.session.timeZone": "UTC",
     # An overflow is an error, never a wrong count.
     "spark.sql.ansi.enabled": "true",
-    # A data file holds one row a line. A partial row of a broken line would look like a row with missing values.
-    "spark.sql.json.enablePartialResults": "false",
-    "spark.sql.files.ignoreCorruptFiles": "false",
-    "spark.sql.files.ignoreMissingFiles": "false",
-    # A Parquet footer lists a column's encodings in an order that differs from one Java process to the next. Equal rows are
-    # equal bytes only with one encoding for each column: this version, without dictionaries. Files are smaller, too.
-    "spark.hadoop.parquet.writer.version": "PARQUET_2_0",
-    "spark.hadoop.parquet.enable.dictionary": "false",
 }
 
 
@@ -78,32 +67,23 @@ def options(settings: SessionSettings) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": settings.memory,
         # A log configuration of our own, because Spark prints warnings before a level can be set.
-        "spark.driver.extraJavaOptions": (
-            f"{FOR_LITTLE if settings.little else FOR_MUCH} -Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()}"
-        ),
+        "spark.driver.extraJavaOptions": (f"{JAVA} -Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()}"),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.authenticate": "true",  # other users of this machine reach loopback; Spark makes the secret of a local master
         "spark.sql.shuffle.partitions": str(settings.partitions or (1 if settings.little else 8)),
-        # A sorted table has files of 64 MB rather than one for each core.
-        "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
-        # Many single files are listed by this many tasks, in place of one for each file.
-        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
-        # Java does not compile a method of more than 8,000 bytes of code. A longer one must be split.
-        "spark.sql.codegen.hugeMethodLimit": "8000",
+        # Each chunk is a partition, and a plan of a few thousand rows needs neither to be planned again nor to be compiled.
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        # A row is a block of up to some megabytes, which is compressed.
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "32",
+        "spark.shuffle.compress": "false",
         # For its error messages PySpark looks up the Python line behind each column, with three calls to Java each: a quarter
         # of the time of a small audit. Our errors are sentences without line numbers.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
-        "spark.sql.parquet.compression.codec": "zstd",
-        "spark.hadoop.parquet.compression.codec.zstd.level": "1",
-        "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-        # Each task moves its own file into place, where the driver would move all of them in the end. In S3 that is a copy. A
-        # repeated task writes the same name, and an unfinished audit has no description, so no reader sees half a commit.
-        "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
         **DECIDING,
     }
-    if settings.little:  # re-planning takes a job for each stage
-        chosen["spark.sql.adaptive.enabled"] = "false"
     return chosen | ({"spark.local.dir": settings.scratch} if settings.scratch else {})
 
 

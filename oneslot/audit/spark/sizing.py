@@ -14,8 +14,7 @@ from pyspark.sql import SparkSession
 
 from oneslot.audit.errors import AuditRefused
 
-PARTITION_ITEMS = 750_000
-FEWEST_PARTITIONS = 8
+PART_ITEMS = 1_500_000
 CHUNK_ITEMS = 75_000  # which a Python worker holds at once, with what else names the same subjects
 FEWEST_CHUNKS = 2
 SHUFFLE_BYTES = 210  # an item, with the deliveries of its request: JSON under each subject that a row names, after LZ4
@@ -36,9 +35,9 @@ class Sizing:
     items: int
 
     @property
-    def partitions(self) -> int:
-        """The number of partitions of the tables' shuffles."""
-        return max(FEWEST_PARTITIONS, math.ceil(self.items / PARTITION_ITEMS))
+    def parts(self) -> int:
+        """The number of parts of the operations tables."""
+        return max(1, self.items // PART_ITEMS)
 
     @property
     def chunks(self) -> int:
@@ -76,7 +75,7 @@ class Sizing:
 
 
 def prepare(spark: SparkSession, sizing: Sizing) -> None:
-    """Give every shuffle of a large audit its partitions. Raises AuditRefused if this machine's disk cannot hold it."""
+    """Raise AuditRefused if this machine's disk cannot hold the audit's temporary files."""
     context = spark.sparkContext
     if str(context.master).startswith("local"):
         configured = context.getConf().get("spark.local.dir", "/tmp")  # noqa: S108 - Spark's own default
@@ -87,6 +86,3 @@ def prepare(spark: SparkSession, sizing: Sizing) -> None:
                 f"The audit of {sizing.items:,} items needs about {sizing.disk_gb:.1f} GB for temporary files, and "
                 f"{folder} has {free:.1f} GB free. Name another folder with --scratch."
             )
-    name = "spark.sql.shuffle.partitions"
-    if sizing.partitions > max(FEWEST_PARTITIONS, int(str(spark.conf.get(name)))):
-        spark.conf.set(name, str(sizing.partitions))

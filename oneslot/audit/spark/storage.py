@@ -119,6 +119,21 @@ class Storage:
         finally:
             stream.close()
 
+    def create_text(self, path: str, text: str) -> bool:
+        """Write a new text file. Return False if there is one, and leave it."""
+        if (file := self.on_this_machine(path)) is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with file.open("x") as new:
+                    new.write(text)
+            except FileExistsError:
+                return False
+            return True
+        if self.exists(path):
+            return False
+        self.write_text(path, text)
+        return True
+
     def write_text(self, path: str, text: str) -> None:
         """Write a text file in one step."""
         self.write(path, text.encode())

@@ -2,86 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812
+import numpy as np
+import pyarrow as pa
 
+from oneslot.audit.read.blocks import hashed
 from oneslot.audit.spark.storage import Storage
-from oneslot.audit.vocabulary import UNSOUND, SubjectKind
-from oneslot.audit.write.columns import WITHHELD, shown_id
-from oneslot.audit.write.files import write_lines
-from oneslot.audit.write.rows import FewRows, ManyRows
+from oneslot.audit.vocabulary import SubjectKind
+from oneslot.audit.write.files import json_lines
+from oneslot.audit.write.tables import write_rows
+from oneslot.declaration.declaration import Declaration
 from oneslot.laws.form import ROW_PREFIX
 from oneslot.laws.request import RequestVerdict
 
 RESEND = "send the request again with the same message_id"
-
-
-WRONG_VERDICTS = (*UNSOUND, RequestVerdict.QUARANTINED)
+CORRECT = "correct or delete its row, which rejects.jsonl locates"
+WITHHELD = "withheld-"
 COLUMNS = dict.fromkeys(("subject", "id", "verdict", "invariant"), "string")
+RESENT = (RequestVerdict.LOST, RequestVerdict.STUCK)
 
 
-def count_wrong(totals: Iterable[Mapping[str, Any]]) -> int:
-    """Return the number of subjects that findings or repair lists may name, from the totals."""
-    return sum(row["subjects"] for row in totals if row["violations"] or row["verdict"] in WRONG_VERDICTS)
+def shown_id(declaration: Declaration, key: str, subject: str = SubjectKind.REQUEST) -> str:
+    """Return a key for display: without its prefix, and as a hash if it holds what the consumer declares as private."""
+    prefixed = key.startswith(ROW_PREFIX) or subject in (SubjectKind.FILE, SubjectKind.UNIDENTIFIED)
+    shown = key[1:] if prefixed else key
+    if not declaration.is_private(shown):
+        return shown
+    (number,) = hashed(pa.array([key], pa.string())).view(np.uint64)
+    return f"{WITHHELD}{int(number):016x}"
 
 
 def write_findings(
-    storage: Storage, judged: DataFrame, folder: str, *, dead_letters_known: bool, any_wrong: bool
-) -> DataFrame | None:
-    """Write the findings and the repair lists. Return the findings; None, and no query, if nothing is wrong.
+    storage: Storage, wrong: pa.Table, folder: str, declaration: Declaration, *, dead_letters_known: bool
+) -> list[dict[str, Any]]:
+    """Write the findings and the repair lists of the subjects that are wrong. Return the findings.
 
     If the dead-letter queue was not listed, a lost or stuck message may be in it, and may be redriven from there.
     """
-    if not any_wrong:
-        FewRows([], COLUMNS).write(storage, f"{folder}/findings")
-        for name in ("redrive", "look-at"):
-            storage.write_text(f"{folder}/repair/{name}.jsonl", "")
-        return None
-    bad = judged.where((F.col("violations") != "") | F.col("verdict").isin(*WRONG_VERDICTS))
-    shown = bad.select(
-        "subject",
-        shown_id(F.col("key"), display_key()).alias("id"),
-        "verdict",
-        "violations",
-        "quarantined_at",
-        "dead_letters",
-        "ledger_resting_since",
-    ).persist()
-    findings = shown.select("subject", "id", "verdict", F.explode(F.split("violations", " ")).alias("invariant"))
-    ordered = findings.where(F.col("invariant") != "").orderBy("invariant", "subject", "id")
-    ManyRows(ordered).write(storage, f"{folder}/findings")
-    # A message that the consumer quarantined cannot succeed unchanged. One that ran out of receives may succeed now, and so
-    # may one that was redriven after its quarantine: its row is newer, as in `Request.set_aside`.
-    quarantined = F.col("quarantined_at")
-    exhausted = (F.col("dead_letters") > 0) & (quarantined.isNull() | (quarantined < F.col("ledger_resting_since")))
-    resend = F.col("verdict").isin(RequestVerdict.LOST, RequestVerdict.STUCK)
-    perhaps_there = resend & ~F.lit(dead_letters_known)
-    redriven = (exhausted & (F.col("verdict") == RequestVerdict.QUARANTINED)) | perhaps_there
-    # A withheld id finds no message.
-    redrive = shown.where(redriven & ~F.startswith("id", F.lit(WITHHELD))).select(
-        F.col("id").alias("message_id"), "verdict", F.lit("redrive").alias("action")
-    )
-    write_lines(storage, redrive.orderBy("message_id"), f"{folder}/repair/redrive.jsonl")
-    look = shown.where(resend | (F.col("violations") != "")).select(
-        "subject",
-        "id",
-        "verdict",
-        "violations",
-        F.when(perhaps_there, f"redrive it from the dead-letter queue; if it is not there, {RESEND}")
-        .when(resend, RESEND)
-        .otherwise("compare the rows")
-        .alias("action"),
-    )
-    write_lines(storage, look.orderBy("subject", "id"), f"{folder}/repair/look-at.jsonl")
-    return ordered
+    findings, redrive, look = [], [], []
+    for row in _rows(wrong):
+        shown = {
+            "subject": row["subject"],
+            "id": shown_id(declaration, row["key"], row["subject"]),
+            "verdict": row["verdict"],
+        }
+        findings += [{**shown, "invariant": name} for name in row["violations"].split()]
+        resend = row["verdict"] in RESENT
+        perhaps_there = resend and not dead_letters_known
+        # A withheld id finds no message.
+        if (perhaps_there or _exhausted(row)) and not shown["id"].startswith(WITHHELD):
+            redrive.append({"message_id": shown["id"], "verdict": row["verdict"], "action": "redrive"})
+        if resend or row["violations"] or row["verdict"] == RequestVerdict.UNREADABLE:
+            action = f"redrive it from the dead-letter queue; if it is not there, {RESEND}" if perhaps_there else RESEND
+            if not resend:
+                action = CORRECT if row["verdict"] == RequestVerdict.UNREADABLE else "compare the rows"
+            look.append({**shown, "violations": row["violations"], "action": action})
+    findings.sort(key=lambda row: (row["invariant"], row["subject"], row["id"]))
+    write_rows(f"{folder}/findings", findings, COLUMNS)
+    redrive.sort(key=lambda row: row["message_id"])
+    storage.write_text(f"{folder}/repair/redrive.jsonl", json_lines(redrive, sort=False))
+    look.sort(key=lambda row: (row["subject"], row["id"]))
+    storage.write_text(f"{folder}/repair/look-at.jsonl", json_lines(look, sort=False))
+    return findings
 
 
-def display_key() -> Column:
-    """Return a key for display: a row that is judged as itself is `part/part`, as a slot is `practice/slot_id`."""
-    prefixed = F.startswith("key", F.lit(ROW_PREFIX)) | F.col("subject").isin(
-        SubjectKind.FILE, SubjectKind.UNIDENTIFIED
-    )
-    return F.when(prefixed, F.substring("key", 2, 10_000)).otherwise(F.col("key"))
+def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
+    for batch in table.to_batches(10_000):
+        yield from batch.to_pylist()
+
+
+def _exhausted(row: Mapping[str, Any]) -> bool:
+    """Return whether a quarantined message ran out of receives, and so may succeed now.
+
+    One that the consumer quarantined cannot succeed unchanged, unless it was redriven after its quarantine: its row is newer.
+    """
+    at = row["quarantined_at"]
+    again = at is None or at < (row["ledger_resting_since"] or 0)
+    return bool(row["verdict"] == RequestVerdict.QUARANTINED and row["dead_letters"] and again)

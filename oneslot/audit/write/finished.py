@@ -16,6 +16,8 @@ report.html                   the same for people
 from __future__ import annotations
 
 import json
+import os
+import socket
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -152,9 +154,17 @@ def _beside(folder: str, layer: str) -> str:
     return f"{parent}/{layer}" if parent else layer
 
 
-def begin(storage: Storage, folder: str) -> None:
-    """Mark a folder as begun, so that the next run may remove what a crash leaves of it."""
-    storage.write_text(f"{folder}/{STARTED}", "")
+def begin(storage: Storage, folder: str, run: str) -> None:
+    """Mark a folder as this run's. Raises AuditRefused if another audit has just marked it."""
+    owner = {"run": run, "host": socket.gethostname(), "process": os.getpid()}
+    if not storage.create_text(f"{folder}/{STARTED}", json.dumps(owner)):
+        raise AuditRefused(IN_USE.format(folder=folder))
+
+
+def remove_own(storage: Storage, folder: str, run: str) -> None:
+    """Remove what this run wrote, and nothing of another run in the same folder."""
+    if _owner(storage, folder).get("run") == run:
+        storage.delete(folder)
 
 
 def refuse_existing(storage: Storage, folder: str) -> None:
@@ -165,4 +175,32 @@ def refuse_existing(storage: Storage, folder: str) -> None:
         raise AuditRefused(f"{folder} already exists. Name another output, or remove it.")
     if not storage.exists(f"{folder}/{STARTED}"):
         raise AuditRefused(f"{folder} already exists and is not a finished audit. Remove it, or name another output.")
+    owner = _owner(storage, folder)
+    if owner.get("host") == socket.gethostname() and _is_alive(owner.get("process")):
+        raise AuditRefused(IN_USE.format(folder=folder))
     storage.delete(folder)
+
+
+IN_USE = "Another audit is writing to {folder}. Wait until it ends, or name another output."
+
+
+def _owner(storage: Storage, folder: str) -> dict[str, Any]:
+    """Return the run that marked a folder; empty if none did, or a crash cut the mark."""
+    try:
+        owner = json.loads(storage.read_text(f"{folder}/{STARTED}") or "{}")
+    except ValueError:
+        return {}
+    return owner if isinstance(owner, dict) else {}
+
+
+def _is_alive(process: object) -> bool:
+    """Return whether another process of this machine has this id."""
+    if not isinstance(process, int) or process == os.getpid():
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True

@@ -215,7 +215,13 @@ def _failed_only(history: Path) -> None:
     failed(history, "slots")
 
 
+def _log_is_empty_gzip(history: Path) -> None:
+    (history / "deliveries" / "deliveries.jsonl.gz").write_bytes(b"")
+
+
 REFUSED = {
+    "log is gzip of no bytes": (_log_is_empty_gzip, "deliveries.jsonl.gz was cut short"),
+    "log is called gzip": (log_is_no_gzip, "is not gzip, or is damaged"),
     "no folder": (_no_history, "There is no folder"),
     "no export": (_no_export, "slots holds no export"),
     "no summary": (_remove("manifest-summary.json"), "has no manifest-summary.json: the export is not finished"),
@@ -297,5 +303,6 @@ REFUSED_BY_SPARK = {
     "fewer lines than counted",
     "log is gzip and is not called so",
     "log is gzipped twice",
+    "log is called gzip",
 }
 """Those that the audit finds only by reading the data, which takes a few seconds each."""

@@ -31,7 +31,7 @@ def concluded(
     lines = {"deliveries": ("log",)} if log == "own" else {}
     lines |= {"accepted": ("archive",)} if archive else {}
     more = ("log",) if log == "more" else ()
-    history = History("folder", None, 9, exports, lines, more, HistoryContext(5, 3), (), model_of(CONSUMER))
+    history = History("folder", None, 9, exports, lines, more, {}, HistoryContext(5, 3), (), model_of(CONSUMER))
     return conclude(history, totals, ["a note"], share, earlier_items)
 
 

@@ -11,8 +11,8 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from oneslot.audit.glue import list_dead_letters, region_of
-from oneslot.audit.read.sources import DEAD_LETTERS
 from oneslot.declaration.reading import choosing
+from oneslot.laws.form import LINES
 from oneslot.runtime.sqs import dead_letters
 from stacks.audit.job import DEAD_LETTERS as WRITTEN
 from tests.kits.consumer import NHS_NUMBER, REGION, Bench, Intercepted, bench, booking, raising, record, service_error
@@ -76,7 +76,7 @@ def test_list_has_every_dead_letter() -> None:
         ]
         exhausted = {"message_id": "m-12", "source_message_id": given_up, "reason": dead_letters.RECEIVES_EXHAUSTED}
         assert sorted(lines, key=str) == sorted([*quarantined, exhausted], key=str)
-        assert set(DEAD_LETTERS.fieldNames()) <= lines[0].keys()
+        assert {*LINES["dead-letters"].attributes} <= lines[0].keys()
         assert len(made.dead_letters()) == 10, "they stay visible"
 
 

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
-import pytest
+import pyarrow as pa
 
 from demo.audit import tables as appointments
 from demo.declared import CONSUMER
+from lab.mutants.groups import MOMENT
 from oneslot.audit import operations
-from oneslot.audit.judged import Judged
+from oneslot.audit.consumer import AuditConsumer
+from oneslot.audit.judge.stage import Judging, _sums, add_up, without_zeros
+from oneslot.audit.judged import Subjects
 from oneslot.audit.model import model_of
 from oneslot.audit.report.data import named_percentiles
-from oneslot.audit.spark.storage import Storage
-from oneslot.audit.write.rows import FewRows
+from oneslot.audit.write.tables import WrittenTable, write_part
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-FIGURES = model_of(CONSUMER).figures
-MADE = {"appointment_id": "k", "practice": "A81001", "status": "booked", "delivery_channel": "In-person"}
+MODEL = model_of(CONSUMER)
+MADE = {"practice": "A81001", "status": "booked", "delivery_channel": "In-person"}
 
 
 def at(moment: str) -> int:
@@ -32,24 +29,24 @@ def at(moment: str) -> int:
     return round(datetime.fromisoformat(moment).timestamp() * 1000)
 
 
-def judged(subject: str = "request", verdict: str | None = "booked", **more: Any) -> Judged:
-    """Return a judged request with an appointment. A figure that is not given is empty."""
+def judged(subject: str = "request", verdict: str | None = "booked", **more: Any) -> dict[str, Any]:
+    """Return a judged request with an appointment, as a row of columns. A figure that is not given is empty."""
     rows = {"appointments": MADE} | more.pop("rows", {})
-    result = {"outcome": more.pop("answer", "booked"), "appointment_id": "k"}
-    row = {"status": "COMPLETE", "result": json.dumps(result)}
-    evidence = CONSUMER.evidence(ledger={"k": row}, appointments={"k": MADE})
-    return Judged("k", subject, verdict, "", dict.fromkeys(FIGURES) | more, rows, evidence.request("k").recorded)
+    own = {f"{source}.{name}": value for source, row in rows.items() for name, value in row.items()}
+    answer = more.pop("answer", "booked")
+    verdicts = {"key": "k", "subject": subject, "verdict": verdict, "violations": ""}
+    return {**verdicts, "ledger_outcome": MODEL.codes[answer], **more, **own}
 
 
-def rows_of(table: operations.OperationsTable, *subjects: Judged) -> list[dict[str, Any]]:
+def subjects(*rows: dict[str, Any]) -> Subjects:
+    """Return judged subjects as columns."""
+    own = pa.schema([(f"{source}.{name}", kind) for source, name, kind in MODEL.reads])
+    return Subjects(pa.Table.from_pylist([*rows], pa.schema([*MODEL.arrow_schema, *own])))
+
+
+def rows_of(table: operations.OperationsTable, *rows: dict[str, Any]) -> list[dict[str, Any]]:
     """Return a table's rows without values of 0, sorted by its dimensions."""
-    found: dict[tuple[Any, ...], list[int]] = defaultdict(lambda: [0] * len(table.figures))
-    for subject in subjects:
-        if (cell := table.cell(subject)) is not None:
-            sums = found[tuple(cell[0])]
-            sums[:] = [one + (other or 0) for one, other in zip(sums, cell[1], strict=True)]
-    names = (*table.dimensions, *table.figures)
-    whole = [dict(zip(names, (*dimensions, *sums), strict=True)) for dimensions, sums in sorted(found.items())]
+    whole = without_zeros(table, table.summed([table.of(subjects(*rows))])).to_pylist()
     return [{name: value for name, value in row.items() if value != 0} for row in whole]
 
 
@@ -126,7 +123,7 @@ def test_days_ahead_use_the_publications_words() -> None:
     days |= {"2026-12-08": "15 to 21 Days", "2026-12-14": "15 to 21 Days", "2026-12-15": "22 to 28 Days"}
     days |= {"2026-12-21": "22 to 28 Days", "2026-12-22": "More than 28 Days"}
 
-    def of(start: str | None = None, **more: Any) -> Judged:
+    def of(start: str | None = None, **more: Any) -> dict[str, Any]:
         return judged(
             rows={"appointments": {**MADE, "created": created, **({"start": start} if start else {}), **more}}
         )
@@ -136,7 +133,7 @@ def test_days_ahead_use_the_publications_words() -> None:
         of("2026-11-23T23:59:59Z", delivery_channel="Telephone", status="cancelled"),
         of("2026-11-22T23:59:59Z", delivery_channel="Video"),
         of(delivery_channel="Fax", status="waitlist"),
-        judged(rows={"appointments": {"appointment_id": "k", "status": "cancelled"}}),
+        judged(rows={"appointments": {"status": "cancelled"}}),
         judged(rows={"appointments": {}}),
     )
     table = rows_of(appointments.APPOINTMENTS, *rows)
@@ -154,7 +151,7 @@ def test_days_ahead_use_the_publications_words() -> None:
     ]
 
 
-def slot(practice: str, status: str = "free") -> Judged:
+def slot(practice: str, status: str = "free") -> dict[str, Any]:
     """Return a judged slot."""
     row = {"practice": practice, "status": status, "start": "2028-02-29T08:00:00Z"}
     return judged("slot", None, rows={"slots": row, "appointments": {}})
@@ -169,21 +166,22 @@ def test_utilisation_counts_slots_by_day_and_practice() -> None:
     ]
 
 
-def few(table: operations.OperationsTable, *subjects: Judged) -> FewRows:
-    """Return a table of a few judged subjects."""
-    whole = [dict.fromkeys(table.columns, 0) | row for row in rows_of(table, *subjects)]
-    return FewRows(whole, table.columns)
+def written(folder: Path, table: operations.OperationsTable, *rows: dict[str, Any]) -> WrittenTable:
+    """Write a table of a few judged subjects."""
+    home = folder / table.name
+    write_part(str(home), 0, without_zeros(table, table.summed([table.of(subjects(*rows))])), table.partition)
+    return WrittenTable(str(home), table.schema, table.partition)
 
 
-def test_practices_include_those_without_demand_or_slots() -> None:
+def test_practices_include_those_without_demand_or_slots(tmp_path: Path) -> None:
     """A request that names no practice is in no row."""
     demand = (
         judged(delivery_sent=0, deliveries=4, deliveries_duplicate=1),
         judged(delivery_sent=0, rows={"appointments": {}}),
     )
     tables = {
-        "demand": few(appointments.DEMAND, *demand),
-        "utilisation": few(appointments.UTILISATION, slot("B", "busy"), slot("B")),
+        "demand": written(tmp_path, appointments.DEMAND, *demand),
+        "utilisation": written(tmp_path, appointments.UTILISATION, slot("B", "busy"), slot("B")),
     }
     found = appointments.practices(tables)
     assert [(row["GP_CODE"], row["DUPLICATE_RATE"], row["UTILISATION"]) for row in found] == [
@@ -192,13 +190,16 @@ def test_practices_include_those_without_demand_or_slots() -> None:
     ]
 
 
-def test_day_has_its_own_latencies_and_rate() -> None:
+def test_day_has_its_own_latencies_and_rate(tmp_path: Path) -> None:
     """A day without an answer has none."""
     days = (
         judged(delivery_sent=0, first_done=7, deliveries=4, deliveries_duplicate=1),
         judged(delivery_sent=operations.DAY_MS, verdict="lost"),
     )
-    tables = {"demand": few(appointments.DEMAND, *days), "latency": few(operations.LATENCY, *days)}
+    tables = {
+        "demand": written(tmp_path, appointments.DEMAND, *days),
+        "latency": written(tmp_path, operations.LATENCY, *days),
+    }
     first, second = operations.days(operations.DEMAND_COUNTS).make(tables)
     assert (first["DATE"], first["DUPLICATE_RATE"], first["LATENCY_P50_MS"], first["LATENCY_P999_MS"]) == (
         "1970-01-01",
@@ -209,31 +210,28 @@ def test_day_has_its_own_latencies_and_rate() -> None:
     assert (second["DATE"], second["DUPLICATE_RATE"], second["LATENCY_P50_MS"]) == ("1970-01-02", None, None)
 
 
-@pytest.mark.spark
-def test_tables_are_the_same_from_few_rows_and_from_many(spark: SparkSession, tmp_path: Path) -> None:
-    """As files, with their types, and in their sums. Rows of zeros are in neither."""
-    demand = {"t": 0, "f": [1] * len(appointments.DEMAND.figures)}
-    latency = {"t": 1, "d": ["2026-11-23", 20], "f": [1]}
-    none = {"t": 1, "d": ["2026-11-23", 3], "f": [0]}
-    chunks = [
-        [demand | {"d": ["2026-11-24", 900_000, "B"]}, latency],
-        [demand | {"d": ["2026-11-23", quarter, "A"]} for quarter in (1_800_000, 900_000)] + [latency, none],
+def test_table_in_parts_has_the_rows_of_one_in_a_file(tmp_path: Path) -> None:
+    """As files, with their types, and in their sums. Rows of zeros are in neither, and the old rows are taken back."""
+    rows = [
+        judged(delivery_sent=day * operations.DAY_MS + minute * 900_000, deliveries=2)
+        for day in range(9)
+        for minute in range(3)
     ]
-    cells = spark.createDataFrame([(json.dumps(chunk),) for chunk in chunks], "cells string")
-    storage, written, sums = Storage(spark), [], []
-    tables = (appointments.DEMAND, operations.LATENCY)
-    for is_few in (True, False):
-        made = operations.tabulate(tables, cells, {}, few=is_few)
-        for table in tables:
-            folder = str(tmp_path / f"{is_few}-{table.name}")
-            made[table.name].write(storage, folder, table.partition)
-            read = f"from read_parquet('{folder}/**/*.parquet')"
-            written.append([duckdb.execute(query).fetchall() for query in (f"describe {read}", read)])
-        of_latency = made["latency"].sums(("LATENCY_MS",), ("COUNT_OF_REQUESTS",))
-        sums.append([made["demand"].sums(("DATE",), ("BOOKED",)), of_latency])
-    assert written[:2] == written[2:]
-    assert sums[0] == sums[1]
-    assert sums[0] == [
-        [{"DATE": "2026-11-23", "BOOKED": 2}, {"DATE": "2026-11-24", "BOOKED": 1}],
-        [{"LATENCY_MS": 20, "COUNT_OF_REQUESTS": 2}],
-    ]
+    table, consumer = appointments.DEMAND, AuditConsumer(CONSUMER)
+    found = {}
+    for parts in (1, 3):
+        judging = Judging(consumer, MOMENT, "", "", parts)
+        blocks = [*_sums(judging, [(subjects(*rows), 1), (subjects(*rows[:2]), -1)])]
+        home = tmp_path / f"{parts}"
+        for part in range(parts):
+            answer = add_up([(what, block) for of, what, block in blocks if of == part], judging.wanted)
+            write_part(str(home), part, without_zeros(table, answer.tables[1]), table.partition)
+        of = WrittenTable(str(home), table.schema, table.partition)
+        found[parts] = (sorted(of.read().to_pylist(), key=str), of.sums(("DATE",), ("COUNT_OF_DELIVERIES",)))
+        described = duckdb.execute(
+            f"describe from read_parquet('{home}/*/*.parquet', hive_partitioning = true)"
+        ).fetchall()
+        assert {name for name, *_ in described} == {*table.columns}
+    assert found[1] == found[3]
+    assert found[1][1][0] == {"DATE": "1970-01-01", "COUNT_OF_DELIVERIES": 2}
+    assert len({path.name for path in tmp_path.rglob("*.parquet")}) > 1

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from oneslot.audit.spark.java import find_java, launcher_home
-from oneslot.audit.spark.session import FOR_LITTLE
+from oneslot.audit.spark.session import JAVA
 from oneslot.audit.write.finished import DESCRIPTION
 from oneslot.local.aws.cloud_assembly import read_stack
 from stacks.audit.asset import ROOT, SCRIPT, package_files, write_zip
@@ -155,8 +155,8 @@ def test_script_audits_a_history_from_the_zip_alone(tmp_path: Path) -> None:
         env={
             "PATH": os.environ["PATH"],
             "JAVA_HOME": str(java),
-            # The script leaves Java as Glue's is, which compiles well for much: sixty requests end before that pays.
-            "JDK_JAVA_OPTIONS": FOR_LITTLE,
+            # The script leaves Java as Glue's is. Sixty requests end before its second compiler pays.
+            "JDK_JAVA_OPTIONS": JAVA,
             "HOME": str(tmp_path),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_PYTHON": sys.executable,

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 
 from demo.declared import CONSUMER
-from lab.mutants.groups import MOMENT, carried, differing, sound
+from lab.mutants.groups import MOMENT, Found, carried, differing, sound
 from oneslot.audit.consumer import AuditConsumer
 from oneslot.audit.errors import AuditRefused, refusal_of
-from oneslot.audit.judge import clean, stage
+from oneslot.audit.judge import clean
 from oneslot.audit.judge.clean import find_clean
 from oneslot.audit.judge.columns import Plain
-from oneslot.audit.judge.stage import judge_chunk
+from oneslot.audit.judge.stage import Judging, judged
 from oneslot.audit.model import model_of
 from oneslot.errors import LawFailed, VerdictsDiffer
 
@@ -38,33 +38,36 @@ def test_quick_look_has_conditions_when_the_audit_judges_a_law() -> None:
     assert tuple(law.name for law in MODEL.laws) == LOOKED_AT, NEW_LAW
 
 
+def looked_at(found: Found) -> tuple[clean.CleanSubjects | None, str]:
+    """Return what the quick look says of a chunk."""
+    tables = {each.name: [each.empty(), *found.get(each.number, ())] for each in MODEL.all_sources}
+    odd = [table for number, several in found.items() if number < 0 for table in several]
+    whole = {name: pa.concat_tables(several, promote_options="default") for name, several in tables.items()}
+    return find_clean(whole, odd, MODEL)
+
+
 def test_quick_look_finds_most_subjects_of_a_sound_history() -> None:
-    found = find_clean([CHUNK], MODEL)
+    found, _ = looked_at(CHUNK)
     assert found is not None
     keys = set(found.table["key"].to_pylist())
     assert {"m1", "m2", "m5", "#A/s1"} <= keys
     assert {"m0", "m3", "A/s5"}.isdisjoint(keys)  # cancelled, a cancellation, and an id that is shown as a slot
 
 
-@pytest.mark.parametrize("text", ["{", '{"message_id": 5}'])
-def test_laws_judge_the_chunk_when_a_row_is_not_as_expected(text: str) -> None:
-    odd = pa.RecordBatch.from_pydict({"key": ["m"], "place": pa.array([1], pa.int32()), "row": [text]})
-    assert find_clean([CHUNK, odd], MODEL) is None
+def test_laws_judge_the_chunk_when_a_row_is_exported_twice() -> None:
+    """And the reason is counted."""
+    ledger = CHUNK[1]
+    assert looked_at({**CHUNK, 1: [*ledger, *ledger]}) == (None, "ValueError")
 
 
-@pytest.mark.parametrize("most", [5, 20])
-def test_laws_judge_the_chunk_when_it_has_very_many_rows(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those taken for the quick look, and those that arrive later."""
-
-    def judged() -> list[object]:
-        parts = [CHUNK.slice(0, 10), CHUNK.slice(10, 20), CHUNK.slice(30)]
-        made = judge_chunk(iter(parts), AuditConsumer(CONSUMER), MOMENT, tables=True, keeps=False)
-        return [row for batch in made for row in batch.to_pylist()]
-
-    looked_at = judged()
-    monkeypatch.setattr(stage, "LOOKED_AT_ROWS", most)
-    monkeypatch.setattr(stage, "find_clean", None)
-    assert judged() == looked_at
+@pytest.mark.parametrize("digits", [4_300, 4_301])
+def test_laws_judge_a_result_when_python_does_not_read_its_number(digits: int) -> None:
+    rows = sound(Random(5))
+    row = next(row for source, row in rows if source == "ledger" and '"refused"' in row["result"])
+    row["result"] = f'{{"n": {"9" * digits}, {row["result"][1:]}'
+    found, _ = looked_at(carried(rows))
+    assert found is not None
+    assert row["message_id"] not in found.table["key"].to_pylist()
 
 
 def test_audit_is_refused_when_the_laws_say_otherwise_about_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,8 +78,8 @@ def test_audit_is_refused_when_the_laws_say_otherwise_about_the_sample(monkeypat
     monkeypatch.setattr(clean, "SAMPLED", 1)
     rows = [pair for pair in sound(Random(1)) if pair[0] != "appointments"]
     with pytest.raises(VerdictsDiffer, match=r"takes \S+ for clean, and the laws say otherwise"):
-        list(judge_chunk([carried(rows)], consumer, MOMENT, tables=False, keeps=False))
-    assert list(judge_chunk([carried(rows)], consumer, MOMENT, tables=False, keeps=True))
+        judged(carried(rows), Judging(consumer, MOMENT, "", "", tables=False))
+    assert judged(carried(rows), Judging(consumer, MOMENT, "", "", tables=False, keeps=True))
 
 
 def clean_results() -> tuple[str, ...]:

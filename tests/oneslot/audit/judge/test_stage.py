@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -11,46 +12,57 @@ import pytest
 
 from demo.declared import CONSUMER
 from oneslot.audit.consumer import AuditConsumer
-from oneslot.audit.judge import clean, stage
+from oneslot.audit.judge import stage
 from oneslot.audit.judge.group import LINES_KEPT
-from oneslot.audit.judge.stage import Chunk, Moment, judge_chunk
-from oneslot.audit.judged import PREVIOUS, REJECTED
+from oneslot.audit.judge.laws import Chunk, Moment
+from oneslot.audit.judge.stage import Answer, Judging
 from oneslot.audit.model import model_of
+from oneslot.audit.read.carry import PREVIOUS, REJECTED, REJECTS
+from oneslot.audit.read.lines import Read, table_of
 
 NOW = 10_000
 MOMENT = Moment(NOW, True, True, True, 100, None, 0)
 MODEL = model_of(CONSUMER)
-Carried = tuple[str, str | int, Any]
+Carried = tuple[str, str, dict[str, Any]]
+"""A key, a source's name with a minus for an old image, and a row; `rejected` is a row out of form."""
 
 
-def batch(rows: Iterable[Carried]) -> pa.RecordBatch:
-    """Return carried rows. A source's name stands for its place, with a minus for an old image."""
-    numbers = {name: number for number, name in enumerate(MODEL.sources, 1)}
-    numbers |= {f"-{name}": -number for name, number in numbers.items()}
-    found = [(key, numbers.get(str(source), source), json.dumps(row)) for key, source, row in rows]
-    keys, places, texts = zip(*found, strict=True)
-    return pa.RecordBatch.from_arrays(
-        [pa.array(keys), pa.array(places), pa.array(texts)], names=["key", "place", "row"]
-    )
+def table(source: str, rows: Iterable[tuple[str, dict[str, Any]]]) -> pa.Table:
+    """Return rows as they travel."""
+    pairs = [*rows]
+    read = [Read(1, 1, row, row) for _, row in pairs]
+    return table_of(MODEL.source_named(source), read).add_column(0, "key", [[key for key, _ in pairs]])
+
+
+def found_of(rows: Iterable[Carried]) -> dict[int, list[pa.Table]]:
+    """Return carried rows by what they are."""
+    found: dict[int, list[pa.Table]] = defaultdict(list)
+    for key, name, row in rows:
+        if name == "rejected":
+            values = {"key": key, "file": "f", "line": 1, "problem": 2, "attribute": "a", "sign": 1} | row
+            found[REJECTED].append(pa.Table.from_pylist([values], REJECTS))
+        elif name == "previous":
+            earlier = pa.Table.from_pylist([row], MODEL.arrow_schema)
+            found[PREVIOUS].append(earlier.append_column("layer", pa.array([0])))
+        else:
+            number = MODEL.source_named(name.removeprefix("-")).number
+            found[-number if name.startswith("-") else number].append(table(name.removeprefix("-"), [(key, row)]))
+    return found
+
+
+def answered(*rows: Carried, keeps: bool = False) -> tuple[pa.Table, Answer]:
+    """Return the verdicts and what else the task says."""
+    judging = Judging(AuditConsumer(CONSUMER), MOMENT, "", "", keeps=keeps)
+    verdicts, blocks = stage.judged(found_of(rows), judging)
+    return verdicts, stage.add_up([(what, block) for _, what, block in blocks], judging.wanted)
 
 
 def judged(*rows: Carried, keeps: bool = False) -> dict[str, dict[str, Any]]:
     """Return the rows of verdicts by key, without what is null."""
-    (made,) = judge_chunk([batch(rows)], AuditConsumer(CONSUMER), MOMENT, tables=True, keeps=keeps)
-    return {row["key"]: {name: value for name, value in row.items() if value is not None} for row in made.to_pylist()}
-
-
-@pytest.mark.parametrize("keeps", [True, False])
-def test_verdicts_leave_in_batches(keeps: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same rows in the same order, and one of them has the sums of all. `keeps`: without the quick look."""
-    rows = [(f"m{number}", "waiting", 1) for number in range(4)]
-    (whole,) = judge_chunk([batch(rows)], AuditConsumer(CONSUMER), MOMENT, tables=True, keeps=keeps)
-    for module in (stage, clean):
-        monkeypatch.setattr(module, "ROWS_AT_ONCE", 2)
-    parts = [*judge_chunk([batch(rows)], AuditConsumer(CONSUMER), MOMENT, tables=True, keeps=keeps)]
-    assert [part.num_rows for part in parts] == [2, 2]
-    assert [each for part in parts for each in part.to_pylist()] == whole.to_pylist()
-    assert [bool(each["cells"]) for each in whole.to_pylist()] == [False, False, False, True]
+    verdicts, _ = answered(*rows, keeps=keeps)
+    return {
+        row["key"]: {name: value for name, value in row.items() if value is not None} for row in verdicts.to_pylist()
+    }
 
 
 def row(message_id: str, **more: Any) -> dict[str, Any]:
@@ -71,27 +83,29 @@ def delivery(outcome: str = "duplicate", **more: Any) -> dict[str, Any]:
 SLOT = {"practice": "A", "slot_id": "s", "status": "free", "start": "2026-11-23T08:00:00Z"}
 
 
-def cells(rows: Mapping[str, Mapping[str, Any]]) -> dict[tuple[Any, ...], list[int]]:
-    """Return the sums of a chunk, by the name of the table and the dimensions."""
-    (text,) = [each["cells"] for each in rows.values() if "cells" in each]
-    return {(MODEL.tables[cell["t"]].name, *cell["d"]): cell["f"] for cell in json.loads(text)}
+def sums(answer: Answer) -> dict[tuple[Any, ...], list[int]]:
+    """Return the sums of all tables, by the name of the table and the dimensions."""
+    found = {}
+    for number, table in enumerate(MODEL.tables):
+        for row in answer.tables[number].to_pylist():
+            found[table.name, *(row[name] for name in table.dimensions)] = [row[name] for name in table.figures]
+    return found
 
 
 def test_million_deliveries_of_one_id_are_folded() -> None:
     """In the memory of a few hundred, and counted exactly, with the first and the last times."""
     chunk = Chunk(MODEL, MOMENT)
-    answered = delivery("booked", sent=7, finished=8, answer="a", claimed_by="1", consumption_count=1)
-    several = batch(
-        ("m", "deliveries", delivery(sent=10 + number, finished=20 + number, answer="a", claimed_by="1"))
-        for number in range(1_000)
-    )
-    chunk.absorb(batch([("m", "deliveries", answered)]))
+    one = delivery("booked", sent=7, finished=8, answer="a", claimed_by="1", consumption_count=1)
+    several = [delivery(sent=10 + number, finished=20 + number, answer="a", claimed_by="1") for number in range(1_000)]
+    chunk.absorb(MODEL.source_named("deliveries"), table("deliveries", [("m", one)]))
+    lines = table("deliveries", [("m", row) for row in several])
     for _ in range(1_000):
-        chunk.absorb(several)
+        chunk.absorb(MODEL.source_named("deliveries"), lines)
         assert len(chunk.groups["m"].lines) <= LINES_KEPT
-    (found,) = chunk.judge()
+    verdicts, _ = chunk.judge(keeps=False, clean=None)
+    (found,) = verdicts.to_pylist()
     names = ("deliveries", "deliveries_duplicate", "deliveries_done", "delivery_sent", "first_done", "last_finished")
-    assert [found.figures[name] for name in names] == [1_000_001, 1_000_000, 1_000_001, 7, 8, 1_019]
+    assert [found[name] for name in names] == [1_000_001, 1_000_000, 1_000_001, 7, 8, 1_019]
 
 
 def test_folded_lines_break_the_laws_that_all_lines_break() -> None:
@@ -113,11 +127,11 @@ def test_figures_of_a_request_come_from_all_sources() -> None:
         ("m", "deliveries", delivery("quarantined", sent=13, finished=16)),
         ("m", "deliveries", delivery("refused", sent=15, finished=30)),
         ("m", "deliveries", delivery("booked", sent=11, finished=40)),
-        ("m", "dead-letters", 1),
-        ("m", "dead-letters", 1),
-        ("m", "waiting", 1),
-        ("m", "dropped", 17),
-        ("m", "dropped", 19),
+        ("m", "dead-letters", {}),
+        ("m", "dead-letters", {}),
+        ("m", "waiting", {}),
+        ("m", "dropped", {"at": 17}),
+        ("m", "dropped", {"at": 19}),
     )["m"]
     counted = {name: found[name] for name in found.keys() & set(MODEL.figures)}
     assert counted == {
@@ -144,8 +158,8 @@ def test_figures_of_a_request_come_from_all_sources() -> None:
 SUBJECTS: dict[str, tuple[list[Carried], str]] = {
     "#A/s": ([("#A/s", "slots", SLOT)], "slot"),
     "?sqs": ([("?sqs", "deliveries", delivery("quarantined"))], "unidentified"),
-    "!file": ([("!file", REJECTED, 2)], "file"),
-    "m": ([("m", "waiting", 1)], "request"),
+    "!file": ([("!file", "rejected", {})], "file"),
+    "m": ([("m", "waiting", {})], "request"),
     "a": ([("a", "slots", {**SLOT, "status": "busy", "appointment_id": "a"})], "appointment"),
     "gone": ([("gone", "ledger", row("gone")), ("gone", "-ledger", row("gone"))], "gone"),
     "named": ([("named", "ledger", row("other", status="COMPLETE", result="{}"))], "appointment"),
@@ -162,7 +176,7 @@ def test_export_that_holds_a_row_twice_is_found() -> None:
     """Under the row's own key alone, although the row travels to another subject."""
     slot = {**SLOT, "status": "busy", "appointment_id": "a"}
     twice: list[Carried] = [(key, "slots", slot) for key in ("#A/s", "a") for _ in range(2)]
-    found = judged(*twice, ("m", "ledger", row("m")), ("m", "ledger", row("m")), ("m", "waiting", 1))
+    found = judged(*twice, ("m", "ledger", row("m")), ("m", "ledger", row("m")), ("m", "waiting", {}))
     assert "S1" in found["#A/s"]["violations"].split()
     assert "S1" not in found["a"]["violations"].split()
     assert (found["m"]["violations"], found["m"]["verdict"]) == ("S1", "duplicate_effect")
@@ -172,12 +186,12 @@ def test_audit_of_changes_adds_to_what_was_kept() -> None:
     """An old image takes back the equal row. Queues are today's, and sums are those of the change."""
     yesterday: list[Carried] = [
         ("m", "ledger", row("m")),
-        ("m", "waiting", 1),
+        ("m", "waiting", {}),
         ("m", "deliveries", delivery("failed")),
         ("m", "accepted", {"sent": 4, "copies": 1}),
         ("#A/s", "slots", SLOT),
     ]
-    before = judged(*yesterday, keeps=True)
+    before, earlier = answered(*yesterday, keeps=True)
     slot = {**SLOT, "status": "busy", "appointment_id": "m"}
     complete = row("m", status="COMPLETE", result=json.dumps({"outcome": "refused", "appointment_id": "m"}))
     today: list[Carried] = [
@@ -188,22 +202,26 @@ def test_audit_of_changes_adds_to_what_was_kept() -> None:
         ("#A/s", "slots", slot),
         ("m", "slots", slot),
     ]
-    kept: list[Carried] = [(key, PREVIOUS, json.loads(each["evidence"])) for key, each in before.items()]
-    after = judged(*kept, *today, keeps=True)
-    whole = judged(
+    kept: list[Carried] = [(each["key"], "previous", each) for each in before.to_pylist()]
+    after, added = answered(*kept, *today, keeps=True)
+    whole, at_once = answered(
         *(each for each in yesterday if each[1] not in ("waiting", "slots", "ledger")),
-        *(each for each in today if not str(each[1]).startswith("-")),
+        *(each for each in today if not each[1].startswith("-")),
         keeps=True,
     )
-    same = ("cells", "evidence")
-    assert [{name: value for name, value in each.items() if name not in same} for each in after.values()] == [
-        {name: value for name, value in each.items() if name not in same} for each in whole.values()
-    ]
-    assert [json.loads(each["evidence"]) for each in after.values()] == [
-        json.loads(each["evidence"]) for each in whole.values()
-    ]
-    assert (before["m"]["verdict"], after["m"]["verdict"]) == ("in_flight", "refused")
-    added = cells(before)
-    for name, figures in cells(after).items():
-        added[name] = [one + other for one, other in zip(added.get(name, [0] * len(figures)), figures, strict=True)]
-    assert {name: figures for name, figures in added.items() if any(figures)} == cells(whole)
+    assert after.to_pylist() == whole.to_pylist()
+    verdicts = [{each["key"]: each["verdict"] for each in found.to_pylist()}["m"] for found in (before, after)]
+    assert verdicts == ["in_flight", "refused"]
+    total = sums(earlier)
+    for name, figures in sums(added).items():
+        total[name] = [one + other for one, other in zip(total.get(name, [0] * len(figures)), figures, strict=True)]
+    assert {name: figures for name, figures in total.items() if any(figures)} == sums(at_once)
+
+
+def test_subject_is_unreadable_when_a_row_of_it_is_rejected() -> None:
+    """No law speaks of it, and the rest of the chunk is judged."""
+    rows: list[Carried] = [("m", "accepted", {"sent": 1, "copies": 1}), ("m", "rejected", {"file": None, "line": None})]
+    rows += [("n", "accepted", {"sent": 1, "copies": 1})]
+    found = judged(*rows)
+    assert (found["m"]["verdict"], found["m"]["violations"]) == ("unreadable", "")
+    assert (found["n"]["verdict"], found["n"]["violations"]) == ("lost", "I2")

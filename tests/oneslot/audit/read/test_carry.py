@@ -1,37 +1,73 @@
-"""Carried rows and lines: which are valid, which window they count in, and which subjects they name."""
+"""Carried rows and lines: which are valid, which window they count in, and which subjects they name.
+
+The quick reader gives what the reader of single lines gives, or doubts.
+"""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from demo.declared import CONSUMER
-from oneslot.audit.judged import REJECTED
-from oneslot.audit.model import model_of
-from oneslot.audit.read import carry, logs, sources, tables
+from oneslot.audit.consumer import AuditConsumer
+from oneslot.audit.read.blocks import dicts, unpacked
+from oneslot.audit.read.carry import REJECTED, Piece, Reader, Reading
+from oneslot.audit.read.lines import Window
+from oneslot.declaration.declaration import Declaration
 from oneslot.laws import form
+from oneslot.laws.evidence import lacking
+from oneslot.laws.form import LINES as FORMS
 from oneslot.laws.form import Problem
+from oneslot.operator.evidence.malformed import malformed_delivery, malformed_rows
+from tests.kits.shop import SHOP
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
-    from pyspark.sql.types import StructType
-
-pytestmark = pytest.mark.spark
 START, END = 1_000, 2_000
-MODEL = model_of(CONSUMER)
-KNOWN = logs.known_outcome(CONSUMER.schema)
-DELIVERY_PLACE = 1 + MODEL.sources.index("deliveries")
+WHOLE = Window(None, END)
 ROW = {"message_id": {"S": "m"}, "status": {"S": "IN_PROGRESS"}, "consumption_count": {"N": "1"}, "updated": {"N": "5"}}
+ROW |= {"lease_until": {"N": "6"}}
 
 
-def read(spark: SparkSession, folder: Path, lines: list[dict[str, Any]], schema: StructType) -> DataFrame:
-    """Read lines from a file."""
-    (folder / "lines.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return sources.read_lines(spark, [str(folder / "lines.json")], schema)
+class Carried:
+    """What a reader makes of a text: the rows under each subject, and the rejects by line."""
+
+    def __init__(
+        self, name: str, text: str | bytes, window: Window = WHOLE, *, quick: bool = False, of: Declaration = CONSUMER
+    ) -> None:
+        reader = Reader(Reading(AuditConsumer(of), (), 1, window))
+        source = AuditConsumer(of).model.source_named(name)
+        block = text if isinstance(text, bytes) else text.encode()
+        piece = Piece(source.number, "file")
+        blocks = reader.by_columns(source, block) if quick else reader.by_lines(source, piece, 1, block)
+        self.rows: list[tuple[str, int, dict[str, Any]]] = []
+        self.rejects: list[tuple[int, Problem, int]] = []
+        self.attributes: list[str] = []
+        self.unreadable: set[str] = set()
+        for _, number, packed in blocks:
+            table = unpacked(packed)
+            keys = table["key"].to_pylist()
+            if abs(number) != REJECTED:
+                sign = 1 if number > 0 else -1
+                self.rows += [(key, sign, row) for key, row in zip(keys, dicts(table), strict=True)]
+                continue
+            for row in table.to_pylist():
+                if row["file"] is None:
+                    self.unreadable.add(row["key"])
+                else:
+                    self.rejects.append((row["line"], Problem(row["problem"]), row["sign"]))
+                    self.attributes.append(row["attribute"])
+        self.rows.sort(key=repr)
+
+    @property
+    def keys(self) -> list[str]:
+        return [key for key, _, _ in self.rows]
+
+
+def written(lines: list[Any]) -> str:
+    return "".join(json.dumps(line) + "\n" for line in lines)
 
 
 def changed(micros: object, **pictures: dict[str, Any]) -> dict[str, Any]:
@@ -53,27 +89,14 @@ WINDOW = {
 }
 
 
-def test_change_counts_only_inside_its_window(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", WINDOW)
+def test_change_counts_only_inside_its_window(name: str) -> None:
     """The window includes its begin and excludes its end. A line outside is one malformed line, and takes nothing back."""
-    for name, (line, _) in WINDOW.items():
-        (tmp_path / f"{name}.json").write_text(json.dumps(line).replace('"S": "m"', f'"S": "{name}"'))
-    changes = tables.images(
-        sources.read_lines(spark, [str(tmp_path)], sources.incremental_export_schema(MODEL.exports["ledger"].schema)),
-        START,
-        END,
-    )
-
-    found: dict[str, list[tuple[object, ...]]] = {name: [] for name in WINDOW}
-    made = carry.carried_items(changes, 1, MODEL.exports["ledger"], None).collect()
-    for row in sorted(made, key=lambda row: row.place):
-        if abs(row.place) == REJECTED:
-            # A rejected old image is taken back from no file.
-            name = Path(unquote(row.key)).stem if row.place > 0 else "rejected before"
-            found[name].append((Problem(int(row.row)), 1 if row.place > 0 else -1))
-        else:
-            found[row.key].append((row.place, json.loads(row.row)["consumption_count"]))
-
-    assert found == {name: expected for name, (_, expected) in WINDOW.items()}
+    line, expected = WINDOW[name]
+    made = Carried("ledger", written([line]), Window(START, END))
+    found: list[tuple[object, int]] = [(problem, sign) for _, problem, sign in made.rejects]
+    found += sorted((sign, row["consumption_count"]) for _, sign, row in made.rows)
+    assert found == expected
 
 
 Strange = dict[str, tuple[dict[str, Any], Problem | None]]
@@ -92,7 +115,8 @@ ROWS: dict[str, tuple[dict[str, Any], Strange]] = {
             "without status": ({"status": None}, MISSING),
             "without count": ({"consumption_count": None}, MISSING),
             "without time": ({"updated": None}, MISSING),
-            "without lease": ({"lease_until": None}, None),
+            "without lease": ({"lease_until": None}, MISSING),
+            "complete without lease": ({"status": "COMPLETE", "lease_until": None}, None),
             "with status in lower case": ({"status": "complete"}, UNKNOWN),
             "with a slot's key": ({"message_id": "#m"}, UNKNOWN),
             "with the largest count": ({"consumption_count": form.LARGEST_COUNT}, None),
@@ -141,11 +165,10 @@ ROWS: dict[str, tuple[dict[str, Any], Strange]] = {
 }
 
 
-def write_item(path: Path, usual: dict[str, Any], changes: dict[str, Any]) -> None:
-    """Write a line of a full export. A value is a number if it is one in the usual row."""
+def item(usual: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return a line of a full export. A value is a number if it is one in the usual row."""
     given = {key: value for key, value in {**usual, **changes}.items() if value is not None}
-    written = {key: {"N" if type(usual.get(key)) is int else "S": str(value)} for key, value in given.items()}
-    path.write_text(json.dumps({"Item": written}))
+    return {"Item": {key: {"N" if type(usual.get(key)) is int else "S": str(value)} for key, value in given.items()}}
 
 
 def complete(outcome: str, of: str) -> dict[str, Any]:
@@ -169,39 +192,27 @@ NAMES: dict[str, tuple[str, dict[str, Any], set[str]]] = {
 }
 
 
-def carried_of_table(table: str, items: DataFrame) -> list[Row]:
-    """Return the rows of a full export, carried."""
-    return carry.carried_items(tables.whole_items(items), 1, MODEL.exports[table], None).collect()
-
-
 @pytest.mark.parametrize("kind", NAMES)
-def test_row_travels_to_each_subject_that_it_names(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("quick", [True, False])
+def test_row_travels_to_each_subject_that_it_names(kind: str, quick: bool) -> None:
     """With the attributes that are declared, and not the patient's number."""
     table, changes, subjects = NAMES[kind]
-    write_item(tmp_path / "item.json", {**ROWS[table][0], "nhs_number": "9990000018"}, changes)
-    items = sources.read_lines(spark, [str(tmp_path)], sources.full_export_schema(MODEL.exports[table].schema))
-    made = carried_of_table(table, items)
-    assert {row.key for row in made} == subjects
-    assert len(made) == len(subjects)
+    text = written([item({**ROWS[table][0], "nhs_number": "9990000018"}, changes)])
+    made = Carried(table, text, quick=quick)
+    assert sorted(made.keys) == sorted(subjects)
     sent = {name: value for name, value in {**ROWS[table][0], **changes}.items() if value is not None}
-    assert [json.loads(row.row) for row in made] == [sent] * len(made)
-
-
-def rejected(made: list[Row]) -> dict[str, Problem]:
-    """Return the problem of each rejected line by the name of its file."""
-    return {Path(unquote(row.key)).stem: Problem(int(row.row)) for row in made if row.place == REJECTED}
+    assert [row for _, _, row in made.rows] == [sent] * len(subjects)
 
 
 @pytest.mark.parametrize("table", ROWS)
-def test_row_is_valid_or_has_one_problem(spark: SparkSession, tmp_path: Path, table: str) -> None:
-    """A malformed row leaves nothing but its rejection."""
+def test_row_is_valid_or_has_one_problem(table: str) -> None:
+    """A malformed row leaves nothing but its rejection, and a subject that is unreadable if its key can be read."""
     usual, cases = ROWS[table]
-    for name, (changes, _) in {"usual": ({}, None), **cases}.items():
-        write_item(tmp_path / f"{name}.json", usual, changes)
-    items = sources.read_lines(spark, [str(tmp_path)], sources.full_export_schema(MODEL.exports[table].schema))
-    made = carried_of_table(table, items)
-    found = rejected(made)
-    assert found == {name: problem for name, (_, problem) in cases.items() if problem is not None}
+    made = Carried(table, written([item(usual, changes) for changes, _ in cases.values()]))
+    found = {line: problem for line, problem, _ in made.rejects}
+    expected = {line: problem for line, (_, problem) in enumerate(cases.values(), 1) if problem is not None}
+    assert found == expected
+    assert Carried(table, written([item(usual, {})]), quick=True).rejects == []
 
 
 DELIVERY = {"message": "delivery", "message_id": "m", "outcome": "busy", "sent": 0, "finished": START}
@@ -242,38 +253,24 @@ LINES: dict[str, tuple[str, dict[str, Any], Problem | None]] = {
 }
 
 
-def carried_lines(source: str, lines: DataFrame, start: int | None = None, end: int = END) -> DataFrame:
-    """Return the lines of a log, carried."""
-    place = 1 + MODEL.sources.index(source)
-    if source == "deliveries":
-        return logs.carried_deliveries(lines, place, start, end, KNOWN)
-    return logs.CARRIED_LINES[source](lines, place)
+@pytest.mark.parametrize("source", FORMS)
+def test_line_is_valid_or_has_one_problem(source: str) -> None:
+    cases = [(line, problem) for of, line, problem in LINES.values() if of == source]
+    made = Carried(source, written([line for line, _ in cases]), Window(START, END))
+    expected = {line: problem for line, (_, problem) in enumerate(cases, 1) if problem is not None}
+    assert {line: problem for line, problem, _ in made.rejects} == expected
+    assert len(made.rows) + len(made.rejects) == len(cases)
 
 
-@pytest.mark.parametrize("source", sources.LINES)
-def test_line_is_valid_or_has_one_problem(spark: SparkSession, tmp_path: Path, source: str) -> None:
-    cases = {name: (line, problem) for name, (of, line, problem) in LINES.items() if of == source}
-    for name, (line, _) in cases.items():
-        (tmp_path / f"{name}.json").write_text(json.dumps(line))
-
-    made = carried_lines(source, sources.read_lines(spark, [str(tmp_path)], sources.LINES[source]), START).collect()
-
-    found = rejected(made)
-    assert found == {name: problem for name, (_, problem) in cases.items() if problem is not None}
-    assert len(made) == len(cases)
-
-
-def test_delivery_counts_only_inside_the_exports_window(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("quick", [True, False])
+def test_delivery_counts_only_inside_the_exports_window(quick: bool) -> None:
     """The window includes its begin and excludes its end; without a begin every earlier line counts."""
-    lines = [{**DELIVERY, "message_id": f"{at}", "finished": at} for at in (START - 1, START, END - 1, END)]
-    read_lines = read(spark, tmp_path, lines, sources.DELIVERIES)
-
-    inside, before_end = (
-        {int(row.key) for row in carried_lines("deliveries", read_lines, start).collect()} for start in (START, None)
+    text = written([{**DELIVERY, "message_id": f"{at}", "finished": at} for at in (START - 1, START, END - 1, END)])
+    inside, before = (
+        [*map(int, Carried("deliveries", text, Window(start, END), quick=quick).keys)] for start in (START, None)
     )
-
-    assert inside == {START, END - 1}
-    assert before_end == {START - 1, START, END - 1}
+    assert sorted(inside) == [START, END - 1]
+    assert sorted(before) == [START - 1, START, END - 1]
 
 
 def _events(*lines: str) -> str:
@@ -281,50 +278,181 @@ def _events(*lines: str) -> str:
 
 
 PLAIN = json.dumps(DELIVERY)
-ENVELOPES: dict[str, tuple[str, list[int]]] = {
-    "a delivery": (PLAIN, [DELIVERY_PLACE]),
-    "a list of deliveries": (f"[{PLAIN}, {PLAIN}]", [DELIVERY_PLACE] * 2),
-    "a delivery, and more": (json.dumps({**DELIVERY, "more": {"message": "delivery"}}), [DELIVERY_PLACE]),
-    "another line": (json.dumps({"message": "cold start", "of": {"message": "deliveries"}}), []),
-    "CloudWatch's events": (_events(PLAIN, PLAIN), [REJECTED]),
-    "a list of events": (f"[{_events(PLAIN)}]", [REJECTED]),
-    "as text": (json.dumps({"timestamp": 1, "message": PLAIN}), [REJECTED]),
-    "as text in text": (json.dumps({"message": json.dumps({"message": PLAIN})}), [REJECTED]),
-    "as an object, without spaces": (f'{{"message":{PLAIN.replace(" ", "")}}}', [REJECTED]),
+ENVELOPES: dict[str, tuple[str, int, int]] = {
+    "a delivery": (PLAIN, 1, 0),
+    "a list of deliveries": (f"[{PLAIN}, {PLAIN}]", 2, 0),
+    "a delivery, and more": (json.dumps({**DELIVERY, "more": {"message": "delivery"}}), 1, 0),
+    "another line": (json.dumps({"message": "cold start", "of": {"message": "deliveries"}}), 0, 0),
+    "CloudWatch's events": (_events(PLAIN, PLAIN), 0, 1),
+    "a list of events": (f"[{_events(PLAIN)}]", 0, 1),
+    "as text": (json.dumps({"timestamp": 1, "message": PLAIN}), 0, 1),
+    "as text in text": (json.dumps({"message": json.dumps({"message": PLAIN})}), 0, 1),
+    "as an object, without spaces": (f'{{"message":{PLAIN.replace(" ", "")}}}', 0, 1),
 }
 
 
-def test_delivery_in_an_envelope_is_malformed(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ENVELOPES)
+def test_delivery_in_an_envelope_is_malformed(name: str) -> None:
     """CloudWatch passes lines on in envelopes. Unnoticed they would count as other lines of the consumer: not at all."""
-    for name, (line, _) in ENVELOPES.items():
-        (tmp_path / f"{name}.json").write_text(line.replace('"message_id": "m"', f'"message_id": "{name}"') + "\n")
-
-    def found(source: str) -> dict[str, list[int]]:
-        made = carried_lines(source, sources.read_log(spark, [str(tmp_path)], source)).collect()
-        return {name: [row.place for row in made if Path(unquote(row.key)).stem == name] for name in ENVELOPES}
-
-    assert found("deliveries") == {name: expected for name, (_, expected) in ENVELOPES.items()}
-    assert REJECTED not in {place for places in found("accepted").values() for place in places}
+    line, rows, rejects = ENVELOPES[name]
+    made = Carried("deliveries", f"{line}\n")
+    assert (len(made.rows), len(made.rejects)) == (rows, rejects)
 
 
-@pytest.mark.parametrize("source", sources.LINES)
-def test_line_is_malformed_when_it_is_cut_off(spark: SparkSession, tmp_path: Path, source: str) -> None:
-    """Whichever members come before the end. An archive's line without copies counts once, one without an id not at all."""
-    (tmp_path / "lines.json").write_text(
-        '{"message_id": "m", "sent": 5}\n{"sent": 5}\n{"message": "delivery", "message_i'
-    )
-    lines = sources.read_log(spark, [str(tmp_path / "lines.json")], source)
-    made = carried_lines(source, lines, end=9).collect()
-    assert [int(row.row) for row in made if row.place == REJECTED][-1] == Problem.NOT_JSON
-    if source == "accepted":
-        assert [json.loads(row.row) for row in made if row.key == "m"] == [{"sent": 5, "copies": 1}]
-        assert len(made) == 2
+DAMAGED: dict[str, tuple[str, bytes, int, list[int]]] = {
+    "cut off": ("deliveries", b'{"message": "x"}\n{"message": "delivery", "message_i\n', 0, [2]),
+    "cut off in an archive": ("accepted", b'{"message_id": "m", "sent": 5}\n{"sent": 5}\n{"mess\n', 1, [3]),
+    "not UTF-8": ("accepted", b'{"message_id": "m\xff", "sent": 5}\n \t \n', 0, [1]),
+    "half a surrogate": ("accepted", b'{"message_id": "m\\ud800", "sent": 5}\n', 0, [1]),
+    "NUL": ("accepted", b"\0\0\0\0\n", 0, [1]),
+    "an object as id": ("deliveries", written([{**{"message": "delivery"}, "message_id": {"a": 1}}]).encode(), 0, [1]),
+    "very many levels": (
+        "accepted",
+        b'{"message_id": "m", "sent": 5, "a": ' + b"[" * 20_000 + b"]" * 20_000 + b"}\n",
+        0,
+        [1],
+    ),
+    "very many digits": ("accepted", b'{"message_id": "m", "sent": 5, "a": ' + b"9" * 5_000 + b"}\n", 1, []),
+    "very many digits of a time": ("accepted", b'{"message_id": "m", "sent": ' + b"9" * 5_000 + b"}\n", 0, [1]),
+    "NaN": ("accepted", b'{"message_id": "m", "sent": 5, "a": NaN}\n', 0, [1]),
+    "a line of 5 MB": ("accepted", b'{"message_id": "m", "sent": 5, "a": "' + b"x" * 5_000_000 + b'"}\n', 1, []),
+    "text behind an item": ("ledger", written([{"Item": ROW}]).encode()[:-1] + b" text\n", 0, [1]),
+    "an item behind an item": ("ledger", written([{"Item": ROW}]).encode()[:-1] * 2 + b"\n\n", 0, [1]),
+    "no object": ("ledger", b"5\n[]\nnull\n", 0, [1, 2, 3]),
+    "an item that is none": ("ledger", b'{"Item": 5}\n', 0, [1]),
+    "Windows' line ends": ("ledger", written([{"Item": ROW}]).encode()[:-1] + b" \r\n", 1, []),
+}
 
 
-def test_line_is_malformed_when_it_is_not_utf8(spark: SparkSession, tmp_path: Path) -> None:
-    """A parser that replaces the invalid bytes could turn two ids into one. White space counts as nothing."""
-    (tmp_path / "lines.json").write_bytes(b'{"message_id": "m\xff", "sent": 5}\n \t \n')
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_damaged_line_is_a_reject_and_never_an_error(kind: str) -> None:
+    """With its number. The lines around it count."""
+    source, block, rows, rejected = DAMAGED[kind]
+    made = Carried(source, block)
+    assert (len(made.rows), [line for line, _, _ in made.rejects]) == (rows, rejected)
 
-    made = carried_lines("accepted", sources.read_log(spark, [str(tmp_path / "lines.json")], "accepted")).collect()
 
-    assert [(row.place, int(row.row)) for row in made] == [(REJECTED, Problem.NOT_JSON)]
+WRONG: dict[str, dict[str, Any]] = {
+    "of another type": {"M": {"a": {"S": "b"}}},
+    "a number": {"N": "7"},
+    "a negative number": {"N": "-1"},
+    "a fraction": {"N": "1.5"},
+    "a large number": {"N": "9" * 20},
+    "a text": {"S": "text"},
+    "an empty text": {"S": ""},
+    "a reserved text": {"S": "#a"},
+    "a truth": {"BOOL": True},
+    "null": {"NULL": True},
+}
+
+
+@pytest.mark.parametrize("kind", ["left out", *WRONG])
+@pytest.mark.parametrize("table", ROWS)
+def test_check_and_audit_name_the_same_attribute_when_a_row_has_a_wrong_value(table: str, kind: str) -> None:
+    from oneslot.runtime.values import from_attributes
+
+    usual = item(ROWS[table][0], {"lease_until": 6} if table == "ledger" else {})["Item"]
+    names = AuditConsumer(CONSUMER).model.exports[table].form.attributes
+    for name in names:
+        row = (
+            {**usual, name: WRONG[kind]} if kind in WRONG else {key: each for key, each in usual.items() if key != name}
+        )
+        made = Carried(table, written([{"Item": row}]))
+        key = CONSUMER.schema.tables[table].key if table != "ledger" else ("message_id",)
+        if name in key:
+            continue  # a table's key has its type
+        values = from_attributes(row)
+        if table == "ledger":
+            found = [each for _, _, each in lacking(CONSUMER.evidence(ledger={"m": values}))]
+        else:
+            found = [one.attribute for one in malformed_rows(CONSUMER.schema.tables[table], [values])]
+        assert made.attributes == found[:1], name
+        assert not made.rejects or made.unreadable
+
+
+@pytest.mark.parametrize("value", [None, 5, -1, 1.5, True, 10**20, "", "text", "#a", ["list"], {"an": "object"}])
+def test_check_and_audit_name_the_same_attribute_when_a_line_has_a_wrong_value(value: Any) -> None:
+    usual = {**DELIVERY, "sqs_message_id": "s", "consumption_count": 1, "claimed_by": "c", "answer": "a"}
+    for name in FORMS["deliveries"].attributes:
+        line = {**usual, name: value}
+        made = Carried("deliveries", written([line]))
+        found = malformed_delivery(line, CONSUMER.schema)
+        assert made.attributes == ([found] if found else []), name
+
+
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-2, 2**70),
+    st.floats(),
+    st.text(max_size=5),
+    st.sampled_from(
+        ["m", "#a", "?b", "\ud800", "delivery", "IN_PROGRESS", "COMPLETE", "booked", "cancelled", "free", "busy"]
+    ),
+    st.sampled_from(["2026-11-23T08:00:00Z", "2026-02-29T08:00:00Z", "2026-11-23", "0x1F", "007", "1E3", "12.50"]),
+    st.lists(st.integers(), max_size=2),
+    st.dictionaries(st.text(max_size=2), st.integers(), max_size=2),
+)
+TYPED = st.one_of(VALUES.map(lambda value: {"S": value}), VALUES.map(lambda value: {"N": str(value)}), VALUES)
+JUNK = st.sampled_from(
+    [b"", b" ", b"\0", b"\xff", b"[]", b"{}", b"5", b'{"Item": {}}{"Item": {}}', b"\r", b'"delivery"']
+)
+USUAL: dict[str, Any] = {name: usual for name, (usual, _) in ROWS.items()}
+
+
+@st.composite
+def blocks(draw: st.DrawFn, source: str) -> bytes:
+    """Return lines that are usual but for one value, and sometimes text between them."""
+    lines = []
+    for _ in range(draw(st.integers(1, 4))):
+        if source in USUAL:
+            row = item(USUAL[source], {})["Item"]
+            if draw(st.booleans()):
+                row[draw(st.sampled_from(sorted({*row, "result", "unsent", "appointment_id", "price"})))] = draw(TYPED)
+            line = json.dumps({"Item": row}, ensure_ascii=draw(st.booleans()))
+        else:
+            row = {**DELIVERY, "at": 5}
+            if draw(st.booleans()):
+                row[draw(st.sampled_from([*row, *FORMS[source].attributes, "more"]))] = draw(VALUES)
+            line = json.dumps(row, ensure_ascii=draw(st.booleans()))
+        if draw(st.integers(0, 9)) == 0:
+            line = line[:-1] + ', "status": {"S": "busy"}}'
+        lines.append(line.encode(errors="surrogatepass"))
+        if draw(st.integers(0, 5)) == 0:
+            lines.append(draw(JUNK))
+    return b"\n".join(lines) + b"\n"
+
+
+@pytest.mark.parametrize("source", [*USUAL, *FORMS])
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_quick_reader_gives_equal_rows_or_doubts(source: str, data: st.DataObject) -> None:
+    block = data.draw(blocks(source))
+    by_lines = Carried(source, block)
+    try:
+        quick = Carried(source, block, quick=True)
+    except ValueError:
+        return
+    assert quick.rows == by_lines.rows
+    assert by_lines.rejects == []
+
+
+ORDER = {"order_id": {"S": "o"}, "pence": {"N": "1250"}}
+PART = {"order_id": {"S": "o"}, "number": {"N": "3"}, "pence": {"N": "12.50"}}
+
+
+@pytest.mark.parametrize(
+    "value", [{"S": "x"}, {"N": "1"}, {"N": "0.5"}, {"BOOL": True}, {"L": [{"N": "1"}]}, {"B": "AA=="}]
+)
+@pytest.mark.parametrize(("table", "row", "keys"), [("orders", ORDER, ["o"]), ("parts", PART, ["#o/3", "o"])])
+def test_attribute_of_any_type_travels(table: str, row: dict[str, Any], keys: list[str], value: dict[str, Any]) -> None:
+    """As it is: text as text, and every other type as DynamoDB's JSON. The quick reader takes text and numbers."""
+    text = written([{"Item": {**row, "pence": value, "more": {"S": "not declared"}}}])
+    made = Carried(table, text, of=SHOP)
+    assert made.keys == sorted(keys)
+    assert made.rows[0][2]["pence"] == value.get("S", value)
+    if value.keys() <= {"S", "N"}:
+        assert Carried(table, text, quick=True, of=SHOP).rows == made.rows
+    else:
+        with pytest.raises(ValueError, match="another type"):
+            Carried(table, text, quick=True, of=SHOP)

@@ -15,7 +15,6 @@ from py4j.protocol import MEMORY_COMMAND_NAME
 
 from demo.declared import CONSUMER
 from oneslot.audit.conclusion import Conclusion
-from oneslot.audit.consumer import AuditConsumer
 from oneslot.audit.errors import AuditRefused
 from oneslot.audit.job import audit
 from oneslot.audit.model import model_of
@@ -69,7 +68,7 @@ def test_calls_to_java_do_not_grow_with_files(spark: SparkSession, tmp_path: Pat
         storage = Storage(spark)
         history = find_history(storage, str(folder), None, (), MODEL)
         compare_checksums(storage, history)
-        history.carried(spark, AuditConsumer(CONSUMER))
+        assert len(history.pieces()) >= parts
         needed.append(len(calls) - before)
         assert jobs(spark) == started
     assert needed[2] == needed[1]
@@ -154,7 +153,7 @@ def test_listing_is_read_from_the_text_of_java() -> None:
 
 
 @pytest.mark.slow
-def test_rejects_of_many_files_are_located_by_one_job(
+def test_audit_with_rejects_in_many_files_takes_one_job(
     spark: SparkSession, audited: Callable[..., Conclusion], tmp_path: Path
 ) -> None:
     history = write_history(System(94, practices=1).run(10), tmp_path / "history")
@@ -171,21 +170,15 @@ def test_rejects_of_many_files_are_located_by_one_job(
     found = {(Path(reject["file"]).name, reject["line"]) for reject in rejects}
     plain = {(f"bad {number:02d}.jsonl", line) for number in range(20) for line in (2, 4)}
     assert found == plain | {(f"bad-{number:02d}.jsonl.gz", 3) for number in range(20)}
-    assert all(reject["file"].startswith("file:") and reject["problem"] == "not_json" for reject in rejects)
-    assert needed < 20
+    assert all(reject["problem"] == "not_json" for reject in rejects)
+    assert needed == 1
 
 
 @pytest.mark.slow
-def test_little_audit_with_its_report_takes_few_jobs(spark: SparkSession, tmp_path: Path) -> None:
-    """It took 81, most of them to plan a stage again or to look up the columns of a table just written."""
+def test_audit_with_tables_and_report_takes_one_job(spark: SparkSession, tmp_path: Path) -> None:
+    """One reads, carries and judges. It took 81, and 7 when tables and report had queries of their own."""
     history = write_history(System(95, practices=2).run(60), tmp_path / "history")
     settings = AuditSettings(str(history), str(tmp_path / "audit"))
-    partitions = spark.conf.get("spark.sql.shuffle.partitions")
-    spark.conf.set("spark.sql.shuffle.partitions", "1")  # as a session for a little history has
     started, asked = jobs(spark), queries(spark)
-    try:
-        audit(spark, settings)
-    finally:
-        spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
-    assert jobs(spark) - started <= 15
-    assert queries(spark) - asked <= 13
+    audit(spark, settings)
+    assert (jobs(spark) - started, queries(spark) - asked) == (1, 1)

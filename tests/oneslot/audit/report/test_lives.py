@@ -14,9 +14,9 @@ from oneslot.audit.report.lives import CRASHED, LifeAttempt, attempts_of
 
 
 def line(outcome: str, finished: int, claim: int | None = None, claimed_by: str | None = None) -> Any:
-    """Return a line of the delivery log as Spark returns it."""
+    """Return a line of the delivery log as it travels."""
     given = {"sent": 1_000, "attempt_ms": 10, "receive_count": 1}
-    return SimpleNamespace(outcome=outcome, finished=finished, consumption_count=claim, claimed_by=claimed_by, **given)
+    return {**given, "outcome": outcome, "finished": finished, "consumption_count": claim, "claimed_by": claimed_by}
 
 
 def test_life_shows_a_crash_for_a_claim_without_a_line() -> None:
@@ -76,8 +76,8 @@ def test_latency_axis_has_marks_around_a_single_time(milliseconds: int) -> None:
 
 def test_waiting_is_what_was_sent_and_not_answered() -> None:
     """The second that is empty is drawn, too."""
-    sent = [{"at": 1_000, "requests": 5}, {"at": 3_000, "requests": 1}]
-    drain = drain_curve(sent, [{"at": 3_000, "requests": 4}])
+    sent = [{"AT": 1_000, "requests": 5}, {"AT": 3_000, "requests": 1}]
+    drain = drain_curve(sent, [{"AT": 3_000, "requests": 4}])
     assert [(row.sent, row.answered, row.waiting) for row in drain] == [
         (0, 0, 0),
         (5, 0, 5),

@@ -39,19 +39,6 @@ def test_input_size_is_known_only_on_this_machine(tmp_path: Path) -> None:
     assert AuditSettings(history, "out", previous="earlier").reads_bytes is None
 
 
-@pytest.mark.parametrize(
-    ("size", "wanted"),
-    [
-        (session.LITTLE_BYTES - 1, session.FOR_LITTLE),
-        (session.LITTLE_BYTES, session.FOR_MUCH),
-        (None, session.FOR_MUCH),
-    ],
-)
-def test_java_options_follow_the_input_size(size: int | None, wanted: str) -> None:
-    given = session.options(session.SessionSettings(reads_bytes=size))["spark.driver.extraJavaOptions"]
-    assert given.startswith(f"{wanted} -D")
-
-
 def test_options_survive_a_folder_of_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark splits Java's options as a shell does: a space or an apostrophe in the path ended the audit."""
     monkeypatch.setattr(session, "LOG_CONFIGURATION", tmp_path / "Jörg's work" / "log4j2.properties")
@@ -92,12 +79,11 @@ class Submit:
         }
         settings = {
             "spark.ui.enabled": "false",
-            "spark.driver.extraJavaOptions": session.FOR_LITTLE,
+            "spark.driver.extraJavaOptions": session.JAVA,
             "spark.eventLog.enabled": "true",
             "spark.eventLog.compress": "false",
             "spark.eventLog.rolling.enabled": "false",
             "spark.eventLog.dir": self.events.as_uri(),
-            "spark.sql.shuffle.partitions": "3",
             **UNCOMPILED,
         }
         given = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
@@ -135,7 +121,7 @@ def test_submitted_job_judges_a_consumer_from_sparks_storage(tmp_path: Path) -> 
     (shown,) = [event["Spark Properties"] for event in started if event["Event"] == "SparkListenerEnvironmentUpdate"]
     assert (shown["spark.master"], shown["spark.driver.memory"]) == ("local[1]", "700m")
     last = [event["Properties"] for event in started if event["Event"] == "SparkListenerJobStart"][-1]
-    assert (last["spark.sql.shuffle.partitions"], last["spark.sql.session.timeZone"]) == ("3", "UTC")
+    assert last["spark.sql.session.timeZone"] == "UTC"
 
 
 @pytest.mark.spark

@@ -1,0 +1,292 @@
+"""The laws' judgement of a chunk: groups of rows, from which the evidence is made that `oneslot check` has of a whole stack."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from oneslot.audit.judge.clean import CleanSubjects
+from oneslot.audit.judge.group import LINES_KEPT, Group
+from oneslot.audit.judged import (
+    EVIDENCE,
+    NO_REQUEST,
+    OF_REQUEST,
+    ONCE_IN_EXPORT,
+    Subjects,
+    decoded,
+    row_key,
+    with_own,
+)
+from oneslot.audit.model import Model
+from oneslot.audit.read.blocks import dicts
+from oneslot.audit.read.source import Source
+from oneslot.audit.vocabulary import SubjectKind
+from oneslot.laws.evidence import Evidence, Law
+from oneslot.laws.form import FILE_PREFIX, ROW_PREFIX, UNIDENTIFIED_PREFIX
+from oneslot.laws.groups import LINE_CARRIED, breaches, guarded
+from oneslot.laws.request import Request, RequestVerdict
+from oneslot.laws.schema import Key, Row, text_of
+from oneslot.laws.traces import LEDGER
+
+CLAIM = ("key", "outcome", "answer", "claimed_by")
+"""What lines that are folded into one have in common."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The time and the knowledge by which requests are judged: fields of `Evidence`, and which sources there are.
+
+    `whole`: whether the exports are full, rather than of changes.
+    """
+
+    now: int
+    queue_known: bool
+    dead_letters_known: bool
+    archive_known: bool
+    patience_ms: int
+    retention_ms: int | None
+    forgotten_before: int
+    whole: bool = True
+
+
+class Chunk:
+    """The groups of one task."""
+
+    def __init__(self, model: Model, moment: Moment) -> None:
+        self.model = model
+        self.moment = moment
+        self.tables = model.declaration.schema.tables
+        self.counted = {source: export.counted for source, export in model.exports.items()}
+        self.subject_of_prefix: dict[str, str] = {
+            FILE_PREFIX: SubjectKind.FILE,
+            UNIDENTIFIED_PREFIX: SubjectKind.UNIDENTIFIED,
+            ROW_PREFIX: model.row_subject or "row",
+        }
+        self.blank: dict[str, int | None] = dict.fromkeys(model.figures)
+        self.groups: dict[str, Group] = defaultdict(Group)
+
+    def absorb(self, source: Source, table: pa.Table) -> None:
+        """Add rows or lines."""
+        if source.name == "deliveries":
+            lines = table.select([name for name in table.column_names if name == "key" or name in LINE_CARRIED])
+            table, several = _folded(lines)
+            for row in several:
+                self.groups[row.pop("key")].add(source.name, row)
+        for key, row in zip(table["key"].to_pylist(), dicts(table), strict=True):
+            if source.table is None:
+                self.groups[key].add(source.name, row["at"] if source.name == "dropped" else row)
+            else:
+                self.groups[key].rows.setdefault(source.name, []).append(row)
+
+    def take_back(self, source: Source, table: pa.Table) -> None:
+        """Add old images."""
+        for key, row in zip(table["key"].to_pylist(), dicts(table), strict=True):
+            self.groups[key].taken_back.append((source.name, row))
+
+    def reject(self, table: pa.Table) -> None:
+        """Count rejects: malformed lines of a file, and rows because of which a subject is unreadable."""
+        for key, sign in zip(table["key"].to_pylist(), table["sign"].to_pylist(), strict=True):
+            if key.startswith(FILE_PREFIX):
+                self.groups[key].rejected += sign
+            else:
+                self.groups[key].unreadable += sign
+
+    def restore(self, kept: pa.Table) -> Subjects:
+        """Add what earlier audits kept of each subject in the newest of them. Return the subjects as they were judged then."""
+        newest: dict[str, tuple[int, int]] = {}
+        for place, (key, layer) in enumerate(zip(kept["key"].to_pylist(), kept["layer"].to_pylist(), strict=True)):
+            if key not in newest or layer > newest[key][0]:
+                newest[key] = layer, place
+        rows = kept.take(pa.array([place for _, place in newest.values()], pa.int64()))
+        own: list[dict[str, Row]] = []
+        for key, text in zip(rows["key"].to_pylist(), rows[EVIDENCE].to_pylist(), strict=True):
+            group = self.groups[key]
+            group.restore(json.loads(text))
+            own.append(
+                {source: sorted(rows, key=str, reverse=True)[-1] for source, rows in self._own(key, group).items()}
+            )
+        return with_own(rows.drop_columns(["layer"]), self._columns(own))
+
+    def _own(self, key: str, group: Group) -> dict[str, list[Row]]:
+        """Return the rows of a group whose key is the subject, by source."""
+        found: dict[str, list[Row]] = {}
+        for source, rows in group.rows.items():
+            for row in rows:
+                value = decoded(row)
+                if self._key(source, value)[1] == key:
+                    found.setdefault(source, []).append(value)
+        return found
+
+    def _key(self, source: str, value: Row) -> tuple[Key, str]:
+        """Return a row's key, and that of the subject that it is."""
+        at: Key = value["message_id"] if source == LEDGER else self.tables[source].key_of(value)
+        return at, row_key(at) if isinstance(at, tuple) else text_of(at)
+
+    def _columns(self, own: list[dict[str, Row]]) -> dict[str, pa.Array]:
+        """Return the attributes of own rows that operations tables read."""
+        return {
+            f"{source}.{name}": pa.array([each.get(source, {}).get(name) for each in own], kind)
+            for source, name, kind in self.model.reads
+        }
+
+    def judge(self, *, keeps: bool, clean: CleanSubjects | None) -> tuple[pa.Table, dict[str, pa.Array]]:
+        """Return the verdict on every subject, and attributes of its own rows. What the sample says is only compared."""
+        schema = self.model.arrow_schema
+        output: list[list[Any]] = []
+        own: list[dict[str, Row]] = []
+        for row, rows in self._judge():
+            if clean is not None and row[0] in clean.sample:
+                clean.compare(row)
+                continue
+            output.append([*row, self.groups[row[0]].kept() if keeps else None])
+            own.append(rows)
+        columns = zip(*output, strict=True) if output else [()] * len(schema)
+        arrays = [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=schema), self._columns(own)
+
+    def _judge(self) -> Iterator[tuple[list[Any], dict[str, Row]]]:
+        """Yield the row of each subject's verdict and its own rows."""
+        for group in self.groups.values():
+            if group.taken_back:
+                group.settle()
+        evidence = self._evidence()
+        requests = {key: Request(key, evidence) for key in self.groups if key[:1] not in NO_REQUEST}
+        broken = self._broken(evidence, requests)
+        twice = {law.name for law in self.model.laws if law.twice} | {ONCE_IN_EXPORT}
+        for key in sorted(self.groups):
+            group, request, found = self.groups[key], requests.get(key), broken.get(key, ())
+            subject = self._subject(key, group)
+            verdict: str | None = None
+            if group.unreadable > 0 and subject != SubjectKind.FILE:
+                verdict, found = RequestVerdict.UNREADABLE, ()
+            elif request is not None and subject in OF_REQUEST:
+                verdict = request.verdict(twice=not twice.isdisjoint(found))
+            violations = " ".join(found) if subject != SubjectKind.GONE else ""
+            rows = {source: several[-1] for source, several in group.own.items()}
+            yield [key, str(subject), verdict, violations, *self._figures(group, request).values()], rows
+
+    def _evidence(self) -> Evidence:
+        """Return all rows of the chunk as the laws read them; of a repeated row the first by its text."""
+        ledger: dict[str, Row] = {}
+        tables: dict[str, dict[Any, Row]] = {name: {} for name in self.tables}
+        lines: list[Row] = []
+        for key, group in self.groups.items():
+            for source, rows in group.rows.items():
+                for row in rows if len(rows) == 1 else sorted(rows, key=str, reverse=True):
+                    self._take(key, group, source, row, ledger if source == LEDGER else tables[source])
+            for line in group.lines:
+                line["message_id"] = key
+            lines += group.lines
+        of = self.groups.items()
+        moment = self.moment
+        return Evidence(
+            requests={key for key, group in of if group.sent is not None} if moment.archive_known else None,
+            sent={key: group.sent for key, group in of if group.sent is not None},
+            ledger=ledger,
+            tables=tables,
+            quarantined={key for key, group in of if group.dead},
+            dropped={key for key, group in of if group.dropped is not None},
+            deliveries=lines,
+            waiting={key for key, group in of if group.waiting} if moment.queue_known else None,
+            dead_letters_known=moment.dead_letters_known,
+            now=moment.now,
+            patience_ms=moment.patience_ms,
+            retention_ms=moment.retention_ms,
+            forgotten_before=moment.forgotten_before,
+            schema=self.model.declaration.schema,
+        )
+
+    def _take(self, key: str, group: Group, source: str, row: Row, into: dict[Any, Row]) -> None:
+        """Add a row to the evidence, and to the group's own rows if its key is the subject."""
+        value = decoded(row)
+        at, subject = self._key(source, value)
+        into[at] = value
+        if subject == key:
+            group.own.setdefault(source, []).append(value)
+
+    def _broken(self, evidence: Evidence, requests: Mapping[str, Request]) -> Mapping[str, Collection[str]]:
+        """Return the names of the laws that each subject breaks, in the order of the laws."""
+        found: dict[str, list[str]] = defaultdict(list)
+        # In this order a breach is a row's, where a request's id is what the row is shown as.
+        homes = {key.removeprefix(ROW_PREFIX): key for key in sorted(self.groups, reverse=True)}
+        for law in self.model.laws:
+            for key in _subjects(law, evidence, requests, homes):
+                found[key].append(law.name)
+        for key, group in self.groups.items():
+            if any(len(rows) > 1 for rows in group.own.values()):
+                found[key].append(ONCE_IN_EXPORT)
+        return found
+
+    def _subject(self, key: str, group: Group) -> str:
+        if group.gone:
+            return SubjectKind.GONE
+        usual = SubjectKind.REQUEST if group.seen else self.model.effect_subject
+        return self.subject_of_prefix.get(key[:1], usual)
+
+    def _figures(self, group: Group, request: Request | None) -> dict[str, int | None]:
+        """Return the figures of a subject. A count of 0 is null, which takes no space."""
+        found = self.blank.copy()
+        for source, rows in group.own.items():
+            found[self.counted[source]] = len(rows)
+        if group.rejected:
+            found["rejected"] = group.rejected
+        if group.dead:
+            found["dead_letters"] = group.dead
+        if group.waiting:
+            found["waiting"] = group.waiting
+        if request is None:
+            return found
+        if request.row is not None:
+            found["ledger_complete"] = int(request.complete) or None
+            found["ledger_consumptions"] = request.row["consumption_count"] or None
+            found["ledger_resting_since"] = request.resting or None
+            found["ledger_outcome"] = self.model.codes[request.recorded] if request.complete else None
+        if request.lines:
+            found["deliveries"], done, duplicates = group.deliveries()
+            found["deliveries_done"], found["deliveries_duplicate"] = done or None, duplicates or None
+            found["delivered_outcome"] = self.model.codes[request.logged] if request.answered else None
+            found["delivery_sent"], found["last_finished"] = request.sent, request.last
+            found["first_done"], found["quarantined_at"] = request.first_done, request.quarantined_at
+            found["consumptions_seen"] = request.counted or None
+        found["accepted_sent"], found["accepted_copies"] = group.sent, group.copies or None
+        found["dropped_at"] = group.dropped
+        return found
+
+
+def _subjects(law: Law, evidence: Evidence, requests: Mapping[str, Request], homes: Mapping[str, str]) -> Iterable[str]:
+    """Return the keys of the chunk's own subjects that break a law."""
+    if law.of_request is None:
+        found = breaches(law, evidence)
+        return dict.fromkeys(homes[breach.subject] for breach in found if breach.subject in homes)
+    judge = law.of_request
+    return guarded(
+        lambda: [key for key, request in requests.items() if judge(request) is not None],
+        f"The law {law.name}",
+        "or report it if it is the ledger's",
+    )
+
+
+def _folded(lines: pa.Table) -> tuple[pa.Table, list[dict[str, Any]]]:
+    """Return the lines of usual requests, and one folded line for each claim of those with very many."""
+    counts = pc.value_counts(lines["key"])
+    many = counts.field("values").filter(pc.greater(counts.field("counts"), LINES_KEPT))
+    if not len(many):
+        return lines, []
+    of_many = pc.is_in(lines["key"], many)
+    sums = [("key", "count"), ("sent", "min"), ("finished", "min"), ("finished", "max"), ("consumption_count", "max")]
+    found = lines.filter(of_many).group_by([*CLAIM], use_threads=False).aggregate(sums)
+    names = dict(
+        zip(("key_count", "sent_min", "finished_min", "finished_max", "consumption_count_max"), FOLDED, strict=True)
+    )
+    named = found.rename_columns([names.get(name, name) for name in found.column_names])
+    rows = [{name: value for name, value in row.items() if value is not None} for row in named.to_pylist()]
+    return lines.filter(pc.invert(of_many)), rows
+
+
+FOLDED = ("copies", "sent", "first_finished", "finished", "consumption_count")
