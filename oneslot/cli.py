@@ -164,6 +164,7 @@ def all_verbs() -> Mapping[str, Sequence[click.Command]]:
     """Return the verbs of every consumer in the order of use, by the heading of their group."""
     from oneslot.operator.commands.audit import audit
     from oneslot.operator.commands.check import check
+    from oneslot.operator.commands.docs import docs
     from oneslot.operator.commands.env import env
     from oneslot.operator.commands.explore.explore import explore
     from oneslot.operator.commands.explore.scan import scan
@@ -181,7 +182,7 @@ def all_verbs() -> Mapping[str, Sequence[click.Command]]:
     from oneslot.operator.commands.worker.worker import worker
 
     return {
-        "Start": (new, up, env, down),
+        "Start": (new, up, env, down, docs),
         "Send and consume": (send, worker, relay),
         "Watch and judge": (watch, status, inspect, check, export, audit),
         "Repair": (dlq, ledger, pause, resume),

@@ -1,7 +1,7 @@
 """Errors whose text is shown to the user.
 
 Each class has a code, its name in small letters: `StackNotFound` is `stack-not-found`. The command line writes it in brackets
-behind the sentence, and as `code` with `--json`. docs/look-up/command-line.md lists the codes.
+behind the sentence, and as `code` with `--json`. `oneslot docs command-line` lists the codes.
 """
 
 from __future__ import annotations
@@ -75,6 +75,10 @@ class InvalidDeclaration(BadInput):
 
 class NotImportable(BadInput):
     """A name in `oneslot.toml`, or the handler of `--handler`, cannot be imported."""
+
+
+class PageNotFound(BadInput):
+    """The documentation has no page or section of this name."""
 
 
 class StackNotFound(BadInput):

@@ -96,7 +96,7 @@ def how_to_restore(command: Callable[[str], str]) -> str:
     """Return how to restore a stack that lacks a part. `command` is `Target.command`."""
     return (
         f"Compare `{command('env')}` with `aws dynamodb list-tables`; "
-        "docs/do/runbooks.md#restore-a-deleted-table has the steps."
+        "`oneslot docs runbooks#restore-a-deleted-table` has the steps."
     )
 
 
@@ -118,7 +118,7 @@ def _explain_refusal(error: ClientError, command: Callable[[str], str]) -> str:
     if code in NO_QUEUE:
         text += (
             f" {OTHER_REGION} A queue of the stack and its messages are gone otherwise: `{command('env')}` names the queues. "
-            "docs/do/runbooks.md#create-a-deleted-queue-again says how to restore it and which requests to send again."
+            "`oneslot docs runbooks#create-a-deleted-queue-again` says how to restore it and which requests to send again."
         )
     if code in SIGNED_OUT:
         text += f" {SIGN_IN}"

@@ -50,5 +50,5 @@ def _add(key: kms.IKey, statement: iam.PolicyStatement, scope: Construct, servic
         Annotations.of(scope).add_warning_v2(
             f"oneslot:{statement.sid}",
             f"{key.node.path} is an imported key, whose policy cannot be changed here. Let {service} use it, {otherwise}: "
-            "docs/look-up/construct.md has the actions.",
+            "`oneslot docs construct` has the actions.",
         )

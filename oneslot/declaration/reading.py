@@ -24,7 +24,7 @@ VARIABLE = "ONESLOT_CONSUMER"
 REPOSITORY = Path(__file__).resolve().parents[2]
 NONE = (
     f"There is no {FILE_NAME} in {{folder}} or above it, up to its repository or your home, so the consumer is not known. "
-    "Write one as docs/look-up/declaration.md says, or name one with --consumer FILE."
+    "Write one as `oneslot docs declaration` says, or name one with --consumer FILE."
 )
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _TABLE_NAME = re.compile(r"[a-z][a-z0-9_]*")

@@ -110,7 +110,7 @@ def next_steps(document: Mapping[str, Any], words: Words) -> list[str]:
         steps.append(f"Broken invariants: {', '.join(broken)}. The findings below name each {words.subjects}.")
     if document["rejects"]["above_limit"]:
         steps.append("Unreadable lines: rejects.jsonl locates each of them. Correct the source, then audit again.")
-    return [*steps, "The runbook is docs/do/runbooks.md#invariant-violated."]
+    return [*steps, "The runbook: oneslot docs runbooks#invariant-violated."]
 
 
 def story(data: ReportData) -> list[str]:

@@ -17,8 +17,8 @@ from oneslot.cdk.rules import accept
 WINDOW_MINUTES = 5
 """Counts are added over this window: long enough to tell a pattern from one event, short enough to act."""
 
-RUNBOOKS = "docs/do/runbooks.md"
-"""The page with a section for each alarm, named like it. A test checks that each one exists."""
+RUNBOOKS = "oneslot docs runbooks"
+"""The command for the page with a section for each alarm, named like it. A test checks that each one exists."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -65,7 +65,7 @@ def read_mapping_state(target: Target) -> MappingState:
             raise
         raise MappingNotFound(
             f"The event source mapping {mapping_id} of {target.stack_name} is not found, so nothing consumes its queue. "
-            "See docs/do/runbooks.md#stalled."
+            "See `oneslot docs runbooks#stalled`."
         ) from error
     arn = mapping["EventSourceMappingArn"]
     found = target.functions.list_tags(Resource=arn).get("Tags", {})

@@ -297,7 +297,7 @@ def test_construct_breaks_no_rule(tmp_path: Path, in_network: bool) -> None:
 def alarms(defined: Defined) -> dict[str, dict[str, Any]]:
     """Return the alarms by the name of their runbook."""
     found = defined.resources("AWS::CloudWatch::Alarm")
-    return {each["AlarmDescription"].rpartition("docs/do/runbooks.md#")[2]: each for each in found}
+    return {each["AlarmDescription"].rpartition("oneslot docs runbooks#")[2]: each for each in found}
 
 
 def test_alarms_have_a_runbook_and_notify_the_topic(orders: Defined, sending: Defined) -> None:

@@ -123,7 +123,7 @@ def test_bad_verdict_is_notified_and_measured(world: World, violations: dict[str
     assert notice["Subject"] == "Oneslot-prod: audit bad verdict"
     assert len(notice["Subject"]) <= 100
     assert BAD["sentence"] in notice["Message"]
-    assert "docs/do/runbooks.md#invariant-violated" in notice["Message"]
+    assert "oneslot docs runbooks#invariant-violated" in notice["Message"]
     assert "/audits/2026-11-25/" in notice["Message"]
     assert world.called("putMetricData")[0]["MetricData"][0]["Value"] == measured
 
@@ -168,7 +168,7 @@ def test_night_notifies_when_it_has_no_verdict(world: World, trouble: dict[str, 
     (notice,) = world.called("publish")
     assert notice["Subject"] == "Oneslot-prod: audit could not run"
     assert said in notice["Message"]
-    assert "docs/do/runbooks.md#audit-missing" in notice["Message"]
+    assert "oneslot docs runbooks#audit-missing" in notice["Message"]
     assert len(world.called("startJobRun.sync")) == starts
     assert world.called("putMetricData") == []
     for name in world.broken:

@@ -63,7 +63,7 @@ def test_alarms_and_runbooks_match(with_audit: Stage) -> None:
     named: set[str] = set()
     for part in ("-operations", "-audit"):
         text = Stage(with_audit.settings, with_audit.folder, part).template_text
-        named.update(re.findall(r"docs/do/runbooks\.md#([a-z-]+)", text))
+        named.update(re.findall(r"oneslot docs runbooks#([a-z-]+)", text))
     # The appointments send nothing: the alarm of a relay is the construct's alone.
     assert named | {"relay-behind"} == runbooks().keys()
 

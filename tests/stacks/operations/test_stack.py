@@ -50,7 +50,7 @@ def alarms(stage: Stage) -> dict[str, dict[str, Any]]:
         properties = resolve(alarm["Properties"])
         if "Read by" in properties["AlarmDescription"]:
             continue  # part of a composite alarm, which notifies
-        (name,) = re.findall(r"docs/do/runbooks\.md#([a-z-]+)", properties["AlarmDescription"])
+        (name,) = re.findall(r"oneslot docs runbooks#([a-z-]+)", properties["AlarmDescription"])
         found[name] = properties
     return found
 

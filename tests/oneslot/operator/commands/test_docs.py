@@ -1,0 +1,37 @@
+"""`oneslot docs`: a page, a section, and what errors and alarms name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from oneslot.cli import main
+from oneslot.errors import PageNotFound
+from oneslot.operator.commands.docs import section_of
+
+ROOT = Path(__file__).resolve().parents[4]
+NAMED = re.compile(r"oneslot docs ([a-z-]+(?:#[a-z-]+)?)")
+
+
+def test_docs_prints_a_section_and_lists_the_pages() -> None:
+    section = CliRunner().invoke(main, ["docs", "runbooks#stalled"]).output
+    assert section.lower().startswith("## stalled\n")
+    assert section.count("\n## ") == 0
+    assert "runbooks\n" in CliRunner().invoke(main, ["docs"]).output
+
+
+@pytest.mark.parametrize(("page", "said"), [("nothing", "The pages: "), ("runbooks#nothing", "Its sections: ")])
+def test_docs_names_what_there_is_when_the_page_is_unknown(page: str, said: str) -> None:
+    with pytest.raises(PageNotFound, match=said):
+        section_of(page)
+
+
+def test_pages_that_the_product_names_exist() -> None:
+    sources = [*ROOT.glob("oneslot/**/*.py"), *ROOT.glob("oneslot/**/*.j2"), *ROOT.glob("tests/**/*.txt")]
+    named = {page for file in sources for page in NAMED.findall(file.read_text(encoding="utf-8"))}
+    assert len(named) >= 7
+    for page in named:
+        assert section_of(page)
