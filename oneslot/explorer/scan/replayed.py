@@ -101,7 +101,6 @@ class Replay:
 
         Returns the rows of each table without generated values, the messages that went out, and whether one succeeded.
         """
-        os.environ.update(self._env, MOTO_ACCOUNT_ID=ACCOUNT)
         original: Any = vars(BaseClient)["_make_api_call"]
 
         def stopped(client: Any, operation: str, parameters: Mapping[str, Any]) -> Any:
@@ -124,7 +123,7 @@ class Replay:
             return perform() if invocation is None else invocation.call(perform)
 
         self._made.clear()
-        with mock_aws():
+        with patch.dict(os.environ, {**self._env, "MOTO_ACCOUNT_ID": ACCOUNT}), mock_aws():
             for service, operation, parameters in self._resources:
                 client: Any = boto3.client(service)  # type: ignore[call-overload]
                 valid = _with_valid_names(parameters, client.meta.region_name)

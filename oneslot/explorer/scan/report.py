@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from oneslot import __version__
 from oneslot.errors import Unexpected
@@ -89,7 +91,7 @@ def read_baseline(file: Path) -> set[str]:
     try:
         known = json.loads(file.read_text())["known"]
         return {str(one) for one in known}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, RecursionError, ValueError, KeyError, TypeError) as error:
         raise NotExplorable(f"{file} is not a baseline. Write one with --write-baseline {file}.") from error
 
 
@@ -121,7 +123,9 @@ def markdown(scan: Scan, known: Collection[str] = ()) -> str:
             lines.append(f"| {_cell(f'{one.function}: {one.source}')} | {rule} | {_cell(one.sentence)} |")
     for row in scan.rows:
         if row.path and key_of(row) not in known:
-            lines += ["", f"### {row.function}: {row.source}", "", row.why, "", "```text", row.path, "```"]
+            fence = "`" * max(3, 1 + max(map(len, re.findall("`+", row.path)), default=0))
+            title = f"### {_cell(row.function)}: {_cell(row.source)}"
+            lines += ["", title, "", _cell(row.why), "", f"{fence}text", row.path, fence]
     lines += ["", conclusion(scan)]
     return "\n".join(lines) + "\n"
 
@@ -140,7 +144,8 @@ def _known(one: Row | Finding, known: Collection[str], before: str = "", after: 
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+    """Return a text that Markdown shows as it is."""
+    return re.sub(r"([\\`<>|\[\]])", r"\\\1", " ".join(text.split("\n")))
 
 
 def sarif(scan: Scan, known: Collection[str] = ()) -> dict[str, Any]:
@@ -166,21 +171,29 @@ def _breaches(scan: Scan, known: Collection[str]) -> Iterator[dict[str, Any]]:
             file, _, line = row.line.rpartition(":")
             at = _location(file, int(line)) if file else _in_template(scan, row.function)
             text = f"{row.function}, {row.source}: {row.why}\n{row.path}"
-            yield _result(BREACH_RULE, "error", text, at, is_known=key_of(row) in known)
+            yield _result(BREACH_RULE, "error", text, at, known=known, key=key_of(row))
         elif row.verdict not in JUDGED:
             text, at = f"{row.function}, {row.source}: {row.verdict}. {row.why}", _in_template(scan, row.function)
-            yield _result(UNJUDGED_RULE, "warning", text, at, is_known=key_of(row) in known)
+            yield _result(UNJUDGED_RULE, "warning", text, at, known=known, key=key_of(row))
 
 
 def _findings(scan: Scan, known: Collection[str]) -> Iterator[dict[str, Any]]:
     for one in scan.findings:
         text, at = f"{one.function}, {one.source}: {one.sentence}", _in_template(scan, one.function)
-        yield _result(one.rule, one.severity, text, at, is_known=key_of(one) in known)
+        yield _result(one.rule, one.severity, text, at, known=known, key=key_of(one))
 
 
-def _result(rule: str, level: str, text: str, at: dict[str, Any], *, is_known: bool) -> dict[str, Any]:
-    state = "unchanged" if is_known else "new"
-    return {"ruleId": rule, "level": level, "message": {"text": text}, "locations": [at], "baselineState": state}
+def _result(
+    rule: str, level: str, text: str, at: dict[str, Any], *, known: Collection[str], key: str
+) -> dict[str, Any]:
+    return {
+        "ruleId": rule,
+        "level": level,
+        "message": {"text": text},
+        "locations": [at],
+        "partialFingerprints": {"oneslotCause/v1": hashlib.sha256(key.encode()).hexdigest()[:32]},
+        "baselineState": "unchanged" if key in known else "new",
+    }
 
 
 def _in_template(scan: Scan, function: str) -> dict[str, Any]:
@@ -191,4 +204,6 @@ def _in_template(scan: Scan, function: str) -> dict[str, Any]:
 
 
 def _location(file: str, line: int) -> dict[str, Any]:
-    return {"physicalLocation": {"artifactLocation": {"uri": Path(file).as_posix()}, "region": {"startLine": line}}}
+    return {
+        "physicalLocation": {"artifactLocation": {"uri": quote(Path(file).as_posix())}, "region": {"startLine": line}}
+    }

@@ -11,7 +11,7 @@ import traceback
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -24,7 +24,13 @@ from oneslot.explorer.handlers.given import GIVEN, Given
 from oneslot.explorer.handlers.made import Tried, trying
 from oneslot.explorer.handlers.scenario_file import check_rows, check_scenario, read_scenario
 from oneslot.explorer.handlers.templates.intrinsics import PSEUDO, Resolver
-from oneslot.explorer.handlers.templates.sources import QUEUES, TASK, FunctionSource, references, sources_of
+from oneslot.explorer.handlers.templates.sources import (
+    QUEUES,
+    TASK,
+    FunctionSource,
+    references,
+    sources_of,
+)
 from oneslot.explorer.handlers.templates.tables import tables_of
 from oneslot.explorer.handlers.templates.template import (
     PARAMETER_REMEDY,
@@ -51,6 +57,7 @@ from oneslot.explorer.scan.events import Facts
 from oneslot.explorer.scan.first_events import KNOWN, RETRIES, asked_of, first_facts, in_one_batch, options_for, shown
 from oneslot.explorer.scan.growth import Grown, growth
 from oneslot.explorer.scan.mapping_rules import Finding, findings, may_batch
+from oneslot.explorer.scan.tracked import Tracked
 from oneslot.explorer.scan.written_test import written_test
 
 Verdict = Literal[Kind, "refused", "fault"]
@@ -63,6 +70,8 @@ BUILD_REMEDY = (
     "Build the application first (`sam build`, `cdk synth`), put a package of S3 beside the template, or give the folder "
     "of its code in path=."
 )
+UNPACKED = "oneslot-code-"
+"""How the folder begins that has the code of a template or a zip."""
 NO_TEST = "No test: "
 """How `Row.test` begins where the path has none."""
 SHARE_OF_GROWTH = 0.5
@@ -135,6 +144,7 @@ class ScanJob:
     given: Mapping[str, Any]
     budget: float
     assumed: tuple[str, ...]
+    tracked: Tracked = field(default_factory=Tracked)
 
     @property
     def code(self) -> str:
@@ -177,7 +187,7 @@ def scan(
     pairs = [(name, source) for name in names for source in sources_of(resolver, name) or (None,)]
     workers = workers or os.cpu_count() or 1
     share = budget * min(workers, len(pairs) or 1) / (len(pairs) or 1)
-    found: list[Finding] = []
+    tracked, found = Tracked.around(file.parent), list[Finding]()
     jobs: list[ScanJob | Row] = []
     for name, source in pairs:
         properties = {**function_properties(resolver.template, name), **_invoke_config(resolver, name)}
@@ -190,7 +200,9 @@ def scan(
             given, environment = _given(events, name, resolver), {**(env or {}), **variables}
             retries = resolver.known(properties.get("EventInvokeConfig", {}).get("MaximumRetryAttempts"))
             own = replace(source, settings={**source.settings, RETRIES: retries})
-            jobs.append(ScanJob(file.parent, resolver, name, own, properties, environment, given, share, texts))
+            jobs.append(
+                ScanJob(file.parent, resolver, name, own, properties, environment, given, share, texts, tracked)
+            )
         if source is not None:
             found += findings(resolver, name, properties, source)
     rows = dict(_run(jobs, workers, on_row))
@@ -271,7 +283,7 @@ def _given(events: Path | None, function: str, resolver: Resolver) -> Mapping[st
     if recorded.exists():
         try:
             given = {"event": json.loads(recorded.read_text())}
-        except ValueError as error:
+        except (RecursionError, ValueError) as error:
             raise InvalidScenario(f"{recorded} is not JSON: {error}. Record one whole event.") from error
         check_scenario(given, recorded)
         return given
@@ -346,7 +358,7 @@ def explored(job: ScanJob) -> Row:
     if job.source.kind not in QUEUES:
         given = replace(given, receives=Given.receives, visibility=Given.visibility)
     folders = given.folders
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(prefix=UNPACKED) as folder:
         if job.code:  # Lambda writes it to the file index.py
             (Path(folder) / "index.py").write_text(job.code)
             folders[0] = Path(folder)
@@ -400,6 +412,9 @@ def _tried(job: ScanJob, given: Given) -> Row:
     result = batch.result
     verdict, why = _judged(job, result, grown, is_made=is_made)
     line = result.line
+    if line:
+        place, _, number = line.rpartition(":")
+        line = f"{job.tracked.file(Path(place))}:{number}"
     with suppress(ValueError):
         line = str(Path(line).relative_to(Path.cwd()))
     return Row(
@@ -490,8 +505,10 @@ def _test(job: ScanJob, given: Given, batch: BatchVerdict) -> str:
         return f"{NO_TEST}{NO_TEST_OF_BATCH}"
     if not result.schedule:
         return f"{NO_TEST}It fails without a fault. Invoke it with the event."
-    if job.code:
-        return f"{NO_TEST}Its code is in the template, where no test can import it."
+    if job.code or UNPACKED in str(given.folders[0]):
+        return f"{NO_TEST}Its code is in the template or in a zip, where no test can import it."
+    module = Path(f"{given.handler.rpartition('.')[0].replace('.', '/')}.py")
+    given = replace(given, path=[job.tracked.folder(one, module) for one in given.folders])
     try:
         return written_test(job.function, job.source, given, result)
     except NotExplorable as error:

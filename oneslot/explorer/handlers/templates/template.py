@@ -28,6 +28,10 @@ DEFAULT_SECONDS = {"timeout": 3, "visibility": QUEUE_VISIBILITY_SECONDS}
 """The defaults of Lambda and of SQS."""
 
 
+MOST_LEVELS, MOST_VALUES = 100, 1_000_000
+"""CloudFormation takes 1 MB of text. It holds fewer values, unless aliases of YAML repeat them."""
+TOO_DEEP = f"it has more than {MOST_LEVELS} levels"
+
 PARAMETER_REMEDY = 'parameters={"Name": "..."}, or name tables and environment by hand'
 
 
@@ -115,17 +119,37 @@ def read_template(file: Path) -> dict[str, Any]:
     """Return a template's document. Raises `NotExplorable` if it cannot be read or has no Resources."""
     try:
         text = file.read_text()
+        document = json.loads(text) if file.suffix == ".json" else _read_yaml(text)
+        _measure(document, MOST_LEVELS, {})
     except OSError as error:
         raise NotExplorable(f"{file}: {error.strerror}. Name a template of SAM or CloudFormation.") from error
-    try:
-        document = json.loads(text) if file.suffix == ".json" else _read_yaml(text)
+    except RecursionError as error:
+        raise NotExplorable(f"{file} cannot be read: {TOO_DEEP}. Correct the file.") from error
     except ValueError as error:
         raise NotExplorable(f"{file} cannot be read: {' '.join(str(error).split())}. Correct the file.") from error
     if is_plan(document):
         return template_of(document)
     if not isinstance(document, dict) or not isinstance(document.get("Resources"), dict):
         raise NotExplorable(f"{file} has no Resources. Name a template of SAM or CloudFormation.")
+    for name, one in document["Resources"].items():
+        own = one.get("Properties", {}) if isinstance(one, dict) and isinstance(one.get("Type"), str) else None
+        if not str(name).startswith("Fn::ForEach::") and not isinstance(own, dict):
+            raise NotExplorable(f"{file}: {name} is not a resource. Give it a Type, and Properties as a mapping.")
     return document
+
+
+def _measure(node: Any, levels: int, known: dict[int, int]) -> int:
+    """Return the number of values in a document with YAML's aliases written out. Raises `ValueError` beyond the limits."""
+    if levels < 0:
+        raise ValueError(TOO_DEEP)
+    if not isinstance(node, dict | list):
+        return 1
+    if id(node) not in known:
+        held = node.values() if isinstance(node, dict) else node
+        known[id(node)] = 1 + sum(_measure(one, levels - 1, known) for one in held)
+    if known[id(node)] > MOST_VALUES:
+        raise ValueError(f"it has more than {MOST_VALUES:,} values")
+    return known[id(node)]
 
 
 def _read_yaml(text: str) -> Any:

@@ -167,14 +167,15 @@ def _show(found: Scan, known: Collection[str], terminal: Terminal) -> None:
     for row in found.rows:
         if row.path and report.key_of(row) not in known:
             terminal.lines(f"\n{row.function}, {row.source}: {row.why}\n{row.path}")
-        if row.assumed:
-            terminal.say(f"{row.function}: assumed {', '.join(row.assumed)}. Give values with --parameter and --env.")
+    assumed = dict.fromkeys(one for row in found.rows for one in row.assumed)
+    if assumed:
+        terminal.say(f"assumed {', '.join(assumed)}. Give values with --parameter and --env.")
     terminal.lines(f"\n{report.conclusion(found)}")
 
 
 def _write_tests(rows: Sequence[Row], folder: Path, terminal: Terminal) -> None:
     from oneslot.explorer.scan.scan import NO_TEST
-    from oneslot.explorer.scan.written_test import file_name
+    from oneslot.explorer.scan.written_test import file_name, why_not
 
     folder.mkdir(parents=True, exist_ok=True)
     for row in rows:
@@ -183,4 +184,7 @@ def _write_tests(rows: Sequence[Row], folder: Path, terminal: Terminal) -> None:
             file = folder / file_name(row.function, row.source)
             file.write_text(row.test)
             said = str(file)
+            if why := why_not(file):
+                file.unlink()
+                said = f"{NO_TEST}{why}"
         terminal.plain(f"{row.function}, {row.source}: {said}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -16,10 +17,15 @@ import pytest
 from click.testing import CliRunner
 
 from oneslot.errors import InvalidScenario
+from oneslot.explorer.handlers.given import Given
+from oneslot.explorer.handlers.templates.sources import SNS, FunctionSource
+from oneslot.explorer.handlers.verdict import Result
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.scan import report
 from oneslot.explorer.scan import scan as scanning
 from oneslot.explorer.scan.scan import NO_TEST, Row, Scan, Verdict, scan
+from oneslot.explorer.scan.tracked import Tracked
+from oneslot.explorer.scan.written_test import SHOWS_NOTHING, why_not, written_test
 from oneslot.operator.commands.explore.scan import scan as command
 from tests.oneslot.explorer.scan.shop import row_of, written
 
@@ -155,6 +161,10 @@ def test_a_file_of_events_is_refused_by_the_field_when_it_is_not_valid(
     assert field in str(result.exception)
 
 
+BOMB = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 30))
+"""Aliases of YAML that stand for 10 ** 29 values."""
+
+
 @pytest.mark.parametrize(
     ("text", "word", "options"),
     [
@@ -163,6 +173,11 @@ def test_a_file_of_events_is_refused_by_the_field_when_it_is_not_valid(
         ("Resources: {A: {Type: AWS::SQS::Queue}}", "no function", {}),
         ("{}", "Resources", {}),
         ("a: [", "cannot be read", {}),
+        ("[" * 5_000 + "]" * 5_000, "more than 100 levels", {}),
+        (BOMB, "more than 1,000,000 values", {}),
+        ("Resources: {F: [1]}", "F is not a resource", {}),
+        ("Resources: {F: {Type: AWS::SQS::Queue, Properties: [1]}}", "F is not a resource", {}),
+        ("\udcff", "cannot be read", {}),
     ],
 )
 def test_a_scan_is_refused_when_template_and_options_leave_nothing_to_scan(
@@ -170,7 +185,7 @@ def test_a_scan_is_refused_when_template_and_options_leave_nothing_to_scan(
 ) -> None:
     template = written(tmp_path)
     if text is not None:
-        template.write_text(text)
+        template.write_text(text, errors="surrogateescape")
 
     with pytest.raises(NotExplorable, match=word):
         scan(template, **options)
@@ -282,6 +297,62 @@ def test_row_says_that_a_fault_is_oneslots_own(tmp_path: Path, monkeypatch: pyte
     (row,) = scan(written(tmp_path), only=["Orders"]).rows
 
     assert (row.verdict, "fault in Oneslot" in row.why, "no such attribute" in row.path) == ("fault", True, True)
+
+
+HOSTILE = 'C:\\Users\\x""" + print("run") + """'
+
+
+def test_what_a_scan_writes_shows_a_hostile_value_as_it_is(tmp_path: Path, scanned: Scan) -> None:
+    path = f"put Table {HOSTILE}\n```\n# heading"
+    row = replace(row_of(scanned, "Counter"), path=path, why="breaks\n# heading", line=f"{tmp_path}/a b%.py:1")
+    result = Result("app.f", "breaks", HOSTILE, path)
+
+    shown = report.markdown(Scan(scanned.template, (row,), ()))
+    written = written_test(
+        "Counter", FunctionSource(SNS, "Topic"), Given("app.f", event={}, path=tmp_path, tables={}, env={}), result
+    )
+    (found,) = report.sarif(Scan(scanned.template, (row,), ()))["runs"][0]["results"]
+
+    assert "\n# heading\n````\n" in shown
+    assert "\n# heading" not in shown.partition("````")[0]
+    assert [path in str(ast.get_docstring(ast.parse(written))), "print" in written.partition("import")[2]] == [
+        True,
+        False,
+    ]
+    assert found["locations"][0]["physicalLocation"]["artifactLocation"]["uri"].endswith("/a%20b%25.py")
+    assert found["partialFingerprints"].keys() == {"oneslotCause/v1"}
+
+
+def test_file_of_a_build_is_named_by_its_tracked_copy(tmp_path: Path) -> None:
+    for folder in ("src/shop", "build/F/shop"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "app.py").write_text("def handler(): ...\n")
+    for verb in (["init", "-q"], ["add", "src"]):
+        subprocess.run(["git", "-C", str(tmp_path), *verb], check=True)  # noqa: S607
+
+    tracked = Tracked.around(tmp_path / "build")
+
+    assert tracked.file(tmp_path / "build/F/shop/app.py") == tmp_path / "src/shop/app.py"
+    assert tracked.file(tmp_path / "src/shop/app.py") == tmp_path / "src/shop/app.py"
+    assert tracked.folder(tmp_path / "build/F", Path("shop/app.py")) == tmp_path / "src"
+    assert Tracked.around(tmp_path / "none").folder(tmp_path / "build/F", Path("shop/app.py")) == tmp_path / "build/F"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("def test(): assert [] == [1]", ""),
+        ("def test(): pass", "it passes on moto"),
+        ("def test(): raise KeyError('order')", "KeyError: 'order'"),
+        (f"def test(): assert 0, {SHOWS_NOTHING!r}", SHOWS_NOTHING),
+    ],
+)
+def test_written_test_is_kept_when_it_fails_at_a_last_assertion(text: str, why: str, tmp_path: Path) -> None:
+    (tmp_path / "test_one.py").write_text(text)
+
+    found = why_not(tmp_path / "test_one.py")
+
+    assert (why in found, bool(found)) == (True, bool(why))
 
 
 ELSEWHERE = """
