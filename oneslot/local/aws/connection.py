@@ -78,7 +78,7 @@ class Connection:
         client: SQSClient = self.client("sqs", config)
         return client
 
-    def client(self, service: str, config: Config | None = None) -> Any:
+    def client(self, service: str, config: Config | None = None, region_name: str | None = None) -> Any:
         """Return a new client of any service; `config` overrides the defaults. The caller closes it."""
         # On loopback a slow answer is a fault: report it soon rather than after botocore's 60 s.
         usual = Config(
@@ -89,7 +89,7 @@ class Connection:
             return make(
                 service,
                 endpoint_url=self.endpoint_url,
-                region_name=self.region,
+                region_name=region_name or self.region,
                 aws_access_key_id=self.access_key_id,
                 aws_secret_access_key=self.secret_access_key,
                 aws_session_token=self.session_token,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -64,7 +64,7 @@ def region_of(target: str) -> str | None:
     return found and found[0]
 
 
-def sends_text(sends: Iterable[Send], targets: Mapping[str, str] | None, ledger: str, message_id: str) -> str:
+def sends_text(sends: Sequence[Send], targets: Mapping[str, str] | None, ledger: str, message_id: str) -> str:
     """Return the row's attribute.
 
     Each message gets an id of its own: a digest of the ledger, of the message that was decided, and of the send with its place.
@@ -76,7 +76,6 @@ def sends_text(sends: Iterable[Send], targets: Mapping[str, str] | None, ledger:
         InvalidContent: if that is because of the message.
     """
     messages = []
-    sends = list(sends)
     if len(sends) > MAXIMUM_SENDS:
         raise InvalidContent(f"{len(sends)} sends, more than {MAXIMUM_SENDS} with one commit; split the message")
     for place, send in enumerate(sends):
