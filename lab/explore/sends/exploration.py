@@ -25,7 +25,7 @@ ENVIRONMENT = {
     "ONESLOT_SEND_NEWS": "arn:aws:sns:eu-west-2:000000000000:news",
 }
 MESSAGE = {"message_id": "o-1"}
-TURN = {"detail-type": "the relay's turn", "source": "test"}
+TURN = {"turn": "relay"}
 TABLES = {"ledger": "message_id", "orders": "order_id"}
 THIRTY = [Send("news", "to a dead topic"), *[Send("mails", number) for number in range(30)]]
 IN_ORDER = [Send("news", "to a dead topic"), *[Send("lines", number, group="g") for number in range(3)]]

@@ -1,10 +1,11 @@
-"""A consumer whose decision sends, and its relay, as one handler: an event of a schedule is the relay's turn.
+"""A consumer whose decision sends, and its relay, as one handler: a message `{"turn": "relay"}` is the relay's turn.
 
 One target of the relay is dead: a topic that answers each call with `NotFound`.
 """
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import boto3
@@ -32,7 +33,8 @@ relay = Relay(ledger, {"sqs": sqs, "sns": _DeadTopic()}.__getitem__)
 
 
 def handler(event: Any, context: Any) -> Any:
-    if "detail-type" not in event:
+    (record,) = event["Records"]
+    if "turn" not in json.loads(record["body"]):
         return consumer(event, context)
     relay.send([row["message_id"] for row in relay.waiting()])
     return None
