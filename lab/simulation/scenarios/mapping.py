@@ -208,6 +208,7 @@ def run_mapping(deployment: Deployment, process: Process) -> None:
     connection: Any = SimpleNamespace(
         sqs=lambda: simulation.client(process, "sqs", **CLIENT),
         functions=lambda: simulation.client(process, "lambda", **CLIENT),
+        session_token=None,
     )
     mapping = EventSourceMapping(
         connection,
