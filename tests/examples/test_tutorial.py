@@ -110,6 +110,7 @@ def test_tutorial_takes_a_message_once_on_the_wheel_alone(tmp_path: Path) -> Non
     assert "6 passed" in done.shown
     assert re.search("taken, .*duplicate, ", done.shown, re.DOTALL)
     assert "Exactly once: the only request has exactly one answer" in done.shown
+    assert re.search(r"Exactly once: .*301 requests", done.shown)
     (verdict,) = re.findall(r"^> (.*)$", PAGE, re.MULTILINE)
     assert verdict in done.shown
     assert {path.name for path in asset.iterdir()} - {"__pycache__"} == {"app.py", "decision.py", "oneslot"}
