@@ -41,6 +41,7 @@ format: $(VENV)/.installed ## format the code
 figures: $(VENV)/.installed ## put what the code says and the lab's last figures into docs
 	$(BIN)/python -m lab.documentation.reference.pages
 	$(BIN)/python -m lab.figures.correctness_page
+	$(BIN)/python -m examples.sam.template
 
 docs: $(VENV)/docs/.installed ## the documentation as a site, its links checked: build/site/index.html
 	$(VENV)/docs/bin/properdocs build --quiet --strict -f lab/documentation/properdocs.yml
