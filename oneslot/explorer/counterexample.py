@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 
 from oneslot.explorer.aftermath import Aftermath
 from oneslot.explorer.execution.process import HandlerEnd, capture_logs
@@ -12,6 +15,7 @@ from oneslot.explorer.explorer import BrokenLaws
 from oneslot.explorer.faults import PERFORMED
 from oneslot.explorer.renaming import rename, swap
 from oneslot.explorer.scenario import SQS, ExploredSubject, Scenario
+from oneslot.explorer.services.web import reads
 from oneslot.explorer.state import ExploredState
 from oneslot.explorer.system import Step, System
 from oneslot.explorer.wording import describe_call, describe_observation, describe_world, lettered
@@ -22,6 +26,9 @@ class NotReplayable(ValueError):
     """The file is not a counterexample, or the code no longer takes its path; a sentence."""
 
 
+LONGEST_STORY, LONGEST_LINE = 8, 160
+"""The lines of a short path, and the characters of each."""
+_USUAL = ("invoked", "message deleted", "the answer arrives")
 _INVALID = "not a counterexample that `--save` wrote"
 
 
@@ -88,10 +95,11 @@ def counterexample(system: System, breach: BrokenLaws) -> Counterexample:
 
 @dataclass(frozen=True)
 class ReplayedPath:
-    """The lines that describe a path, and the laws that it breaks now."""
+    """The lines that describe a path, the laws that it breaks now, and how it differs from a run without a fault."""
 
     lines: tuple[str, ...]
     broken: tuple[str, ...]
+    short: tuple[str, ...] = ()
 
 
 @capture_logs()
@@ -104,22 +112,66 @@ def replay(kept: Counterexample, scenario: Scenario, subject: ExploredSubject) -
     system = System(sized, subject)
     state = system.start
     before = _rows(system, state.world)
-    lines, broken = list(_heading(kept, sized, before)), list[str]()
+    lines, broken, told = list(_heading(kept, sized, before)), list[str](), list[tuple[str, str]]()
     for number, move in enumerate(kept.moves, 1):
         step = next((step for step in system.steps(state) if _move(system, step) == move), None)
         if step is None:
             raise NotReplayable(f"step {number} ({move.what}) cannot be taken, because the code has changed")
         state = step.state
         lines.append(f"{number:3}  {_describe_step(system, step)}")
+        told += _told(system, step)
         lines += _changes(before, after := _rows(system, state.world))
         before = after
         broken += step.breaches
         broken += system.in_state(state.world, state.acknowledged, sized.clock(state.expiries))
     if kept.where == "aftermath":
         lines += _what_came_after(system, state, {move.delivery for move in kept.moves})
+        first = max((move.delivery for move in kept.moves), default=-1) + 1
+        told += _told_after(system, state, first)
         broken += Aftermath(system)(state)
     lines += [f"  => {law}" for law in dict.fromkeys(broken)] or ["  => no law is broken"]
-    return ReplayedPath(tuple(lettered(line) for line in lines), tuple(dict.fromkeys(broken)))
+    short = [f"{', '.join(_deliveries(sized))}.", *_shortened(told, LONGEST_STORY - 1)]
+    return ReplayedPath(
+        tuple(lettered(line) for line in lines),
+        tuple(dict.fromkeys(broken)),
+        tuple(lettered(textwrap.shorten(line, LONGEST_LINE, placeholder=" ...")) for line in short),
+    )
+
+
+def _told(system: System, step: Step) -> Iterator[tuple[str, str]]:
+    """Yield who acts in a step, and what: writes, faults, and how an invocation ends. The usual rest is left out."""
+    who, text = _describe_step(system, step)[0], _describe_step(system, step)[3:]
+    is_read = step.call >= 0 and reads(ApiCall(system.requests.texts[step.call]).parts[0])
+    if step.name == PERFORMED.name and is_read:
+        text = text.partition("; ")[2]
+    if text and text not in _USUAL:
+        yield who, text.replace(" -> done", "")
+
+
+def _told_after(system: System, state: ExploredState, first: int) -> Iterator[tuple[str, str]]:
+    """Yield the same of the deliveries after a path. `first`: the number of the first of them."""
+    for number, one in enumerate(Aftermath(system).deliveries(state), first):
+        for request, observation, _ in one.delivered.steps:
+            call = ApiCall(system.requests.texts[request])
+            if not reads(call.parts[0]):
+                seen = _seen(system, request, observation)
+                yield (
+                    _letter(number),
+                    f"{describe_call(call, system.scenario.tables)} -> {seen}".removesuffix(" -> done"),
+                )
+        yield _letter(number), f"ends, {_ending(one.delivered.outcome, 0, plain=True)}"
+
+
+def _shortened(told: Sequence[tuple[str, str]], most: int) -> list[str]:
+    """Return at most so many lines, each for what one delivery does before another one acts."""
+    lines = [f"{who}: {'; '.join(text for _, text in held)}" for who, held in groupby(told, key=itemgetter(0))]
+    if len(lines) <= most:
+        return lines
+    return [
+        *lines[: most // 2],
+        f"... {len(lines) - most + 1} more; --verbose shows them",
+        *lines[most // 2 + 1 - most :],
+    ]
 
 
 def _heading(kept: Counterexample, scenario: Scenario, before: Sequence[str]) -> Iterator[str]:

@@ -543,6 +543,7 @@ class Exploration:
             len(kept.moves),
             level.name,
             line=self.code.line_of(met) if met else "",
+            short="\n".join(shown.short),
             cause=_cause(breach.laws, met),
             schedule=tuple((move.delivery, move.what, _operation(move.call)) for move in kept.moves),
         )

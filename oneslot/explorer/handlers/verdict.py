@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 
@@ -70,6 +70,7 @@ class Result:
         reads_environment: whether the handler reads a hash, host or process, which each environment has of its own.
         raised: the last exception within the handler when nothing goes wrong, whether or not it is caught.
         masked: the attributes, as "table.attribute", that are not compared, because time or chance generates them.
+        short: how the shortest path differs from a run without a fault, in eight lines at most.
         fails_anyway: whether it fails without a fault in a way that no other event would spare it.
     """
 
@@ -92,6 +93,7 @@ class Result:
     raised: str = ""
     reads_environment: bool = False
     fails_anyway: bool = False
+    short: str = ""
 
     @property
     def holds(self) -> bool:
@@ -120,6 +122,12 @@ class Result:
     def document(self) -> dict[str, Any]:
         """What `--json` prints."""
         return {**asdict(self), "holds": self.holds, "complete": self.complete}
+
+    def text(self, *, verbose: bool) -> str:
+        """Return the verdict to read: with the whole path, or with what it does unlike a run without a fault."""
+        if verbose or not self.short:
+            return str(self)
+        return str(replace(self, counterexample=self.short))
 
     def __str__(self) -> str:
         lines = [f"{self.handler}: {self.verdict}"]

@@ -92,6 +92,7 @@ class Row:
         cause: what breaks, and at which call, as a baseline names it.
         outside: effects outside AWS's tables that may happen twice.
         path: the shortest path, to read; of a fault, the traceback.
+        short: how that path differs from a run without a fault, in eight lines at most.
         line: the handler's "file:line" of the call that the fault met.
         test: a pytest of that path on moto, or why there is none.
         reached: what "holds" does not speak of: lines that no schedule ran, and calls that never met a fault.
@@ -108,6 +109,7 @@ class Row:
     cause: str = ""
     outside: tuple[str, ...] = ()
     path: str = ""
+    short: str = ""
     line: str = ""
     test: str = ""
     reached: tuple[str, ...] = ()
@@ -426,6 +428,7 @@ def _tried(job: ScanJob, given: Given) -> Row:
         cause=result.cause,
         outside=result.outside,
         path=result.counterexample,
+        short=result.short,
         line=line,
         test=_test(job, given, batch) if result.kind == "breaks" else "",
         reached=(*result.reached, *([batch.remark] if batch.remark else [])),

@@ -23,7 +23,9 @@ STATES_A_REPORT = 2_000
 """The explorer reports its progress after this many states."""
 
 
-def explore_handler(handler: str, scenario: Path, budget: float | None, terminal: Terminal) -> int:
+def explore_handler(
+    handler: str, scenario: Path, budget: float | None, terminal: Terminal, *, verbose: bool = False
+) -> int:
     """Explore the handler and print the verdict. Return its exit status: see `STATUSES`."""
     given = _given(handler.replace(":", "."), scenario)
     if budget is not None:
@@ -33,7 +35,7 @@ def explore_handler(handler: str, scenario: Path, budget: float | None, terminal
             result = explore_given(given, lambda *_: advance(STATES_A_REPORT))
     except NotExplorable as error:
         raise HandlerNotExplorable(str(error)) from error
-    terminal.lines(str(result), style="" if result.holds else "red")
+    terminal.lines(result.text(verbose=verbose), style="" if result.holds else "red")
     terminal.result(result.document)
     return STATUSES[result.kind]
 

@@ -87,6 +87,7 @@ _WRITABLE_FOLDER = click.Path(exists=True, file_okay=False, writable=True)
     type=NewFolder(),
     help="Write a failing pytest on moto for each new breach to this folder.",
 )
+@click.option("--verbose", is_flag=True, help="Show each step of the shortest paths, with the rows.")
 @json_option
 def scan(
     *,
@@ -101,6 +102,7 @@ def scan(
     baseline: Path | None,
     write_baseline: Path | None,
     write_test: Path | None,
+    verbose: bool,
     as_json: bool,
 ) -> int:
     """Explore every function of a SAM or CloudFormation template, or of cdk.out, by the events of its sources.
@@ -134,7 +136,7 @@ def scan(
     except NotExplorable as error:
         raise HandlerNotExplorable(str(error)) from error
     new = report.failures(found, known)
-    _show(found, known, terminal)
+    _show(found, known, terminal, verbose=verbose)
     if sarif:
         sarif.write_text(json.dumps(report.sarif(found, known), indent=2) + "\n")
     if summary:
@@ -148,7 +150,7 @@ def scan(
     return 0 if write_baseline else report.status(found, known)
 
 
-def _show(found: Scan, known: Collection[str], terminal: Terminal) -> None:
+def _show(found: Scan, known: Collection[str], terminal: Terminal, *, verbose: bool) -> None:
     """Show the tables, the path of each breach that is not known, and the values that were assumed."""
     from oneslot.explorer.scan import report
 
@@ -166,7 +168,8 @@ def _show(found: Scan, known: Collection[str], terminal: Terminal) -> None:
         terminal.show(rules)
     for row in found.rows:
         if row.path and report.key_of(row) not in known:
-            terminal.lines(f"\n{row.function}, {row.source}: {row.why}\n{row.path}")
+            path = row.path if verbose or not row.short else row.short
+            terminal.lines(f"\n{row.function}, {row.source}: {row.why}\n{path}")
     assumed = dict.fromkeys(one for row in found.rows for one in row.assumed)
     if assumed:
         terminal.say(f"assumed {', '.join(assumed)}. Give values with --parameter and --env.")

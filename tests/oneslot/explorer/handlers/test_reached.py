@@ -202,3 +202,41 @@ def test_consumer_is_judged_when_its_decision_takes_effect(
     )
 
     assert (result.kind, words in result.verdict) == (kind, True), result
+
+
+STEPS = """
+import boto3
+
+table = boto3.resource("dynamodb").Table("orders")
+
+
+def handler(event, context):
+    table.get_item(Key={"id": "total"})
+    table.update_item(Key={"id": "total"}, UpdateExpression="ADD n :n", ExpressionAttributeValues={":n": 1})
+    table.put_item(Item={"id": "0"})
+"""
+
+
+@pytest.mark.parametrize(
+    ("copies", "short"),
+    [
+        (
+            2,
+            "A and B deliver the message.\nA: update orders total; put orders 0; ends, acknowledges\n"
+            "B: update orders total; put orders 0; ends, acknowledges",
+        ),
+        (
+            1,
+            "A delivers the message.\nA: update orders total; put orders 0: crash before it is sent\n"
+            "B: update orders total; put orders 0; ends, acknowledges",
+        ),
+    ],
+)
+def test_short_path_says_how_the_run_differs_from_one_without_a_fault(copies: int, short: str, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(STEPS)
+
+    result = explore("app.handler", messages=["{}"], tables=["orders:id"], path=tmp_path, copies=copies)
+
+    assert result.short == short
+    assert result.short in result.text(verbose=False)
+    assert result.counterexample in result.text(verbose=True)
