@@ -22,7 +22,7 @@ from typing import Any, TypeVar, cast
 
 from oneslot.runtime.attempt import take_claim
 from oneslot.runtime.claims import on_release
-from oneslot.runtime.effects import Effects, conflict
+from oneslot.runtime.effects import Effects, InvalidEffects, conflict
 from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Fenced, Store
 from oneslot.runtime.unknown_outcome import IfUnknown, again, settled
 
@@ -121,7 +121,8 @@ def make_handler_idempotent(
         Locked: another handler holds the message. Deliver it again later.
         LockLost: the lock ended while the handler ran, and another handler took over.
         Unprocessable: `conflict`, the id was used before with another content; `outcome_unknown`, it is set aside.
-        InvalidEffects: the return value is not valid JSON; the message is unlocked.
+        InvalidEffects: once, for a return value that is not valid JSON or too large. The effect has happened, so the message is
+            marked as processed with the answer None, and later deliveries get that.
     """
     if may_overlap and if_unknown is not again:
         raise ValueError("may_overlap says that a repeated effect does no harm; leave it or if_unknown out")
@@ -137,14 +138,7 @@ def make_handler_idempotent(
                 on_release(functools.partial(release, ledger, outcome))
         return outcome
 
-    def end(claim: Claim, returned: Any) -> Any:
-        match mark_processed(ledger, claim, returned):
-            case Committed(result) | Duplicate(result):
-                return result[RETURNED]
-            case Fenced():
-                raise LockLost(
-                    f"lock_timeout of {lock_timeout} s is shorter than the work, and another handler took over; raise it"
-                )
+    end = functools.partial(_marked, ledger, lock_timeout)
 
     def unlock(claim: Claim, process: int, error: BaseException) -> None:
         if os.getpid() != process:
@@ -199,6 +193,23 @@ def make_handler_idempotent(
             raise
 
     return idempotent
+
+
+def _marked(ledger: Store, lock_timeout: float, claim: Claim, returned: Any) -> Any:
+    """Mark the message as processed, and return the answer that every delivery gets."""
+    try:
+        outcome = mark_processed(ledger, claim, returned)
+    except InvalidEffects as unfit:  # the effect has happened: without a mark, each delivery would repeat it
+        mark_processed(ledger, claim)
+        unfit.add_note("the message is marked as processed, with the answer None: correct what the handler returns")
+        raise
+    match outcome:
+        case Committed(result) | Duplicate(result):
+            return result[RETURNED]
+        case Fenced():
+            raise LockLost(
+                f"lock_timeout of {lock_timeout} s is shorter than the work, and another handler took over; raise it"
+            )
 
 
 def _until(ledger: Store, lock_timeout: float) -> int:

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, NoReturn, TypeGuard
 
 from oneslot.runtime.effects import INVALID_MESSAGE_ID, Unprocessable
+from oneslot.runtime.values import MOST_LEVELS, fraction, require_levels, to_json
 
 IDENTITY_ATTRIBUTE = "MessageDeduplicationId"
 """The SQS message attribute that identifies the message where present; named as in SQS FIFO."""
 
-NOT_JSON = "the body must be one JSON object, {...}, with each name once, moderate nesting and numbers up to 1e308"
-MESSAGE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-MESSAGE_ID_FORM = "1 to 128 letters, digits or any of . _ : -"
+NOT_JSON = f"the body must be one JSON object, {{...}}, with each name once, up to {MOST_LEVELS} levels and numbers up to 1e308"
+MESSAGE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+MESSAGE_ID_FORM = "1 to 128 letters, digits or any of . _ : -, the first a letter or a digit"
 
 
 Content = Mapping[str, Any] | str
@@ -47,15 +47,16 @@ def is_message_id(value: object) -> TypeGuard[str]:
 
 
 def parse_body(text: str) -> Mapping[str, Any]:
-    """Parse the body, which must be a JSON object.
+    """Parse the body, which must be a JSON object. A fraction is a float, or a `Decimal` where a float would lose digits.
 
     Raises:
         Unprocessable: `not_json` for anything else, hostile JSON included.
     """
     try:
         body = json.loads(
-            text, object_pairs_hook=_without_repetition, parse_constant=_refuse_constant, parse_float=_number
+            text, object_pairs_hook=_without_repetition, parse_constant=_refuse_constant, parse_float=fraction
         )
+        require_levels(body, text)
     except (ValueError, RecursionError):
         # The parser's own message may quote the body.
         raise Unprocessable("not_json", NOT_JSON) from None
@@ -81,6 +82,13 @@ def identify(attributes: Mapping[str, Any], body: Mapping[str, Any], text: str, 
     if identity is None:
         raise Unprocessable("missing_message_id", "message_id is missing; give each request its own id")
     return require_message_id(identity)
+
+
+def plain(record: Mapping[str, Any], *, content_based: bool = False) -> Identity:
+    """Identify a message by the usual rules: `identify` of a body that is a JSON object. The whole body is the content."""
+    text = str(record["body"])
+    body = parse_body(text)
+    return Identity(identify(message_attributes(record), body, text, content_based=content_based), body)
 
 
 def require_message_id(identity: object) -> str:
@@ -129,7 +137,7 @@ def payload_hash(body: Content) -> str:
     if isinstance(body, str):
         return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
     try:
-        canonical = json.dumps(body, sort_keys=True, separators=(",", ":"))
+        canonical = to_json(body, sort_keys=True, separators=(",", ":"))
     except RecursionError:
         raise Unprocessable("not_json", NOT_JSON) from None
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
@@ -140,13 +148,6 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(body) != len(pairs):
         raise ValueError("a name is repeated")
     return body
-
-
-def _number(text: str) -> float:
-    number = float(text)
-    if math.isinf(number):  # all numbers that are too large would count as one content
-        raise ValueError("a number is too large")
-    return number
 
 
 def _refuse_constant(constant: str) -> NoReturn:

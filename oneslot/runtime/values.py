@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Set
 from decimal import Decimal
@@ -27,6 +28,8 @@ SMALLEST_EXPONENT, LARGEST_EXPONENT = -130, 125
 """A number of DynamoDB is 0, or has a magnitude from 1E-130 to 9.99...E+125; zeros at its ends are not digits of it."""
 MAXIMUM_LEVELS = 32
 """Levels of an attribute: its own value is the first, and an element of a list or mapping is one below."""
+MOST_LEVELS = 100
+"""Of JSON: a body, a result, and what a decision sends. Python 3.11 itself reads about 990, and other readers fewer."""
 SHOWN_STEPS = 6
 
 _HOLDS = "write text, numbers, bytes, booleans, None, lists, mappings or sets"
@@ -197,6 +200,22 @@ def number_text(value: int | Decimal) -> str:
     return _plain(exact)
 
 
+def require_levels(value: Any, text: str) -> None:
+    """Raise `ValueError` for a value that is nested more than `MOST_LEVELS` deep; `text` is its JSON."""
+    if text.count("{") + text.count("[") <= MOST_LEVELS:
+        return
+    level, within = 0, [value]
+    while within := [
+        inner
+        for each in within
+        if isinstance(each, Mapping | list | tuple)
+        for inner in (each.values() if isinstance(each, Mapping) else each)
+    ]:
+        level += 1
+        if level >= MOST_LEVELS and any(isinstance(each, Mapping | list | tuple) for each in within):
+            raise ValueError(f"JSON is nested more than {MOST_LEVELS} levels deep")
+
+
 def to_json(value: Any, *, decimal: Callable[[Decimal], str] | None = None, other: Any = None, **options: Any) -> str:
     """Return JSON text in which a `Decimal` is a number with all its digits, which `json.dumps` cannot write.
 
@@ -229,12 +248,14 @@ def canonical_json(value: Any) -> str:
 
     Raises:
         InvalidValue: for a `Decimal` out of DynamoDB's range: plain, a short one can have more digits than memory.
-        TypeError, ValueError, RecursionError: for what JSON cannot hold.
+        TypeError, ValueError, RecursionError: for what JSON cannot hold, and for more than `MOST_LEVELS` levels.
     """
     try:
-        return _CANONICAL.encode(value)
+        text = _CANONICAL.encode(value)
     except TypeError:  # for a `Decimal`, and for what JSON cannot hold
-        return to_json(value, decimal=_marked, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        text = to_json(value, decimal=_marked, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    require_levels(value, text)
+    return text
 
 
 def plain_json(value: Any) -> str:
@@ -243,6 +264,7 @@ def plain_json(value: Any) -> str:
     Two characters stay escaped: they are not XML, and SQS refuses them.
     """
     text = to_json(value, decimal=_in_range, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    require_levels(value, text)
     return require_text(text).replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")
 
 
@@ -254,6 +276,20 @@ def from_json(text: str) -> Any:
 # Made once: to make them takes longer than to use them.
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 _RECORDED = json.JSONDecoder(parse_float=lambda each: number(each) if each.endswith("E0") else float(each))
+
+
+def fraction(text: str) -> float | Decimal:
+    """Return a number of JSON that is not whole: a `Decimal` where a float would lose digits.
+
+    Raises:
+        ValueError: for one above 1e308, because all of them would count as one.
+    """
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError("a number is too large")
+    exact = Decimal(text)
+    kept = Decimal(repr(number)) == exact or not SMALLEST_EXPONENT <= exact.adjusted() <= LARGEST_EXPONENT
+    return number if kept else exact
 
 
 def _in_range(value: Decimal) -> str:

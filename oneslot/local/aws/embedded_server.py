@@ -9,6 +9,7 @@ PR_SET_PDEATHSIG would not do: it follows the *thread* that started the child, a
 
 from __future__ import annotations
 
+import decimal
 import hmac
 import json
 import os
@@ -27,6 +28,7 @@ from ministack import app
 from ministack.services import dynamodb, sqs
 
 from oneslot.runtime.sqs.sending import Entry
+from oneslot.runtime.values import MAXIMUM_DIGITS
 
 GRACE_SECONDS = 5.0
 EXPRESSIONS = 256
@@ -51,6 +53,12 @@ def parse_expressions_once() -> None:
     tokenize = lru_cache(EXPRESSIONS)(dynamodb._tokenize)
     dynamodb._tokenize = lambda expression: list(tokenize(expression))  # callers may change their list
     dynamodb._condition_syntax_error = lru_cache(EXPRESSIONS)(dynamodb._condition_syntax_error)
+
+
+def add_exactly() -> None:
+    """Let sums keep all digits: DynamoDB has 38, and Python's own context rounds to 28."""
+    decimal.DefaultContext.prec = 2 * MAXIMUM_DIGITS  # of each new thread
+    decimal.setcontext(decimal.DefaultContext)
 
 
 def count_attributes() -> None:
@@ -122,6 +130,7 @@ if __name__ == "__main__":
     end_with_parent()
     ask_for_the_token(os.environ["AWS_SESSION_TOKEN"])
     parse_expressions_once()
+    add_exactly()
     count_attributes()
     sys.argv = ["ministack"]
     runpy.run_module("ministack", run_name="__main__")

@@ -12,10 +12,9 @@ from oneslot.runtime.identity import (
     Content,
     Identify,
     identified,
-    identify,
     message_attributes,
-    parse_body,
     payload_hash,
+    plain,
 )
 from oneslot.runtime.protocol import M
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
@@ -91,19 +90,14 @@ class Record(Generic[M]):
         Raises:
             KeyError: for a record without the fields that SQS always sends.
         """
-        attributes, text = raw["attributes"], str(raw["body"])
+        attributes, _ = raw["attributes"], raw["body"]
         group = attributes.get(GROUP_ATTRIBUTE)
         # A standard queue has groups for fairness; only a FIFO queue keeps their order.
         in_order = group is not None and is_fifo(str(raw.get("eventSourceARN", "")))
         trace = _trace(raw)
         message_id, message, problem = None, None, None
         try:
-            content: Content
-            if identity is None:
-                content = parse_body(text)
-                found = identify(message_attributes(raw), content, text, content_based=content_based)
-            else:
-                found, content = identified(identity, raw)
+            found, content = identified(identity, raw) if identity else plain(raw, content_based=content_based)
             digest = payload_hash(content)
             message_id = found
             message = parsed(parse, found, digest, content)

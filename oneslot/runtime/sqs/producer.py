@@ -21,7 +21,7 @@ class Outgoing:
     """A message to send.
 
     Attributes:
-        message_id: its id, 1 to 128 letters, digits or any of `. _ : -`. Choose it once, before the first attempt, and store
+        message_id: its id, in the form of `MESSAGE_ID_FORM`. Choose it once, before the first attempt, and store
             it with the event that causes the message.
         group: its message group. A FIFO queue requires one and keeps the order within it; a standard queue shares itself
             fairly among groups.

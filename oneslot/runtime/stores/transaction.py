@@ -154,7 +154,7 @@ def compiled(
         raise InvalidContent(f"a number in the result {error.problem}") from None
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidEffects(
-            "the result cannot be written as JSON; return text, numbers, lists and mappings, moderately nested"
+            "the result cannot be written as JSON; return text, numbers, lists and mappings, at most 100 levels deep"
         ) from error
     transaction = Transaction({"result": result}, from_json(result), items, targets)
     if effects.sends:

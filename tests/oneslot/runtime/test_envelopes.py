@@ -11,7 +11,7 @@ from moto import mock_aws
 
 from oneslot.runtime.consumer.record import Record
 from oneslot.runtime.effects import Unprocessable
-from oneslot.runtime.envelopes import eventbridge, s3, sns
+from oneslot.runtime.envelopes import eventbridge, plain, s3, sns
 from oneslot.runtime.identity import Identify
 from oneslot.runtime.protocol import JsonMessage
 from tests.kits.consumer import record
@@ -136,6 +136,37 @@ def test_s3_id_differs_between_two_events_of_one_key() -> None:
     assert len({first.message_id, *(message(s3, other).message_id for other in others)}) == 4
 
 
+@pytest.mark.parametrize(
+    ("identity", "body", "found"),
+    [
+        (sns, {**NOTIFICATION, "Message": '{"message_id": null}'}, NOTIFICATION["MessageId"]),
+        (sns, {**NOTIFICATION, "MessageAttributes": None}, NOTIFICATION["MessageId"]),
+        (
+            sns,
+            {**NOTIFICATION, "MessageAttributes": {"MessageDeduplicationId": {"Type": "Binary", "Value": "AQID"}}},
+            NOTIFICATION["MessageId"],
+        ),
+        (eventbridge, {**EVENT, "detail": {"message_id": None}}, EVENT["id"]),
+        (sns(then=plain), {**NOTIFICATION, "Message": '{"message_id": "inner"}'}, "inner"),
+        (eventbridge(then=plain), {**EVENT, "detail": {"message_id": "inner"}}, "inner"),
+    ],
+)
+def test_absent_id_is_replaced_by_the_next_one(identity: Identify, body: dict[str, Any], found: str) -> None:
+    assert message(identity, body).message_id == found
+
+
+def test_envelope_in_a_notification_is_identified_as_it_is_alone() -> None:
+    event = {"Records": [OBJECT]}
+    assert message(sns(then=s3), {**NOTIFICATION, "Message": json.dumps(event)}) == message(s3, event)
+
+
+def test_request_counts_when_s3_gives_no_sequencer() -> None:
+    changed = with_object(sequencer=None)
+    again = json.loads(json.dumps(changed))
+    again["Records"][0]["responseElements"]["x-amz-request-id"] = "another"
+    assert message(s3, changed).message_id != message(s3, again).message_id
+
+
 TEST_EVENT = {"Service": "Amazon S3", "Event": "s3:TestEvent", "Time": "2014-10-13T15:57:02.089Z", "Bucket": "bucket"}
 
 
@@ -154,6 +185,8 @@ TEST_EVENT = {"Service": "Amazon S3", "Event": "s3:TestEvent", "Time": "2014-10-
         (s3, {"Records": [OBJECT, OBJECT]}, "unknown_envelope"),
         (s3, {"Records": ["text"]}, "unknown_envelope"),
         (s3, with_object(key=7), "unknown_envelope"),
+        (s3, {"Records": [{**with_object(sequencer="")["Records"][0], "responseElements": {}}]}, "unknown_envelope"),
+        (sns, {"Type": "SubscriptionConfirmation", "MessageId": "a", "Message": "text"}, "unknown_envelope"),
     ],
 )
 def test_unlike_body_is_unprocessable(identity: Identify, body: dict[str, Any], reason: str) -> None:

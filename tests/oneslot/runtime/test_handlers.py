@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 
-from oneslot.runtime.effects import Unprocessable
+from oneslot.runtime.effects import InvalidEffects, Unprocessable
 from oneslot.runtime.handlers import Locked, LockLost, acquire, make_handler_idempotent, mark_processed, release
 from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Fenced
 from oneslot.runtime.stores.memory import MemoryLedger
@@ -308,3 +308,15 @@ def test_the_verbs_by_themselves() -> None:
     assert not release(ledger, first)
     assert mark_processed(ledger, second, 7) == Committed({"returned": 7})
     assert acquire(ledger, "m", LOCK, "content") == Duplicate({"returned": 7}, 2, second.claimed_by)
+
+
+@pytest.mark.parametrize("unfit", [object(), float("nan"), "x" * 400_000])
+def test_effect_happens_once_when_its_answer_cannot_be_recorded(world: World, unfit: Any) -> None:
+    handle = world.handler(lambda: unfit)
+
+    with pytest.raises(InvalidEffects) as raised:
+        handle(MESSAGE)
+
+    assert "marked as processed, with the answer None" in raised.value.__notes__[0]
+    assert [handle(MESSAGE) for _ in range(9)] == [None] * 9
+    assert world.done == ["m-1"]

@@ -411,7 +411,7 @@ INVALID_EFFECTS: list[tuple[Any, type[InvalidEffects], str]] = [
         for number in ("1E+5000", "1.5E+4400", "-1E-5000", "sNaN")  # Python reads no whole number of 4,300 digits back
     ),
     (Effects({"large": "x" * 400_000}, (PUT,)), InvalidContent, "the result"),
-    (Effects(nested(100_000)), InvalidEffects, "moderately nested"),
+    (Effects(nested(100_000)), InvalidEffects, "at most 100 levels deep"),
     (None, InvalidEffects, "the decision returned a NoneType; return Effects"),
     (Effects({}, (PUT, Put(TABLE, {**PUT.item, "amount": 6}, key=KEY))), InvalidContent, "the same item"),
     (Effects({}, LARGE), InvalidContent, "more than 4 MB in one transaction"),
