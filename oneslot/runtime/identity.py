@@ -56,7 +56,8 @@ def parse_body(text: str) -> Mapping[str, Any]:
         body = json.loads(
             text, object_pairs_hook=_without_repetition, parse_constant=_refuse_constant, parse_float=fraction
         )
-        require_levels(body, text)
+        if text.count("{") + text.count("[") > MOST_LEVELS:
+            require_levels(body, text)
     except (ValueError, RecursionError):
         # The parser's own message may quote the body.
         raise Unprocessable("not_json", NOT_JSON) from None
@@ -137,6 +138,8 @@ def payload_hash(body: Content) -> str:
     if isinstance(body, str):
         return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
     try:
+        canonical = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    except TypeError:  # for a Decimal
         canonical = to_json(body, sort_keys=True, separators=(",", ":"))
     except RecursionError:
         raise Unprocessable("not_json", NOT_JSON) from None
