@@ -121,9 +121,13 @@ class LedgerStream:
     def _hand_on(self, records: list[Record]) -> None:
         """Let all be consumed. Those behind the last that failed are handed on again, which may not have been tried."""
         while records:
-            answer = self._consume({"Records": records})["batchItemFailures"]
-            failed = {each["itemIdentifier"] for each in answer}
-            places = [at for at, each in enumerate(records) if each["dynamodb"]["SequenceNumber"] in failed]
+            try:
+                answer = self._consume({"Records": records})["batchItemFailures"]
+                failed = {each["itemIdentifier"] for each in answer}
+                places = [at for at, each in enumerate(records) if each["dynamodb"]["SequenceNumber"] in failed]
+            except Exception as error:
+                self._log.event("stream_error", error=name_of(error))
+                places = [*range(len(records))]
             until = self._surroundings.steady() + HELD_SECONDS
             self._failed += [_Failed(records[at], until - self._age(records[at])) for at in places]
             records = records[places[-1] + 1 :] if places else []

@@ -24,14 +24,13 @@ from oneslot.runtime.effects import Item
 from oneslot.runtime.envelopes import SEND_SOURCE
 from oneslot.runtime.failures import name_of
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE
-from oneslot.runtime.protocol import SENDER, UNSENT
+from oneslot.runtime.protocol import COMPLETE, SENDER, UNSENT
 from oneslot.runtime.sends.outbox import BUS, SENDS, TOPIC, Unsent, kind_of, region_of, text_of, unsent
 from oneslot.runtime.sqs.errors import ONE_MESSAGE
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
 from oneslot.runtime.sqs.sending import BATCH, Entry, next_batch, text_attributes
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from oneslot.runtime.stores.expressions import error_code
-from oneslot.runtime.values import from_attributes, to_attributes
+from oneslot.runtime.values import from_attributes
 
 ROWS = 10
 """The rows that are sent together: what a crash sends again."""
@@ -138,11 +137,10 @@ class Relay:
         return left
 
     def _send_rows(self, message_ids: Sequence[str], run: _Invocation) -> list[str]:
-        client: Any = self._ledger.client
         rows, waiting = list[Item](), dict[str, list[Outgoing]]()
         for message_id in message_ids:
             key = {"message_id": {"S": message_id}}
-            answer = client.get_item(TableName=self._ledger.table_name, Key=key, ConsistentRead=True)
+            answer = self._ledger.client.get_item(TableName=self._ledger.table_name, Key=key, ConsistentRead=True)
             row = from_attributes(answer.get("Item", {}))
             if UNSENT not in row or not self._is_own(row):
                 continue
@@ -225,27 +223,21 @@ class Relay:
         left = [message for message in held if message.id not in gone]
         if len(left) == len(held):
             return False
-        values: dict[str, Any] = {":claimed_by": row["claimed_by"], ":held": len(held)}
-        if left:
-            values |= {":sends": text_of(left), ":left": len(left)}
-            change = f"SET {SENDS} = :sends, {UNSENT} = :left"
-        else:
-            expiry = self._ledger.expiry(self._ledger.surroundings.now_ms())
-            values |= {f":{name}": end for name, end in expiry.items()}
-            change = f"REMOVE {SENDS}, {UNSENT}, {SENDER}" + "".join(f" SET {name} = :{name}" for name in expiry)
-        try:
-            self._ledger.client.update_item(
-                TableName=self._ledger.table_name,
-                Key={"message_id": {"S": row["message_id"]}},
-                ConditionExpression=f"claimed_by = :claimed_by AND {UNSENT} = :held",
-                UpdateExpression=change,
-                ExpressionAttributeValues=to_attributes(values),
-            )
-        except Exception as error:
-            if error_code(error) != "ConditionalCheckFailedException":
-                raise
-            return False
-        return not left
+        expiry = {} if left else self._ledger.expiry(self._ledger.surroundings.now_ms())
+        change = f"SET {SENDS} = :sends, {UNSENT} = :left" if left else f"REMOVE {SENDS}, {UNSENT}, {SENDER}"
+        marked, _ = self._ledger.update_row(
+            row["message_id"],
+            f"#status = :complete AND claimed_by = :claimed_by AND {UNSENT} = :held",
+            change + "".join(f" SET {name} = :{name}" for name in expiry),
+            {
+                ":complete": COMPLETE,
+                ":claimed_by": row["claimed_by"],
+                ":held": len(held),
+                **({":sends": text_of(left), ":left": len(left)} if left else {}),
+                **{f":{name}": end for name, end in expiry.items()},
+            },
+        )
+        return marked and not left
 
 
 def _outgoing(message_id: str, message: Unsent, target: str) -> Outgoing:

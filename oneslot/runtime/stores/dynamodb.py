@@ -103,7 +103,7 @@ class DynamoDBLedger:
 
         def write(now: int) -> Claim | Duplicate | Busy | Conflict:
             expiry = self.expiry(max(now, lease_until))
-            granted, row = self._update(
+            granted, row = self.update_row(
                 message_id,
                 f"{first} OR ({lease_ended})",
                 "SET #status = :in_progress, updated = :now, lease_until = :lease_until, claimed_by = :claimed_by,"
@@ -210,7 +210,7 @@ class DynamoDBLedger:
         def write(now: int) -> bool:
             # A row must not expire under its lease, however often that is extended.
             expiry = self.expiry(max(now, lease_until))
-            ours, row = self._update(
+            ours, row = self.update_row(
                 claim.message_id,
                 f"#status = :in_progress AND claimed_by = :claimed_by{only_longer}",
                 f"SET lease_until = :ended, updated = :now{_EXPIRY if expiry else ''}",
@@ -228,7 +228,7 @@ class DynamoDBLedger:
 
         return self._retried(write, claim.lease_until, self.surroundings.now_ms())
 
-    def _update(
+    def update_row(
         self, message_id: str, condition: str, update: str, values: Mapping[str, Any], **options: str
     ) -> tuple[bool, Item]:
         """Change one row. Return whether the condition held, and the row's new attributes, or else those found."""

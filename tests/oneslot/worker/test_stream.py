@@ -185,6 +185,23 @@ def test_other_shards_are_read_when_one_fails() -> None:
     assert taken.numbers == [2, 1]
 
 
+def test_records_are_repeated_when_what_consumes_them_raises() -> None:
+    clock, lines, streams, taken = Clock(), list[str](), Streams({"a": [1, 2]}), Taken()
+    stream = follow(streams, taken, clock, lines, start="TRIM_HORIZON")
+
+    def fail(_: Mapping[str, Any]) -> Mapping[str, Any]:
+        raise ConnectionError("a body")
+
+    stream._consume = fail
+    stream.read()
+    stream._consume = taken
+    clock.now += round(LOOK_SECONDS * 1000)
+    stream.read()
+
+    assert taken.numbers == [1, 2]
+    assert [json.loads(line)["error"] for line in lines] == ["ConnectionError"]
+
+
 def test_run_goes_on_when_the_stream_cannot_be_described() -> None:
     clock, streams, taken = Clock(), Streams({"a": [1]}, limit=1), Taken()
     stream, describe = follow(streams, taken, clock, start="TRIM_HORIZON"), streams.describe_stream
