@@ -22,7 +22,8 @@ SENDS = "sends"
 MAXIMUM_BODY_BYTES = 260_000
 """A topic takes 256 KB with the attributes, and so does a queue of which no more was asked."""
 
-QUEUE, TOPIC, BUS = "queue", "topic", "bus"
+QUEUE, TOPIC, BUS = "sqs", "sns", "events"
+"""What a target is, by the name of its service."""
 
 TARGETS = {
     QUEUE: r"https?://[^/]+/\d{12}/[\w-]{1,80}(\.fifo)?",

@@ -44,7 +44,6 @@ YOUNG_MS = 60_000
 _ONE_MESSAGE = ONE_MESSAGE | {"InvalidParameter", "ParameterValueInvalid", "ValidationError", "ValidationException"}
 Outgoing = Entry[tuple[str, str]]
 """A message as a queue takes it, with the ids of its row and of itself."""
-_SERVICES = {TOPIC: "sns", BUS: "events"}
 
 
 def _print(**fields: Any) -> None:
@@ -192,7 +191,7 @@ class Relay:
         kind, region = kind_of(target), region_of(target)
         home = getattr(getattr(self._ledger.client, "meta", None), "region_name", region)
         elsewhere = {"region_name": region} if region and region != home else {}
-        client = self._client(_SERVICES.get(str(kind), "sqs"), **elsewhere)
+        client = self._client(kind, **elsewhere)
         if kind == BUS:
             event = {"EventBusName": target, "Source": SEND_SOURCE, "DetailType": to}
             answer = client.put_events(

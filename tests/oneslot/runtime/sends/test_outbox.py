@@ -228,12 +228,12 @@ def test_target_is_refused_at_the_start_when_it_takes_no_message(target: str) ->
 @pytest.mark.parametrize(
     ("target", "kind", "region"),
     [
-        ("https://sqs.us-east-1.amazonaws.com/123456789012/mails.fifo", "queue", "us-east-1"),
-        ("https://sqs.us-gov-west-1.amazonaws.com/123456789012/mails", "queue", "us-gov-west-1"),
-        ("https://vpce-0a-1b.sqs.eu-west-2.vpce.amazonaws.com/123456789012/mails", "queue", "eu-west-2"),
-        ("http://localhost:4566/000000000000/mails", "queue", None),
-        ("arn:aws-cn:sns:cn-north-1:123456789012:news", "topic", "cn-north-1"),
-        ("arn:aws:events:ap-southeast-2:123456789012:event-bus/a/b.c", "bus", "ap-southeast-2"),
+        ("https://sqs.us-east-1.amazonaws.com/123456789012/mails.fifo", "sqs", "us-east-1"),
+        ("https://sqs.us-gov-west-1.amazonaws.com/123456789012/mails", "sqs", "us-gov-west-1"),
+        ("https://vpce-0a-1b.sqs.eu-west-2.vpce.amazonaws.com/123456789012/mails", "sqs", "eu-west-2"),
+        ("http://localhost:4566/000000000000/mails", "sqs", None),
+        ("arn:aws-cn:sns:cn-north-1:123456789012:news", "sns", "cn-north-1"),
+        ("arn:aws:events:ap-southeast-2:123456789012:event-bus/a/b.c", "events", "ap-southeast-2"),
     ],
 )
 def test_target_names_its_kind_and_its_region(target: str, kind: str, region: str | None) -> None:
