@@ -147,7 +147,7 @@ class Aftermath:
         steps: list[tuple[int, int, int]] = []
         breaches: list[str] = []
         while behaviour.nodes[node].outcome is None:
-            strand, seen_request = behaviour.nodes[node].pending[0]
+            strand, seen_request = system.next_calls(behaviour.nodes[node].pending)[0]
             request = system.renamed("request", seen_request, swap(name))
             calls.append(ApiCall(system.requests.texts[request]))
             world, observation, broken = system.apply(world, request, now, name)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from oneslot.explorer.execution.behaviour import COLD, Behaviour
-from oneslot.explorer.execution.process import HandlerEnd
+from oneslot.explorer.execution.process import TIMEOUT, HandlerEnd
 from oneslot.explorer.faults import ANSWERED, DEATH, LATER, NOW, PERFORMED, Choice
 from oneslot.explorer.laws import collect, perform
 from oneslot.explorer.renaming import name_of, rename, swap
@@ -290,7 +291,8 @@ class System:
         return sum(1 << position for position in set(messages) if self.messages[position].sqs_id not in outcome.failed)
 
     def _moves_of(self, world: int, expiries: int, delivery: int, code: int, faulty: bool) -> Iterator[_Move]:
-        for strand, seen_request in self._behaviour[delivery].nodes[code].pending:
+        pending = self._behaviour[delivery].nodes[code].pending
+        for strand, seen_request in pending:
             request = self.renamed("request", seen_request, swap(delivery))
             choices = self.choices(request)
             if faulty or not any(one.is_fault for one in choices):
@@ -298,12 +300,19 @@ class System:
             else:
                 choices = tuple(self._without_fault(choices, world))
             at = (world, self._clocks[expiries], delivery, code)
-            yield (performed := self._move(at, strand, request, PERFORMED))
+            performed = None
+            if (strand, seen_request) in self.next_calls(pending):
+                yield (performed := self._move(at, strand, request, PERFORMED))
             for choice in choices:
                 move = self._move(at, strand, request, choice)
                 # A read as before the last write is left out where it answers the same.
-                if choice.conflict is None or move[3:5] != performed[3:5]:
+                if choice.conflict is None or performed is None or move[3:5] != performed[3:5]:
                     yield move
+
+    def next_calls(self, pending: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+        """Return the pending calls that may come next without a fault: the end of a timeout only if there is no other."""
+        waits = json.dumps([TIMEOUT])[:-1]
+        return [one for one in pending if not self.requests.texts[one[1]].startswith(waits)] or pending
 
     def _without_fault(self, choices: Sequence[Choice], world: int) -> Iterator[Choice]:
         """Yield the choices that do not count as a fault in this world."""

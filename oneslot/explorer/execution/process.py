@@ -22,6 +22,9 @@ from oneslot.explorer.renaming import OWN_NAME
 from oneslot.explorer.world import ApiCall
 from oneslot.runtime.surroundings import Surroundings
 
+TIMEOUT = "timeout"
+"""The name of the call by which a strand waits for the end of a timeout that the code gave."""
+
 LEASE_MS = 30_000
 """The function's timeout, which is also the length of a lease."""
 
@@ -152,19 +155,33 @@ class RunningInvocation(Scheduler):
         self._strands.append(strand)
         self.start(strand)
 
-    def wait_for_any(self, futures: Iterable[Future[Any]]) -> None:
-        """Wait, from inside a strand, until another strand has finished one of these tasks."""
+    def wait_for_any(self, futures: Iterable[Future[Any]], timeout: float | None = None) -> bool:
+        """Wait, from inside a strand, until another strand has finished one of these tasks, or the timeout (s) has passed.
+
+        Return whether one is finished. That the timeout passes is a fault: a call takes too long.
+        """
         strand = cast("Strand", self.current)
+        number = self._strands.index(strand)
         woken: list[Future[Any]] = []
 
         def wake(future: Future[Any]) -> None:
             if not woken:
                 woken.append(future)
+                self.pending.pop(number, None)
                 self.wake(strand)
 
         for future in futures:
             future.add_done_callback(wake)
-        self.pause()
+        if timeout is not None:
+            self.pending[number] = ApiCall.of(TIMEOUT, {"seconds": timeout})
+        if self.pause() is None:
+            return True
+        woken.append(Future())
+        self.pass_time(cast("float", timeout))
+        return False
+
+    def pass_time(self, seconds: float) -> None:
+        """Let a timeout pass within this invocation."""
 
     def kill(self) -> None:
         """End the invocation without another call."""
@@ -196,15 +213,18 @@ class StrandFuture(Future[Any]):
     # Python's own methods would block the only thread.
     def result(self, timeout: float | None = None) -> Any:
         """Return the task's result, or raise its error."""
-        while not self.done():
-            self._process.wait_for_any([self])
+        self._wait(timeout)
         return super().result(0)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Return the task's error."""
-        while not self.done():
-            self._process.wait_for_any([self])
+        self._wait(timeout)
         return super().exception(0)
+
+    def _wait(self, timeout: float | None) -> None:
+        while not self.done():
+            if not self._process.wait_for_any([self], timeout):
+                raise TimeoutError
 
 
 class _LogCapture(logging.Handler):

@@ -513,7 +513,7 @@ class Exploration:
             if knows == self._knows():
                 break
         texts, calls = explorer.system.requests.texts, self.code.reached.calls
-        self.code.reached.met |= {calls[texts[request]] for request in explorer.system.offered}
+        self.code.reached.met |= {calls[text] for one in explorer.system.offered if (text := texts[one]) in calls}
         self.levels.append(
             Explored(
                 level.name,

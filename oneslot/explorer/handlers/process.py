@@ -183,6 +183,7 @@ class RunningHandler(RunningInvocation):
         self.output = ""
         self.raised = ""
         self.working = 0
+        self.has_timed_out = False
         self.pools: dict[int, Any] = {}
         self.default_executor = ThreadPoolExecutor(DEFAULT_WORKERS)
         self.awaited: list[Any] = []
@@ -217,6 +218,18 @@ class RunningHandler(RunningInvocation):
     def now(self) -> int:
         """The time of this invocation (epoch ms)."""
         return self.clock + self._slept
+
+    def pass_time(self, seconds: float) -> None:
+        """See `RunningInvocation.pass_time`. What still runs at the end is frozen, and its call is not made.
+
+        "The timeout argument can be used to control the maximum number of seconds to wait before returning" (Python,
+        concurrent.futures). "Background processes or callbacks that were initiated by your Lambda function and did not
+        complete when the function ended resume if Lambda reuses the execution environment" (AWS Lambda, Understanding the
+        Lambda execution environment lifecycle,
+        https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html).
+        """
+        self.has_timed_out = True
+        self.sleep(seconds)
 
     def sleep(self, seconds: float) -> None:
         """Pass this invocation's time. At its timeout Lambda ends it, whatever it catches, with its environment."""
@@ -375,7 +388,7 @@ class RunningHandler(RunningInvocation):
             self._state_at_import = None  # Lambda starts a new environment
         if self._dead:
             return  # Lambda has ended it
-        if self.working and error is None:
+        if self.working and error is None and not self.has_timed_out:
             self.refusal = f"The handler returns while its thread pool works. {POOL_REMEDY}."
         self.environment.context = copy_context()
         dirty = self._state_at_import is not None and self._has_changed()

@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 from oneslot.dynamodb_in_memory import InMemoryDynamoDB
 from oneslot.dynamodb_in_memory.answers import UnsupportedRequest
 from oneslot.dynamodb_in_memory.contents import Contents, TableSchema
+from oneslot.explorer.execution.process import TIMEOUT
 from oneslot.explorer.faults import CRASHES, LATER, LOST, NEVER, TIMED_OUT, Choice, error_choice
 from oneslot.explorer.handlers.aws import OWN
 from oneslot.explorer.handlers.surroundings.chance import DRAW
@@ -102,6 +103,8 @@ class AccountServices:
         if name == DRAW:
             drawn = (parameters["identity"], parameters["number"])
             return world, to_text({"answer": {"high": drawn in self.high}})
+        if name == TIMEOUT:
+            return world, to_text({"answer": {}})
         service, operation = service_and_operation(name)
         if conflict == AS_BEFORE:
             return world, self(self._as_before(world, lagging_tables(name, parameters), now), request, now)[1]
@@ -207,6 +210,8 @@ def handler_faults(request: ApiCall, *, ordered: bool = False, names: Collection
         errors += [error_choice(other, status=500)] if other not in names else []
     if name == DRAW:
         return (Choice("drawn high", observation=to_text({"answer": {"high": True}}), is_fault=False),)
+    if name == TIMEOUT:
+        return (Choice("the time is over", NEVER, observation=to_text({"answer": {}})),)
     if service == "http":
         # Of a handler that looks at the status, every number may be told apart.
         others = HTTP_OTHERS if not HTTP_ERRORS.isdisjoint(names) else ()

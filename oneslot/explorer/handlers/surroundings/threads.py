@@ -147,7 +147,8 @@ def _wait(
         )
         if done == futures or failed or (done and return_when == FIRST_COMPLETED):
             return concurrent.futures._base.DoneAndNotDoneFutures(done, futures - done)
-        process.wait_for_any(futures - done)
+        if not process.wait_for_any(futures - done, timeout):
+            return concurrent.futures._base.DoneAndNotDoneFutures(done, futures - done)
 
 
 def _as_completed(
@@ -156,8 +157,8 @@ def _as_completed(
     left = list(dict.fromkeys(fs))
     while left:
         done = [one for one in left if one.done()]
-        if not done:
-            process.wait_for_any(left)
+        if not done and not process.wait_for_any(left, timeout):
+            raise TimeoutError(f"{len(left)} (of {len(left)}) futures unfinished")
         for one in done:
             left.remove(one)
             yield one

@@ -597,3 +597,39 @@ OF_THE_PROCESS = {
 @pytest.mark.parametrize("name", OF_THE_PROCESS)
 def test_state_and_names_of_an_environment_count(name: str, tmp_path: Path) -> None:
     assert judged(tmp_path, OF_THE_PROCESS[name]).startswith(OF_THE_PROCESS[name].verdict)
+
+
+def puts_in_time(wait: str, otherwise: str) -> str:
+    return f"""
+        import concurrent.futures
+        from concurrent.futures import ThreadPoolExecutor, TimeoutError
+        pool = ThreadPoolExecutor(2)
+        def put(): return orders.put_item(Item={{"id": "o-1"}})
+        def handler(event, context):
+            future = pool.submit(put)
+            try:
+                {wait}
+            except TimeoutError:
+                {otherwise}
+    """
+
+
+WAITING = {
+    "a slow put that is left behind": case("breaks", puts_in_time("future.result(timeout=1)", "print('slow')")),
+    "a slow put that fails the message": case(HOLDS, puts_in_time("future.result(timeout=1)", "raise")),
+    "a slow put that is waited for again": case(HOLDS, puts_in_time("future.result(timeout=1)", "future.result()")),
+    "a slow put, and what is not done is left": case(
+        "breaks", puts_in_time("concurrent.futures.wait([future], timeout=1)", "raise")
+    ),
+    "a slow put, and what is not done fails the message": case(
+        HOLDS, puts_in_time("concurrent.futures.wait([future], timeout=1).done.pop().result()", "raise")
+    ),
+    "a slow put among those completed": case(
+        "breaks", puts_in_time("list(concurrent.futures.as_completed([future], timeout=1))", "print('slow')")
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WAITING)
+def test_timeout_that_the_handler_gives_may_pass(name: str, tmp_path: Path) -> None:
+    assert judged(tmp_path, WAITING[name]).startswith(WAITING[name].verdict)
