@@ -6,7 +6,7 @@ A template does not say what a body holds. So the open places begin empty and gr
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -55,6 +55,8 @@ ASYNCHRONOUS_ATTEMPTS = 3
 """An asynchronous invocation and its two retries: Lambda, "Understanding retry behavior"."""
 RETRIES = "MaximumRetryAttempts of EventInvokeConfig"
 """The setting of a source that names its function's retries."""
+ANSWERS = "answers"
+"""The fact that has the answers of operations without a stand-in. An answer of HTTP has its method and address."""
 COLUMNS = "columns"
 """The fact that names the columns of a table in an object."""
 
@@ -86,6 +88,7 @@ def asked_of(source: FunctionSource, facts: Facts) -> Asked:
     for one in list(chain(source))[1:]:
         if one.kind not in QUEUES:
             texts.setdefault(written(one, facts), PLACES[one.kind] if one.kind in (BUS, SCHEDULE) else {})
+    texts |= {json.dumps(body): {(): name} for name, body in facts.items() if "://" in name}
     return Asked(facts, open_places(source), texts)
 
 
@@ -96,6 +99,10 @@ def options_for(source: FunctionSource, facts: Facts, tables: Mapping[str, Table
         bucket, key = stored
         objects[bucket] = {**objects.get(bucket, {}), key: content_of(key, facts)}
     options: dict[str, Any] = {"objects": objects} if objects else {}
+    answers = dict(facts.get(ANSWERS, {}))
+    answers |= {name: {"status": 200, "body": body} for name, body in facts.items() if "://" in name}
+    if answers:
+        options["answers"] = answers
     if facts.get(TABLES):
         for name, kinds in facts[TABLES].items():
             partition_key, sort_key = [*kinds, ""][:2]
@@ -178,6 +185,15 @@ def _message(source: FunctionSource, facts: Facts, number: int = 1) -> Any:
     if not facts.get(ATTRIBUTES) or not (source.feed is None or is_raw(source.feed)):
         return body
     return {"body": body, "messageAttributes": attributes(facts[ATTRIBUTES])}
+
+
+def assumed_of(facts: Facts) -> Iterator[str]:
+    """Yield what was made beside the event, and is not known to be as in the account."""
+    operations = [*facts.get(ANSWERS, {}), *(name for name in facts if "://" in name)]
+    if operations:
+        yield f"Made answers: {', '.join(operations)}."
+    for name, key in facts.get(TABLES, {}).items():
+        yield f"The table {name} is not in the template: its key is made, {' and '.join(key)}."
 
 
 def shown(facts: Facts) -> Any:

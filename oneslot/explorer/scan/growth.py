@@ -16,6 +16,7 @@ from oneslot.explorer.handlers.asked import CLOSED, LIST, NUMBER, OBJECT, OBJECT
 from oneslot.explorer.handlers.made import CLIENT_ERROR, Tried
 from oneslot.explorer.handlers.templates.sources import BUS, FunctionSource
 from oneslot.explorer.refusal import NotExplorable
+from oneslot.explorer.scan.answers import answer_of
 from oneslot.explorer.scan.events import (
     KEY,
     METHOD,
@@ -28,7 +29,7 @@ from oneslot.explorer.scan.events import (
     concrete_path,
     stored_by,
 )
-from oneslot.explorer.scan.first_events import COLUMNS, first_facts
+from oneslot.explorer.scan.first_events import ANSWERS, COLUMNS, first_facts
 
 MOST_TRIES = 100
 """How many events are tried. Each is one delivery, or two where it does not serve."""
@@ -56,6 +57,8 @@ _NAMED = re.compile(
     r"|missing \d+ required [\w-]+ arguments?: (.*)|must contain (\[.*\]) properties"
 )
 """Names that only the text of a failure has: of a row, of a consumer's identity, of a schema, of a call."""
+_UNANSWERED = re.compile(r'answers=\{"([^"]+)"')
+"""How a refusal of the explorer names the operation that it has no answer of."""
 _KEY = re.compile(r"Type mismatch for key (\w+) ")
 
 Edit = tuple[Place, Any]
@@ -130,7 +133,10 @@ class _Search:
                 run = self.tried(facts)
                 self.seen[key] = _Node(facts, run, _moves(run))
             except NotExplorable as error:
-                self.refusal = self.refusal or str(error)
+                answered = _answered(facts, str(error))
+                if answered is not None:
+                    self.seen[key] = self.run(answered)
+                self.refusal = self.refusal or ("" if answered else str(error))
         return self.seen[key]
 
     def moved(self, node: _Node, edits: Sequence[Edit]) -> _Node | None:
@@ -180,6 +186,18 @@ def growth(source: FunctionSource, tried: Callable[[Facts], Tried], seconds: flo
     best, fault = _with_hazards(source, search, best)
     branches = tuple(_branches(search, best))
     return Grown(best.facts, serves=True, branches=branches, fault=fault, tries=len(search.seen))
+
+
+def _answered(facts: Facts, refusal: str) -> Facts | None:
+    """Return the facts with an answer of the operation that a refusal names; None if it names none, or it has one."""
+    named = _UNANSWERED.search(refusal)
+    name = named[1] if named else ""
+    if not name or name in facts or name in facts.get(ANSWERS, {}):
+        return None
+    if "://" in name:
+        return {**facts, name: {"answer": "answer-1"}}
+    made = answer_of(name)
+    return None if made is None else {**facts, ANSWERS: {**facts.get(ANSWERS, {}), name: made}}
 
 
 def _with_hazards(source: FunctionSource, search: _Search, best: _Node) -> tuple[_Node, str]:

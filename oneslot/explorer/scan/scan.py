@@ -54,7 +54,16 @@ from oneslot.explorer.scan.batches import (
     one_at_a_time,
 )
 from oneslot.explorer.scan.events import Facts
-from oneslot.explorer.scan.first_events import KNOWN, RETRIES, asked_of, first_facts, in_one_batch, options_for, shown
+from oneslot.explorer.scan.first_events import (
+    KNOWN,
+    RETRIES,
+    asked_of,
+    assumed_of,
+    first_facts,
+    in_one_batch,
+    options_for,
+    shown,
+)
 from oneslot.explorer.scan.growth import Grown, growth
 from oneslot.explorer.scan.mapping_rules import Finding, findings, may_batch
 from oneslot.explorer.scan.tracked import Tracked
@@ -431,8 +440,8 @@ def _tried(job: ScanJob, given: Given) -> Row:
         short=result.short,
         line=line,
         test=_test(job, given, batch) if result.kind == "breaks" else "",
-        reached=(*result.reached, *([batch.remark] if batch.remark else [])),
-        first=json.dumps(shown(grown.facts)) if is_made else "",
+        reached=(*result.reached, *([batch.remark] if batch.remark else []), *assumed_of(grown.facts)),
+        first=json.dumps(shown(grown.facts), default=str) if is_made else "",
     )
 
 
@@ -441,7 +450,7 @@ def _of_branch(job: ScanJob, given: Given, result: Result, facts: Facts, ends: f
     branch = replace(given, **{**options_for(job.source, facts, given.tables), **job.given})
     other = explore_given(replace(branch, budget=max(1.0, ends - time.monotonic())))
     if other.kind == "breaks" and other.level != "once":
-        return branch, replace(other, verdict=f"{other.verdict}, on {json.dumps(shown(facts))}")
+        return branch, replace(other, verdict=f"{other.verdict}, on {json.dumps(shown(facts), default=str)}")
     if other.kind != "holds":
         return given, result
     unrun, unmet = (

@@ -22,7 +22,7 @@ from oneslot.explorer.handlers.templates.sources import (
     FunctionSource,
 )
 from oneslot.explorer.scan.events import Facts
-from oneslot.explorer.scan.first_events import asked_of, options_for
+from oneslot.explorer.scan.first_events import asked_of, assumed_of, options_for
 from oneslot.explorer.scan.growth import DECODE, Grown, growth
 
 MODULE = """
@@ -31,6 +31,7 @@ import json
 from decimal import Decimal
 from enum import Enum
 from urllib.parse import unquote_plus
+from urllib.request import urlopen
 
 import boto3
 
@@ -182,6 +183,22 @@ def test_another_branch_has_an_event_of_its_own(tmp_path: Path) -> None:
 
     assert branch["payload"]["action"] == "delete"
     assert branch["payload"]["victim"] == "victim-1"
+
+
+def test_answers_are_made_when_an_operation_has_no_stand_in(tmp_path: Path) -> None:
+    lines = (
+        BODY
+        + '    said = boto3.client("translate").translate_text(Text="x", SourceLanguageCode="en", TargetLanguageCode="de")\n'
+        '    told = json.loads(urlopen("https://api.example/prices").read())\n'
+        '    write(body["id"], text=said["TranslatedText"], price=told["price"])'
+    )
+
+    grown = _grown(tmp_path, lines)
+
+    assert grown.serves
+    assert grown.facts["answers"]["translate.translate_text"]["TranslatedText"] == "translatedtext-1"
+    assert grown.facts["GET https://api.example/prices"]["price"] == "price-1"
+    assert [one.partition(":")[0] for one in assumed_of(grown.facts)] == ["Made answers"]
 
 
 def test_a_handler_is_at_fault_when_it_reads_an_encoded_key_as_it_arrives(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_a_breach_is_written_as_a_test_when_a_scenario_names_the_tables(tmp_path
         ("Subscribed", "holds", "every level"),
         ("Hashed", "breaks", "2 rows"),
         ("Leave", "breaks", "SystemExit: 1"),
-        ("Report", "refused", "Give answers in Report.py of --events FOLDER."),
+        ("Report", "holds", "holds at every level"),
         ("Node", "refused", "nodejs22.x"),
         ("Missing", "refused", "sam build"),
         ("Alexa", "refused", "AlexaSkill"),
