@@ -17,13 +17,13 @@ def name_of(error: BaseException) -> str:
 
 
 def place_of(error: BaseException) -> str | None:
-    """Return the file and line of the failure: the last frame outside libraries, else the last frame. None without one."""
-    last = None
+    """Return the last file and line of the user's own code, else the call of AWS, else the last line. None without one."""
+    last = yours = None
     for frame, line in traceback.walk_tb(error.__traceback__):
-        yours = str(frame.f_globals.get("__name__")).partition(".")[0] not in _LIBRARIES
-        if yours or last is None or not last[0]:
-            last = yours, f"{frame.f_code.co_filename}:{line}"
-    return last and last[1]
+        last = f"{frame.f_code.co_filename}:{line}"
+        if str(frame.f_globals.get("__name__")).partition(".")[0] not in _LIBRARIES:
+            yours = last
+    return yours or (last and getattr(error, "operation_name", last))
 
 
 def own_text(error: BaseException) -> str | None:

@@ -43,3 +43,11 @@ def test_readme_shows_what_the_quickstart_prints() -> None:
     done = shell("python quickstart.py", PYTHONWARNINGS="error")
     assert done.returncode == 0, done.stderr
     assert f"```text\n{done.stdout}```" in README
+
+
+def test_readme_shows_what_a_first_scan_prints() -> None:
+    shown = r"^<!-- the end of what the last command prints -->\n```text\n(.*?)^```$"
+    (block,) = re.findall(shown, README, re.MULTILINE | re.DOTALL)
+    done = shell("cd examples/scanned && oneslot scan template.yaml", COLUMNS="120")
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.endswith(block)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from oneslot.operator.commands.docs import section_of
 from tests.kits.valkey_server import ValkeyServer
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -94,10 +95,13 @@ def test_anchors_lead_to_headings(page: Path) -> None:
 def test_pages_that_the_code_names_exist() -> None:
     """An error at night sends an operator to a section."""
     folders = ("oneslot", "stacks", "lambda_src", "demo", ".github")
-    files = [file for folder in folders for file in (REPOSITORY / folder).rglob("*") if file.suffix in (".py", ".yml")]
+    endings = (".py", ".yml", ".j2")
+    files = [file for folder in folders for file in (REPOSITORY / folder).rglob("*") if file.suffix in endings]
     code = "".join(file.read_text(encoding="utf-8") for file in files)
     named = set(re.findall(r"\b((?:docs|lab)/[a-z/-]+\.md)(?:#([a-z-]+))?", code))
-    assert len(named) > 15
+    by_command = re.findall(r"oneslot docs ([a-z-]+(?:#[a-z-]+)?)", code)
+    assert len(named) + len(by_command) > 15
+    assert [page for page in by_command if not section_of(page)] == []
     missing = [page for page, _ in named if not (REPOSITORY / page).exists()]
     assert missing == []
     anchored = [(REPOSITORY / page, anchor) for page, anchor in named if anchor]

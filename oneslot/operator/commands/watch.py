@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 
 import click
 
@@ -88,9 +89,8 @@ def _age(snapshot: Snapshot) -> str:
 
 
 def _failing(snapshot: Snapshot) -> str:
-    return (
-        f"; {len(snapshot.failing):,} failed again and again: {snapshot.failing[-1].short}" if snapshot.failing else ""
-    )
+    kinds = Counter(each.short for each in snapshot.failing).most_common()
+    return f"; failed again and again: {', '.join(f'{count:,} with {kind}' for kind, count in kinds)}" if kinds else ""
 
 
 def _speed(snapshot: Snapshot) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -141,10 +142,15 @@ def format_failing(failing: Sequence[Failure], command: Callable[[str], str]) ->
     """Return a sentence about messages that fail again and again; none without one. `command` is `Target.command`."""
     if not failing:
         return []
-    worst = max(failing, key=lambda each: each.receives)
+    kinds = Counter(map(str, failing)).most_common()
+    worst = {str(each): each for each in sorted(failing, key=lambda each: each.receives)}
+    said = "; ".join(
+        f"{count} with {kind}, such as {worst[kind].message} at delivery {worst[kind].receives}"
+        for kind, count in kinds
+    )
     return [
         f"{numbered(len(failing), 'message')} failed again and again in the last {FAILING_MS // 60_000} minutes: "
-        f"{worst.message} at delivery {worst.receives} with {worst}. See `{command(f'inspect {worst.message}')}`."
+        f"{said}. See `{command(f'inspect {worst[kinds[0][0]].message}')}`."
     ]
 
 

@@ -1,4 +1,4 @@
-"""The README's counterexample still books twice. Its picture, docs/images/booked-twice.svg, was drawn from it."""
+"""The counterexample of the page on correctness still books twice. docs/images/booked-twice.svg was drawn from it."""
 
 from __future__ import annotations
 

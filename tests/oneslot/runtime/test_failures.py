@@ -47,6 +47,16 @@ def test_place_is_the_line_of_the_decision_when_it_fails_there_or_deeper(body: A
     assert (name_of(error), place_of(error), own_text(error)) == (name, f"{__file__}:{line}", None)
 
 
+def test_place_is_the_call_when_no_line_of_the_consumers_failed() -> None:
+    library = {"__name__": "botocore.client"}
+    exec("def call(error): raise error", library)  # noqa: S102 - a frame that is a library's
+    with pytest.raises(ClientError) as error:
+        library["call"](ClientError({"Error": {"Code": "Throttled"}}, "TransactWriteItems"))  # type: ignore[operator]
+    of_this_test = error.value.__traceback__
+    assert of_this_test is not None
+    assert place_of(error.value.with_traceback(of_this_test.tb_next)) == "TransactWriteItems"
+
+
 class Own(InvalidEffects):
     """A class of the consumer's, whose text is the consumer's."""
 
