@@ -51,6 +51,8 @@ from oneslot.cdk.tables import key_of, new_ledger
 Table = dynamodb.ITable | dynamodb.ITableV2
 
 LEDGER = "ledger"
+MOST_TABLES = 40
+"""Tables of effects: near 46 a role's inline policies pass IAM's 10,240 characters, near 48 the environment Lambda's 4 KB."""
 LONGEST_NAME = 60
 """Characters of a queue's name before the stack's id: SQS allows 80."""
 LONGEST_NAMESPACE = 200
@@ -126,8 +128,8 @@ class ExactlyOnceConsumer(Construct):
             layers: the function's layers.
             tracing: X-Ray's mode; CDK adds its rights.
             vpc, vpc_subnets, security_groups: the function's network, from which it must reach DynamoDB and SQS.
-            key: encrypts queues, ledger and log in place of AWS's own keys. The policy of an imported one must allow CloudWatch
-                Logs.
+            key: encrypts queues, ledger, log and environment in place of AWS's own keys. The policy of an imported one must
+                allow CloudWatch Logs to use it, and CloudFormation's role to create grants.
             retain_data: queues, ledger and log outlive the stack.
             group_commit: also allow the ledger's calls of `GroupCommit`.
             snap_start: start from a snapshot of the imported function; snapshots and restores are billed.
@@ -229,6 +231,8 @@ class ExactlyOnceConsumer(Construct):
                 numbers=self.numbers,
                 retain=retain_data,
                 key=key,
+                layers=layers,
+                tracing=tracing,
                 network=network,
             )
             if sends
@@ -364,6 +368,11 @@ def _letters(construct_id: str) -> str:
 
 def _table_variables(tables: Mapping[str, TableRights], keys: Mapping[str, str | tuple[str, str]]) -> dict[str, str]:
     """Return the environment variables of each table: its name, and its key where that is known."""
+    if len(tables) > MOST_TABLES:
+        raise ContradictorySettings(
+            f"{len(tables)} tables need more than IAM's 10,240 characters of a role's policies, or Lambda's 4 KB of an "
+            f"environment; name {MOST_TABLES} at most, and split the consumer"
+        )
     for name in tables:
         if name == LEDGER:
             raise ContradictorySettings(

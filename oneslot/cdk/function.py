@@ -21,12 +21,14 @@ from oneslot.cdk.roles import allow, document, service_role
 from oneslot.cdk.rules import accept
 
 NETWORK = [
+    "ec2:AssignPrivateIpAddresses",
     "ec2:CreateNetworkInterface",
     "ec2:DeleteNetworkInterface",
     "ec2:DescribeNetworkInterfaces",
     "ec2:DescribeSubnets",
+    "ec2:UnassignPrivateIpAddresses",
 ]
-"""What Lambda does in the role's name to put a function into a network."""
+"""What Lambda does in the role's name to put a function into a network: AWS's policy `AWSLambdaVPCAccessExecutionRole`."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ class ConsumerFunction(Construct):
             application_log_level_v2=lambda_.ApplicationLogLevel.INFO,
             system_log_level_v2=lambda_.SystemLogLevel.INFO,
             environment=dict(environment),
+            environment_encryption=key,  # Lambda gives the role a grant on it, so the role needs no right of its own
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if snap_start else None,
             layers=layers,
             tracing=tracing,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from aws_cdk import Duration, Token
 from aws_cdk import aws_dynamodb as dynamodb
@@ -83,6 +83,8 @@ class RelayFunction(Construct):
         numbers: Numbers,
         retain: bool,
         key: kms.IKey | None,
+        layers: Sequence[lambda_.ILayerVersion] | None,
+        tracing: lambda_.Tracing | None,
         network: Network,
     ) -> None:
         super().__init__(scope, construct_id)
@@ -119,6 +121,8 @@ class RelayFunction(Construct):
             snap_start=False,
             retain=retain,
             key=key,
+            layers=layers,
+            tracing=tracing,
             network=network,
         )
         accept_wildcards(relay.role, {"*": "Lambda lists streams, and the call takes no resource"})

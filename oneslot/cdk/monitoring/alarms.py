@@ -31,6 +31,7 @@ class AlarmCondition:
         above: the highest value that is still well.
         periods: the number of values in a row, each over one period of the metric, that must be above it.
         silence: the meaning of missing values.
+        part: which alarm of several with this name and runbook, from 1.
     """
 
     name: str
@@ -39,6 +40,7 @@ class AlarmCondition:
     above: float
     periods: int = 1
     silence: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING
+    part: int = 1
 
 
 class Alarms(Construct):
@@ -63,7 +65,7 @@ class Alarms(Construct):
     def _alarm(self, condition: AlarmCondition, topic: sns.ITopic | None) -> cloudwatch.Alarm:
         alarm = cloudwatch.Alarm(
             self,
-            "".join(word.capitalize() for word in condition.name.split("-")),
+            "".join(word.capitalize() for word in condition.name.split("-")) + str(condition.part).removeprefix("1"),
             alarm_description=f"{condition.means} What to do: {RUNBOOKS}#{condition.name}",
             metric=condition.metric,
             threshold=condition.above,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
@@ -15,6 +17,9 @@ from oneslot.cdk.numbers import (
     explained_minutes,
     stalled_minutes,
 )
+
+MOST_METRICS = 10
+"""CloudWatch's limit for the metrics of one alarm."""
 
 
 def conditions(measures: ConsumerMetrics, thresholds: Thresholds, numbers: Numbers) -> list[AlarmCondition]:
@@ -133,16 +138,18 @@ def _counts(measures: ConsumerMetrics, thresholds: Thresholds) -> list[AlarmCond
             metric=over_window(measures.deliveries("quarantined")),
             above=thresholds.alarm_quarantined_deliveries,
         ),
-        AlarmCondition(
+        *_over_tables(
             name="table-throttles",
             means="DynamoDB throttles a table: a hot partition, or traffic that grew faster than the table did.",
-            metric=_sum("throttles", throttles),
+            label="throttles",
+            metrics=throttles,
             above=20,  # a table that splits a partition throttles a few requests, for seconds
         ),
-        AlarmCondition(
+        *_over_tables(
             name="transaction-conflicts",
             means="Many transactions meet on the same rows: requests contend for them more than decisions avoid.",
-            metric=_sum("conflicts", list(measures.tables("TransactionConflict").values())),
+            label="conflicts",
+            metrics=list(measures.tables("TransactionConflict").values()),
             above=thresholds.alarm_transaction_conflicts,
         ),
     ]
@@ -166,6 +173,20 @@ def stalled(measures: ConsumerMetrics) -> cloudwatch.MathExpression:
         label="stalled",
         period=Duration.minutes(1),
     )
+
+
+def _over_tables(
+    *, name: str, means: str, label: str, metrics: list[cloudwatch.Metric], above: float
+) -> Iterator[AlarmCondition]:
+    """Yield a condition for every ten metrics, as many as CloudWatch adds up in an alarm."""
+    for start in range(0, len(metrics), MOST_METRICS):
+        yield AlarmCondition(
+            name=name,
+            means=means,
+            metric=_sum(label, metrics[start : start + MOST_METRICS]),
+            above=above,
+            part=start // MOST_METRICS + 1,
+        )
 
 
 def _sum(name: str, metrics: list[cloudwatch.Metric]) -> cloudwatch.MathExpression:

@@ -357,14 +357,18 @@ def test_function_takes_a_network_layers_and_tracing(tmp_path: Path) -> None:
         security_groups=[group],
         layers=[layer],
         tracing=lambda_.Tracing.ACTIVE,
+        sends={"order_taken": events.EventBus(shop, "Bus")},
     )
-    (function,) = [each for each in defined.resources("AWS::Lambda::Function") if "VpcConfig" in each]
-    assert function["VpcConfig"]["SecurityGroupIds"] == [f"<{defined.logical_id(group)}.GroupId>"]
-    assert "PrivateSubnet" in str(function["VpcConfig"]["SubnetIds"])
-    assert function["Layers"] == [layer.layer_version_arn]
-    assert function["TracingConfig"] == {"Mode": "Active"}
+    functions = [each for each in defined.resources("AWS::Lambda::Function") if "VpcConfig" in each]
+    assert len(functions) == 2, "the consumer and its relay"
+    for function in functions:
+        assert function["VpcConfig"]["SecurityGroupIds"] == [f"<{defined.logical_id(group)}.GroupId>"]
+        assert "PrivateSubnet" in str(function["VpcConfig"]["SubnetIds"])
+        assert function["Layers"] == [layer.layer_version_arn]
+        assert function["TracingConfig"] == {"Mode": "Active"}
     # Lambda makes and deletes the network's interfaces in the role's name: developer guide, "Giving Lambda access to a VPC".
     assert rights(defined)["*"] >= {
         *("ec2:CreateNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DeleteNetworkInterface"),
+        *("ec2:DescribeSubnets", "ec2:AssignPrivateIpAddresses", "ec2:UnassignPrivateIpAddresses"),
         *("xray:PutTraceSegments", "xray:PutTelemetryRecords"),
     }

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from oneslot.cdk import Numbers
+from oneslot.cdk import Numbers, new_table
 from oneslot.cdk.monitoring.metrics import VERSION_FIELD
 from oneslot.cdk.numbers import stalled_minutes
 from oneslot.runtime.consumer.delivery_log import Delivery, print_line
@@ -71,6 +71,21 @@ def test_stalled_alarm_waits_for_the_receives_of_an_existing_queue(tmp_path: Pat
     defined = define(tmp_path, stack, existing_queue=queue)
     stalled = stalled_alarm(defined)
     assert stalled["EvaluationPeriods"] * 60 > 20 * 301
+
+
+def test_alarm_watches_ten_metrics_at_most_however_many_tables_there_are(tmp_path: Path) -> None:
+    _, shop = stack = new_stack(tmp_path)
+    tables = {f"table_{number}": new_table(shop, f"T{number}", "id") for number in range(12)}
+    defined = define(tmp_path, stack, tables=tables)
+    defined.consumer.add_alarms()
+    found = defined.resources("AWS::CloudWatch::Alarm")
+    watched = [
+        [part["MetricStat"]["Metric"]["Dimensions"][0]["Value"] for part in each["Metrics"] if "MetricStat" in part]
+        for each in found
+        if each["AlarmDescription"].endswith(("#table-throttles", "#transaction-conflicts"))
+    ]
+    assert sorted(map(len, watched)) == [3, 6, 10, 10, 10]
+    assert len({name for names in watched for name in names}) == 13, "each table and the ledger"
 
 
 @pytest.fixture(scope="module")

@@ -44,6 +44,11 @@ def table(shop: Stack, key: dynamodb.Attribute, sort: dynamodb.Attribute | None 
     return dynamodb.Table(shop, "T", partition_key=key, sort_key=sort, time_to_live_attribute="expires_at")
 
 
+def tables(shop: Stack, number: int) -> dict[str, dynamodb.ITable]:
+    names = [f"table_{each}" for each in range(number)]
+    return {name: dynamodb.Table.from_table_name(shop, f"{name}-imported", name) for name in names}
+
+
 def sends_from(shop: Stack, **properties: Any) -> dict[str, Any]:
     """Return the properties of a consumer that sends, on a ledger of the app's own."""
     ledger = new_table(shop, "Theirs", "message_id", time_to_live_attribute="expires_at", **properties)
@@ -90,6 +95,7 @@ def sends_from(shop: Stack, **properties: Any) -> dict[str, Any]:
         (lambda shop: {"existing_ledger": table(shop, attribute("message_id", NUMBER))}, "message_id of type number"),
         (lambda shop: {"existing_queue": queue(shop, room=262_144, max_message_size_bytes=253_953)}, "253953 bytes"),
         (lambda shop: {"tables": {"ledger": new_table(shop, "T", "id")}}, "called 'ledger'"),
+        (lambda shop: {"tables": tables(shop, 41)}, "name 40 at"),
         (lambda shop: {"tables": {"Gift-Cards": new_table(shop, "T", "id")}}, "'Gift-Cards' cannot name"),
         (lambda shop: {"sends": {"Gift-Mails": imported(shop, "mails")}}, "target 'Gift-Mails' cannot name"),
         (
