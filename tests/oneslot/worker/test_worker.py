@@ -10,14 +10,10 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from botocore.exceptions import ClientError, EndpointConnectionError
+from botocore.exceptions import ClientError
 
-from oneslot.runtime.attempt import attempt
 from oneslot.runtime.claims import on_release
-from oneslot.runtime.effects import Effects
-from oneslot.runtime.handlers import Locked, make_handler_idempotent
-from oneslot.runtime.protocol import Answer, JsonMessage
-from oneslot.runtime.stores.memory import MemoryLedger
+from oneslot.runtime.handlers import Locked
 from oneslot.worker import poller
 from oneslot.worker import worker as worker_module
 from oneslot.worker.acknowledgement import Acknowledgement
@@ -82,19 +78,6 @@ def test_pollers_receive_side_by_side_when_threads_are_idle(url: str, threads: i
         attempts = [request.get("ReceiveRequestAttemptId") for request in held.under_way]
         assert len(set(attempts)) == (len(asked) if url.endswith("fifo") else 1)
         held.go_on()
-
-
-def test_poller_repeats_a_fifo_attempt_when_its_answer_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQS then returns the same messages. They would stay hidden otherwise, and block their group."""
-    monkeypatch.setattr(poller, "PAUSE_AFTER_ERROR", 0.0)
-    queue = FakeQueue([])
-    errors = iter([EndpointConnectionError(endpoint_url="https://sqs")])
-    queue.before_receive = Mock(side_effect=lambda: _raise(next(errors, None)))
-    with working(queue, succeed, queue_url="https://sqs/mails.fifo", threads=1):
-        wait_for(lambda: queue.count("receive") >= 4)
-    attempts = [request["ReceiveRequestAttemptId"] for request in queue.requests("receive")]
-    assert attempts[0] == attempts[1]
-    assert len(set(attempts[1:])) == len(attempts[1:])
 
 
 def test_poller_releases_what_it_receives_after_the_stop() -> None:
@@ -377,33 +360,6 @@ def test_stop_finishes_what_is_in_hand_and_receives_nothing_more() -> None:
     assert (queue.receives(), queue.count("receive")) == ({"c": 0}, receives)
 
 
-@pytest.mark.parametrize("way", ["attempt", "idempotent handler"])
-def test_next_worker_takes_over_at_once_after_an_unfinished_stop(way: str) -> None:
-    """The first handler still runs, and its lease would last for 900 s."""
-    queue, gate, ledger = FakeQueue(["a"]), Gate(), MemoryLedger()
-
-    def handler(event: Mapping[str, Any], context: Any) -> None:
-        def work(*_: Any) -> Any:
-            if event["Records"][0]["attributes"]["ApproximateReceiveCount"] == "1":
-                gate(event, context)
-            return Effects({})
-
-        if way == "attempt":
-            until = ledger.surroundings.now_ms() + context.get_remaining_time_in_millis()
-            assert isinstance(attempt(ledger, JsonMessage("a"), work, until), Answer)
-        else:
-            make_handler_idempotent(lambda *_: work() and None, lambda _: "a", ledger, 900, may_overlap=True)(None)
-
-    with working(queue, handler, grace_seconds=0.1) as running:
-        wait_for(lambda: gate.inside == ["a"])
-        assert running.stop().released == 1
-    with working(queue, handler) as running:
-        wait_for(lambda: queue.messages == [])
-        gate.open()
-        running.stop()
-    assert running.counts["received"] == running.counts["finished"] == 1
-
-
 def test_stop_shows_a_message_when_its_claim_cannot_be_released(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_module, "RELEASE_SECONDS", 0.2)
     queue, gate, never = FakeQueue(["silent", "gone"]), Gate(), threading.Event()
@@ -445,6 +401,25 @@ def test_stop_does_not_wait_for_a_poll_when_nothing_is_in_hand() -> None:
         queue.send("a")
         held.go_on()
         wait_for(lambda: queue.receives() == {"a": 1} and queue.visible() == ["a"])
+
+
+def test_stop_waits_for_the_answer_of_a_poll_that_is_under_way() -> None:
+    """SQS may have put a message into it, which would stay hidden without the answer."""
+    queue, reads = FakeQueue(["a"]), list[float]()
+    held, stopping = Held(queue), threading.Event()
+
+    def clock() -> float:
+        """Return second 5 of the stop after 20 reads; the poll is answered after 60."""
+        reads.extend([0.0] if stopping.is_set() else [])
+        if len(reads) == 60:
+            held.go_on()
+        return 5.0 if len(reads) > 20 else 0.0
+
+    with working(queue, lambda *_: pytest.fail("handled after the stop"), clock=clock, wait_seconds=10) as running:
+        wait_for(lambda: bool(held.under_way))
+        stopping.set()
+        running.stop()
+        assert (queue.receives(), queue.visible()) == ({"a": 1}, ["a"])
 
 
 # Threads of the worker that die
