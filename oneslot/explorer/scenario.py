@@ -73,6 +73,7 @@ class Scenario:
         unfinished: how the breach starts that a message is never acknowledged.
         ends_by_itself: whether each delivery must acknowledge without another one (E1).
         visibility_ms: the queue's visibility timeout.
+        expires: the call by which a service deletes what has expired, at any time; None where nothing can.
 
     Raises `ValueError`, naming the attribute, for deliveries, clocks or a budget that would be explored wrongly.
     """
@@ -99,6 +100,7 @@ class Scenario:
     unfinished: str = "I9: after"
     deliverer: str = SQS
     visibility_ms: int = LEASE_MS
+    expires: ApiCall | None = None
 
     def __post_init__(self) -> None:
         positions = range(len(self.messages))
@@ -129,10 +131,6 @@ class Scenario:
 
     def taken(self, world: World) -> tuple[World, SqsMessage] | None:
         """Return the first message that the code under test sent to its own queue, and the world without it."""
-        return None
-
-    def expiring(self, world: World, now: int) -> ApiCall | None:
-        """Return the call by which a service deletes what has expired at `now` (epoch ms); None if nothing has."""
         return None
 
     def may_end(self, codes: Sequence[int], travelling: bool) -> bool:

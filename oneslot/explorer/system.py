@@ -81,7 +81,6 @@ class System:
         )
         self._ran_before = before.runs if before else 0
         self._choices: dict[int, tuple[Choice, ...]] = {}
-        self._expired: dict[tuple[int, int], int] = {}
         self._in_state: dict[tuple[int, int, int], tuple[str, ...]] = {}
         self._moves: dict[tuple[int, int, int, int, bool], list[_Move]] = {}
         kinds = scenario.kinds
@@ -183,21 +182,18 @@ class System:
             landed, _, breaches = self.apply(world, request, self._clocks[expiries])
             left = network[:position] + network[position + 1 :]
             yield Step(-1, 0, "lands late", request, state._replace(world=landed, network=left), breaches)
-        expiring = self._expiring(world, expiries) if active else -1
-        if expiring >= 0:
-            rest, _, breaches = self.apply(world, expiring, self._clocks[expiries])
-            yield Step(-1, 0, EXPIRED, -1, state._replace(world=rest), breaches)
+        yield from self._expires(state)
         if active or network:
             for later in self.scenario.times_after(expiries, running):
                 yield Step(-1, 0, "time passes", -1, state._replace(expiries=later))
 
-    def _expiring(self, world: int, expiries: int) -> int:
-        """Return the request that deletes what has expired; -1 if nothing has."""
-        key = (world, expiries)
-        if key not in self._expired:
-            call = self.scenario.expiring(self.worlds[world], self._clocks[expiries])
-            self._expired[key] = -1 if call is None else self.requests(call.text)
-        return self._expired[key]
+    def _expires(self, state: ExploredState) -> Iterator[Step]:
+        if self.scenario.expires is None or all(code == GONE for code in state.codes):
+            return
+        expire = self.requests(self.scenario.expires.text)
+        rest, _, breaches = self.apply(state.world, expire, self._clocks[state.expiries])
+        if rest != state.world:
+            yield Step(-1, 0, EXPIRED, -1, state._replace(world=rest), breaches)
 
     def _starts(self, state: ExploredState, delivery: int) -> Iterator[Step]:
         behaviour, now = self._behaviour[delivery], self._clocks[state.expiries] + self._ahead[delivery]

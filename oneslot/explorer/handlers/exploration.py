@@ -40,7 +40,7 @@ from oneslot.explorer.handlers.scenario import (
     group_of,
     messages_of,
 )
-from oneslot.explorer.handlers.services import AccountServices, handler_faults
+from oneslot.explorer.handlers.services import EXPIRE, AccountServices, handler_faults
 from oneslot.explorer.handlers.surroundings.takeover import taken_over
 from oneslot.explorer.handlers.templates.tables import tables_of
 from oneslot.explorer.handlers.verdict import Explored, Kind, Level, Result, levels_of, over_budget
@@ -155,6 +155,7 @@ def exploration_of(
             choices=functools.partial(handler_faults, ordered=any(groups), names=code.names),
             fifo=given.fifo,
             queue=given.queue,
+            expires=EXPIRE if any(table.time_to_live for table in tables.values()) else None,
             deliverer=deliverer_of(records),
             timeout_ms=given.timeout * 1000,
             visibility_ms=given.visibility * 1000,

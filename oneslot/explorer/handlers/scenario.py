@@ -15,13 +15,13 @@ from oneslot.explorer.aftermath import TRAVEL_MS
 from oneslot.explorer.execution.process import Program
 from oneslot.explorer.handlers.modules import RECEIVES, Code
 from oneslot.explorer.handlers.process import HandlerProgram
-from oneslot.explorer.handlers.services import EXPIRE, AccountServices
+from oneslot.explorer.handlers.services import AccountServices
 from oneslot.explorer.renaming import OWN_NAME
 from oneslot.explorer.scenario import SQS, ExploredSubject, Scenario
 from oneslot.explorer.services.objects import before as objects_before
 from oneslot.explorer.services.sqs.explored import DELETED
 from oneslot.explorer.state import GONE, NOT_STARTED, ExploredState
-from oneslot.explorer.world import STATE, ApiCall, SqsMessage, World, from_text, to_text
+from oneslot.explorer.world import STATE, SqsMessage, World, from_text, to_text
 
 EVENTS = {"Records", "detail-type", "httpMethod", "requestContext"}
 """Names that only whole events have: of queues, topics, buckets and streams, EventBridge, API Gateway, function URLs."""
@@ -152,19 +152,6 @@ class HandlerScenario(Scenario):
                     place = number if self.fifo else None
                     return World("\n".join(lines)), Numbered(str(number), sent["MessageBody"], 1, place, number)
         return None
-
-    def expiring(self, world: World, now: int) -> ApiCall | None:
-        """Return the call by which DynamoDB deletes the rows whose time to live is over, at any time after.
-
-        "DynamoDB automatically deletes expired items within a few days of their expiration time" (Amazon DynamoDB, Using
-        time to live, https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/TTL.html).
-        """
-        if not any(table.time_to_live for table in self.tables.values()):
-            return None
-        contents = world.contents(self.tables)
-        left = contents.copy()
-        left.delete_expired(self.tables, now)
-        return None if left == contents else ApiCall.of(EXPIRE, {})
 
     def redelivered_at(self, expiries: int) -> int:
         """Return when SQS delivers again: on FIFO, which delivers nothing twice, only when the visibility has ended."""

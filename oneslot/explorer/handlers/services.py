@@ -53,8 +53,8 @@ HTTP_503, *HTTP_OTHERS = (
 HTTP_TIMED_OUT = Choice("times out, and the request is on its way", LATER, observation=UNANSWERED)
 
 
-EXPIRE = "delete_expired"
-"""The name of the call by which DynamoDB deletes what has expired: no code makes it."""
+EXPIRE = ApiCall.of("delete_expired", {})
+"""The call by which DynamoDB deletes what has expired: no code makes it."""
 MOST_REFUSALS = 6
 """How often in a row a batch is refused in part: once as a fault, then again at each retry."""
 
@@ -109,7 +109,7 @@ class AccountServices:
         if conflict == AS_BEFORE:
             return world, self(self._as_before(world, lagging_tables(name, parameters), now), request, now)[1]
         self.lagging.update(lagging_tables(name, parameters))
-        if name == EXPIRE:
+        if request == EXPIRE:
             return self._expired(world, now), ""
         state: dict[str, dict[str, Any]] = {}
         for container, key, value in world.lines(STATE):
@@ -148,7 +148,11 @@ class AccountServices:
         return World.of(account.contents, account.sent, others), to_text({"answer": answer})
 
     def _expired(self, world: World, now: int) -> World:
-        """Return a world without the rows whose time to live is over."""
+        """Return a world without the rows whose time to live is over.
+
+        "DynamoDB automatically deletes expired items within a few days of their expiration time" (Amazon DynamoDB, Using
+        time to live, https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/TTL.html).
+        """
         contents = world.contents(self.tables)
         contents.delete_expired(self.tables, now)
         others = [[kind, *line] for kind in (STATE, EFFECT) for line in world.lines(kind)]
