@@ -24,8 +24,8 @@ from oneslot.cdk.existing import (
     ExistingQueue,
     check_ledger,
     find_queues,
+    key_declaration,
     mixed_queues,
-    names_of_key,
     numbers_of,
 )
 from oneslot.cdk.function import ConsumerFunction, EventSource, Network
@@ -383,6 +383,6 @@ def _table_variables(tables: Mapping[str, TableRights], keys: Mapping[str, str |
     variables = {f"ONESLOT_TABLE_{name.upper()}": rights.table.table_name for name, rights in tables.items()}
     for name, rights in tables.items():
         given = keys.get(name, ())
-        if names := ((given,) if isinstance(given, str) else given) or names_of_key(rights.table):
-            variables[f"ONESLOT_KEY_{name.upper()}"] = ",".join(names)
+        if key := (given if isinstance(given, str) else ",".join(given)) or key_declaration(rights.table):
+            variables[f"ONESLOT_KEY_{name.upper()}"] = key
     return variables

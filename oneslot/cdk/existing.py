@@ -146,10 +146,19 @@ def _no_room_for_the_reason(
         yield sentence
 
 
-def names_of_key(table: dynamodb.ITable | dynamodb.ITableV2) -> tuple[str, ...]:
-    """Return the names of a table's key attributes, the partition key first; none of an imported table."""
-    schema = sorted(_declared(table, {}).get("keySchema", ()), key=lambda each: str(each["keyType"]))  # HASH, RANGE
-    return tuple(each["attributeName"] for each in schema)
+def key_declaration(table: dynamodb.ITable | dynamodb.ITableV2) -> str:
+    """Return a table's key with its types, and the attributes in keys of its indexes; empty for an imported table.
+
+    Such as `customer:S,line:N;email:S`, the partition key first.
+    """
+    declared = _declared(table, {})
+    types = {each["attributeName"]: each["attributeType"] for each in declared.get("attributeDefinitions", ())}
+    schema = sorted(declared.get("keySchema", ()), key=lambda each: str(each["keyType"]))  # HASH, RANGE
+    names = [each["attributeName"] for each in schema]
+    of_table, of_indexes = (
+        ",".join(f"{name}:{types[name]}" for name in part) for part in (names, sorted(types.keys() - {*names}))
+    )
+    return f"{of_table};{of_indexes}" if of_indexes else of_table
 
 
 def check_ledger(table: dynamodb.ITable | dynamodb.ITableV2, *, expires: bool, sends: bool) -> None:

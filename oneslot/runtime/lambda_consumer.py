@@ -147,7 +147,7 @@ def ledger_from_environment(
         _text(environment, LEDGER_TABLE),
         retention_seconds=None if retention == FOREVER else int(retention),
         tables=tables,
-        keys={table: tuple(key.split(",")) for table, key in keys.items()},
+        keys=keys,
         sends=sends,
         sender=environment.get(QUEUE_URL, ""),
         surroundings=surroundings,

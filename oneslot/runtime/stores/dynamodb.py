@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from oneslot.runtime.backoff import Backoff, retry
-from oneslot.runtime.effects import LEDGER, Effects, Item
+from oneslot.runtime.effects import LEDGER, Effects, InvalidContent, Item, describe
 from oneslot.runtime.protocol import (
     COMPLETE,
     IN_PROGRESS,
@@ -38,8 +38,10 @@ from oneslot.runtime.stores.expressions import (
     error_code,
     found_item,
     is_transient,
+    refusal,
+    refusal_of,
 )
-from oneslot.runtime.stores.limits import declared_keys, require_retention
+from oneslot.runtime.stores.limits import declared_keys, declared_types, require_retention
 from oneslot.runtime.stores.transaction import Transaction, compiled, require_identity
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.runtime.values import from_attributes, to_attributes
@@ -54,7 +56,8 @@ class DynamoDBLedger:
 
     Args:
         tables: logical table names in `Effects` → real ones. "ledger" is the ledger's own: ValueError.
-        keys: the key of each table by its logical name: the partition key's attribute, or with a sort key both names.
+        keys: the key of each table by its logical name: the partition key's attribute, or with a sort key both names. With
+            types, as `customer:S,line:N;email:S`, where those behind `;` are in keys of indexes, wrong values are refused.
         sends: logical names in `Send` → queues' URLs, or ARNs of topics and event buses. The table needs a stream, and the
             stream a relay.
         sender: the consumer's name, if several share the table: a relay sends the rows of its own.
@@ -84,7 +87,7 @@ class DynamoDBLedger:
         self.client = client
         self.table_name = table_name
         self.tables = {**(tables or {}), LEDGER: table_name}
-        self.keys = declared_keys(keys)
+        self.keys, self.key_types = declared_keys(keys), declared_types(keys)
         self.sends: Mapping[str, str] | None = dict(sends or {})
         self.sender = sender
         self.surroundings = surroundings or Surroundings()
@@ -143,6 +146,9 @@ class DynamoDBLedger:
             try:
                 self.client.transact_write_items(TransactItems=items, ClientRequestToken=token)
             except Exception as error:
+                if error_code(error) == "ValidationException" and effects.all_writes:
+                    writes = ", ".join(dict.fromkeys(map(describe, effects.all_writes)))
+                    raise InvalidContent(f"DynamoDB refuses {writes} {refusal_of(error)}") from error
                 if error_code(error) != "TransactionCanceledException":
                     raise
                 return _explain(error, claim, effects)
@@ -170,6 +176,7 @@ class DynamoDBLedger:
             effects,
             self.tables,
             self.keys,
+            types=self.key_types,
             sends=self.sends,
             ledger=self.table_name,
             message_id=message_id,
@@ -271,10 +278,15 @@ def _explain(error: Exception, claim: Claim, effects: Effects) -> Committed | Du
     if effects.once is not None and writes[-1]["Code"] == CONDITION_FAILED:
         return Exists(from_attributes(writes[-1]["Item"]))
     codes = {reason["Code"] for reason in (ledger, *writes)} - {"None"}
+    named = [each for each in zip(effects.all_writes, writes, strict=True) if each[1]["Code"] != "None"]
     if CONDITION_FAILED in codes:
-        failed = [each for each in zip(effects.all_writes, writes, strict=True) if each[1]["Code"] == CONDITION_FAILED]
+        failed = [each for each in named if each[1]["Code"] == CONDITION_FAILED]
         return taken([(write, partial(from_attributes, reason.get("Item", {}))) for write, reason in failed])
     if codes and codes <= TRANSIENT_ERRORS:
         first = {"Error": {"Code": sorted(codes)[0], "Message": "transaction cancelled"}}
         raise type(error)(first, "TransactWriteItems")  # of the client's own class
-    raise CommitRefused(f"transaction cancelled: {', '.join(sorted(codes)) or 'no reason given'}") from error
+    refused = [("the ledger's row", ledger)] * (ledger["Code"] != "None") + [(describe(one), why) for one, why in named]
+    whys = "; ".join(f"{what} {refusal(why)}" for what, why in refused)
+    if "ValidationError" in codes:  # no delivery of the message can succeed
+        raise InvalidContent(f"DynamoDB refuses {whys}; correct the sender, or the decision") from error
+    raise CommitRefused(f"transaction cancelled: {whys or 'no reason given'}") from error

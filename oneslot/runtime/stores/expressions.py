@@ -77,6 +77,18 @@ def cancellation_reasons(error: BaseException) -> Sequence[Mapping[str, Any]]:
     return cast("Sequence[Mapping[str, Any]]", _response(error).get("CancellationReasons", ()))
 
 
+def refusal(reason: Mapping[str, Any]) -> str:
+    """Return a reason's code and text, which names attributes and types. One that quotes a value is left out."""
+    text = str(reason.get("Message") or "")
+    code = str(reason.get("Code", ""))
+    return f"({code}: {text})" if text and "numeric value" not in text else f"({code})"
+
+
+def refusal_of(error: BaseException) -> str:
+    """Return the same of an error's answer."""
+    return refusal(_response(error).get("Error", {}))
+
+
 def _response(error: BaseException) -> Mapping[str, Any]:
     """Return the answer that boto3's client puts into its errors. Read so, no class of boto3's is needed."""
     response = getattr(error, "response", None)

@@ -48,13 +48,28 @@ def require_retention(seconds: float | None) -> None:
 
 def declared_keys(keys: Mapping[str, str | tuple[str, ...]] | None) -> dict[str, tuple[str, ...]]:
     """Return the key of each table as the names of its attributes. Raises `ValueError` for what is no key."""
-    named = {table: (key,) if isinstance(key, str) else tuple(key) for table, key in (keys or {}).items()}
+    named = {table: tuple(name for name, _ in _attributes(key)[0]) for table, key in (keys or {}).items()}
     for table, names in named.items():
         if not (0 < len({*names}) == len(names) <= 2 and all(names)):  # noqa: PLR2004 - a partition key and a sort key
             raise ValueError(
                 f'the key of {table!r} must be one name, or two for a partition key and a sort key: ("customer", "order")'
             )
     return named
+
+
+def declared_types(keys: Mapping[str, str | tuple[str, ...]] | None) -> dict[str, dict[str, str]]:
+    """Return the types that are declared of each table's attributes: those in its key and in the keys of its indexes."""
+    every = {table: [each for part in _attributes(key) for each in part] for table, key in (keys or {}).items()}
+    return {table: {name: kind for name, kind in declared if kind} for table, declared in every.items()}
+
+
+def _attributes(key: str | tuple[str, ...]) -> list[list[tuple[str, str]]]:
+    """Return name and type of the key's attributes, and of those of indexes: `customer:S,line:N;email:S`."""
+    parts = key.split(";", 1) if isinstance(key, str) else [",".join(key)]
+    typed = (":S", ":N", ":B")
+    return [
+        [(each[:-2], each[-1]) if each.endswith(typed) else (each, "") for each in part.split(",")] for part in parts
+    ]
 
 
 def refuse_key(write: Write, key: Mapping[str, Any], keys: Keys) -> None:

@@ -110,6 +110,7 @@ def compiled(
     tables: Mapping[str, str] | None = None,
     keys: Keys | None = None,
     *,
+    types: Mapping[str, Mapping[str, str]] | None = None,
     sends: Mapping[str, str] | None = None,
     ledger: str = LEDGER,
     message_id: str = "",
@@ -120,6 +121,7 @@ def compiled(
     Args:
         tables: the logical names that there are → real ones; None for any.
         keys: the key of each table whose key is declared.
+        types: the declared types of attributes that are in the key of a table, or of an index of it.
         sends: the targets by their logical names; None for any.
         ledger: the ledger's name, which the sends' ids depend on.
         for_ever: whether the ledger keeps its rows for ever.
@@ -143,6 +145,8 @@ def compiled(
             if kind != "S" or not 0 < len(content) <= ALWAYS_FITS:
                 refuse_key(write, made.key, keys or {})
             target += name, kind, content
+        if types and write.table in types:
+            _refuse_types(write, made, types[write.table])
         elements.append(made)
         # A refusal returns the item found, so that no further read is needed to explain it.
         request = {"TableName": table, "ReturnValuesOnConditionCheckFailure": "ALL_OLD", **made.request}
@@ -169,6 +173,18 @@ def compiled(
     if writes and effects.once is None and not for_ever:
         refuse_repeats(writes, elements, message_id)
     return transaction
+
+
+def _refuse_types(write: Write, made: Element, types: Mapping[str, str]) -> None:
+    """Raise `InvalidContent` for an attribute that DynamoDB refuses, because a key of the table or of an index has it."""
+    for typed in made.left:
+        for name in types.keys() & typed.keys():
+            if not typed[name].get(types[name]):
+                kind = {"S": "text", "N": "a number", "B": "bytes"}[types[name]]
+                raise InvalidContent(
+                    f"{name!r} in {write.table!r} must be {kind}, and not empty: the key of the table or of an index has it; "
+                    "correct the sender, or leave the attribute out"
+                )
 
 
 def _are_small(elements: Sequence[Element]) -> bool:

@@ -138,12 +138,13 @@ def test_function_knows_the_key_when_a_table_has_two_of_any_type(tmp_path: Path)
     _, shop = stack = new_stack(tmp_path)
     at = dynamodb.Attribute(name="at", type=dynamodb.AttributeType.NUMBER)
     orders = dynamodb.Table(shop, "Orders2", partition_key=text("customer"), sort_key=at)
+    orders.add_global_secondary_index(index_name="by-mail", partition_key=text("mail"))
     imported = dynamodb.Table.from_table_name(shop, "Plan", "plan")
     tables = {"orders": orders, "plan": imported, "seats": imported}
     defined = define(tmp_path, stack, tables=tables, keys={"plan": ("hall", "row")})
     variables = defined.only("AWS::Lambda::Function")["Environment"]["Variables"]
     found = {name: value for name, value in variables.items() if name.startswith(KEY_PREFIX)}
-    assert found == {"ONESLOT_KEY_ORDERS": "customer,at", "ONESLOT_KEY_PLAN": "hall,row"}
+    assert found == {"ONESLOT_KEY_ORDERS": "customer:S,at:N;mail:S", "ONESLOT_KEY_PLAN": "hall,row"}
 
 
 def test_rights_on_a_table_are_those_named(tmp_path: Path) -> None:

@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError, ReadTimeoutError
 
-from oneslot.runtime.effects import MAXIMUM_RESULT_BYTES, MAXIMUM_WRITES, Effects, InvalidEffects, Once, Put, Update
+from oneslot.runtime.effects import (
+    MAXIMUM_RESULT_BYTES,
+    MAXIMUM_WRITES,
+    Effects,
+    InvalidContent,
+    InvalidEffects,
+    Once,
+    Put,
+    Update,
+)
 from oneslot.runtime.protocol import Claim, CommitRefused, Committed
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import TRANSIENT_ERRORS
@@ -107,17 +116,23 @@ def test_cancellation_is_retried_when_all_its_reasons_are_transient(kept: InDyna
 
 
 @pytest.mark.parametrize(
-    "codes",
+    ("codes", "error", "text"),
     [
-        ("None", "ValidationError", "None"),
-        ("ItemCollectionSizeLimitExceeded", "None", "ThrottlingError"),
-        ("None", "None", "None"),
-        ("None",),
+        (("None", "ValidationError", "None"), InvalidContent, r"refuses an update of 'things' \(ValidationError\)"),
+        (
+            ("ItemCollectionSizeLimitExceeded", "None", "ThrottlingError"),
+            CommitRefused,
+            r"the ledger's row \(ItemCollectionSizeLimitExceeded\); a put into 'things' \(ThrottlingError\)",
+        ),
+        (("None", "None", "None"), CommitRefused, "no reason given"),
+        (("None",), CommitRefused, "without a reason"),
     ],
 )
-def test_permanent_cancellation_raises_its_reason(kept: InDynamoDB, codes: tuple[str, ...]) -> None:
+def test_permanent_cancellation_names_each_write_and_its_reason(
+    kept: InDynamoDB, codes: tuple[str, ...], error: type[Exception], text: str
+) -> None:
     client = Intercepted(kept.client, before={"transact_write_items": raising(cancelled(*codes))})
-    with pytest.raises(CommitRefused, match=next((code for code in codes if code != "None"), "reason")):
+    with pytest.raises(error, match=text):
         ledger(kept, client).commit(claim(kept), EFFECTS)
 
 

@@ -10,9 +10,22 @@ import pytest
 from boto3.dynamodb.conditions import Attr
 
 from oneslot.runtime.attempt import attempt
-from oneslot.runtime.effects import Check, Delete, Effects, InvalidEffects, Once, Put, Raw, Send, Update, Write
+from oneslot.runtime.effects import (
+    Check,
+    Delete,
+    Effects,
+    InvalidContent,
+    InvalidEffects,
+    Once,
+    Put,
+    Raw,
+    Send,
+    Update,
+    Write,
+)
 from oneslot.runtime.protocol import Answer, Committed, JsonMessage, Taken
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
+from oneslot.runtime.stores.limits import declared_keys, declared_types
 from oneslot.runtime.stores.memory import MemoryLedger
 from oneslot.runtime.stores.transaction import compiled
 from oneslot.runtime.values import to_attributes
@@ -520,3 +533,36 @@ MISPLACED: list[tuple[Any, tuple[Any, ...], str]] = [
 def test_argument_is_refused_when_it_is_given_in_another_ones_place(word: Any, given: Any, text: str) -> None:
     with pytest.raises(InvalidEffects, match=text):
         word(*given)
+
+
+TYPED = {"shop": "customer:S,line:N;mail:S"}
+
+
+@pytest.mark.parametrize(
+    ("write", "text"),
+    [
+        (Put("shop", {"customer": 7, "line": 1}), "'customer' in 'shop' must be text, and not empty"),
+        (Put("shop", {"customer": "c", "line": "1"}), "'line' in 'shop' must be a number, and not empty"),
+        (Put("shop", {"customer": "c", "line": 1, "mail": None}), "'mail' in 'shop' must be text, and not empty"),
+        (Put("shop", {"customer": "c", "line": 1, "mail": ""}), "'mail' in 'shop' must be text, and not empty"),
+        (Update("shop", {"customer": "c", "line": 1}, add={"mail": 1}), "'mail' in 'shop' must be text, and not empty"),
+    ],
+)
+def test_write_is_refused_when_a_key_of_the_table_or_an_index_has_another_type(write: Write, text: str) -> None:
+    with pytest.raises(InvalidContent, match=text):
+        compiled(
+            Effects({}, [write], once=ONCE), None, declared_keys({**TYPED, "stock": "sku"}), types=declared_types(TYPED)
+        )
+
+
+def test_write_is_accepted_when_its_indexed_attribute_is_absent_or_right() -> None:
+    ledger = MemoryLedger(keys=TYPED)
+    items = [{"customer": "c", "line": line, **mail} for line, mail in enumerate(({}, {"mail": "a@b"}))]
+    assert ledger.commit(claim(ledger), Effects({}, [Put("shop", item) for item in items])) == Committed({})
+
+
+@pytest.mark.parametrize("change", [{"add": {"state": 1}}, {"append": {"n": [1]}}, {"set": {("gone", "x"): 1}}])
+def test_write_is_named_and_never_tried_again_when_only_dynamodb_can_refuse_it(ledger: Any, change: Any) -> None:
+    keep(ledger, "stock", {"sku": "a", "state": "open", "n": 1})
+    with pytest.raises(InvalidContent, match=r"DynamoDB refuses an update of 'stock'.* \(Validation"):
+        ledger.commit(claim(ledger), Effects({}, [Update("stock", {"sku": "a"}, **change)], once=ONCE))
