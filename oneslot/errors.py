@@ -113,6 +113,12 @@ class VerdictsDiffer(BadInput):
     """The audit took a subject for clean, and the laws say otherwise."""
 
 
+class AuditDied(OneslotError):
+    """A process of the audit died, most often for lack of memory."""
+
+    exit_code = 70
+
+
 class JavaNotStarted(BadInput):
     """Java or Spark did not start with this memory."""
 

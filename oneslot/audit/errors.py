@@ -7,17 +7,19 @@ import re
 from oneslot import errors
 
 SIGNS = {
-    "EOFException": "A gzipped file ends in the middle: it was cut short. Copy or export it again.",
-    "ZipException": "A file that ends in .gz is not gzip, or is damaged. Copy or export it again.",
-    "not a gzip file": "A file that ends in .gz is not gzip, or is damaged. Copy or export it again.",
-    "incorrect data check": "A gzipped file is damaged. Copy or export it again.",
-    "Relative path in absolute URI": "Spark cannot read a file whose name contains a colon. Rename it.",
-    "ARITHMETIC_OVERFLOW": "One id has more rows in a source than the audit can add up. "
-    "Find the id in the delivery log, and remove its copies from the history.",
-    "No space left on device": "The disk is full. Name another folder with --scratch.",
-    "OutOfMemoryError": "Spark ran out of memory. Give it more with --memory.",
+    "No space left on device": "The disk is full. Name a folder with more room in the variable SPARK_LOCAL_DIRS.",
 }
 """Parts of Spark's messages, and the sentence for each."""
+
+
+DIED = {
+    "OutOfMemoryError": "Java ran out of memory during the audit. Give it more with --memory.",
+    "Python worker exited unexpectedly": "A Python worker of the audit ended, most often because this machine ran out of "
+    "memory. Free some, or audit on a machine with more.",
+    "Answer from Java side is empty": "Java ended during the audit, most often because this machine ran out of memory. "
+    "Free some, or give Java less with --memory.",
+}
+"""Parts of messages that say that a process died, and the sentence for each: the history is not at fault."""
 
 
 class AuditRefused(Exception):
@@ -26,6 +28,9 @@ class AuditRefused(Exception):
 
 def refusal_of(error: Exception) -> Exception:
     """Return what to raise for an error of Spark: in a Python worker a law, or the audit itself, may have refused."""
+    for sign, sentence in DIED.items():
+        if sign in str(error):
+            return errors.AuditDied(sentence)
     raised = re.search(rf"(?:{re.escape(errors.__name__)}|{re.escape(__name__)})\.(\w+): (.*)", str(error))
     kind = globals().get(raised[1], getattr(errors, raised[1], None)) if raised else None
     return kind(raised[2]) if raised and kind else AuditRefused(explain_spark_error(error))

@@ -2,7 +2,7 @@
 
     spark-submit --py-files audit.zip oneslot/audit/job.py --history s3://.../history --output s3://.../audit/2026-11-23
 
-Exit status: 0 sound, 1 something does not hold, 2 the input cannot be audited and a sentence says why.
+Exit status: 0 sound, 1 something does not hold. A sentence says why the input cannot be audited (2), or what died (70).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import dataclasses
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -46,7 +47,7 @@ from oneslot.audit.write.finished import FinishedAudit
 from oneslot.audit.write.tables import WrittenTable, write_part, write_rows
 from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.reading import choosing, declared, parse_declaration, read_declaration
-from oneslot.errors import BadInput, FileUnreadable
+from oneslot.errors import AuditDied, BadInput, FileUnreadable
 from oneslot.laws.form import Problem
 from oneslot.wording import counted, visible
 
@@ -71,8 +72,13 @@ def audit(spark: SparkSession, settings: AuditSettings, say: Callable[[str], obj
     """
     try:
         return _audit(spark, settings, say)
-    except (CapturedException, Py4JJavaError) as error:
+    except (CapturedException, Py4JError) as error:
         raise refusal_of(error) from error
+    except ConnectionError as error:  # of the socket to Java
+        raise refusal_of(Py4JNetworkError(JAVA_GONE)) from error
+
+
+JAVA_GONE = "Answer from Java side is empty"
 
 
 def _audit(spark: SparkSession, settings: AuditSettings, say: Callable[[str], object]) -> Conclusion:
@@ -114,7 +120,8 @@ def _audit(spark: SparkSession, settings: AuditSettings, say: Callable[[str], ob
         raise
     finally:
         if conclusion is None:
-            finished.remove_own(storage, settings.output, run)
+            with suppress(Py4JNetworkError, ConnectionError):  # a dead Java removes nothing, and is the error to show
+                finished.remove_own(storage, settings.output, run)
     storage.delete(f"{settings.output}/{finished.STARTED}")
     return conclusion
 
@@ -348,9 +355,9 @@ def main(arguments: list[str]) -> int:
         spark = open_session(session_settings)
         with choosing(find_consumer(spark, settings)):
             conclusion = audit(spark, settings)
-    except (AuditRefused, BadInput) as refusal:
+    except (AuditRefused, BadInput, AuditDied) as refusal:
         print(visible(str(refusal)), file=sys.stderr)  # noqa: T201 - the job's command line
-        return 2
+        return getattr(refusal, "exit_code", 2)
     print(conclusion.sentence)  # noqa: T201 - the job's command line
     return 0 if conclusion.sound else 1
 

@@ -67,6 +67,16 @@ def _installed(name: str, version: str) -> dict[PurePosixPath, bytes]:
     }
 
 
+MODULES = ("numpy", "pandas", "pyarrow")
+"""The packages with compiled code, which Glue installs when a run starts. Its own versions change with its releases."""
+
+
+def audit_modules() -> str:
+    """Return the modules as Glue installs them, of the versions that the tests have run."""
+    pins = {pin.name: pin.version for pin in read_pins(ROOT / "requirements" / "run.txt")}
+    return ",".join(f"{name}=={pins[name]}" for name in MODULES)
+
+
 def audit_script(scope: Construct) -> s3_assets.Asset:
     """Return the script that Glue runs."""
     return s3_assets.Asset(scope, "Script", path=str(SCRIPT))

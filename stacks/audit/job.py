@@ -13,7 +13,7 @@ from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
 from oneslot.cdk.roles import allow, document, service_role, through
-from stacks.audit.asset import audit_packages, audit_script
+from stacks.audit.asset import audit_modules, audit_packages, audit_script
 from stacks.audit.storage import AuditStorage
 from stacks.shared.deployed import Deployed
 from stacks.shared.rules import objects_in_report
@@ -85,7 +85,7 @@ class AuditJob(Construct):
             max_retries=0,
             job_run_queuing_enabled=True,  # Glue waits for capacity instead of failing the run at once
             timeout=Duration.hours(12),
-            default_arguments={"--conf": MEMORY},
+            default_arguments={"--conf": MEMORY, "--additional-python-modules": audit_modules()},
             security_configuration=glue.SecurityConfiguration.from_security_configuration_name(
                 self, "SecurityName", security.name
             ),

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
+import sys
+import threading
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,6 +96,7 @@ def open_session(settings: SessionSettings | None = None) -> SparkSession:
     Raises AuditRefused if a session on this machine finds no Java.
     """
     wanted = settings or SessionSettings()
+    end_with_cleaning()
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not submitted:
         prepare_java()
@@ -109,6 +113,12 @@ def open_session(settings: SessionSettings | None = None) -> SparkSession:
     # Failures reach the caller as exceptions. Java's log would print stack traces before their sentences.
     session.sparkContext.setLogLevel("FATAL")
     return session
+
+
+def end_with_cleaning() -> None:
+    """Let SIGTERM end this process as an exit does, which removes temporary folders, unless the caller handles it."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
 def set_options(session: SparkSession, chosen: Mapping[str, str], kept: Container[str] = ()) -> None:

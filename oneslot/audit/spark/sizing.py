@@ -84,5 +84,5 @@ def prepare(spark: SparkSession, sizing: Sizing) -> None:
         if free < sizing.disk_gb:
             raise AuditRefused(
                 f"The audit of {sizing.items:,} items needs about {sizing.disk_gb:.1f} GB for temporary files, and "
-                f"{folder} has {free:.1f} GB free. Name another folder with --scratch."
+                f"{folder} has {free:.1f} GB free. Name a folder with more room in the variable SPARK_LOCAL_DIRS."
             )

@@ -15,7 +15,15 @@ from oneslot.audit.errors import AuditRefused, explain_spark_error
 from oneslot.audit.layout import EXPORT_FOLDER, NO_EXPORT
 from oneslot.audit.spark.session import SessionSettings
 from oneslot.declaration.reading import declared
-from oneslot.errors import BadInput, HistoryRefused, JavaNotStarted, NoLocalStack, OneslotError, require_module
+from oneslot.errors import (
+    AuditDied,
+    BadInput,
+    HistoryRefused,
+    JavaNotStarted,
+    NoLocalStack,
+    OneslotError,
+    require_module,
+)
 from oneslot.explanations import explain
 from oneslot.laws.traces import LEDGER
 from oneslot.operator.commands.check import verdicts_table
@@ -62,7 +70,7 @@ def audit(
 ) -> int:
     """Audit a history: judge every request, and write a report.
 
-    Exit status 0 if it is sound, 1 if an invariant does not hold, 2 if there is no verdict.
+    Exit status 0 if it is sound, 1 if an invariant does not hold, 2 if there is no verdict, 70 if a process died.
     """
     require_module("pyspark", "audit")  # before an export, which may take long
     terminal = Terminal(as_json)
@@ -98,7 +106,7 @@ def _without_verdict(stack: str | None) -> Iterator[None]:
     """Turn errors into exit status 2, because 1 says that an invariant does not hold."""
     try:
         yield
-    except BadInput:
+    except (BadInput, AuditDied):
         raise
     except (OneslotError, BotoCoreError, ClientError, OSError) as error:
         explained = explain(error, stack)

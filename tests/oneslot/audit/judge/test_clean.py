@@ -10,13 +10,13 @@ import pytest
 from demo.declared import CONSUMER
 from lab.mutants.groups import MOMENT, Found, carried, differing, sound
 from oneslot.audit.consumer import AuditConsumer
-from oneslot.audit.errors import AuditRefused, refusal_of
+from oneslot.audit.errors import DIED, AuditRefused, refusal_of
 from oneslot.audit.judge import clean
 from oneslot.audit.judge.clean import find_clean
 from oneslot.audit.judge.columns import Plain
 from oneslot.audit.judge.stage import Judging, judged
 from oneslot.audit.model import model_of
-from oneslot.errors import LawFailed, VerdictsDiffer
+from oneslot.errors import AuditDied, LawFailed, VerdictsDiffer
 
 MODEL = model_of(CONSUMER)
 CHUNK = carried(sound(Random(5)))
@@ -93,3 +93,14 @@ def test_refusal_keeps_its_code_when_a_python_worker_raised_it() -> None:
     assert isinstance(found, LawFailed)
     assert str(found) == "The law X raised KeyError."
     assert isinstance(refusal_of(RuntimeError("oneslot.errors.NoSuchError: x")), AuditRefused)
+    found = refusal_of(RuntimeError("Traceback ...\noneslot.audit.errors.AuditRefused: a.gz was cut short.\n"))
+    assert (type(found), str(found)) == (AuditRefused, "a.gz was cut short.")
+
+
+@pytest.mark.parametrize("sign", DIED)
+def test_audit_says_that_a_process_died_when_the_history_is_not_at_fault(sign: str) -> None:
+    """With a status of its own, which is no verdict's."""
+    found = refusal_of(RuntimeError(f"java.lang.Exception: {sign} ..."))
+    assert isinstance(found, AuditDied)
+    assert found.exit_code == 70
+    assert "memory" in str(found)

@@ -58,7 +58,7 @@ def test_audit_is_refused_when_the_disk_is_too_small(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("shutil.disk_usage", usage)
     monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
     with pytest.raises(
-        AuditRefused, match=r"needs about 4.9 GB for temporary files, and /scratch has 4.8 GB free\. Name an"
+        AuditRefused, match=r"needs about 4.9 GB for temporary files, and /scratch has 4.8 GB free\. Name a"
     ):
         prepare(session(), Sizing(15_600_000))
     prepare(session(), Sizing(15_200_000))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 import re
 import shutil
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -117,6 +119,27 @@ def test_folder_that_no_audit_began_is_never_removed(audited: Audited, tmp_path:
     with pytest.raises(AuditRefused, match="already exists and is not a finished audit"):
         audited(System(63, practices=1).run(3))
     assert (tmp_path / "audit" / "notes.txt").read_text() == "mine"
+
+
+def test_audit_is_refused_when_another_writes_to_its_folder(audited: Audited, tmp_path: Path) -> None:
+    """And leaves what that one wrote. A process that ended has crashed, and its folder is replaced."""
+    mark = tmp_path / "audit" / "_started"
+    mark.parent.mkdir()
+    mark.write_text(json.dumps({"run": "other", "host": socket.gethostname(), "process": os.getppid()}))
+    with pytest.raises(AuditRefused, match="Another audit is writing to"):
+        audited(System(63, practices=1).run(3))
+    assert mark.exists()
+
+
+def test_run_removes_its_own_folder_alone(spark: SparkSession, tmp_path: Path) -> None:
+    storage, folder = Storage(spark), str(tmp_path / "audit")
+    finished.begin(storage, folder, "mine")
+    with pytest.raises(AuditRefused, match="Another audit is writing to"):
+        finished.begin(storage, folder, "other")
+    finished.remove_own(storage, folder, "other")
+    assert storage.exists(folder)
+    finished.remove_own(storage, folder, "mine")
+    assert not storage.exists(folder)
 
 
 @pytest.mark.parametrize(("previous", "output"), [("day-0", "audits/day-1"), ("old/day-0", "/new/day-1")])
