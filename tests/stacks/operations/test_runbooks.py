@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 import shlex
 import subprocess
@@ -178,6 +179,33 @@ def test_runbook_lists_the_consumers_reasons() -> None:
     assert {name for name in named if name not in NO_REASONS} == given
 
 
+ACTIONS = {
+    ("dynamodb", "wait"): {"dynamodb:DescribeTable"},
+    ("s3", "cp"): {"s3:GetObject", "s3:PutObject"},
+    ("s3", "ls"): {"s3:ListBucket"},
+    ("s3", "mv"): {"s3:GetObject", "s3:PutObject", "s3:DeleteObject"},
+    ("s3", "rm"): {"s3:DeleteObject"},
+    ("s3api", "get-bucket-encryption"): {"s3:GetEncryptionConfiguration"},
+}
+"""The IAM actions of a command that is not named like its operation."""
+SERVICES = {"stepfunctions": "states", "service-quotas": "servicequotas"}
+OF_A_RESTORE = {
+    f"dynamodb:{name}" for name in ["BatchWriteItem", "DeleteItem", "GetItem", "PutItem", "Query", "Scan", "UpdateItem"]
+}
+"""What DynamoDB needs on the new table, beside the right to restore (developer guide, "Using IAM with backup")."""
+
+
+def test_policy_of_the_runbooks_allows_their_commands_and_nothing_else() -> None:
+    statements = json.loads((FOLDER / "rights" / "runbooks.json").read_text(encoding="utf-8"))["Statement"]
+    needed = set[str]()
+    for words in commands(RUNBOOKS):
+        if words[0] == "aws":
+            service, verb = words[1], words[2]
+            operation = "".join(word.capitalize() for word in verb.split("-"))
+            needed |= ACTIONS.get((service, verb), {f"{SERVICES.get(service, service)}:{operation}"})
+    assert {action for each in statements for action in each["Action"]} == needed | OF_A_RESTORE
+
+
 @cache
 def aws_operations(service: str) -> dict[str, Any]:
     """Return the AWS CLI's operations of a service."""
@@ -239,7 +267,7 @@ def cdk_options(verb: str) -> set[str]:
 
 def check_cdk(words: list[str]) -> None:
     """The verb, its options and our own context."""
-    assert words[0] in {"deploy", "destroy", "bootstrap", "diff", "synth"}, words[0]
+    assert words[0] in {"deploy", "destroy", "bootstrap", "diff", "import", "synth"}, words[0]
     options = {word.lstrip("-").partition("=")[0] for word in words[1:] if word.startswith("-")}
     assert options <= cdk_options(words[0]), options - cdk_options(words[0])
     pairs = [word.partition("=") for before, word in itertools.pairwise(words) if before == "-c"]
