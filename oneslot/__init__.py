@@ -44,8 +44,8 @@ from oneslot.runtime.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from oneslot.runtime.consumer.consumer import Consumer
-    from oneslot.runtime.consumer.delivery_log import Delivery
     from oneslot.runtime.consumer.queues import Queues
+    from oneslot.runtime.consumer.record import Delivery
     from oneslot.runtime.handlers import Locked, LockLost, acquire, make_handler_idempotent, mark_processed, release
     from oneslot.runtime.lambda_consumer import consumer_from_environment, ledger_from_environment
     from oneslot.runtime.sqs.producer import Accepted, NotAccepted, Outgoing, Producer
@@ -118,7 +118,7 @@ __all__ = [
 _ON_FIRST_USE = {
     "Accepted": "sqs.producer",
     "Consumer": "consumer.consumer",
-    "Delivery": "consumer.delivery_log",
+    "Delivery": "consumer.record",
     "DynamoDBLedger": "stores.dynamodb",
     "LockLost": "handlers",
     "Locked": "handlers",

@@ -11,7 +11,7 @@ from appointments import nhs_number
 from appointments.messages import Request, parse_message
 from booking.slot_search import SlotSearch
 from oneslot.runtime.consumer.consumer import Consumer
-from oneslot.runtime.consumer.delivery_log import Delivery
+from oneslot.runtime.consumer.record import Delivery
 from oneslot.runtime.lambda_consumer import (
     client_configuration,
     consumer_from_environment,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from booking.consumer import compose_for_worker
-from oneslot.runtime.consumer.delivery_log import Delivery
+from oneslot.runtime.consumer.record import Delivery
 from tests.kits.consumer import NHS_NUMBER, REGION, Bench, Context, bench, booking, record
 
 ENVIRONMENT = {

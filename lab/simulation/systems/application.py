@@ -20,7 +20,7 @@ from lab.simulation.world.kernel import MICROSECONDS, Process
 from lab.simulation.world.simulation import Simulation
 from oneslot.laws.evidence import Evidence
 from oneslot.runtime.consumer.consumer import Consumer
-from oneslot.runtime.consumer.delivery_log import Delivery
+from oneslot.runtime.consumer.record import Delivery
 from oneslot.runtime.protocol import COMPLETE
 from oneslot.runtime.sqs.dead_letters import REASON_ATTRIBUTE
 from oneslot.runtime.sqs.deferral import SHORT_WAITS_SHARE

@@ -22,10 +22,9 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, assert_never, cast
 
 from oneslot.runtime.attempt import attempt
-from oneslot.runtime.consumer.delivery_log import Delivery, print_line
 from oneslot.runtime.consumer.group_commit import EarlyAnswer, GroupCommit
 from oneslot.runtime.consumer.queues import Queues
-from oneslot.runtime.consumer.record import FIELDS, Parse, Record
+from oneslot.runtime.consumer.record import FIELDS, Delivery, Parse, Record, print_line
 from oneslot.runtime.effects import Effects, Unprocessable, conflict
 from oneslot.runtime.failures import name_of, own_text, place_of
 from oneslot.runtime.identity import Identify

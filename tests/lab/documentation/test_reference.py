@@ -13,7 +13,7 @@ import pytest
 from lab.documentation.reference.pages import LOOK_UP, PAGES, current
 from oneslot.cdk.monitoring.metrics import deliveries_metric
 from oneslot.cdk.numbers import FOREVER, LOG_RETENTION_DAYS, Numbers, Thresholds
-from oneslot.runtime.consumer.delivery_log import Delivery
+from oneslot.runtime.consumer.record import Delivery
 from oneslot.runtime.sqs.deferral import Deferral
 from oneslot.worker.log import NAMESPACE
 from stacks.context import KINDS, OVERRIDABLE, default_of

@@ -11,7 +11,7 @@ import pytest
 from oneslot.cdk import Numbers, new_table
 from oneslot.cdk.monitoring.metrics import VERSION_FIELD
 from oneslot.cdk.numbers import stalled_minutes
-from oneslot.runtime.consumer.delivery_log import Delivery, print_line
+from oneslot.runtime.consumer.record import Delivery, print_line
 from oneslot.runtime.sqs.deferral import Deferral
 from tests.oneslot.cdk.kit import Defined, define, new_stack
 

@@ -18,8 +18,8 @@ from oneslot.local.aws.connection import Connection
 from oneslot.local.processes import start_ticks
 from oneslot.local.state import LocalState
 from oneslot.runtime.consumer.consumer import Consumer
-from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.consumer.queues import Queues
+from oneslot.runtime.consumer.record import Delivery
 from oneslot.runtime.protocol import JsonMessage
 from oneslot.runtime.sqs.lambda_event import Context
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from appointments import nhs_number
 from appointments.messages import Request, parse_message
 from oneslot.runtime.consumer.consumer import Consumer
-from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.consumer.queues import Queues
+from oneslot.runtime.consumer.record import Delivery
 from oneslot.runtime.effects import Effects
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE
 from oneslot.runtime.sqs.dead_letters import DETAIL_ATTRIBUTE, REASON_ATTRIBUTE

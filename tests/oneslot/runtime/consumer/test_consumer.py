@@ -17,9 +17,8 @@ from oneslot.runtime import powertools
 from oneslot.runtime import powertools as idempotency
 from oneslot.runtime.attempt import attempt
 from oneslot.runtime.consumer.consumer import Consumer, process
-from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.consumer.queues import Queues
-from oneslot.runtime.consumer.record import FIELDS
+from oneslot.runtime.consumer.record import FIELDS, Delivery
 from oneslot.runtime.effects import INVALID_MESSAGE_ID, Effects, Once, Put, Unprocessable, Update
 from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.powertools import exactly_once

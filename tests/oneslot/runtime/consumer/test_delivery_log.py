@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from oneslot.runtime.consumer.delivery_log import Delivery, function_version, print_line
+from oneslot.runtime.consumer.record import Delivery, function_version, print_line
 
 
 def test_line_is_one_json_document(capsys: pytest.CaptureFixture[str]) -> None:
