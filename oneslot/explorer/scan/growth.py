@@ -216,7 +216,10 @@ def _with_hazards(source: FunctionSource, search: _Search, best: _Node) -> tuple
         return node or best, ""
     is_encoded = not any(one.kind == BUS for one in chain(source))
     if is_encoded and (OBJECTS, bucket, quote_plus(name, safe="/")) in node.run.asked.absent:
-        return best, f"{node.run.error or 'It does nothing'}, because S3 encodes keys as in a URL. {DECODE}"
+        return (
+            best,
+            f"{(node.run.error or 'it does nothing').rstrip('.')}, because S3 encodes keys as in a URL. {DECODE}",
+        )
     return best, ""
 
 
