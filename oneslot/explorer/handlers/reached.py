@@ -61,6 +61,7 @@ class Reached:
 
     def __init__(self, roots: Sequence[Path]) -> None:
         self._roots = roots
+        self._vendored = tuple(f"{one}/" for one in {*map(str, _vendored(roots))})
         self._functions: list[_Function] = []
         self._named_writes: dict[Place, str] = {}
         self.routes: list[tuple[str, str]] = []
@@ -76,7 +77,9 @@ class Reached:
         self.met: set[tuple[str, str]] = set()
 
     def marked(self, tree: ast.Module, file: str) -> ast.Module:
-        """Let each statement of the functions in a file note that it runs. This changes the tree."""
+        """Let each statement of the functions in a file note that it runs, unless it is a package's. This changes the tree."""
+        if f"{file.removesuffix('.py')}/".startswith(self._vendored):
+            return tree
         functions = [node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS)]
         self._named_outside |= {name for one in tree.body if not isinstance(one, _FUNCTIONS) for name in _names(one)}
         for function in functions:
@@ -168,6 +171,13 @@ def _names(node: ast.AST) -> set[str]:
     """Return the names and attributes in a statement."""
     found = (getattr(one, "id", getattr(one, "attr", None)) for one in ast.walk(node))
     return {name for name in found if isinstance(name, str)}
+
+
+def _vendored(roots: Sequence[Path]) -> Iterator[Path]:
+    """Yield the modules of packages that are installed beside the handler's code, or in a layer."""
+    for record in (one for root in roots for one in root.glob("*.dist-info/RECORD")):
+        for line in record.read_text(errors="replace").splitlines():
+            yield record.parents[1] / line.partition(",")[0].partition("/")[0].removesuffix(".py")
 
 
 def is_write(operation: str) -> bool:

@@ -68,6 +68,25 @@ def test_verdict_names_what_no_schedule_ran_and_no_fault_met(tmp_path: Path) -> 
     assert "No schedule runs: app.py:13, 19, 35-39." in str(result)
 
 
+def test_verdict_names_no_line_of_a_package_beside_the_code(tmp_path: Path) -> None:
+    layer = tmp_path / "layer"
+    (layer / "wrapped-1.0.dist-info").mkdir(parents=True)
+    (layer / "wrapped-1.0.dist-info" / "RECORD").write_text("wrapped/__init__.py,,\nsingle.py,,\n")
+    (layer / "wrapped").mkdir()
+    unrun = "def call(function):\n    if function is None:\n        return None\n    return function()\n"
+    for file in ("wrapped/__init__.py", "single.py", "own.py"):
+        (layer / file).write_text(unrun)
+    (tmp_path / "app.py").write_text(
+        "import boto3\n\nimport own\nimport single\nimport wrapped\n\n\ndef handler(event, context):\n"
+        '    table = boto3.resource("dynamodb").Table("orders")\n'
+        '    own.call(lambda: single.call(lambda: wrapped.call(lambda: table.put_item(Item={"id": "1"}))))\n'
+    )
+
+    result = explore("app.handler", messages=["{}"], tables=["orders:id"], path=[tmp_path, layer])
+
+    assert (result.kind, result.unrun) == ("holds", ("layer/own.py:3",))
+
+
 def test_verdict_names_what_would_complete_the_next_level(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(HANDLER)
     options: dict[str, Any] = {"messages": [{"id": "o-1"}, {"id": "o-2"}], "copies": 3, "faults": 2, "budget": 0.001}
