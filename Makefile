@@ -46,8 +46,7 @@ figures: $(VENV)/.installed ## put what the code says and the lab's last figures
 docs: $(VENV)/docs/.installed ## the documentation as a site, its links checked: build/site/index.html
 	$(VENV)/docs/bin/properdocs build --quiet --strict -f lab/documentation/properdocs.yml
 
-dist: $(VENV)/.installed ## the wheel and the source archive, into dist (TAG: refuse another version's tag, such as v0.1.0)
-	@test -z "$(TAG)" || grep -qxF '__version__ = "$(TAG:v%=%)"' oneslot/__init__.py || { echo "The tag $(TAG) is not v and __version__ in oneslot/__init__.py."; exit 1; }
+dist: $(VENV)/.installed ## the wheel and the source archive, into dist
 	rm -rf dist && $(BIN)/python -m hatchling build -d dist
 
 synth: $(CDK) ## the CloudFormation templates of STAGE (dev, prod), into cdk.out
