@@ -87,14 +87,9 @@ def open_places(source: FunctionSource) -> Places:
     is_first = source.kind == HTTP_1
     if source.kind in (HTTP_1, HTTP_2, URL) and source.settings.get("Method", "ANY") in ("ANY", "*"):
         more[("httpMethod",) if is_first else ("requestContext", "http", "method")] = METHOD
-    if source.kind in (HTTP_1, HTTP_2, URL) and is_proxy(source):
+    if source.kind in (HTTP_1, HTTP_2, URL) and "+}" in source.settings.get("Path", ANY_PATH):
         more[("path",) if is_first else ("rawPath",)] = PATH
     return {**PLACES.get(source.kind, {}), **more}
-
-
-def is_proxy(source: FunctionSource) -> bool:
-    """Return whether a route takes any path."""
-    return "+}" in source.settings.get("Path", ANY_PATH)
 
 
 def chain(source: FunctionSource) -> Iterator[FunctionSource]:
