@@ -82,11 +82,6 @@ class History:
         """Return whether the dead-letter queue's content is listed, even as empty."""
         return "dead-letters" in self.lines
 
-    @property
-    def delivery_logs(self) -> list[str]:
-        """All files of the delivery log."""
-        return [*self.lines.get("deliveries", ()), *self.more_deliveries]
-
     def data_paths(self, table: str) -> list[str]:
         """Return the data files of a table's export that contain items."""
         return [f"{self.folder}/{table}/{file.path}" for file in self.exports[table].files if file.items]
