@@ -18,7 +18,7 @@ from oneslot.operator.commands.worker.worker import worker
 from tests.kits.consumer import booking, record
 from tests.kits.moto_stack import MotoStack, document, invoke
 
-WITHOUT_STACK = {"new", "up", "down", "run", "explore", "scan", "worker"}
+WITHOUT_STACK = {"docs", "new", "up", "down", "run", "explore", "scan", "worker"}
 
 
 def test_interrupt_ends_with_130(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,7 +37,7 @@ def test_help_lists_every_verb_below_the_heading_of_its_group() -> None:
         r"^([A-Z][a-z ]+):\n((?:  .*\n)+)", result.stdout.partition("Options:")[2] + "\n", re.MULTILINE
     )
     listed = {heading: re.findall(r"^  ([a-z]+)  +\S", text, re.MULTILINE) for heading, text in sections}
-    assert listed["Start"] == ["new", "up", "env", "down"]
+    assert listed["Start"] == ["new", "up", "env", "down", "docs"]
     assert listed["Repair"] == ["dlq", "ledger", "pause", "resume"]
     assert {"seed", "run"} <= set(listed["Verbs of appointments"])
     verbs = [verb for names in listed.values() for verb in names]
@@ -49,7 +49,9 @@ def test_every_verb_takes_json_and_stack() -> None:
         described = invoke(*path, "--help")
         assert described.exit_code == 0
         options = {option for parameter in verb.params for option in parameter.opts}
-        assert "--json" in options or verb in (relay, worker), path  # they run on, and their log is JSON
+        assert "--json" in options or verb in (relay, worker) or path == ("docs",), (
+            path
+        )  # two log JSON, one prints a page
         assert "--stack" in options or path[0] in WITHOUT_STACK, path
 
 
