@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from itertools import product
 from typing import Any
 
@@ -47,7 +46,7 @@ from oneslot.explorer.handlers.verdict import Explored, Kind, Level, Result, lev
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.services.values import PARAMETERS, SECRETS
 from oneslot.explorer.system import System
-from oneslot.explorer.world import NOON, ApiCall
+from oneslot.explorer.world import ApiCall
 
 LAMBDA = {
     "AWS_ACCESS_KEY_ID": "explorer",
@@ -84,8 +83,9 @@ ANSWERED = '{"answer"'
 CLIENT_ERROR = 400
 MOST_DRAWN = 400
 """The most single deliveries with different random numbers that are tried for "as if once"."""
-ANOTHER_TIME_MS = int(datetime(2028, 1, 31, 9, 47, 53, 891_000, UTC).timestamp() * 1000) - NOON
-"""From the start to a time that has no part like it: no year, month, day, weekday, hour, minute, second, millisecond."""
+ANOTHER_TIME_MS = 4_567_890
+"""From the start to a time that shares no hour, minute, second or millisecond with it, and lets no booking expire."""
+DAY_MS = 24 * 60 * 60 * 1000
 NO_LEVEL = "nothing is explored where messages come again after a fault alone, and faults=0. Give faults=1 or more."
 ALONE = "each message is delivered once, without any fault"
 _RESOURCES = ("TableName", "Bucket", "QueueUrl", "TopicArn", "FunctionName", "stateMachineArn", "StreamName")
@@ -337,7 +337,7 @@ class Exploration:
         for order in orders:
             for drawn_high in self._draws(count, len(orders)):
                 runs: list[Once] = []
-                for later, name in ((0, 10), (ANOTHER_TIME_MS, 10 + count * self.scenario.redeliveries + MOST_SENT)):
+                for later, name in ((0, 10), (self._another_time, 10 + count * self.scenario.redeliveries + MOST_SENT)):
                     high = frozenset((name + position, number) for position, number in drawn_high)
                     once = self._delivered_once(order, self.scenario.start + later, name, high)
                     if isinstance(once, Result):
@@ -354,6 +354,12 @@ class Exploration:
                 self.laws.learn(first.positions[-count:], first.views[-count:], second.views[-count:])
         self.laws.settle()
         return None
+
+    @property
+    def _another_time(self) -> int:
+        """From the start to another time (ms): on another day if the schedules may reach one, for dates to be masked."""
+        longest = self.scenario.timeout_ms + self.scenario.visibility_ms * (self.scenario.redeliveries + 1)
+        return ANOTHER_TIME_MS + (DAY_MS if longest > DAY_MS // 3 else 0)
 
     def _draws(self, messages: int, orders: int) -> Iterator[list[tuple[int, int]]]:
         """Yield each choice of the random numbers that are drawn high: the position of a message, and a number."""
