@@ -24,7 +24,7 @@ class Tried:
         error: how it failed; empty if it did not.
         status: the HTTP status of its answer; 200 if it has none.
         writes: the number of places that wrote.
-        has_more: whether the functions that it reaches have writes that did not run.
+        has_more: whether the functions that it reaches name writes, and none of these ran.
         ran: the statements that ran.
         routes: the method and the path of each route in the handler's code.
     """
@@ -40,7 +40,7 @@ class Tried:
     @property
     def serves(self) -> bool:
         """Whether the handler does its work: it writes, or it only reads."""
-        return not self.error and self.status < CLIENT_ERROR and (self.writes > 0 or not self.has_more)
+        return not self.error and self.status < CLIENT_ERROR and not self.has_more
 
 
 @contextmanager
@@ -68,7 +68,7 @@ def _tried(exploration: Exploration, one: Exploration, asked: Asked) -> Tried:
         error = outcome.error or (f"it reports the message as failed, after {outcome.raised}" if outcome.failed else "")
         reached = exploration.code.reached
         ran, routes = frozenset(reached.ran), (*reached.routes,)
-        tried = Tried(error, _status(outcome.answer), reached.wrote, reached.has_unrun_writes, ran, asked, routes)
+        tried = Tried(error, _status(outcome.answer), reached.wrote, bool(reached.unwritten), ran, asked, routes)
         if tried.serves:
             break
     refuse_import(exploration.code, error)

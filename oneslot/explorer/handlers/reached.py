@@ -116,11 +116,6 @@ class Reached:
         return tuple(f"{name} at {self._named(file)}:{line}" for (file, line, _), name in sorted(named.items()))
 
     @property
-    def has_unrun_writes(self) -> bool:
-        """Whether a statement that names a write did not run."""
-        return not self.ran.issuperset(self._writes)
-
-    @property
     def attempted(self) -> tuple[str, ...]:
         """The writes that were sent, whether or not AWS accepted them: "put_item at app.py:12"."""
         calls = {*self.calls.values()}
