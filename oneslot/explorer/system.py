@@ -302,7 +302,7 @@ class System:
             for choice in choices:
                 move = self._move(at, strand, request, choice)
                 # A read as before the last write is left out where it answers the same.
-                if choice.conflict is None or performed is None or move[3:5] != performed[3:5]:
+                if choice.conflict is None or performed is None or move.observation != performed.observation:
                     yield move
 
     def next_calls(self, pending: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
