@@ -181,11 +181,11 @@ def test_d_request_sent_twice_gets_one_answer(made: Bench) -> None:
 
 
 def test_e_exception_writes_nothing_and_frees_the_message(made: Bench) -> None:
-    fault = {"transact_write_items": raising(service_error("ValidationException", "TransactWriteItems"))}
+    fault = {"transact_write_items": raising(service_error("AccessDeniedException", "TransactWriteItems"))}
     failing = made.another_consumer(dynamodb=Intercepted(made.dynamodb, before=fault))
     first = record(booking())
     assert made.deliver(first, consumer=failing) == [first["messageId"]]
-    assert (made.deliveries[0].outcome, made.deliveries[0].reason) == ("failed", "ValidationException")
+    assert (made.deliveries[0].outcome, made.deliveries[0].reason) == ("failed", "AccessDeniedException")
     assert made.rows("appointments") == []
     assert made.row("m-1")["lease_until"] == 0
     made.clock.now += 1

@@ -5,6 +5,7 @@ It is one-sided: it gives the rows that `oneslot.audit.read.lines` gives, or rai
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,10 @@ DELIVERY = "delivery"
 _DAY = r"(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|1\d|2[0-8]))"
 MOMENT = rf"^[12]\d{{3}}-{_DAY}T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ$"
 """A time as the applications write it. Others are in doubt, and may be valid."""
+
+
+_NO_JSON = re.compile(rb"[:,\[]\s*-?(?:Inf|NaN)")
+"""What Arrow's parser takes for a number, and JSON does not."""
 
 
 class Doubt(ValueError):
@@ -52,6 +57,8 @@ def _require_whole_lines(block: bytes) -> int:
         block.decode()
     if b"\0" in block or not block.startswith(b"{") or not block.endswith(b"}\n") or block.count(b"}\n{") != lines - 1:
         raise Doubt("lines that are not one object each")
+    if _NO_JSON.search(block):
+        raise Doubt("a number that JSON does not have")
     ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
     starts = np.concatenate([[0], ends[:-1] + 1])
     for at in np.flatnonzero(ends - starts > MOST_LEVELS):

@@ -77,6 +77,7 @@ def test_worker_uses_the_functions_dynamodb_timeouts(monkeypatch: pytest.MonkeyP
 def test_worker_runs_the_handler_of_any_declared_consumer(environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The starter's, in five threads, by its function's variables."""
     os.environ.update(ENVIRONMENT | {"AWS_DEFAULT_REGION": "eu-west-2", "ONESLOT_TABLE_STOCK": "stock"})
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it keeps the environment of its first use
     monkeypatch.setattr(sys, "path", list(sys.path))
     with choosing(read_declaration(ROOT / "oneslot/starter/oneslot.toml")):
         opened = open_consumer(None, "https://sqs/another", 5, WorkerLog())
