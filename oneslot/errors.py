@@ -223,18 +223,6 @@ class RowChanged(OneslotError):
     """The row has changed since it was shown. Nothing was changed."""
 
 
-class NotPaused(OneslotError):
-    """The change needs a paused consumer."""
-
-
-class NotYetPaused(OneslotError):
-    """AWS still switches the mapping off."""
-
-
-class MessagesInFlight(OneslotError):
-    """The change needs a queue of which no message is in flight."""
-
-
 class AwsUnreachable(OneslotError):
     """The endpoint of an AWS service does not answer."""
 

@@ -8,13 +8,10 @@ from datetime import UTC, datetime
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from oneslot.errors import MessagesInFlight, NotPaused, NotYetPaused
 from oneslot.local.mapping.event_source_mapping import PAUSED_AT
 from oneslot.operator.evidence.operator_log import BEGUN, DONE, OperatorLog
-from oneslot.operator.evidence.pause import PAUSED_BECAUSE, PAUSED_BY, TAGS, MappingState, read_mapping_state
-from oneslot.runtime.sqs.queue_depth import queue_depth
+from oneslot.operator.evidence.pause import PAUSED_BECAUSE, PAUSED_BY, TAGS, MappingState
 from oneslot.target import Target
-from oneslot.wording import counted
 
 PAUSE, RESUME = "pause", "resume"
 NAMESPACE, METRIC = "Oneslot", "Paused"
@@ -44,26 +41,6 @@ def resume(target: Target, mapping: MappingState, log: OperatorLog) -> list[str]
     problems = report(target, paused=False)
     log.write(RESUME, {"paused": dict(mapping.tags)}, DONE)
     return problems
-
-
-def require_standstill(target: Target) -> None:
-    """Raise `OneslotError` unless the consumer is paused and has no message in work. A worker's messages count, too."""
-    mapping = read_mapping_state(target)
-    if not mapping.off:
-        raise NotPaused(
-            f"Nothing was changed: {target.stack_name} is not paused. Pause it: "
-            f"`{target.command('pause --reason TEXT --yes')}`."
-        )
-    if not mapping.stopped:
-        raise NotYetPaused(
-            f"Nothing was changed: AWS still switches off the mapping of {target.stack_name}. Run this again in a minute."
-        )
-    in_flight = queue_depth(target.sqs, target.outputs.queue_url).in_flight
-    if in_flight:
-        raise MessagesInFlight(
-            f"Nothing was changed: {counted(in_flight, 'message is', 'messages are')} in flight. Stop every worker, and wait "
-            f"until `{target.command('status')}` shows none."
-        )
 
 
 def tag_text(text: str) -> str:
