@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from decimal import Decimal
 from types import UnionType
-from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints
+from typing import Any, NotRequired, Required, Union, get_args, get_origin, get_type_hints
 
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.protocol import Body, JsonMessage
@@ -29,13 +29,13 @@ def typed(shape: type[Body]) -> Callable[[str, str, Any], JsonMessage[Body]]:
 
 
 def _reader(shape: Any) -> Callable[[Any], Any]:
-    # Python reads `NotRequired` within an annotation that is text only where it evaluates it.
+    # Python reads `NotRequired` and `Required` within an annotation that is text only where it evaluates it.
     evaluated = get_type_hints(shape, include_extras=True)
     optional = {name for name, hint in evaluated.items() if get_origin(hint) is NotRequired}
     if is_dataclass(shape):
         optional |= {each.name for each in fields(shape) if (each.default, each.default_factory) != (MISSING, MISSING)}
     else:
-        optional |= shape.__optional_keys__
+        optional |= {name for name in shape.__optional_keys__ if get_origin(evaluated[name]) is not Required}
     kinds = {}
     for name, hint in get_type_hints(shape).items():
         kinds[name] = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)

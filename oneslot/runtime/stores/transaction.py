@@ -375,7 +375,7 @@ class Words:
 
     def path(self, path: str | Path) -> str:
         """Return an attribute's name or path as an expression has it."""
-        if type(path) is str:
+        if isinstance(path, str):
             return self._names.get(path) or self._names.setdefault(path, f"#n{len(self._names)}")
         text = ""
         for step in path_of(path):

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired, Required, TypedDict
 
 import pytest
 from pydantic import BaseModel, ValidationError
@@ -32,6 +32,13 @@ class OrderDict(TypedDict):
 
     customer: str
     note: NotRequired[str]
+
+
+class PartialOrder(TypedDict, total=False):
+    """One whose fields are optional, but for one."""
+
+    customer: Required[str]
+    note: str
 
 
 class OrderModel(BaseModel):
@@ -71,8 +78,9 @@ def test_typed_names_the_field_and_not_its_value(change: dict[str, Any], said: s
 
 
 def test_typed_names_what_is_missing_of_a_body() -> None:
-    with pytest.raises(Unprocessable, match="customer must be text"):
-        typed(OrderDict)("m-1", "digest", {})
+    for shape in (OrderDict, PartialOrder):
+        with pytest.raises(Unprocessable, match="customer must be text"):
+            typed(shape)("m-1", "digest", {"note": "urgent"})
     with pytest.raises(Unprocessable, match="the body must be an object"):
         typed(OrderDict)("m-1", "digest", "text")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from enum import StrEnum
 from typing import Any
 
 import pytest
@@ -56,6 +57,14 @@ def commit(ledger: Any, *writes: Write) -> object:
     return ledger.commit(claim(ledger), Effects({}, writes, once=ONCE))
 
 
+class Name(StrEnum):
+    """Attributes as many programs name them: text, and no `str` itself."""
+
+    LEFT = "left"
+    AT = "at"
+    SHELF = "shelf"
+
+
 SOCKS = {"sku": "socks", "left": 3, "sizes": {38, 39}, "log": ["a"], "at": {"shelf": "B", "row": [1, 2]}}
 
 
@@ -75,6 +84,12 @@ SOCKS = {"sku": "socks", "left": 3, "sizes": {38, 39}, "log": ["a"], "at": {"she
             {**SOCKS, "at": {"row": [2]}},
         ),
         (Check("stock", {"sku": "socks"}, expect={("at", "shelf"): "B"}), SOCKS),
+        (
+            Update(
+                "stock", {"sku": "socks"}, expect={(Name.AT, Name.SHELF): "B"}, set={Name.LEFT: 2}, remove=(Name.AT,)
+            ),
+            {"sku": "socks", "left": 2, "sizes": {38, 39}, "log": ["a"]},
+        ),
         (
             Raw(
                 {
