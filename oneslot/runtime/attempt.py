@@ -50,7 +50,11 @@ def take_claim(
             renewed until the message's limit.
     """
     claims, began = current.get(), store.surroundings.now_ms()
-    first = lease_until if claims is None or not fenced else min(lease_until, began + claims.hidden_ms)
+    first = lease_until
+    if claims is not None and fenced:
+        # Valkey's ledger refuses a lease that one slow call could outlast; the other stores name no shortest one.
+        hidden = claims.hidden_ms
+        first = min(lease_until, began + max(hidden, getattr(store, "shortest_lease_ms", hidden)))
     outcome = store.claim(message_id, payload_hash, first)
     if not isinstance(outcome, Claim):
         return outcome

@@ -197,6 +197,8 @@ class ValkeyLedger:
         surroundings: Surroundings | None = None,
     ) -> None:
         self._client = RedisClient(client)
+        # A worker's first lease: time for one call, and to renew it afterwards.
+        self.shortest_lease_ms = 2 * self._client.longest_call_ms
         self._keys = declared_keys(keys)
         self._prefix = prefix
         require_retention(retention_seconds)

@@ -89,6 +89,18 @@ def test_lease_ends_with_its_message_when_that_is_lost(host: Host) -> None:
     assert host.lease == LEASE
 
 
+def test_first_lease_is_long_enough_for_the_store_when_its_message_is_hidden_for_less(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host.ledger, "shortest_lease_ms", 20_000, raising=False)
+    host.claim()
+    assert host.lease == 20_000
+    host.work(3_000)
+    assert host.lease == 20_000
+    host.work(LEASE + 3_000)
+    assert host.lease == 21_000
+
+
 def test_lease_is_as_long_as_asked_and_extended_to_the_limit_when_no_transaction_ends_the_work(host: Host) -> None:
     host.claim(fenced=False, lease=12_000)
     assert host.lease == 12_000

@@ -215,6 +215,7 @@ def test_claim_is_refused_when_one_call_can_outlast_its_lease(client: redis.Redi
     ledger = ValkeyLedger(client, retention_seconds=None, surroundings=surroundings(Clock()))
     with pytest.raises(ValueError, match=rf"lease of 30000 ms is shorter.*{longest} ms.*shorter socket_timeout"):
         ledger.claim("m", "h", Clock().now + LEASE)
+    assert ledger.shortest_lease_ms >= 2 * longest
 
 
 def test_a_client_that_answers_in_bytes_is_refused() -> None:
