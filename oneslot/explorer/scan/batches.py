@@ -38,13 +38,6 @@ def one_at_a_time(source: FunctionSource, why: str) -> str:
     return f"One {_noun(source)} at a time: {why.rstrip('.')}."
 
 
-def has_batch(given: Mapping[str, Any]) -> bool:
-    """Return whether the values of the user deliver several records together."""
-    event = given.get("event")
-    records = event.get("Records") if isinstance(event, dict) else None
-    return len(records or ()) > 1 or (len(given.get("messages", ())) > 1 and given.get("batch", 1) > 1)
-
-
 def in_batches(
     source: FunctionSource, one: Result, given: Given, batches: Iterable[Mapping[str, Any]], ends: float
 ) -> BatchVerdict:
@@ -52,20 +45,23 @@ def in_batches(
 
     Once one fault is explored, a budget that ends does not change the verdict: it names the most faults.
     """
-    noun = _noun(source)
+    noun, verdict = _noun(source), one.verdict
     unrun, unmet, faults = one.unrun, one.unmet, 0
     for batch in batches:
+        where = "of one body" if batch.get("batch") == 1 else "in one batch"
         try:
             result = explore_given(replace(given, **{**batch, "budget": max(1.0, ends - time.monotonic())}))
         except NotExplorable as error:
             return BatchVerdict(one, remark=one_at_a_time(source, f"with two in a batch, {error}"))
+        if batch.get("batch") == 1 and (result.level == "once" or result.kind == "not finished"):
+            continue
         if result.level == "once":
             return BatchVerdict(
                 one, remark=one_at_a_time(source, f"on a second one that the scan made it {result.verdict}")
             )
         if result.kind == "breaks":
             return BatchVerdict(
-                replace(result, verdict=f"with two {noun}s in one batch it {result.verdict}"), is_broken=True
+                replace(result, verdict=f"with two {noun}s {where} it {result.verdict}"), is_broken=True
             )
         if result.kind == "not finished" and faults:
             break
@@ -76,7 +72,7 @@ def in_batches(
         unrun = tuple(line for line in unrun if line in result.unrun)
         unmet = tuple(call for call in unmet if call in result.unmet)
         faults = batch["faults"]
-    verdict = f"{one.verdict}, also with two {noun}s in one batch and {faults} fault{'s' if faults > 1 else ''}"
+        verdict = f"{one.verdict}, also with two {noun}s {where} and {faults} fault{'s' if faults > 1 else ''}"
     return BatchVerdict(replace(one, verdict=verdict, unrun=unrun, unmet=unmet))
 
 

@@ -57,6 +57,7 @@ RETRIES = "MaximumRetryAttempts of EventInvokeConfig"
 """The setting of a source that names its function's retries."""
 ANSWERS = "answers"
 """The fact that has the answers of operations without a stand-in. An answer of HTTP has its method and address."""
+MOST_ALIKE = 4  # messages that differ from the first in one name
 COLUMNS = "columns"
 """The fact that names the columns of a table in an object."""
 
@@ -156,13 +157,13 @@ def in_one_batch(
     """Return what `explore` needs to know of two different records in one delivery: with one fault, then with one for each.
 
     They come again one by one, unless they are of a stream whose batches Lambda does not split. There the first
-    exploration compares the batch, without a fault, with two deliveries of one record.
+    exploration compares the batch, without a fault, with two deliveries of one record. Before it two messages
+    that may be about one row are in flight: of one body, in two batches; in a FIFO group, of bodies that differ in one name.
     """
     second = {**facts, PAYLOAD: varied(facts[PAYLOAD], 2)}
     if KEY in facts:
         second[KEY] = f"2-{facts[KEY]}" if "/" not in facts[KEY] else facts[KEY].replace("/", "/2-", 1)
-    pair = list(enumerate((facts, second), 1))
-    made = [options_for(source, one, tables) for _, one in pair]
+    made = [options_for(source, one, tables) for one in (facts, second)]
     rows = {
         table: [*own, *(_whole(varied(one, 2), tables.get(table), 2) for one in facts[ROWS][table])]
         for table, own in made[0].get("rows", {}).items()
@@ -170,9 +171,16 @@ def in_one_batch(
     objects = {bucket: {**made[1]["objects"][bucket], **own} for bucket, own in made[0].get("objects", {}).items()}
     before = {**({"rows": rows} if rows else {}), **({"objects": objects} if objects else {})}
     if source.kind in QUEUES:
-        messages = [_message(source, one, number) for number, one in pair]
-        return [{"messages": messages, "batch": 2, "copies": 1, "faults": faults, **before} for faults in (1, 2)]
-    records = [event_of(source, one, tables, number)["Records"][0] for number, one in pair]
+        body = facts[PAYLOAD] if source.kind == FIFO and isinstance(facts[PAYLOAD], dict) else {}
+        ways = [{**facts, PAYLOAD: {**body, name: varied(value, 2)}} for name, value in body.items()]
+        alike = ways[:MOST_ALIKE] if source.kind == FIFO else [facts]
+        tried = [*((1, one) for one in alike if one != second), (1, second), (2, second)]
+        return [
+            {"messages": [_message(source, facts), _message(source, one, 2)], "batch": 1 if one == facts else 2}
+            | {"copies": 1, "faults": faults, **before}
+            for faults, one in tried
+        ]
+    records = [event_of(source, one, tables, number)["Records"][0] for number, one in enumerate((facts, second), 1)]
     event = {"event": {"Records": records}, **before}
     if splits:
         return [{**event, "faults": faults} for faults in (1, 2)]

@@ -59,7 +59,6 @@ _NAMED = re.compile(
 """Names that only the text of a failure has: of a row, of a consumer's identity, of a schema, of a call."""
 _UNANSWERED = re.compile(r'answers=\{"([^"]+)"')
 """How a refusal of the explorer names the operation that it has no answer of."""
-_KEY = re.compile(r"Type mismatch for key (\w+) ")
 
 Edit = tuple[Place, Any]
 Score = tuple[Any, ...]
@@ -105,7 +104,9 @@ class _Node:
     def signature(self) -> tuple[Any, ...]:
         """Return what makes a try worth going on from."""
         asked = self.run.asked
-        return self.run.error, self.score, frozenset(asked.wants), frozenset(asked.compared)
+        is_set_aside = self.run.writes and not self.run.error  # as in a dead-letter queue, with a reason
+        noted = [*map(str, asked.errors), *(at for at in asked.found if at[0] == PAYLOAD)] if is_set_aside else []
+        return self.run.error, frozenset(noted), self.score, frozenset(asked.wants), frozenset(asked.compared)
 
 
 @dataclass
@@ -368,13 +369,12 @@ def _named(asked: Asked, error: str) -> Iterator[Edit]:
 def _unserved(asked: Asked, error: str) -> list[Place]:
     """Return the texts that a failure names, by their values or names, or else those that were read last."""
     said = " ".join((error, *map(str, asked.errors)))
+    words = re.findall(r"\w+", said.lower().replace("_", ""))
     texts = [at for at in reversed(asked.found) if isinstance(_at(asked.facts, at), str)]
     texts += [at for at in _leaves(asked.facts[PAYLOAD], (PAYLOAD,)) if at not in texts]
     texts = [at for at in texts if isinstance(_at(asked.facts, at), str)]
-    key = _KEY.search(said)
-    named = [at for at in texts if _at(asked.facts, at) in said]
-    of_key = [at for at in texts if key and _slug(at[-1]).replace("_", "") == key[1].lower().replace("_", "")]
-    return list(dict.fromkeys([*named, *of_key, *(texts[:6] if error else ())]))
+    named = [at for at in texts if _at(asked.facts, at) in said or _slug(at[-1]).replace("_", "") in words]
+    return list(dict.fromkeys([*named, *(texts[:6] if error else ())]))
 
 
 def _leaves(value: Any, at: Place) -> Iterator[Place]:

@@ -26,6 +26,7 @@ from oneslot.explorer.handlers.scenario_file import check_rows, check_scenario, 
 from oneslot.explorer.handlers.templates.intrinsics import PSEUDO, Resolver
 from oneslot.explorer.handlers.templates.sources import (
     QUEUES,
+    SQS,
     TASK,
     FunctionSource,
     references,
@@ -49,7 +50,6 @@ from oneslot.explorer.scan.batches import (
     NO_TEST_OF_BATCH,
     OWN_CHOICES,
     BatchVerdict,
-    has_batch,
     in_batches,
     one_at_a_time,
 )
@@ -263,20 +263,15 @@ def _refused(properties: Mapping[str, Any], source: FunctionSource | None) -> st
     if source is None:
         return "The template gives it no event source. Explore it alone with `oneslot explore`, and its event."
     is_image = properties.get("PackageType") == "Image" or "ImageUri" in properties
+    states = [source.settings[name] for name in ("Definition", "DefinitionString") if name in source.settings]
     unknown = f"{source.kind} is not a source that the explorer knows. Use `oneslot explore` with a recorded event."
     reasons = {
         unknown: source.kind not in KNOWN,
         "It is a container image. Explore its handler with `oneslot explore`.": is_image,
-        NO_RETRY: source.kind == TASK and not _retries(source),
+        NO_RETRY: source.kind == TASK and bool(states) and "Retry" not in json.dumps(states),
         "It has no Handler, which Lambda requires. Name it, such as app.handler.": "Handler" not in properties,
     }
     return next((why for why, is_so in reasons.items() if is_so), "")
-
-
-def _retries(source: FunctionSource) -> bool:
-    """Return whether a state machine retries, as far as the template shows its definition."""
-    held = [source.settings[name] for name in ("Definition", "DefinitionString") if name in source.settings]
-    return not held or "Retry" in json.dumps(held)
 
 
 def _assumed_variables(resolver: Resolver, properties: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, str]:
@@ -475,15 +470,18 @@ def _with_batches(job: ScanJob, given: Given, one: BatchVerdict, facts: Facts | 
 
     `given`: that of one record. `facts`: those of the first event; None if it was recorded.
     """
-    if has_batch(job.given) or not may_batch(job.resolver, job.source):
+    is_batch, event = may_batch(job.resolver, job.source), job.given.get("event")
+    records = event.get("Records") or () if isinstance(event, dict) else job.given.get("messages", ())
+    has_batch = len(records) > 1 and (event is not None or job.given.get("batch", 1) > 1)
+    if has_batch or not (is_batch or job.source.kind == SQS):
         return one
     own = [name for name in OWN_CHOICES if name in job.given]
     if own or facts is None:
         why = f"{job.function}.py gives {own[0]}" if own else NO_SECOND
-        return replace(one, remark=one_at_a_time(job.source, why))
-    splits = given.reports_failures or given.bisects
-    batches = in_one_batch(job.source, facts, given.tables, splits=splits)
-    return in_batches(job.source, one.result, given, [{**each, **job.given} for each in batches], ends)
+        return replace(one, remark=one_at_a_time(job.source, why)) if is_batch else one
+    made = in_one_batch(job.source, facts, given.tables, splits=given.reports_failures or given.bisects)
+    batches = [{**each, **job.given} for each in (made if is_batch else made[:1])]
+    return in_batches(job.source, one.result, given, batches, ends)
 
 
 def _judged(job: ScanJob, result: Result, grown: Grown, *, is_made: bool) -> tuple[Verdict, str]:

@@ -63,6 +63,24 @@ def last(event, context):
     return {"batchItemFailures": failures}
 
 
+def appends(event, context):
+    record = event["Records"][0]
+    row = table.get_item(Key={"id": json.loads(record["body"])["id"]}, ConsistentRead=True).get("Item", {"seen": []})
+    if record["messageId"] not in row["seen"]:
+        table.put_item(Item={"id": json.loads(record["body"])["id"], "seen": [*row["seen"], record["messageId"]]})
+
+
+def goes_on(event, context):
+    failures = []
+    for record in event["Records"]:
+        body = json.loads(record["body"])
+        try:
+            table.put_item(Item={"id": body["id"], "state": body["state"]})
+        except Exception:
+            failures.append({"itemIdentifier": record["messageId"]})
+    return {"batchItemFailures": failures}
+
+
 def picky(event, context):
     for record in event["Records"]:
         put(record["body"])
@@ -116,7 +134,19 @@ FUNCTIONS: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "First": ("first", "SQS", {**QUEUE, "BatchSize": 5}, "with two messages in one batch it breaks"),
     "Returns": ("returns", "SQS", QUEUE, "with two messages in one batch it breaks"),
     "Last": ("last", "SQS", QUEUE, "with two messages in one batch it breaks"),
-    "Single": ("first", "SQS", {**QUEUE, "BatchSize": 1}, "holds at every level"),
+    "Single": (
+        "first",
+        "SQS",
+        {**QUEUE, "BatchSize": 1},
+        "holds at every level, also with two messages of one body and 1 fault",
+    ),
+    "Appends": ("appends", "SQS", {**QUEUE, "BatchSize": 1}, "with two messages of one body it breaks"),
+    "GoesOn": (
+        "goes_on",
+        "SQS",
+        {"Queue": {"Fn::GetAtt": ["Ordered", "Arn"]}, **REPORTS},
+        "with two messages in one batch it breaks",
+    ),
     "Picky": ("picky", "SQS", QUEUE, "holds at every level"),
     "Shard": ("shard", "Kinesis", STREAM, "holds at every level, also with two records in one batch and 1 fault"),
     "Gathered": ("gathered", "Kinesis", STREAM, "holds at every level, also with two records in one batch and 1 fault"),
@@ -136,6 +166,7 @@ def _written(folder: Path) -> Path:
     (folder / "app.py").write_text(HANDLERS)
     simple = {"Type": "AWS::Serverless::SimpleTable"}
     resources: dict[str, Any] = {"Table": simple, "Source": simple}
+    resources["Ordered"] = {"Type": "AWS::SQS::Queue", "Properties": {"FifoQueue": True}}
     resources.update(Queue={"Type": "AWS::SQS::Queue"}, Stream={"Type": "AWS::Kinesis::Stream"})
     for name, (handler, kind, mapping, _) in FUNCTIONS.items():
         properties = {
