@@ -32,12 +32,15 @@ def _reader(shape: Any) -> Callable[[Any], Any]:
     # Python reads `NotRequired` and `Required` within an annotation that is text only where it evaluates it.
     evaluated = get_type_hints(shape, include_extras=True)
     optional = {name for name, hint in evaluated.items() if get_origin(hint) is NotRequired}
+    hints = get_type_hints(shape)
     if is_dataclass(shape):
-        optional |= {each.name for each in fields(shape) if (each.default, each.default_factory) != (MISSING, MISSING)}
+        given = [each for each in fields(shape) if each.init]  # a ClassVar is annotated, and no field
+        hints = {each.name: hints[each.name] for each in given}
+        optional |= {each.name for each in given if (each.default, each.default_factory) != (MISSING, MISSING)}
     else:
         optional |= {name for name in shape.__optional_keys__ if get_origin(evaluated[name]) is not Required}
     kinds = {}
-    for name, hint in get_type_hints(shape).items():
+    for name, hint in hints.items():
         kinds[name] = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
         if not set(kinds[name]) <= _WORDS.keys():
             raise TypeError(

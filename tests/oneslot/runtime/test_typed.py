@@ -6,9 +6,9 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NotRequired, Required, TypedDict
+from typing import Any, ClassVar, NotRequired, Required, TypedDict
 
 import pytest
 from pydantic import BaseModel, ValidationError
@@ -18,13 +18,15 @@ from oneslot import JsonMessage, Unprocessable, typed
 
 @dataclass(frozen=True)
 class Order:
-    """An order with each type that a JSON body can hold."""
+    """An order with each type that a JSON body can hold, a constant, and a field that no body gives."""
 
+    CURRENCY: ClassVar[str] = "GBP"
     customer: str
     pieces: int
     total: float = 0.0
     gift: bool = False
     note: str | None = None
+    state: str = field(default="new", init=False)
 
 
 class OrderDict(TypedDict):
@@ -49,7 +51,7 @@ class OrderModel(BaseModel):
 
 
 def test_typed_reads_a_dataclass_with_what_it_holds() -> None:
-    body = {"customer": "ada", "pieces": 2, "total": 12.5, "note": None, "later": "ignored"}
+    body = {"customer": "ada", "pieces": 2, "total": 12.5, "note": None, "later": "ignored", "state": "ignored"}
     message = typed(Order)("m-1", "digest", body)
     assert message == JsonMessage("m-1", "digest", Order("ada", 2, 12.5))
 
