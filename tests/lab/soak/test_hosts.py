@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.soak.hosts import Host
+from lab.soak.run import Host
 from oneslot.local.aws.connection import Connection
 from oneslot.local.processes import start_ticks
 from tests.kits.local_mapping import Workshop, wait_for
@@ -21,9 +21,9 @@ pytestmark = pytest.mark.embedded_aws
 def test_host_that_hangs_is_killed_with_its_handlers(
     account: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lab.soak.hosts.STOP_SECONDS", 0.1)
+    monkeypatch.setattr("lab.soak.run.STOP_SECONDS", 0.1)
     source = Workshop(account, tmp_path).source("def handle(event, context): pass")
-    with closing(Host(account, source.mapping_id, tmp_path / "host", processes=2)) as host:
+    with closing(Host(account, source.mapping_id, tmp_path / "host")) as host:
         wait_for(lambda: len(host.handlers()) == 2)
         before = {pid: start_ticks(pid) for pid in host.handlers()}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lab.mutants.edits import read_edits
-from lab.soak.run import KILLED, Settings, run
+from lab.soak.run import KILLED, run
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
 from tests.behaviours.privacy import of_the_range
@@ -21,12 +21,11 @@ SEED = 16
 @pytest.mark.embedded_aws
 @pytest.mark.timeout(1200)
 def test_short_soak_breaks_no_invariant(synthesised: SynthesisedStack, account: Connection, tmp_path: Path) -> None:
-    settings = Settings(10, 400, SEED, lease_seconds=4, handlers=1, gap_seconds=1.5)
-    document, _ = run(settings, synthesised, account, tmp_path)
+    document, _ = run(800, SEED, synthesised, account, tmp_path, lease_seconds=4, gap_seconds=1.5)
     assert document["violations"] == 0, document["breaches"][:5]
     assert document["holds"], document["verdict"]
     assert document["counts"]["lost"] == document["counts"]["double_booked"] == 0
-    assert document["messages"] >= 400
+    assert document["messages"] >= 800
     assert document["faults_by_kind"][KILLED] > 0
     assert document["claimed_more_than_once"] > 0, "no fault met a claim, so the run proved nothing"
     assert document["deliveries"]["duplicate"] > 0
@@ -58,8 +57,8 @@ def without_guards(stack: SynthesisedStack, folder: Path) -> SynthesisedStack:
 def test_soak_detects_a_handler_without_guards(
     synthesised: SynthesisedStack, account: Connection, tmp_path: Path
 ) -> None:
-    settings = Settings(2, 150, SEED, lease_seconds=4, handlers=1, gap_seconds=1_000)
-    _, verdict = run(settings, without_guards(synthesised, tmp_path), account, tmp_path)
+    weakened = without_guards(synthesised, tmp_path)
+    _, verdict = run(150, SEED, weakened, account, tmp_path, lease_seconds=4, gap_seconds=1_000)
     assert not verdict.holds
     assert {"I1", "I4"} <= {breach.invariant for breach in verdict.breaches}
     assert verdict.counts.double_booked not in (0, None)
