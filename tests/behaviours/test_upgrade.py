@@ -28,7 +28,8 @@ OLDER = (
     ("booking/consumer.py", 'number(environment, "CANDIDATE_SLOTS")', "1"),
     ("handler.py", "**asdict(delivery)", '**{k: v for k, v in asdict(delivery).items() if k != "answer"}'),
     ("oneslot/runtime/stores/dynamodb.py", "' REMOVE expires_at'", "''"),
-    ("oneslot/runtime/stores/dynamodb.py", 'if "expires_at" in complete_row else ("lease_until", "expires_at")', ""),
+    ("oneslot/runtime/stores/dynamodb.py", "'' if 'expires_at' in row else ', expires_at'", "''"),
+    ("oneslot/runtime/stores/dynamodb.py", "elif self._retention_seconds is not None:", "elif False:"),
     (
         "oneslot/runtime/stores/dynamodb.py",
         "return {} if self._retention_seconds is None else",

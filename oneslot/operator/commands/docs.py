@@ -13,7 +13,7 @@ from oneslot.errors import PageNotFound
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 # The wheel has them in the package, a clone beside it.
-FOLDER = next(each for each in (_PACKAGE / "docs", _PACKAGE.parent / "docs") if each.is_dir())
+FOLDER = _PACKAGE / "docs" if (_PACKAGE / "docs").is_dir() else _PACKAGE.parent / "docs"
 
 
 @click.command(short_help="Print a page of the documentation, such as runbooks#stalled.")

@@ -70,9 +70,9 @@ def test_policy_breaks_what_it_does_not_promise_when_an_attempt_dies(way: str, p
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_ask_pays_once_when_nothing_lands_late(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def truthful(request: ApiCall) -> tuple[Choice, ...]:
+    def truthful(request: ApiCall, **more: Any) -> tuple[Choice, ...]:
         pays = "put_item" in request.text
-        return tuple(choice for choice in handler_faults(request) if not (pays and choice.performed == LATER))
+        return tuple(choice for choice in handler_faults(request, **more) if not (pays and choice.performed == LATER))
 
     monkeypatch.setattr(exploration, "handler_faults", truthful)
 

@@ -63,7 +63,9 @@ def test_emulator_is_refused_in_one_sentence_when_pip_reaches_no_index(
 ) -> None:
     for name, value in {"NO_INDEX": "1", "CONFIG_FILE": "/dev/null", "FIND_LINKS": str(cache)}.items():
         monkeypatch.setenv(f"PIP_{name}", value)
-    said = r"^The embedded AWS is installed on first use, and that failed: .*botocore==.* Connect to the network and repeat"
+    said = (
+        r"^The embedded AWS is installed on first use, and that failed: .*boto3==.* Connect to the network and repeat"
+    )
     with pytest.raises(EmbeddedAwsFailed, match=said) as refused:
         emulator_python()
     assert "\n" not in str(refused.value)
