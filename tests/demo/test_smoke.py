@@ -16,11 +16,9 @@ from tests.kits.consumer import PRACTICE
 from tests.kits.moto_stack import MotoStack, invoke
 
 
-def smoke(stack: MotoStack, consume: Callable[[], None]) -> tuple[Smoke, list[str]]:
+def smoke(stack: MotoStack, consume: Callable[[], None]) -> Smoke:
     """A smoke test of this stack; while it waits, messages are consumed."""
-    steps: list[str] = []
-    test = Smoke(stack.target, 60.0, 0.0, steps.append, sleep=lambda _: consume())
-    return test, steps
+    return Smoke(stack.target, 60.0, sleep=lambda _: consume())
 
 
 def slots(stack: MotoStack) -> list[dict[str, Any]]:
@@ -28,10 +26,9 @@ def slots(stack: MotoStack) -> list[dict[str, Any]]:
 
 
 def test_smoke_passes_on_a_working_stack_and_cleans_up(moto_stack: MotoStack) -> None:
-    test, steps = smoke(moto_stack, moto_stack.consume)
+    test = smoke(moto_stack, moto_stack.consume)
     test.check()
-    test.clean_up()
-    assert steps[-1] == "cancelled, and the slot is free again"
+    assert test.clean_up() == "cancelled, and the slot is free again"
     assert slots(moto_stack) == []
     (appointment,) = moto_stack.bench.rows("appointments")
     assert (appointment["appointment_id"], appointment["status"]) == (test.message_id, "cancelled")
@@ -44,7 +41,7 @@ def test_smoke_passes_on_a_working_stack_and_cleans_up(moto_stack: MotoStack) ->
 
 
 def test_smoke_fails_and_stops_a_late_booking_when_idle(moto_stack: MotoStack) -> None:
-    test, _ = smoke(moto_stack, lambda: None)
+    test = smoke(moto_stack, lambda: None)
     test.timeout = 0.01
     with pytest.raises(SmokeFailed, match=r"Not within 0\.01 s: smoke-[0-9a-f]+ is complete"):
         test.check()
@@ -57,13 +54,25 @@ def test_smoke_fails_and_stops_a_late_booking_when_idle(moto_stack: MotoStack) -
 
 
 def test_smoke_fails_when_a_copy_is_booked_twice(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
-    test, _ = smoke(moto_stack, moto_stack.consume)
+    test = smoke(moto_stack, moto_stack.consume)
     monkeypatch.setattr(Smoke, "_outcomes", lambda *_: ["booked", "booked"])
     with pytest.raises(SmokeFailed, match="Two copies ended as booked, booked"):
         test.check()
     moto_stack.consume()
     test.clean_up()
     assert slots(moto_stack) == []
+
+
+def test_smoke_fails_when_the_cancellation_frees_no_slot(
+    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    test = smoke(moto_stack, moto_stack.consume)
+    test.check()
+    monkeypatch.setattr(Smoke, "_send", lambda *_: "an id")
+    monkeypatch.setattr(Smoke, "_wait_until_complete", lambda *_: None)
+    with pytest.raises(SmokeFailed, match="did not free the slot"):
+        test.clean_up()
+    assert slots(moto_stack)[0]["status"] == "busy"
 
 
 @pytest.mark.parametrize(
@@ -83,8 +92,8 @@ def test_smoke_cleans_up_whatever_stops_it(
     def stop(*_: object) -> None:
         raise interruption
 
-    def consuming(target: Target, timeout: float, _: float, say: Callable[[str], None]) -> Smoke:
-        return Smoke(target, timeout, 0.0, say, sleep=lambda _: moto_stack.consume())
+    def consuming(target: Target, timeout: float) -> Smoke:
+        return Smoke(target, timeout, sleep=lambda _: moto_stack.consume())
 
     monkeypatch.setattr(Smoke, "_outcomes", stop)
     monkeypatch.setattr(verb, "Smoke", consuming)

@@ -99,7 +99,7 @@ def smoked(moto_stack: MotoStack) -> set[tuple[str, str]]:
 
     clients: Any = SimpleNamespace(**{name: lambda name=name: recorded(name) for name in ("dynamodb", "sqs")})
     target = replace(moto_stack.target, clients=clients)
-    smoke = Smoke(target, 60.0, 0.0, lambda _: None, sleep=lambda _: moto_stack.consume())
+    smoke = Smoke(target, 60.0, sleep=lambda _: moto_stack.consume())
     smoke.check()
     smoke.clean_up()
     return calls

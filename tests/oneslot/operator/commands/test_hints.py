@@ -59,7 +59,7 @@ ON_PROD = ("--stack", "Oneslot-prod")
 
 
 def test_smoke_names_the_stack_when_it_fails(on_aws: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("demo.commands.smoke.AWS_INTERVAL", 0)
+    monkeypatch.setattr("demo.commands.smoke.INTERVAL_SECONDS", 0)
     message = json.loads(invoke("smoke", "--timeout", "0.01", *ON_PROD, "--json").stdout)
     for command in (f"oneslot inspect {message['message_id']}", "oneslot dlq list"):
         assert f"`{command} --stack Oneslot-prod`" in message["failure"]
