@@ -16,7 +16,7 @@ from typing import Any
 
 import duckdb
 
-from oneslot.audit.layout import Full, Incremental, Part, write_export
+from oneslot.audit.layout import Full, Part, write_export
 
 START = 1_795_000_000_000
 DAY_MS = 86_400_000
@@ -108,56 +108,20 @@ class Requests:
         return self.start + self.span_ms + 10_000
 
 
-def write_full(folder: Path, requests: Requests, more: Mapping[str, Part] | None = None, ahead: int = 0) -> None:
-    """Write a history with full exports of all tables, and `more` lines of any source, by the name of its folder.
-
-    The slots that the next `ahead` requests will take exist and are free.
-    """
+def write_full(folder: Path, requests: Requests, more: Mapping[str, Part] | None = None) -> None:
+    """Write a history with full exports of all tables, and `more` lines of any source, by the name of its folder."""
     besides = more or {}
 
     def table(name: str) -> None:
         condition, item = ITEMS[name]
         parts: Iterable[Part] = _parts(requests, "requests", condition, f"""'{{"Item":' || {item} || '}}'""")
         parts = chain(parts, [besides[name]] if name in besides else [])
-        if name == "slots" and ahead:
-            coming = Requests(requests.last, requests.last + ahead)
-            parts = chain(parts, _parts(coming, "requests", condition, f"""'{{"Item":' || {_before(item)} || '}}'"""))
         write_export(folder / name, export_arn(name), Full(requests.end), parts, level=GZIP_LEVEL)
 
     _write_all(folder, requests, table)
     for name, part in besides.items():
         if name not in ITEMS:
             (folder / name / "more.jsonl").write_bytes(part.lines)
-
-
-def write_day(folder: Path, requests: Requests, earlier: Requests) -> None:
-    """Write a history with incremental exports: the requests are new, and their slots were free and are taken.
-
-    One in a thousand `earlier` requests was delivered once more.
-    """
-
-    def table(name: str) -> None:
-        condition, item = ITEMS[name]
-        stamp = (
-            f"""'{{"Metadata":{{"WriteTimestampMicros":{{"N":"' || ({earlier.end} * 1000 + i) || '"}}}},"Keys":{{}},'"""
-        )
-        old = ""
-        if name == "slots":  # a slot that no request took is unchanged
-            condition = "fate = 'booked'"
-            old = f""" || '"OldImage":' || {_before(item)} || ','"""
-        line = f"""{stamp}{old} || '"NewImage":' || {item} || '}}'"""
-        parts = _parts(requests, "requests", condition, line)
-        write_export(folder / name, export_arn(name), Incremental(earlier.end, requests.end), parts, level=GZIP_LEVEL)
-
-    _write_all(folder, requests, table)
-    again = earlier.end + DAY_MS // 2
-    late = f"(select * replace ({again} + i % 1000 as sent), 1 as copy from requests where i % 1000 = 7)"  # noqa: S608 - no input, only numbers and this file's text
-    _write_lines(folder / "deliveries", earlier, late, DELIVERY, "late")
-
-
-def _before(item: str) -> str:
-    """Return a slot's item before a request took it."""
-    return item.replace("fate = 'booked'", "false")
 
 
 def _write_all(folder: Path, requests: Requests, table: Any) -> None:
@@ -172,10 +136,10 @@ def _write_all(folder: Path, requests: Requests, table: Any) -> None:
             task.result()
 
 
-def _write_lines(folder: Path, requests: Requests, source: str, line: str, name: str = "part") -> None:
+def _write_lines(folder: Path, requests: Requests, source: str, line: str) -> None:
     folder.mkdir(exist_ok=True)
     for number, part in enumerate(_parts(requests, source, "true", line)):
-        (folder / f"{name}-{number:04d}.jsonl.gz").write_bytes(gzip.compress(part.lines, GZIP_LEVEL, mtime=0))
+        (folder / f"part-{number:04d}.jsonl.gz").write_bytes(gzip.compress(part.lines, GZIP_LEVEL, mtime=0))
 
 
 def _parts(requests: Requests, source: str, condition: str, line: str) -> Iterator[Part]:

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from lab.benchmarks.audit import __main__ as audit
-from oneslot.audit.spark.session import SessionSettings
 
 
 @pytest.fixture(autouse=True)
 def no_history(monkeypatch: pytest.MonkeyPatch) -> None:
     """Write no history: the measurements are fake."""
-    for name in ("write_full", "write_day", "sow", "skew", "repeat"):
+    for name in ("write_full", "sow"):
         monkeypatch.setattr(audit, name, lambda *_, **__: None)
 
 
-def measured(broken: dict[str, int]) -> dict[str, Any]:
-    return {"seconds": 1.0, "cpu_seconds": 1.0, "java": "21", "broken": broken}
+def measured(broken: dict[str, int], booked: int = 100) -> dict[str, Any]:
+    figures = {"seconds": 1.0, "cpu_seconds": 1.0, "peak_gb": 1.0}
+    return {**figures, "java": "21", "broken": broken, "verdicts": {"booked": booked}}
 
 
 @pytest.mark.parametrize(
@@ -46,44 +46,20 @@ def test_audit_rejects_bad_arguments_before_it_measures(
         (measured(audit.SOWN), measured(audit.SOWN), 0),
         (measured({"I2": 1}), measured(audit.SOWN), 1),
         (measured({"I2": 1}), measured({"I2": 1}), 1),
+        (measured(audit.SOWN, 99), measured(audit.SOWN), 1),
         (None, measured(audit.SOWN), 1),
         (measured(audit.SOWN), None, 1),
     ],
-    ids=["right", "Spark missed one", "both missed one", "Spark failed", "DuckDB failed"],
+    ids=["right", "Spark missed one", "both missed one", "verdicts differ", "Spark failed", "DuckDB failed"],
 )
 def test_audit_returns_status_of_its_findings(
     spark: Any, duckdb: Any, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def measure(name: str, *_: str) -> dict[str, Any] | None:
-        answers: dict[str, dict[str, Any] | None] = {"floor": measured({}), "spark": spark, "duckdb": duckdb}
+        answers: dict[str, dict[str, Any] | None] = {"spark": spark, "duckdb": duckdb}
         return answers[name]
 
     monkeypatch.setattr(sys, "argv", ["audit", "--requests", "100", "--folder", str(tmp_path)])
     monkeypatch.setattr(audit, "measure", measure)
     assert audit.main() == status
     assert not list(tmp_path.iterdir()), "nothing is left behind"
-
-
-def test_audit_succeeds_when_duckdb_runs_out_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That is a result, and no failure of the audit."""
-    monkeypatch.setattr(sys, "argv", ["audit", "--requests", "100", "--folder", str(tmp_path)])
-    monkeypatch.setattr(
-        audit,
-        "measure",
-        lambda *given: None if SessionSettings.memory in given and "duckdb" in given else measured(audit.SOWN),
-    )
-    assert audit.main() == 0
-
-
-def test_audit_measures_only_the_chosen_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["audit", "--requests", "100", "--folder", str(tmp_path), "--rows", "worker"])
-    monkeypatch.setattr(audit, "measure", lambda *_: measured(audit.SOWN))
-
-    assert audit.main() == 0
-
-    printed = capsys.readouterr().out
-    assert audit.ONE in printed
-    assert audit.TWO in printed
-    assert audit.SKEWED not in printed
