@@ -75,18 +75,18 @@ def test_worker_uses_the_functions_dynamodb_timeouts(monkeypatch: pytest.MonkeyP
 
 
 def test_worker_runs_the_handler_of_any_declared_consumer(environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The starter's, in five threads, by its function's variables."""
     os.environ.update(ENVIRONMENT | {"AWS_DEFAULT_REGION": "eu-west-2", "ONESLOT_TABLE_STOCK": "stock"})
+    os.environ.update(AWS_ACCESS_KEY_ID="1", AWS_SECRET_ACCESS_KEY="1")
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it keeps the environment of its first use
     monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in ("app", "decision"):  # another test's modules may have these names
+        monkeypatch.setitem(sys.modules, name, None)
+        del sys.modules[name]
     with choosing(read_declaration(ROOT / "oneslot/starter/oneslot.toml")):
         opened = open_consumer(None, "https://sqs/another", 5, WorkerLog())
     consumer: Any = opened.handler
     assert opened.queue_url == consumer.queues.queue_url == "https://sqs/another"
-    assert consumer.ledger.tables["stock"] == "stock"
-    assert consumer.ledger.client.meta.config.max_pool_connections == 6
-    for name in ("app", "decision"):
-        sys.modules.pop(name)
+    assert (consumer.ledger.tables["stock"], consumer.ledger.client.meta.config.max_pool_connections) == ("stock", 6)
 
 
 def test_worker_says_which_variable_is_missing_when_nothing_names_a_queue(environment: None) -> None:
