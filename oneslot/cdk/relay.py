@@ -33,7 +33,7 @@ HANDLER = "oneslot.runtime.sends.lambda_relay.handler"
 ONLY_UNSENT = {"dynamodb": {"NewImage": {"unsent": {"N": [{"exists": True}]}}}}
 """The stream's records that hold messages: Lambda passes over the others and bills none."""
 TIMEOUT_SECONDS = 60
-"""As long as the time between two looks. The relay ends by itself before, and marks what it has sent."""
+"""As long as the time between two looks. The relay ends before, and marks what it has sent."""
 ROWS = 100
 """The rows of one invocation. It marks them in tens, so a crash sends ten again at most."""
 EXECUTIONS_PER_SHARD = 2

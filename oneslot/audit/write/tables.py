@@ -66,7 +66,7 @@ class WrittenTable:
     partition: str | None = None
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return the rows of all files; none if there is no file."""
+        """Return the rows of all files; none without a file."""
         system, inside = place_of(self.folder)
         of = ds.partitioning(pa.schema([(self.partition, pa.string())]), flavor="hive") if self.partition else None
         names = [*(columns or self.schema.names)]

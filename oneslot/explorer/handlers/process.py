@@ -65,7 +65,7 @@ OWN_FAILURES = (TIMED_OUT, SystemExit.__name__, marshalling.MarshalError.__name_
 """How the errors of an invocation start that no other event would spare it."""
 
 OF_AWS = "/boto"
-"""What the files of boto3 and botocore have in their paths. Their exceptions reach the handler, or concern nobody."""
+"""What the files of boto3 and botocore have in their paths. Their exceptions reach the handler, or do not matter."""
 
 AT_IMPORT = "at import"
 """How the error of an invocation starts whose module raised."""
