@@ -10,8 +10,8 @@ from uuid import uuid4
 
 from demo.plan import LOCAL_TIME, load, next_monday, opening_hours, synthetic_nhs_number, working_days
 from oneslot.local.state import LocalState
+from oneslot.operator.target import Target
 from oneslot.runtime.sqs.fifo import is_fifo
-from oneslot.target import Target
 
 
 def next_steps(target: Target, state: LocalState) -> list[tuple[str, str, str]]:

@@ -8,7 +8,7 @@ import sys
 def main() -> None:
     """Run the command line and exit."""
     try:
-        from oneslot.cli import main as command_line
+        from oneslot.operator.cli import main as command_line
     except ModuleNotFoundError as error:
         # `pip install oneslot` brings the library, and not the packages that only the command line needs.
         sys.exit(f"Error: The command line needs {error.name}, which is missing; run: pip install 'oneslot[cli]'")

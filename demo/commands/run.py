@@ -25,9 +25,9 @@ from oneslot.operator.commands.send import send_messages
 from oneslot.operator.commands.watch import LOCAL_INTERVAL, follow
 from oneslot.operator.evidence.export import export_history
 from oneslot.operator.evidence.verdict import CheckVerdict
-from oneslot.options import COUNT, json_option, local_stack_options
-from oneslot.target import Target, home_folder, local_target
-from oneslot.terminal import Terminal, table
+from oneslot.operator.options import COUNT, json_option, local_stack_options
+from oneslot.operator.target import Target, home_folder, local_target
+from oneslot.operator.terminal import Terminal, table
 from oneslot.wording import count_text, numbered, verdict_text
 
 # Few enough practices that patients compete for slots.

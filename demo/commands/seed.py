@@ -11,9 +11,9 @@ import click
 from appointments.messages import ODS_CODE
 from demo.plan import Plan, make_plan, save
 from demo.seeding import seed as insert
-from oneslot.options import COUNT, json_option, stack_option
-from oneslot.target import Target, open_target
-from oneslot.terminal import Terminal
+from oneslot.operator.options import COUNT, json_option, stack_option
+from oneslot.operator.target import Target, open_target
+from oneslot.operator.terminal import Terminal
 from oneslot.wording import numbered
 
 

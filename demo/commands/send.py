@@ -14,11 +14,11 @@ from demo.generator import Mix, RequestGenerator, utc_now
 from demo.plan import load
 from oneslot.errors import BadInput
 from oneslot.operator.commands.send import send_reported
+from oneslot.operator.options import COUNT, FILE_OR_PIPE, Number, json_option, stack_option
 from oneslot.operator.sending.messages import RequestCopy
 from oneslot.operator.sending.request_file import load_requests
-from oneslot.options import COUNT, FILE_OR_PIPE, Number, json_option, stack_option
-from oneslot.target import Target, open_target
-from oneslot.terminal import Terminal
+from oneslot.operator.target import Target, open_target
+from oneslot.operator.terminal import Terminal
 
 GENERATOR_OPTIONS = ("count", "malformed", "seed_number")
 

@@ -20,16 +20,16 @@ from demo.errors import SmokeFailed
 from demo.next_steps import sample_request
 from demo.plan import synthetic_nhs_number
 from oneslot.errors import OneslotError
-from oneslot.explanations import explain
 from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.operator.evidence.deliveries import valid_deliveries
 from oneslot.operator.evidence.tables import read_row
-from oneslot.options import Number, json_option, stack_option
+from oneslot.operator.explanations import explain
+from oneslot.operator.options import Number, json_option, stack_option
+from oneslot.operator.target import Target, open_target
+from oneslot.operator.terminal import Terminal
 from oneslot.runtime.protocol import COMPLETE
 from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.runtime.values import to_attributes
-from oneslot.target import Target, open_target
-from oneslot.terminal import Terminal
 
 INTERVAL_SECONDS = 1.0
 CLOCK_DIFFERENCE_MS = 60_000

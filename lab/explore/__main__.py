@@ -20,11 +20,11 @@ from lab.explore.exploration import SUBJECTS, Explored, Results, to_json
 from lab.figures.correctness_page import of_the_simulation
 from lab.figures.tables import explorations_table, page, peers_table
 from lab.peers.peers import PEERS
-from oneslot.cli import run_command
 from oneslot.errors import OneslotError
 from oneslot.explorer.counterexample import Counterexample, NotReplayable, replay
-from oneslot.options import FILE
-from oneslot.terminal import Terminal
+from oneslot.operator.cli import run_command
+from oneslot.operator.options import FILE
+from oneslot.operator.terminal import Terminal
 
 DIRECTORY = click.Path(file_okay=False, writable=True, path_type=Path)
 

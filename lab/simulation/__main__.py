@@ -16,11 +16,11 @@ from lab.simulation.counterexample import from_json, story, to_json
 from lab.simulation.run import SCENARIOS, points, run
 from lab.simulation.shrink import shrink
 from lab.simulation.world.simulation import Plan
-from oneslot.cli import run_command
 from oneslot.errors import OneslotError
 from oneslot.explorer.counterexample import NotReplayable
-from oneslot.options import COUNT, FILE, Number
-from oneslot.terminal import Terminal
+from oneslot.operator.cli import run_command
+from oneslot.operator.options import COUNT, FILE, Number
+from oneslot.operator.terminal import Terminal
 
 DIRECTORY = click.Path(file_okay=False, writable=True, path_type=Path)
 SEEDS = 200

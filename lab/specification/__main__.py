@@ -6,8 +6,8 @@ import sys
 import time
 
 from lab.specification.checker import Model, check, specification
-from oneslot.cli import run_command
-from oneslot.terminal import Terminal
+from oneslot.operator.cli import run_command
+from oneslot.operator.terminal import Terminal
 
 MODELS = (Model(2, 2, 2), Model(2, 1, 3), Model(2, 2, 3), Model(3, 1, 2))
 """The worlds of `make -C lab spec`; the tests visit the first one."""

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from oneslot.cli import main
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import deploy
 from oneslot.local.mapping.event_source_mapping import EventSourceMapping
 from oneslot.local.state import LocalState, read_state
+from oneslot.operator.cli import main
+from oneslot.operator.target import Target, local_target
 from oneslot.runtime.sqs import dead_letters
-from oneslot.target import Target, local_target
 
 
 @dataclass

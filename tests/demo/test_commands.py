@@ -14,8 +14,8 @@ from botocore.exceptions import EndpointConnectionError
 from click.testing import CliRunner, Result
 
 from demo.plan import Plan
-from oneslot.cli import main
 from oneslot.errors import OneslotError
+from oneslot.operator.cli import main
 from tests.kits.consumer import booking
 from tests.kits.moto_stack import PLAN, MotoStack, document, invoke
 

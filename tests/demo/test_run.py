@@ -15,7 +15,7 @@ import pytest
 from demo.commands import run as run_module
 from demo.plan import Plan
 from oneslot.local.aws.connection import Connection
-from oneslot.target import Target
+from oneslot.operator.target import Target
 from tests.kits.moto_stack import ENVIRONMENT, Functions, MotoStack, invoke
 
 

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from demo.commands import smoke as verb
 from demo.commands.smoke import Smoke
 from demo.errors import SmokeFailed
-from oneslot.target import Target
+from oneslot.operator.target import Target
 from tests.kits.consumer import PRACTICE
 from tests.kits.moto_stack import MotoStack, invoke
 

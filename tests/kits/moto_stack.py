@@ -20,9 +20,9 @@ from demo.seeding import BATCH
 from oneslot.local.aws.connection import Connection
 from oneslot.local.processes import start_ticks
 from oneslot.local.state import LocalState
+from oneslot.operator.target import Target, local_target
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.runtime.values import to_attributes
-from oneslot.target import Target, local_target
 from tests.kits.consumer import Bench, bench, booking, cancellation, record
 
 NOW = {"not_before": "2020-01-01T08:00:00Z", "not_after": "2100-01-01T08:00:00Z"}
@@ -35,7 +35,7 @@ ENVIRONMENT = {"CONTENT_BASED_DEDUPLICATION": "false", "ONESLOT_LEDGER_RETENTION
 
 def invoke(*arguments: str, **environment: str) -> Result:
     """Run one command line in this process."""
-    from oneslot.cli import main  # not for tests that run no command
+    from oneslot.operator.cli import main  # not for tests that run no command
 
     return CliRunner().invoke(main, list(arguments), env={"COLUMNS": "", **environment})
 

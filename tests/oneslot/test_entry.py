@@ -17,7 +17,7 @@ from _pytest.assertion.rewrite import AssertionRewritingHook
 from botocore.exceptions import NoRegionError
 
 from oneslot.errors import DeclarationNotFound
-from oneslot.explanations import explain
+from oneslot.operator.explanations import explain
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE_PACKAGES = sysconfig.get_paths()["purelib"]
@@ -37,7 +37,7 @@ class Without:
 
 
 def test_command_line_names_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("oneslot.cli", "click"):
+    for name in ("oneslot.operator.cli", "click"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     # pytest rewrites the modules of a distribution with a plugin, and runpy cannot run those.
     finders = [each for each in sys.meta_path if not isinstance(each, AssertionRewritingHook)]

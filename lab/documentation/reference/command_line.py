@@ -10,9 +10,9 @@ import demo.errors
 import oneslot.errors
 from lab.documentation.blocks import first_sentence
 from lab.figures.tables import listing
-from oneslot.cli import INTERRUPTED, main
 from oneslot.errors import BadInput, OneslotError, Unexpected
 from oneslot.explorer.handlers.verdict import STATUSES
+from oneslot.operator.cli import INTERRUPTED, main
 from oneslot.operator.commands.send import send
 
 SHARED = ("stack", "consumer", "as_json", "yes")

@@ -23,8 +23,8 @@ from oneslot.operator.repair.dropping import drop
 from oneslot.operator.repair.forecast import forecast_all
 from oneslot.operator.repair.ledger_row import advice, consequences, forget, read_row, unlock
 from oneslot.operator.repair.redrive import Redrive, redrive
+from oneslot.operator.target import Target
 from oneslot.runtime.sqs.dead_letters import HIDDEN_SECONDS
-from oneslot.target import Target
 from oneslot.worker.settings import WorkerSettings
 
 FAULTS_SECONDS = 600.0

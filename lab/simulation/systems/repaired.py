@@ -18,8 +18,8 @@ from lab.simulation.world.simulation import Simulation
 from oneslot.laws.evidence import Evidence
 from oneslot.operator.evidence.operator_log import BEGUN, DROP, OPERATOR_LOG_FILE, OperatorLog, drops, read_lines
 from oneslot.operator.repair.redrive import Redrive
+from oneslot.operator.target import Outputs, Target
 from oneslot.runtime.sqs.dead_letters import REASON_ATTRIBUTE
-from oneslot.target import Outputs, Target
 
 RECEIVES = 3
 """Receives before a message becomes a dead letter: few, so that healthy ones do."""

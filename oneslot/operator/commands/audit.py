@@ -24,14 +24,14 @@ from oneslot.errors import (
     OneslotError,
     require_module,
 )
-from oneslot.explanations import explain
 from oneslot.laws.traces import LEDGER
 from oneslot.operator.commands.check import verdicts_table
 from oneslot.operator.commands.export import export_stack, new_folder
 from oneslot.operator.evidence.export import place_for, whole_histories
-from oneslot.options import NEW_FOLDER, SparkMemory, json_option, stack_option
-from oneslot.target import Target, format_command, home_folder, open_target
-from oneslot.terminal import Terminal
+from oneslot.operator.explanations import explain
+from oneslot.operator.options import NEW_FOLDER, SparkMemory, json_option, stack_option
+from oneslot.operator.target import Target, format_command, home_folder, open_target
+from oneslot.operator.terminal import Terminal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

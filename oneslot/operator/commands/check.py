@@ -17,8 +17,8 @@ from oneslot.operator.evidence.gathering import gather
 from oneslot.operator.evidence.malformed import format_malformed
 from oneslot.operator.evidence.tables import format_missing
 from oneslot.operator.evidence.verdict import CheckVerdict, Counts, judge, seen_before, unsettled
-from oneslot.target import Target
-from oneslot.terminal import Terminal, table
+from oneslot.operator.target import Target
+from oneslot.operator.terminal import Terminal, table
 from oneslot.wording import count_text, counted, numbered, verdict_text
 
 LOOKS = 3

@@ -9,8 +9,8 @@ import click
 from botocore.exceptions import ClientError
 
 from oneslot.operator.commands.frame import on_stack
-from oneslot.target import Target
-from oneslot.terminal import Terminal
+from oneslot.operator.target import Target
+from oneslot.operator.terminal import Terminal
 
 
 @click.command(short_help='Print shell variables for the AWS CLI: eval "$(oneslot env)".')

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from oneslot.options import json_option, stack_option
-from oneslot.target import open_target
-from oneslot.terminal import Terminal
+from oneslot.operator.options import json_option, stack_option
+from oneslot.operator.target import open_target
+from oneslot.operator.terminal import Terminal
 
 
 def on_stack(verb: Callable[..., Any]) -> Callable[..., Any]:

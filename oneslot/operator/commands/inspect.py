@@ -13,12 +13,12 @@ from oneslot.laws.traces import result_of
 from oneslot.operator.commands.frame import on_stack
 from oneslot.operator.evidence.malformed import format_malformed
 from oneslot.operator.evidence.tables import format_missing
+from oneslot.operator.options import message_id_argument
 from oneslot.operator.repair.forecast import WOULD
 from oneslot.operator.repair.inspection import Inspection
 from oneslot.operator.repair.inspection import inspect as look_up
-from oneslot.options import message_id_argument
-from oneslot.target import Target
-from oneslot.terminal import Terminal, table
+from oneslot.operator.target import Target
+from oneslot.operator.terminal import Terminal, table
 from oneslot.wording import time_text, with_time
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from oneslot.errors import FolderExists, InvalidName
-from oneslot.options import json_option
-from oneslot.terminal import Terminal
+from oneslot.operator.options import json_option
+from oneslot.operator.terminal import Terminal
 
 STARTER = Path(__file__).resolve().parents[2] / "starter"
 EXAMPLE = "orders"

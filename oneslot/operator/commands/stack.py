@@ -12,9 +12,9 @@ from oneslot.errors import LocalStackDiffers
 from oneslot.local.launcher import down as stop_stack
 from oneslot.local.launcher import up as start_stack
 from oneslot.local.state import LocalState, read_state
-from oneslot.options import consumer_option, json_option, local_stack_options
-from oneslot.target import Target, home_folder, local_target
-from oneslot.terminal import Terminal
+from oneslot.operator.options import consumer_option, json_option, local_stack_options
+from oneslot.operator.target import Target, home_folder, local_target
+from oneslot.operator.terminal import Terminal
 
 
 @click.command(short_help="Start the local stack: the real template in an embedded AWS.")

@@ -15,8 +15,8 @@ from oneslot.operator.evidence.malformed import Tally, format_malformed, tally
 from oneslot.operator.evidence.observation import Observer, format_failing
 from oneslot.operator.evidence.pause import find_mapping_state
 from oneslot.operator.evidence.tables import Missing, format_missing, unless_missing
-from oneslot.target import Target
-from oneslot.terminal import Terminal, table
+from oneslot.operator.target import Target
+from oneslot.operator.terminal import Terminal, table
 from oneslot.wording import count_text
 
 

@@ -12,9 +12,9 @@ from oneslot.operator.evidence.malformed import format_malformed
 from oneslot.operator.evidence.observation import Observer, Snapshot, format_failing, until_drained
 from oneslot.operator.evidence.pause import find_mapping_state
 from oneslot.operator.evidence.tables import format_missing
-from oneslot.options import Number
-from oneslot.target import Target
-from oneslot.terminal import SECONDS_BETWEEN_PLAIN_LINES, Terminal
+from oneslot.operator.options import Number
+from oneslot.operator.target import Target
+from oneslot.operator.terminal import SECONDS_BETWEEN_PLAIN_LINES, Terminal
 from oneslot.wording import count_text, numbered
 
 # SQS and CloudFormation charge per call; on loopback a call costs a millisecond.

@@ -7,7 +7,7 @@ from datetime import datetime
 from botocore.exceptions import ClientError
 
 from oneslot.errors import InvalidRetention
-from oneslot.target import Target
+from oneslot.operator.target import Target
 
 RETENTION_VARIABLE = "ONESLOT_LEDGER_RETENTION_SECONDS"
 FORGOTTEN_VARIABLE = "LEDGER_FORGOTTEN_BEFORE"

@@ -7,9 +7,9 @@ from functools import cache
 from typing import Any
 
 from oneslot.operator.evidence.consumer_configuration import is_content_based
+from oneslot.operator.target import Target
 from oneslot.runtime.sqs import dead_letters
 from oneslot.runtime.sqs.dead_letters import DeadLetter, Reading, peek, reading, waiting_behind
-from oneslot.target import Target
 from oneslot.wording import counted
 
 

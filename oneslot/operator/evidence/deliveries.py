@@ -12,8 +12,8 @@ from botocore.exceptions import ClientError
 
 from oneslot.operator.evidence.malformed import DELIVERY_LOG, Malformed, malformed_delivery
 from oneslot.operator.evidence.tables import NOT_FOUND
+from oneslot.operator.target import Target
 from oneslot.runtime.stores.expressions import error_code
-from oneslot.target import Target
 
 DELIVERY = "delivery"
 FAILED = "failed"

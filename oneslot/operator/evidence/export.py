@@ -24,8 +24,8 @@ from oneslot.operator.evidence.dead_letters import count_hidden, format_hidden, 
 from oneslot.operator.evidence.deliveries import read_deliveries
 from oneslot.operator.evidence.operator_log import drops, read_lines, sent_as
 from oneslot.operator.evidence.tables import scan
+from oneslot.operator.target import ARCHIVE_FILE, Target
 from oneslot.runtime.sqs.queue_depth import queue_depth
-from oneslot.target import ARCHIVE_FILE, Target
 
 ITEMS_PER_FILE = 200_000
 UNFINISHED = ".unfinished-"

@@ -18,7 +18,7 @@ from oneslot.laws.form import CONSUMED_ROW, LEDGER_ROW, without_null
 from oneslot.laws.schema import Schema, Table
 from oneslot.laws.traces import COMPLETE, IN_PROGRESS, result_of
 from oneslot.operator.evidence.tables import scan
-from oneslot.target import Target
+from oneslot.operator.target import Target
 
 DELIVERY_LOG = "delivery log"
 RELEASED = "released"

@@ -22,9 +22,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.errors import LogNotWritten
 from oneslot.operator.sending.archive import is_cut_off
+from oneslot.operator.target import Target
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.runtime.values import to_json
-from oneslot.target import Target
 from oneslot.wording import as_json_value
 
 OPERATOR_LOG_FILE = "operator-log.jsonl"

@@ -9,8 +9,8 @@ from botocore.exceptions import ClientError
 
 from oneslot.errors import MappingNotFound
 from oneslot.local.mapping.event_source_mapping import PAUSED_AT
+from oneslot.operator.target import Target
 from oneslot.runtime.stores.expressions import error_code
-from oneslot.target import Target
 
 PAUSED_BY, PAUSED_BECAUSE = "oneslot:paused-by", "oneslot:paused-because"
 TAGS = (PAUSED_AT, PAUSED_BY, PAUSED_BECAUSE)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from botocore.exceptions import ClientError
 
 from oneslot.errors import TableThrottled
-from oneslot.explanations import how_to_restore
+from oneslot.operator.explanations import how_to_restore
 from oneslot.runtime.backoff import Backoff
 from oneslot.runtime.stores.expressions import error_code
 from oneslot.runtime.surroundings import Surroundings

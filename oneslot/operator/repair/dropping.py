@@ -8,7 +8,7 @@ from typing import Any
 from oneslot.operator.evidence.dead_letters import read_dead_letters
 from oneslot.operator.evidence.operator_log import BEGUN, DONE, DROP, NOT_DONE, OperatorLog
 from oneslot.operator.repair.forecast import Forecast
-from oneslot.target import Target
+from oneslot.operator.target import Target
 
 
 def drop(

@@ -16,6 +16,7 @@ from oneslot.operator.evidence.dead_letters import read_dead_letters
 from oneslot.operator.evidence.deliveries import Failure
 from oneslot.operator.evidence.malformed import blocking_attributes
 from oneslot.operator.evidence.tables import Missing, read_rows, unless_missing
+from oneslot.operator.target import Target
 from oneslot.runtime.consumer.record import parsed
 from oneslot.runtime.effects import Unprocessable, conflict
 from oneslot.runtime.identity import parse_body, payload_hash
@@ -28,7 +29,6 @@ from oneslot.runtime.sqs.dead_letters import (
 )
 from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.runtime.unknown_outcome import OUTCOME_UNKNOWN
-from oneslot.target import Target
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient

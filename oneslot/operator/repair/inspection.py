@@ -24,7 +24,7 @@ from oneslot.operator.evidence.malformed import (
 from oneslot.operator.evidence.tables import Missing, read_row, unless_missing
 from oneslot.operator.repair.forecast import Forecast, forecast_all
 from oneslot.operator.sending.archive import AcceptedRequest, read_archive
-from oneslot.target import Target
+from oneslot.operator.target import Target
 
 _ENDED = {Standing.RELEASED: "was released after an error", Standing.EXPIRED: "has expired"}
 

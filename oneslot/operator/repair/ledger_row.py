@@ -13,11 +13,11 @@ from oneslot.laws.traces import COMPLETE, result_of
 from oneslot.operator.evidence import tables
 from oneslot.operator.evidence.malformed import Standing, format_malformed, malformed_ledger_row, standing
 from oneslot.operator.evidence.operator_log import BEGUN, DONE, NOT_DONE, OperatorLog
+from oneslot.operator.target import Target
 from oneslot.runtime.protocol import UNSENT, Claim
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import DynamoDB, error_code
 from oneslot.runtime.values import to_attributes
-from oneslot.target import Target
 
 UNLOCK, FORGET = "ledger unlock", "ledger forget"
 RELEASE_WITHIN_MS = 10_000

@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from oneslot.local.mapping.event_source_mapping import PAUSED_AT
 from oneslot.operator.evidence.operator_log import BEGUN, DONE, OperatorLog
 from oneslot.operator.evidence.pause import PAUSED_BECAUSE, PAUSED_BY, TAGS, MappingState
-from oneslot.target import Target
+from oneslot.operator.target import Target
 
 PAUSE, RESUME = "pause", "resume"
 NAMESPACE, METRIC = "Oneslot", "Paused"

@@ -15,12 +15,12 @@ from oneslot.cdk.relay import FORMS
 from oneslot.cdk.tables import text
 from oneslot.declaration.reading import parse_declaration
 from oneslot.operator.commands.worker import relay as relay_verb
+from oneslot.operator.target import STACK_OUTPUTS, Outputs
 from oneslot.runtime import lambda_consumer
 from oneslot.runtime.protocol import SENDER, UNSENT
 from oneslot.runtime.sends.outbox import TARGETS
 from oneslot.runtime.sqs.deferral import Deferral, deferral_of
 from oneslot.runtime.stores.transaction import KEY_PREFIX
-from oneslot.target import STACK_OUTPUTS, Outputs
 from stacks.shared.rules import add_rules
 from tests.kits.stacks import assert_snapshot
 from tests.oneslot.cdk.kit import INLINE, Defined, define, handler_folder, new_stack

@@ -17,9 +17,9 @@ import click
 import pytest
 from awscli.clidriver import create_clidriver  # type: ignore[import-untyped]
 
-from oneslot.cli import main as oneslot
+from oneslot.operator.cli import main as oneslot
+from oneslot.operator.target import Outputs
 from oneslot.runtime.unknown_outcome import OUTCOME_UNKNOWN
-from oneslot.target import Outputs
 from stacks.context import OVERRIDABLE, settings_from_context
 from stacks.settings import STAGES
 from tests.kits.stacks import Stage

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from oneslot.options import FILE, Number, json_option
-from oneslot.terminal import Terminal
+from oneslot.operator.options import FILE, Number, json_option
+from oneslot.operator.terminal import Terminal
 
 
 @click.command(short_help="Run a handler through every schedule and fault within a budget.")

@@ -14,7 +14,7 @@ from oneslot.explorer.handlers.templates import from_template
 from oneslot.explorer.handlers.templates.tables import tables_of
 from oneslot.explorer.handlers.verdict import STATUSES
 from oneslot.explorer.refusal import NotExplorable
-from oneslot.terminal import Terminal
+from oneslot.operator.terminal import Terminal
 
 FROM_TEMPLATE = {"template", "function", "stack"}
 """The names of a scenario file that say which template has the rest."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from oneslot.errors import HandlerNotExplorable
-from oneslot.options import FILE, NameValue, Number, json_option
-from oneslot.terminal import Terminal, table
+from oneslot.operator.options import FILE, NameValue, Number, json_option
+from oneslot.operator.terminal import Terminal, table
 
 if TYPE_CHECKING:
     from oneslot.explorer.scan.scan import Row, Scan

@@ -14,12 +14,12 @@ from oneslot.operator.commands.frame import on_stack
 from oneslot.operator.commands.inspect import row_table
 from oneslot.operator.evidence.malformed import Standing, malformed_ledger_row, standing
 from oneslot.operator.evidence.operator_log import OperatorLog, open_operator_log
+from oneslot.operator.options import message_id_argument, yes_option
 from oneslot.operator.repair.ledger_row import advice, consequences, read_row
 from oneslot.operator.repair.ledger_row import forget as forget_row
 from oneslot.operator.repair.ledger_row import unlock as unlock_row
-from oneslot.options import message_id_argument, yes_option
-from oneslot.target import Target
-from oneslot.terminal import Terminal
+from oneslot.operator.target import Target
+from oneslot.operator.terminal import Terminal
 
 
 @click.group(short_help="Show a row of the ledger; unlock or forget it.")

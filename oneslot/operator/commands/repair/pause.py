@@ -10,10 +10,10 @@ from oneslot.errors import InvalidArguments
 from oneslot.operator.commands.frame import on_stack
 from oneslot.operator.evidence.operator_log import open_operator_log
 from oneslot.operator.evidence.pause import MappingState, read_mapping_state
+from oneslot.operator.options import json_option, stack_option, yes_option
 from oneslot.operator.repair import pausing
-from oneslot.options import json_option, stack_option, yes_option
-from oneslot.target import Target, open_target
-from oneslot.terminal import Terminal
+from oneslot.operator.target import Target, open_target
+from oneslot.operator.terminal import Terminal
 
 
 @click.command(short_help="Stop the consumer, and keep the reason.")

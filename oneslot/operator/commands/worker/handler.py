@@ -15,8 +15,8 @@ from botocore.config import Config
 from oneslot.declaration.loading import load_name
 from oneslot.declaration.reading import declared
 from oneslot.errors import InvalidArguments, InvalidConfiguration, InvalidName, NotImportable
+from oneslot.operator.target import open_target
 from oneslot.runtime.lambda_consumer import QUEUE_URL, WORKER_THREADS
-from oneslot.target import open_target
 from oneslot.worker.acknowledgement import DELETERS
 from oneslot.worker.log import WorkerLog
 from oneslot.worker.poller import FIFO_POLLERS

@@ -14,12 +14,12 @@ import boto3
 import click
 
 from oneslot.errors import InvalidConfiguration
-from oneslot.options import stack_option
+from oneslot.operator.options import stack_option
+from oneslot.operator.target import open_target
 from oneslot.runtime.lambda_consumer import client_configuration, ledger_from_environment
 from oneslot.runtime.sends.relay import Relay
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.surroundings import Surroundings
-from oneslot.target import open_target
 from oneslot.worker.log import WorkerLog
 from oneslot.worker.stream import LedgerStream
 

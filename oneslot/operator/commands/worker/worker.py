@@ -21,7 +21,7 @@ from oneslot.operator.commands.worker.handler import (
     load_handler,
     open_consumer,
 )
-from oneslot.options import stack_option
+from oneslot.operator.options import stack_option
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.worker import visibility as worker_visibility
 from oneslot.worker.log import WorkerLog

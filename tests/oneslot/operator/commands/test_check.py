@@ -10,7 +10,7 @@ import pytest
 from oneslot.errors import AwsRefused, LocalStackFailed, SystemRefused
 from oneslot.operator.commands import check as check_module
 from oneslot.operator.evidence.gathering import Gathered, gather
-from oneslot.target import Target
+from oneslot.operator.target import Target
 from tests.kits.consumer import BEFORE, Intercepted, booking, raising, record, service_error
 from tests.kits.moto_stack import NOW, MotoStack, document, invoke
 

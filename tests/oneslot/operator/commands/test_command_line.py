@@ -10,9 +10,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from oneslot import target
-from oneslot.cli import main
 from oneslot.errors import WrongConsumer
+from oneslot.operator import target
+from oneslot.operator.cli import main
 from oneslot.operator.commands.worker.relay import relay
 from oneslot.operator.commands.worker.worker import worker
 from tests.kits.consumer import booking, record

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from oneslot.cli import main
 from oneslot.errors import PageNotFound
+from oneslot.operator.cli import main
 from oneslot.operator.commands.docs import section_of
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from oneslot.cli import STACK_OPTION, find_option
+from oneslot.operator.cli import STACK_OPTION, find_option
 from oneslot.operator.commands import audit as audit_commands
-from oneslot.target import Target
+from oneslot.operator.target import Target
 from tests.kits.consumer import booking
 from tests.kits.moto_stack import ENVIRONMENT, Functions, MotoStack, document, invoke
 from tests.oneslot.operator.evidence.test_deliveries import Logs
@@ -27,8 +27,8 @@ def on_aws(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> Target:
     target = replace(moto_stack.target, local=None, stack_name="Oneslot-prod")
     target.__dict__.update(sqs=moto_stack.bench.sqs, dynamodb=moto_stack.bench.dynamodb)
     target.__dict__.update(functions=Functions(ENVIRONMENT), logs=Logs())
-    monkeypatch.setattr("oneslot.target.local_target", lambda *_: target)
-    monkeypatch.setattr("oneslot.target.aws_target", lambda _: target)
+    monkeypatch.setattr("oneslot.operator.target.local_target", lambda *_: target)
+    monkeypatch.setattr("oneslot.operator.target.aws_target", lambda _: target)
     monkeypatch.setattr(
         "oneslot.operator.evidence.operator_log._caller", lambda: "arn:aws:iam::123456789012:user/on-call"
     )

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from oneslot.cli import main
 from oneslot.declaration.reading import read_declaration
+from oneslot.operator.cli import main
 from tests.kits.moto_stack import document, invoke
 
 

@@ -429,7 +429,7 @@ def stack(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> MotoStack:
     target = replace(moto_stack.target, local=None, stack_name="Oneslot-prod")
     made: dict[str, Any] = {"sqs": moto_stack.bench.sqs, "dynamodb": moto_stack.bench.dynamodb}
     target.__dict__.update(made, functions=Functions(ENVIRONMENT), logs=Logs())
-    monkeypatch.setattr("oneslot.target.aws_target", lambda _: target)
+    monkeypatch.setattr("oneslot.operator.target.aws_target", lambda _: target)
     monkeypatch.setattr("oneslot.runtime.sqs.dead_letters.SETTLING_SECONDS", 0)
     monkeypatch.setattr("oneslot.operator.commands.watch.AWS_INTERVAL", 0.1)
     monkeypatch.setattr(

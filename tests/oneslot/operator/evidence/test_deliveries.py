@@ -12,7 +12,7 @@ from oneslot.operator.evidence.deliveries import read_deliveries
 from oneslot.operator.evidence.gathering import gather
 from oneslot.operator.evidence.verdict import judge
 from oneslot.operator.repair.inspection import inspect
-from oneslot.target import Target
+from oneslot.operator.target import Target
 from tests.kits.consumer import BEFORE, booking, record
 from tests.kits.moto_stack import MotoStack
 

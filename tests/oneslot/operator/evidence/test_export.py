@@ -14,9 +14,9 @@ from botocore.exceptions import NoRegionError
 from click.testing import CliRunner
 
 from oneslot.errors import HistoryRefused
-from oneslot.explanations import explain
 from oneslot.operator.commands import audit
 from oneslot.operator.evidence.export import export_history, whole_histories
+from oneslot.operator.explanations import explain
 from tests.kits.consumer import booking, record, service_error
 from tests.kits.moto_stack import MotoStack, document, invoke
 

@@ -19,10 +19,10 @@ from oneslot.operator.evidence.gathering import gather
 from oneslot.operator.evidence.verdict import judge
 from oneslot.operator.sending.archive import Archive
 from oneslot.operator.sending.messages import Archived, RequestCopy
+from oneslot.operator.target import Target
 from oneslot.runtime.sqs.dead_letters import DeadLetter
 from oneslot.runtime.sqs.queue_depth import QueueDepth, queue_depth
 from oneslot.runtime.surroundings import Surroundings
-from oneslot.target import Target
 from tests.kits.consumer import BEFORE, booking
 from tests.kits.moto_stack import ENVIRONMENT, Functions, MotoStack, invoke
 

@@ -10,11 +10,11 @@ import click
 from oneslot.errors import InvalidArguments
 from oneslot.operator.commands.repair.dlq.letters import choose, selection_options, unanswered
 from oneslot.operator.evidence.operator_log import open_operator_log
+from oneslot.operator.options import json_option, stack_option, yes_option
 from oneslot.operator.repair.dropping import drop as drop_letters
 from oneslot.operator.repair.selection import select
-from oneslot.options import json_option, stack_option, yes_option
-from oneslot.target import open_target
-from oneslot.terminal import Terminal
+from oneslot.operator.target import open_target
+from oneslot.operator.terminal import Terminal
 from oneslot.wording import numbered
 
 

@@ -13,11 +13,11 @@ import click
 from oneslot.errors import TableMissing
 from oneslot.operator.evidence.dead_letters import count_hidden, format_hidden
 from oneslot.operator.evidence.tables import Missing, format_missing
+from oneslot.operator.options import FILE, MessageId
 from oneslot.operator.repair.forecast import Forecast, forecast_all
 from oneslot.operator.repair.selection import Selection
-from oneslot.options import FILE, MessageId
-from oneslot.target import Target
-from oneslot.terminal import Terminal, table
+from oneslot.operator.target import Target
+from oneslot.operator.terminal import Terminal, table
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -16,9 +16,9 @@ from oneslot.operator.evidence.deliveries import read_failures
 from oneslot.operator.evidence.tables import Missing, format_missing
 from oneslot.operator.repair.forecast import WOULD, Forecast, grouped
 from oneslot.operator.repair.selection import Selection
+from oneslot.operator.target import Target
+from oneslot.operator.terminal import Terminal, table
 from oneslot.runtime.sqs.dead_letters import RECEIVES_EXHAUSTED
-from oneslot.target import Target
-from oneslot.terminal import Terminal, table
 
 
 @click.command("list", short_help="List dead letters, and what a redrive would do.")

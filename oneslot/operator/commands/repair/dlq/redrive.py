@@ -11,12 +11,12 @@ import click
 
 from oneslot.operator.commands.repair.dlq.letters import choose, selection_options
 from oneslot.operator.evidence.operator_log import BEGUN, DONE, NOT_DONE, open_operator_log
+from oneslot.operator.options import Number, json_option, stack_option, yes_option
 from oneslot.operator.repair.redrive import Redrive
 from oneslot.operator.repair.redrive import redrive as move_letters
 from oneslot.operator.repair.selection import count_reordered_groups, select
-from oneslot.options import Number, json_option, stack_option, yes_option
-from oneslot.target import Target, open_target
-from oneslot.terminal import Terminal
+from oneslot.operator.target import Target, open_target
+from oneslot.operator.terminal import Terminal
 from oneslot.wording import numbered
 
 REDRIVE = "dlq redrive"

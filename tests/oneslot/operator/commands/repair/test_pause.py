@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from oneslot.cdk.monitoring import metrics
 from oneslot.errors import MappingNotFound
 from oneslot.operator.repair import pausing
-from oneslot.target import Target
+from oneslot.operator.target import Target
 from tests.kits.moto_stack import MotoStack, document, invoke
 
 REASON = "DynamoDB throttles (INC-12)"

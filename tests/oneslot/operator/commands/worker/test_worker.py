@@ -114,7 +114,7 @@ def test_image_of_the_page_has_what_the_worker_imports(tmp_path: Path) -> None:
         (tmp_path / name).symlink_to(ROOT / name)
     # -S: the packages are found, and this repository, which is installed beside them, is not.
     path = os.pathsep.join(map(str, [tmp_path, tmp_path / "lambda_src", sysconfig.get_path("purelib")]))
-    worker = [sys.executable, "-S", "-P", "-c", "import oneslot.__main__, oneslot.cli, booking.consumer"]
+    worker = [sys.executable, "-S", "-P", "-c", "import oneslot.__main__, oneslot.operator.cli, booking.consumer"]
     environment = {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
     assert subprocess.run(worker, env=environment, capture_output=True, text=True, check=False).stderr == ""
     asked = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]

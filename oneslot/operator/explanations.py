@@ -25,8 +25,8 @@ from oneslot.errors import (
     place_in_your_code,
 )
 from oneslot.local.aws.connection import LOCAL_ACCOUNT
+from oneslot.operator.target import format_command
 from oneslot.runtime.sqs.errors import BAD_CREDENTIALS, KEY_REFUSED, NO_QUEUE, SIGNED_OUT, lacks_credentials
-from oneslot.target import format_command
 
 DEBUG_VARIABLE = "ONESLOT_DEBUG"
 NO_TABLE = "ResourceNotFoundException"

@@ -11,15 +11,15 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from oneslot.cli import report_error, run_command
-from oneslot.terminal import Terminal, table
+from oneslot.operator.cli import report_error, run_command
+from oneslot.operator.terminal import Terminal, table
 
 
 def test_progress_writes_plain_lines_without_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr("oneslot.terminal.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("oneslot.operator.terminal.time.monotonic", lambda: now[0])
     with Terminal().progress("Seeding slots", 3_000) as progress:
         for _ in range(3):
             now[0] += 3

@@ -18,7 +18,7 @@ from oneslot import __version__
 from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.reading import choosing, find_declaration, read_declaration
 from oneslot.errors import InvalidArguments, InvalidDeclaration
-from oneslot.explanations import DEBUG_VARIABLE, explain, notes_of
+from oneslot.operator.explanations import DEBUG_VARIABLE, explain, notes_of
 from oneslot.wording import visible
 
 INTERRUPTED = 130

@@ -11,13 +11,13 @@ from botocore.stub import Stubber
 
 from demo.declared import CONSUMER
 from oneslot.errors import AwsUnusable, NoRegion, StackNotFound, WrongConsumer
-from oneslot.target import Outputs, home_folder, local_target, open_target
+from oneslot.operator.target import Outputs, home_folder, local_target, open_target
 from tests.kits.moto_stack import MotoStack, document, invoke
 
 
 def test_home_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ONESLOT_HOME", raising=False)
-    assert home_folder() == Path(__file__).resolve().parents[2] / ".oneslot"
+    assert home_folder() == Path(__file__).resolve().parents[3] / ".oneslot"
     monkeypatch.setenv("ONESLOT_HOME", "/elsewhere")
     assert home_folder() == Path("/elsewhere")
 
