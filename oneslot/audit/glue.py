@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> None:
     spark = builder.getOrCreate()
     set_options(spark, chosen)
     try:
-        with choosing(find_consumer(spark, settings)):
+        with choosing(find_consumer(settings)):
             if of_aws.dead_letter_queue:
                 region = region_of(of_aws.dead_letter_queue)
                 print(  # noqa: T201 - the job's log

@@ -10,8 +10,6 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, wait
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,10 +18,11 @@ from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
-from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, SparkSession
 
+from oneslot.audit import files
 from oneslot.audit.conclusion import Conclusion, conclude
 from oneslot.audit.consumer import AuditConsumer
 from oneslot.audit.errors import AuditRefused, refusal_of
@@ -32,16 +31,14 @@ from oneslot.audit.judge.stage import FINDINGS, LISTED_REJECTS, Answer, Judging,
 from oneslot.audit.model import model_of
 from oneslot.audit.operations import OperationsTable
 from oneslot.audit.read.carry import CARRIED, HASHES, PREVIOUS, REJECTED, Piece, Reading, carried_rows, read_pieces
-from oneslot.audit.read.checksums import start_checksums
 from oneslot.audit.read.history import NOTHING, History, find_history, sample_notes
 from oneslot.audit.report.data import Written, collect, run_facts
 from oneslot.audit.report.page import render
 from oneslot.audit.settings import AuditSettings, parse_arguments
 from oneslot.audit.spark.session import open_session
 from oneslot.audit.spark.sizing import Sizing, prepare
-from oneslot.audit.spark.storage import Storage
 from oneslot.audit.vocabulary import PROBLEM_SENTENCES
-from oneslot.audit.write import files, finished
+from oneslot.audit.write import finished
 from oneslot.audit.write.findings import write_findings
 from oneslot.audit.write.finished import FinishedAudit
 from oneslot.audit.write.tables import WrittenTable, write_part, write_rows
@@ -55,8 +52,6 @@ REJECTED_EARLIER = (
     "{lines} could not be read in earlier audits, whose rejects.jsonl locate them. "
     "A row of a table stops counting once it is corrected; a line of a log counts until full exports are audited."
 )
-SECONDS_FOR_CHECKSUMS = 3
-"""What the checksums of an export of usual size take at most. Those of a larger one go on beside the work."""
 TASK_BYTES = 1 << 20
 """Files of fewer bytes share the tasks that read."""
 DOUBTS = ("doubted", "not_looked_at")
@@ -72,25 +67,24 @@ def audit(spark: SparkSession, settings: AuditSettings, say: Callable[[str], obj
     """
     try:
         return _audit(spark, settings, say)
-    except (CapturedException, Py4JError) as error:
-        raise refusal_of(error) from error
     except ConnectionError as error:  # of the socket to Java
         raise refusal_of(Py4JNetworkError(JAVA_GONE)) from error
+    except (CapturedException, Py4JError, OSError) as error:
+        raise refusal_of(error) from error
 
 
 JAVA_GONE = "Answer from Java side is empty"
 
 
 def _audit(spark: SparkSession, settings: AuditSettings, say: Callable[[str], object]) -> Conclusion:
-    storage = Storage(spark)
-    finished.refuse_existing(storage, settings.output)
+    finished.refuse_existing(settings.output)
     if settings.previous:
         finished.refuse_unrelated(settings.previous, settings.output)
-    previous = finished.open_audit(storage, settings.previous) if settings.previous else None
+    previous = finished.open_audit(settings.previous) if settings.previous else None
     model = model_of(declared())
     if previous:
         finished.refuse_other_consumer(previous, model)
-    history = find_history(storage, settings.history, previous.end if previous else None, settings.deliveries, model)
+    history = find_history(settings.history, previous.end if previous else None, settings.deliveries, model)
     if previous and previous.context != history.context:
         raise AuditRefused(
             "The ledger's retention differs from the earlier audit's, which changes verdicts on old requests. "
@@ -98,38 +92,21 @@ def _audit(spark: SparkSession, settings: AuditSettings, say: Callable[[str], ob
         )
     say(Sizing(history.items).sentence)
     prepare(spark, Sizing(history.items))
-    checks = start_checksums(storage, history) if settings.checksums else None
     conclusion, run = None, str(uuid4())
     try:
-        finished.begin(storage, settings.output, run)
-        notes = [*history.notes, *sample_notes(storage, history)]
-        _refuse_damaged(checks, SECONDS_FOR_CHECKSUMS)
-        work = Work(spark, storage, settings, history, previous, run)
+        finished.begin(settings.output, run)
+        notes = [*history.notes, *sample_notes(history)]
+        work = Work(spark, settings, history, previous, run)
         answer = write_verdicts(work)
-        _refuse_damaged(checks, 0)
         judged = summarise(work, answer, notes)
-        if checks is not None:
-            checks.result()
-        written = finished.list_files(storage, settings.output)
-        storage.write_text(f"{settings.output}/{finished.FILES}", files.pretty(written))
-        storage.write_text(f"{settings.output}/{finished.DESCRIPTION}", files.pretty(judged.document))
+        files.write_text(f"{settings.output}/{finished.FILES}", files.pretty(finished.list_files(settings.output)))
+        files.write_text(f"{settings.output}/{finished.DESCRIPTION}", files.pretty(judged.document))
         conclusion = judged
-    except (CapturedException, Py4JJavaError):
-        if checks is not None:
-            checks.result()  # a damaged file has the better sentence
-        raise
     finally:
         if conclusion is None:
-            with suppress(Py4JNetworkError, ConnectionError):  # a dead Java removes nothing, and is the error to show
-                finished.remove_own(storage, settings.output, run)
-    storage.delete(f"{settings.output}/{finished.STARTED}")
+            finished.remove_own(settings.output, run)
+    files.remove(f"{settings.output}/{finished.STARTED}")
     return conclusion
-
-
-def _refuse_damaged(checks: Future[None] | None, seconds: float) -> None:
-    """Raise `AuditRefused` if a file is known to be damaged. Wait so long for that: minutes of Spark's work depend on it."""
-    if checks is not None and wait([checks], seconds).done:
-        checks.result()
 
 
 @dataclass(frozen=True)
@@ -137,7 +114,6 @@ class Work:
     """One audit in progress. `run` is its id, which its files of verdicts and its mark in the output have."""
 
     spark: SparkSession
-    storage: Storage
     settings: AuditSettings
     history: History
     previous: FinishedAudit | None
@@ -181,7 +157,7 @@ class Work:
 
 def pieces_of(work: Work) -> tuple[tuple[Piece, ...], ...]:
     """Return the files of each task, the largest first."""
-    found = sorted(work.history.pieces(), key=lambda each: (-each[0], each[1]))
+    found = sorted(work.history.pieces(checksums=work.settings.checksums), key=lambda each: (-each[0], each[1]))
     cores = work.spark.sparkContext.defaultParallelism
     if sum(size for size, _ in found) < LITTLE_BYTES:
         return tuple(tuple(piece for _, piece in found[start::cores]) for start in range(cores) if found[start:])
@@ -240,9 +216,9 @@ def with_earlier_rows(work: Work, previous: FinishedAudit, reading: Reading) -> 
     send to the tasks. A key that shares its hash with another is judged again without need, and to the same verdict.
     """
     layers = [
-        (Piece(PREVIOUS, f"{layer}/{name}", layer=number),)
+        (Piece(PREVIOUS, f"{layer}/{entry.base_name}", layer=number),)
         for number, layer in enumerate(previous.layers)
-        for name in work.storage.names(layer)
+        for entry in files.listing(layer)
     ]
     whole = dataclasses.replace(reading, pieces=(*reading.pieces, *layers))
     hashes = carried(work.spark, whole).where(f"source = {HASHES}").select("block").toArrow()["block"].to_pylist()
@@ -281,12 +257,12 @@ def add_up_part(
 
 def summarise(work: Work, answer: Answer, notes: list[str]) -> Conclusion:
     """Write all that follows from the verdicts: totals, tables, findings, repair lists, rejects and report."""
-    storage, settings, history, previous = work.storage, work.settings, work.history, work.previous
+    settings, history, previous = work.settings, work.history, work.previous
     tables = {table.name: work.written(table) for table in history.model.tables[: None if settings.tables else 1]}
     totals = tables[history.model.tables[0].name].read().to_pylist()
     check_counts(history, totals, answer)
     located = sorted(answer.rows(REJECTED), key=lambda row: (row["file"], row["line"]))[:LISTED_REJECTS]
-    storage.write_text(f"{work.output}/rejects.jsonl", files.json_lines(map(_located, located)))
+    files.write_text(f"{work.output}/rejects.jsonl", files.json_lines(map(_located, located)))
     # A log's files may be others each night, so no later audit can see that a line was corrected.
     rejects = sum(row["sum_rejected"] for row in totals)
     if earlier_rejects := rejects - answer.rejected:
@@ -304,13 +280,13 @@ def summarise(work: Work, answer: Answer, notes: list[str]) -> Conclusion:
         wrong = answer.blocks.get(FINDINGS) or history.model.arrow_schema.empty_table()
         known = history.dead_letters_known
         declaration = history.model.declaration
-        findings = write_findings(storage, wrong, work.output, declaration, dead_letters_known=known)
+        findings = write_findings(wrong, work.output, declaration, dead_letters_known=known)
         made = {summary.name: summary.make(tables) for summary in history.model.summaries}
         for summary in history.model.summaries:
             write_rows(work.table(summary.name), made[summary.name], summary.columns)
         run = run_facts(history, settings, document["layers"], work.spark.version)
         content = collect(Written(answer, tables, made, findings), history, document, run)
-        storage.write_text(f"{work.output}/report.html", render(content))
+        files.write_text(f"{work.output}/report.html", render(content))
     return dataclasses.replace(conclusion, document=document)
 
 
@@ -334,13 +310,13 @@ def check_counts(history: History, totals: list[dict[str, Any]], answer: Answer)
             )
 
 
-def find_consumer(spark: SparkSession, settings: AuditSettings) -> Declaration:
-    """Return the consumer that the settings name, in a file on this machine or in Spark's storage. Raises `FileUnreadable`."""
+def find_consumer(settings: AuditSettings) -> Declaration:
+    """Return the consumer that the settings name, in a file that Arrow reads. Raises `FileUnreadable`."""
     if settings.consumer is None:
         return declared()
     if Path(settings.consumer).is_file():
         return read_declaration(Path(settings.consumer))
-    text = Storage(spark).read_text(settings.consumer)
+    text = files.read_text(settings.consumer)
     if text is None:
         raise FileUnreadable(
             f"The file {settings.consumer} does not exist. Name the consumer's oneslot.toml with --consumer."
@@ -353,7 +329,7 @@ def main(arguments: list[str]) -> int:
     settings, session_settings = parse_arguments(arguments)
     try:
         spark = open_session(session_settings)
-        with choosing(find_consumer(spark, settings)):
+        with choosing(find_consumer(settings)):
             conclusion = audit(spark, settings)
     except (AuditRefused, BadInput, AuditDied) as refusal:
         print(visible(str(refusal)), file=sys.stderr)  # noqa: T201 - the job's command line

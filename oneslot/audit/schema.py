@@ -63,6 +63,11 @@ def outputs(model: Model) -> list[Output]:
     ]
 
 
+CURRENT = """SELECT * FROM (
+  FROM read_parquet(['DAY-0/verdicts/*.parquet', 'DAY-1/verdicts/*.parquet'], filename = true, union_by_name = true)
+  QUALIFY row_number() OVER (PARTITION BY key ORDER BY filename DESC) = 1
+) WHERE subject <> 'gone'"""
+"""The verdicts of several days, in DuckDB's SQL."""
 INTRODUCTION = f"""# The tables of an audit
 
 An audit is a folder of Parquet tables, version {VERSION}. Each has its query in DuckDB and its statement for Athena;
@@ -70,9 +75,12 @@ Spark reads the same folder with `spark.read.parquet`. Read columns by name: a l
 `ONESLOT_CONSUMER=FILE python -m oneslot.audit.schema` lists those of another consumer.
 
 In `verdicts` a null count stands for 0. `ledger_outcome` and `delivered_outcome` number the answers in the declaration's order,
-from 1. One row of each file has in `cells` what the file adds to the operations tables. `evidence` is what an audit with
-`--continue` keeps for the next. After an audit of changes `verdicts` holds that day's rows;
-`oneslot.audit.write.finished.current_verdicts(spark, "AUDIT")` reads the newest row of each key over all days.
+from 1. `evidence` is what an audit with `--continue` keeps for the next. After an audit of changes `verdicts` holds that day's
+rows, and `layers` in `audit.json` names the folders of all days. The newest row of each key, where later folders sort later:
+
+```sql
+{CURRENT}
+```
 """
 
 

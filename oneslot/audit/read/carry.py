@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from oneslot.audit.consumer import AuditConsumer
+from oneslot.audit.files import blocks_of, place_of
 from oneslot.audit.judged import OPEN_VERDICTS, decoded
 from oneslot.audit.read.blocks import dicts, hashed, one, packed
 from oneslot.audit.read.columns import Doubt, about, columns_of
-from oneslot.audit.read.files import blocks_of, place_of
 from oneslot.audit.read.lines import Read, Reject, Window, read_lines, table_of
 from oneslot.audit.read.source import JSON_OF, NUMBER_OF, Source
 from oneslot.laws.form import FILE_PREFIX, ROW_PREFIX, UNIDENTIFIED_PREFIX, Problem
@@ -46,13 +46,14 @@ REJECTS = pa.schema(
 class Piece(NamedTuple):
     """A file to read: the number of its source, or `PREVIOUS`. `layer` is that of earlier verdicts.
 
-    `counts`: whether its malformed lines count here.
+    `counts`: whether its malformed lines count here. `md5`: what its bytes must have, in Base64; None if it is not compared.
     """
 
     source: int
     path: str
     counts: bool = True
     layer: int = 0
+    md5: str | None = None
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class Reader:
             yield self._earlier(piece)
             return
         source, first = self.reading.consumer.model.source(piece.source), 1
-        for block in blocks_of(piece.path):
+        for block in blocks_of(piece.path, piece.md5):
             yield self._block(source, piece, first, block)
             first += block.count(b"\n")
 

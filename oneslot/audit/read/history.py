@@ -7,7 +7,7 @@
 <history>/dead-letters/*                 the messages in the dead-letter queue
 <history>/dropped/*                      the messages that an operator deleted from there, from the operator log
 <history>/waiting/*                      the messages in the queue; without this folder they are not known
-<history>/context.json                   {"ledger_retention_seconds": ...}, optional; see `oneslot/audit/read/context.py`
+<history>/context.json                   {"ledger_retention_seconds": ...}, optional: for how long the ledger keeps a row
 """
 
 from __future__ import annotations
@@ -16,20 +16,23 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
+from oneslot.audit import files
 from oneslot.audit.errors import AuditRefused
-from oneslot.audit.layout import EXPORT_FOLDER, NO_EXPORT
+from oneslot.audit.files import CUT_SHORT
+from oneslot.audit.layout import CONTEXT, EXPORT_FOLDER, NO_EXPORT
 from oneslot.audit.model import Model
 from oneslot.audit.read import manifests
 from oneslot.audit.read.carry import Piece
-from oneslot.audit.read.context import HistoryContext, read_context
-from oneslot.audit.read.files import CUT_SHORT
 from oneslot.audit.read.lines import Window
 from oneslot.audit.read.manifests import Export
-from oneslot.audit.spark.storage import Listed, Storage
 from oneslot.declaration.reading import declared
 from oneslot.laws.form import LINES
 
+NAMES = ("ledger_retention_seconds", "ledger_retention", "ledger_forgotten_before")
+FOREVER = "forever"
+LONGEST_SECONDS = 10**10
 SAMPLED_LINES = 200
 SAMPLED_BYTES = 1 << 17
 FORGOTTEN = "Work done before ledger_forgotten_before needs no ledger row: a row missing from that time is not found."
@@ -46,6 +49,17 @@ MISSING_SOURCES = {
     "dropped": "There is no list of dropped messages: a dropped request looks quarantined, stuck or lost.",
     "waiting": "The queue's content is not known: an unseen request counts as lost only after the patience setting.",
 }
+
+
+@dataclass(frozen=True)
+class HistoryContext:
+    """The retention of the ledger's rows in milliseconds; None if rows are kept forever.
+
+    Before `forgotten_before` (epoch ms; 0 if unset) the retention was shorter, so rows from that time may be gone already.
+    """
+
+    retention_ms: int | None = None
+    forgotten_before: int = 0
 
 
 @dataclass(frozen=True)
@@ -91,39 +105,41 @@ class History:
         """The time that counts."""
         return Window(self.start, self.end)
 
-    def pieces(self) -> list[tuple[int, Piece]]:
-        """Return every file to read, with its size in bytes."""
+    def pieces(self, *, checksums: bool) -> list[tuple[int, Piece]]:
+        """Return every file to read, with its size in bytes. `checksums`: whether to compare exports with their MD5."""
         numbers = {name: number for number, name in enumerate(self.model.sources, 1)}
         found = []
         for table, export in self.exports.items():
-            files = (file for file in export.files if file.items)
-            found += [(file.size, Piece(numbers[table], f"{self.folder}/{table}/{file.path}")) for file in files]
+            home, number = f"{self.folder}/{table}", numbers[table]
+            found += [
+                (file.size, Piece(number, f"{home}/{file.path}", md5=file.md5 if checksums else None))
+                for file in export.files
+                if file.items or checksums
+            ]
         for name, paths in self.lines.items():
             found += [(self.sizes[path], Piece(numbers[name], path)) for path in paths]
         more = (Piece(numbers["deliveries"], path, counts=False) for path in self.more_deliveries)
         return found + [(self.sizes[piece.path], piece) for piece in more]
 
 
-def find_history(
-    storage: Storage, folder: str, after: int | None, more_deliveries: Sequence[str], model: Model
-) -> History:
+def find_history(folder: str, after: int | None, more_deliveries: Sequence[str], model: Model) -> History:
     """Find the sources in a folder, and check what can be checked without reading the data.
 
     `after` (epoch ms) is the end of the audit that this one continues. `more_deliveries` are folders with further files of
     the delivery log. Raises AuditRefused.
     """
-    if not storage.exists(folder):
+    if not files.exists(folder):
         raise AuditRefused(f"There is no folder {folder}. Make one with `oneslot export`, or name another history.")
     notes: list[str] = []
-    exports = {table: _export(storage, f"{folder}/{table}", table, notes) for table in model.exports}
+    exports = {table: _export(f"{folder}/{table}", table, notes) for table in model.exports}
     manifests.check_together(exports, after, declared().stack)
     notes += [f"The export of {table} is empty." for table, export in exports.items() if not export.items]
-    found = {name: files for name in LINES if (files := _files(storage, f"{folder}/{name}")) is not None}
-    lines = {name: tuple(path for path, size in files.items() if size) for name, files in found.items()}
-    sizes = {path: size for files in found.values() for path, size in files.items()}
+    found = {name: several for name in LINES if (several := _files(f"{folder}/{name}")) is not None}
+    lines = {name: tuple(path for path, size in several.items() if size) for name, several in found.items()}
+    sizes = {path: size for several in found.values() for path, size in several.items()}
     more: dict[str, int] = {}
     for home in more_deliveries:
-        files_of = _files(storage, home)
+        files_of = _files(home)
         if files_of is None:
             notes.append(f"There is no delivery log in {home}: its deliveries are not judged.")
         more |= files_of or {}
@@ -133,25 +149,25 @@ def find_history(
     own = set(lines.get("deliveries", ()))
     besides = tuple(path for path, size in more.items() if size and path not in own)
     first = exports["ledger"]
-    context = read_context(storage, folder, first.end)
+    context = read_context(folder, first.end)
     notes += [FORGOTTEN] if context.forgotten_before else []
     return History(
         folder, first.start, first.end, exports, lines, besides, {**more, **sizes}, context, tuple(notes), model
     )
 
 
-def _files(storage: Storage, folder: str) -> dict[str, int] | None:
+def _files(folder: str) -> dict[str, int] | None:
     """Return the files in a folder with their sizes; None if the folder has no files. Raises AuditRefused for a cut one."""
-    files = storage.files(folder)
-    for path, size in files.items():
+    found = files.files_below(folder)
+    for path, size in found.items():
         if path.endswith(".gz") and not size:
             raise AuditRefused(CUT_SHORT.format(path=path))
-    return files or None
+    return found or None
 
 
-def first_lines(storage: Storage, path: str) -> list[str]:
+def first_lines(path: str) -> list[str]:
     """Return the first lines of a data file, as far as its first bytes hold them. The audit itself reports damage."""
-    packed = storage.read_start(path, SAMPLED_BYTES)
+    packed = files.read_start(path, SAMPLED_BYTES)
     try:
         content = zlib.decompressobj(wbits=31).decompress(packed) if path.endswith(".gz") else packed
     except zlib.error:
@@ -159,14 +175,14 @@ def first_lines(storage: Storage, path: str) -> list[str]:
     return content.decode("utf-8", errors="replace").split("\n")[:SAMPLED_LINES]
 
 
-def sample_notes(storage: Storage, history: History) -> list[str]:
+def sample_notes(history: History) -> list[str]:
     """Look at the first lines of each export. Reject another table's, and return notes on unknown attributes."""
     notes = []
     for table, export in history.model.exports.items():
         paths = history.data_paths(table)
         if not paths:
             continue
-        items = [item for line in first_lines(storage, paths[0]) for item in _items(line)]
+        items = [item for line in first_lines(paths[0]) for item in _items(line)]
         keys = export.key
         # Tables share attributes, as a booked appointment has its slot's, so an attribute of another table counts.
         strange = [
@@ -211,41 +227,86 @@ def _items(line: str) -> list[dict[str, object]]:
     return [item for name in ("Item", "NewImage", "OldImage") if isinstance(item := record.get(name), dict)]
 
 
-def _export(storage: Storage, folder: str, table: str, notes: list[str]) -> Export:
+def _export(folder: str, table: str, notes: list[str]) -> Export:
     """Return the newest finished export of a table. Unfinished ones beside it are left out and noted."""
     root = f"{folder}/{EXPORT_FOLDER}"
-    homes = [name for name in storage.names(root) if name != "data" and not name.startswith(("_", "."))]
+    homes = [
+        name
+        for name in (entry.base_name for entry in files.listing(root))
+        if name != "data" and not name.startswith(("_", "."))
+    ]
     if not homes:
         raise AuditRefused(NO_EXPORT.format(folder=folder, table=table))
-    read = [(home := f"{root}/{name}", storage.read_text(f"{home}/manifest-summary.json")) for name in homes]
+    read = [(home := f"{root}/{name}", files.read_text(f"{home}/manifest-summary.json")) for name in homes]
     # DynamoDB writes the summary last. A failed export leaves its folder, and the night is then exported again.
     whole = [(home, text) for home, text in read if text is not None] or read
     if left_out := len(read) - len(whole):
         notes.append(f"Exports of {table} that failed or were not finished are left out: {left_out}.")
-    found = [
-        (home, manifests.parse_summary(home, text, _checksum(storage, f"{home}/manifest-summary")))
-        for home, text in whole
-    ]
+    found = [(home, manifests.parse_summary(home, text, _checksum(f"{home}/manifest-summary"))) for home, text in whole]
     home, summary = manifests.newest(found)
-    text = storage.read_text(f"{home}/manifest-files.json")
-    export = manifests.parse_export(home, summary, text, _checksum(storage, f"{home}/manifest-files"))
-    listed = _listed(storage, folder, export)
+    text = files.read_text(f"{home}/manifest-files.json")
+    export = manifests.parse_export(home, summary, text, _checksum(f"{home}/manifest-files"))
+    listed = _listed(folder, export)
     for file in export.files:
         if file.path not in listed:
             raise AuditRefused(f"{home} lists {file.path}, which does not exist: the export was copied in part.")
-    # S3 computed this ETag when it stored the export. A copy may have another, and is then compared by its MD5.
-    compared = (
-        replace(file, md5=None) if file.etag and listed[file.path].etag == file.etag else file for file in export.files
-    )
-    return replace(export, files=tuple(replace(file, size=listed[file.path].size) for file in compared))
+    return replace(export, files=tuple(replace(file, size=listed[file.path]) for file in export.files))
 
 
-def _checksum(storage: Storage, manifest: str) -> str | None:
+def _checksum(manifest: str) -> str | None:
     """Return the checksum beside a manifest. Exports have `.md5`; the developer guide names it `.checksum`."""
-    return storage.read_text(f"{manifest}.md5") or storage.read_text(f"{manifest}.checksum")
+    return files.read_text(f"{manifest}.md5") or files.read_text(f"{manifest}.checksum")
 
 
-def _listed(storage: Storage, folder: str, export: Export) -> dict[str, Listed]:
-    """Return the entries of the folders with an export's data files, by their path as in `DataFile`."""
+def _listed(folder: str, export: Export) -> dict[str, int]:
+    """Return the size of each entry of the folders with an export's data files, by its path as in `DataFile`."""
     homes = sorted({file.path.rpartition("/")[0] for file in export.files})
-    return {f"{home}/{listed.name}": listed for home in homes for listed in storage.listing(f"{folder}/{home}")}
+    return {f"{home}/{entry.base_name}": entry.size for home in homes for entry in files.listing(f"{folder}/{home}")}
+
+
+def read_context(folder: str, end: int) -> HistoryContext:
+    """Return the context of a history that ends at `end`, epoch ms. Without the file the ledger keeps every row.
+
+    Raises AuditRefused for an invalid file.
+    """
+    path = f"{folder}/{CONTEXT}"
+    text = files.read_text(path)
+    if text is None:
+        return HistoryContext()
+    try:
+        document = json.loads(text)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        raise AuditRefused(f"{path} is not a JSON object. Write one, or remove it.")
+    if unknown := document.keys() - NAMES:
+        raise AuditRefused(f"{path}: {min(unknown)!r} is not a known name. Use {', '.join(NAMES)}.")
+    seconds = document.get("ledger_retention_seconds")
+    # At most three hundred years, far below where Spark's milliseconds overflow. `type`, because bool is an int in Python.
+    if seconds is not None and not (type(seconds) is int and 0 < seconds <= LONGEST_SECONDS):
+        raise AuditRefused(f"{path}: ledger_retention_seconds must be a whole number from 1 to {LONGEST_SECONDS}.")
+    if seconds is not None and "ledger_retention" in document:
+        raise AuditRefused(f"{path}: ledger_retention and ledger_retention_seconds contradict each other. Remove one.")
+    if document.get("ledger_retention", FOREVER) != FOREVER:
+        raise AuditRefused(
+            f"{path}: ledger_retention can only be {FOREVER!r}. For a number write ledger_retention_seconds."
+        )
+    return HistoryContext(None if seconds is None else seconds * 1000, _forgotten_before(path, document, end))
+
+
+def _forgotten_before(path: str, document: dict[str, object], end: int) -> int:
+    moment = document.get("ledger_forgotten_before")
+    if moment is None:
+        return 0
+    try:
+        before = datetime.fromisoformat(str(moment))
+    except ValueError:
+        before = datetime.min  # noqa: DTZ901 - rejected below, as a time without a zone
+    if before.tzinfo is None:
+        raise AuditRefused(f"{path}: ledger_forgotten_before must be a time such as 2026-11-23T14:00:00Z.")
+    if before.timestamp() * 1000 > end:
+        raise AuditRefused(
+            f"{path}: ledger_forgotten_before is {moment}, later than the exports, so no missing row would be found. "
+            "Name the time from which the ledger kept its rows for longer."
+        )
+    return round(before.timestamp() * 1000)

@@ -20,15 +20,11 @@ INCREMENTAL = "INCREMENTAL_EXPORT"
 
 @dataclass(frozen=True)
 class DataFile:
-    """One data file. `path` begins with `AWSDynamoDB/`; `md5` is Base64, of the compressed file; `etag` is S3's.
-
-    `size` in bytes is that of the listed file.
-    """
+    """One data file. `path` begins with `AWSDynamoDB/`. `md5` is Base64, of the compressed file; `size` is in bytes."""
 
     path: str
     items: int
     md5: str | None
-    etag: str | None = None
     size: int = 0
 
 
@@ -160,13 +156,7 @@ def _data_file(name: str, line: str) -> DataFile:
     inside = re.search(rf"(?:^|/)({EXPORT_FOLDER}/(?!.*\.\.).+)$", key)
     if inside is None:
         raise AuditRefused(f"{name} lists the file {key}, which is not inside {EXPORT_FOLDER}. Export again.")
-    etag = entry.get("etag")
-    return DataFile(
-        inside.group(1),
-        _count(name, entry.get("itemCount")),
-        entry.get("md5Checksum"),
-        etag.strip('"') if isinstance(etag, str) else None,
-    )
+    return DataFile(inside.group(1), _count(name, entry.get("itemCount")), entry.get("md5Checksum"))
 
 
 def _json_object(name: str, text: str) -> dict[str, Any]:

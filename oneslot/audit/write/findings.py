@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from oneslot.audit.files import json_lines, write_text
 from oneslot.audit.read.blocks import hashed
-from oneslot.audit.spark.storage import Storage
 from oneslot.audit.vocabulary import SubjectKind
-from oneslot.audit.write.files import json_lines
 from oneslot.audit.write.tables import write_rows
 from oneslot.declaration.declaration import Declaration
 from oneslot.laws.form import ROW_PREFIX
@@ -35,7 +34,7 @@ def shown_id(declaration: Declaration, key: str, subject: str = SubjectKind.REQU
 
 
 def write_findings(
-    storage: Storage, wrong: pa.Table, folder: str, declaration: Declaration, *, dead_letters_known: bool
+    wrong: pa.Table, folder: str, declaration: Declaration, *, dead_letters_known: bool
 ) -> list[dict[str, Any]]:
     """Write the findings and the repair lists of the subjects that are wrong. Return the findings.
 
@@ -62,9 +61,9 @@ def write_findings(
     findings.sort(key=lambda row: (row["invariant"], row["subject"], row["id"]))
     write_rows(f"{folder}/findings", findings, COLUMNS)
     redrive.sort(key=lambda row: row["message_id"])
-    storage.write_text(f"{folder}/repair/redrive.jsonl", json_lines(redrive, sort=False))
+    write_text(f"{folder}/repair/redrive.jsonl", json_lines(redrive, sort=False))
     look.sort(key=lambda row: (row["subject"], row["id"]))
-    storage.write_text(f"{folder}/repair/look-at.jsonl", json_lines(look, sort=False))
+    write_text(f"{folder}/repair/look-at.jsonl", json_lines(look, sort=False))
     return findings
 
 

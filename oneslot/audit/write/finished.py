@@ -19,19 +19,13 @@ import json
 import os
 import socket
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
-
+from oneslot.audit import files
 from oneslot.audit.conclusion import VERSION
 from oneslot.audit.errors import AuditRefused
 from oneslot.audit.model import Model
-from oneslot.audit.read.context import HistoryContext
-from oneslot.audit.spark.storage import Storage, literal
-from oneslot.audit.vocabulary import SubjectKind
-from oneslot.audit.write.files import newest_rows, with_zeros
+from oneslot.audit.read.history import HistoryContext
 
 DESCRIPTION = "audit.json"
 STARTED = "_started"
@@ -55,23 +49,10 @@ class FinishedAudit:
     layers: tuple[str, ...]
     document: dict[str, Any]
 
-    def verdicts(self, spark: SparkSession) -> DataFrame:
-        """Return the verdict rows of all layers, with the number of their layer."""
-        if not self.layers:
-            raise AuditRefused(f"{self.folder}/{DESCRIPTION} names no verdicts. Audit full exports.")
-        read = (with_zeros(spark.read.parquet(literal(layer))) for layer in self.layers)
-        return reduce(DataFrame.unionByName, (rows.withColumn("layer", F.lit(n)) for n, rows in enumerate(read)))
 
-
-def current_verdicts(spark: SparkSession, folder: str) -> DataFrame:
-    """Return the verdicts after the audit in `folder`, over all of its layers."""
-    newest = newest_rows(open_audit(Storage(spark), folder).verdicts(spark))
-    return newest.where(F.col("subject") != SubjectKind.GONE)
-
-
-def open_audit(storage: Storage, folder: str) -> FinishedAudit:
+def open_audit(folder: str) -> FinishedAudit:
     """Open a finished audit. Raises AuditRefused for a folder that is not one, or that a crash left incomplete."""
-    text = storage.read_text(f"{folder}/{DESCRIPTION}")
+    text = files.read_text(f"{folder}/{DESCRIPTION}")
     if text is None:
         raise AuditRefused(f"{folder} has no {DESCRIPTION}: it is not a finished audit.")
     try:
@@ -83,45 +64,45 @@ def open_audit(storage: Storage, folder: str) -> FinishedAudit:
             folder,
             int(document["end"]),
             int(document["items"]),
-            HistoryContext(document["retention_ms"], document.get("forgotten_before", 0)),
+            HistoryContext(document["retention_ms"], document["forgotten_before"]),
             tuple(_beside(folder, layer) for layer in layers),
             document,
         )
     except (ValueError, KeyError, TypeError) as error:
         raise AuditRefused(f"{folder}/{DESCRIPTION} is not valid. Audit full exports.") from error
-    if not document.get("continues", True):
+    if not document["continues"]:
         raise AuditRefused(
             f"{folder} was made without --continue, so it does not hold the rows that a later audit needs. Audit full exports "
             "with --continue."
         )
     for layer in run.layers:
-        refuse_incomplete(storage, folder, layer)
+        refuse_incomplete(folder, layer)
     return run
 
 
 def refuse_other_consumer(previous: FinishedAudit, model: Model) -> None:
     """Reject an audit whose verdicts or sums are not those of this consumer's model."""
     known = {"verdicts": {*model.verdicts}, "sums": {*model.summed}}
-    differs = any(previous.document.get(name, {}).keys() != names for name, names in known.items())
-    if differs or previous.document.get("carried") != model.carried:
+    differs = any(previous.document[name].keys() != names for name, names in known.items())
+    if differs or previous.document["carried"] != model.carried:
         raise AuditRefused(
             f"{previous.folder} is an audit of another consumer, or of one that was declared otherwise. Audit full exports."
         )
 
 
-def list_files(storage: Storage, folder: str) -> dict[str, int]:
+def list_files(folder: str) -> dict[str, int]:
     """Return the files of an audit's verdicts with their sizes in bytes: the content of `files.json`."""
-    return {listed.name: listed.size for listed in storage.listing(f"{folder}/{VERDICTS}")}
+    return {entry.base_name: entry.size for entry in files.listing(f"{folder}/{VERDICTS}")}
 
 
-def refuse_incomplete(storage: Storage, folder: str, layer: str) -> None:
-    """Reject a layer whose files are not those that its audit wrote. Audits before version 0.3 wrote no list of them."""
+def refuse_incomplete(folder: str, layer: str) -> None:
+    """Reject a layer whose files are not those that its audit wrote."""
     home = layer.rpartition("/")[0]
-    found = list_files(storage, home)
+    found = list_files(home)
     if not found:
         raise AuditRefused(f"{folder} builds on {layer}, which does not exist. Audit full exports.")
-    text = storage.read_text(f"{home}/{FILES}")
-    if text is not None and json.loads(text) != found:
+    text = files.read_text(f"{home}/{FILES}")
+    if text is None or json.loads(text) != found:
         raise AuditRefused(
             f"{layer} does not hold the files that its audit wrote. Copy it again, or audit full exports."
         )
@@ -154,40 +135,40 @@ def _beside(folder: str, layer: str) -> str:
     return f"{parent}/{layer}" if parent else layer
 
 
-def begin(storage: Storage, folder: str, run: str) -> None:
+def begin(folder: str, run: str) -> None:
     """Mark a folder as this run's. Raises AuditRefused if another audit has just marked it."""
     owner = {"run": run, "host": socket.gethostname(), "process": os.getpid()}
-    if not storage.create_text(f"{folder}/{STARTED}", json.dumps(owner)):
+    if not files.create_text(f"{folder}/{STARTED}", json.dumps(owner)):
         raise AuditRefused(IN_USE.format(folder=folder))
 
 
-def remove_own(storage: Storage, folder: str, run: str) -> None:
+def remove_own(folder: str, run: str) -> None:
     """Remove what this run wrote, and nothing of another run in the same folder."""
-    if _owner(storage, folder).get("run") == run:
-        storage.delete(folder)
+    if _owner(folder).get("run") == run:
+        files.remove(folder)
 
 
-def refuse_existing(storage: Storage, folder: str) -> None:
+def refuse_existing(folder: str) -> None:
     """Reject an output that exists: an audit never overwrites another. Remove what an audit that crashed left there."""
-    if not storage.exists(folder):
+    if not files.exists(folder):
         return
-    if storage.exists(f"{folder}/{DESCRIPTION}"):
+    if files.exists(f"{folder}/{DESCRIPTION}"):
         raise AuditRefused(f"{folder} already exists. Name another output, or remove it.")
-    if not storage.exists(f"{folder}/{STARTED}"):
+    if not files.exists(f"{folder}/{STARTED}"):
         raise AuditRefused(f"{folder} already exists and is not a finished audit. Remove it, or name another output.")
-    owner = _owner(storage, folder)
+    owner = _owner(folder)
     if owner.get("host") == socket.gethostname() and _is_alive(owner.get("process")):
         raise AuditRefused(IN_USE.format(folder=folder))
-    storage.delete(folder)
+    files.remove(folder)
 
 
 IN_USE = "Another audit is writing to {folder}. Wait until it ends, or name another output."
 
 
-def _owner(storage: Storage, folder: str) -> dict[str, Any]:
+def _owner(folder: str) -> dict[str, Any]:
     """Return the run that marked a folder; empty if none did, or a crash cut the mark."""
     try:
-        owner = json.loads(storage.read_text(f"{folder}/{STARTED}") or "{}")
+        owner = json.loads(files.read_text(f"{folder}/{STARTED}") or "{}")
     except ValueError:
         return {}
     return owner if isinstance(owner, dict) else {}

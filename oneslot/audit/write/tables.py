@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from oneslot.audit.read.files import place_of, write_file
+from oneslot.audit.files import place_of, write_file
 
 ARROW_TYPES = {"string": pa.string(), "bigint": pa.int64(), "double": pa.float64()}
 

@@ -301,6 +301,7 @@ REFUSED_BY_SPARK = {
     "wrong table",
     "a table of others",
     "fewer lines than counted",
+    "data file tampered with",
     "log is gzip and is not called so",
     "log is gzipped twice",
     "log is called gzip",

@@ -10,8 +10,7 @@ from demo.audit.tables import TOTALS
 from demo.declared import CONSUMER
 from oneslot.audit.conclusion import Conclusion, conclude
 from oneslot.audit.model import model_of
-from oneslot.audit.read.context import HistoryContext
-from oneslot.audit.read.history import NO_ACCEPTED, NO_DELIVERY, History
+from oneslot.audit.read.history import NO_ACCEPTED, NO_DELIVERY, History, HistoryContext
 from oneslot.audit.read.manifests import Export
 
 TABLES = ("ledger", "slots", "appointments")

@@ -59,7 +59,7 @@ def test_job_exits_with_2_when_a_file_system_is_unknown(tmp_path: Path, capsys: 
         assert job.main([*arguments, "--partitions", "2"]) == 2
         printed = capsys.readouterr().err.strip()
         assert "\n" not in printed
-        assert 'No FileSystem for scheme "nowhere"' in printed
+        assert "Arrow has no file system for nowhere" in printed
     assert not (tmp_path / "audit").exists()
 
 

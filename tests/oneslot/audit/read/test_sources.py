@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -11,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from oneslot.audit import files
 from oneslot.audit.conclusion import Conclusion
 from oneslot.audit.errors import AuditRefused
 from oneslot.audit.layout import Full, Part, item_line, write_export
-from oneslot.audit.read import files
 from oneslot.audit.read.lines import CONTROL
 from oneslot.audit.read.manifests import newest
 from tests.kits.histories import START, System, World, arn, write_history
@@ -64,15 +66,6 @@ def test_audit_refuses_a_damaged_history(audited: Audited, history: Path, tmp_pa
     assert not (tmp_path / "audit").exists()
 
 
-def test_damaged_file_is_refused_before_spark_judges(
-    audited: Audited, history: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tampered_data(history)
-    monkeypatch.setattr("oneslot.audit.job.write_verdicts", lambda _: pytest.fail("Spark has begun to judge"))
-    with pytest.raises(AuditRefused, match="does not match the MD5 in its manifest"):
-        audited(history)
-
-
 def packed_file(folder: Path, content: bytes) -> str:
     path = folder / "log.jsonl.gz"
     path.write_bytes(content)
@@ -105,6 +98,29 @@ def test_gzip_file_is_read_or_refused_by_its_name(
     with pytest.raises(AuditRefused, match=expected) as refusal:
         list(files.blocks_of(path))
     assert path in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        (lambda content: content, None),
+        (lambda content: gzip.compress(b"changed\n"), "does not match the MD5"),
+        (lambda content: content[:-9], "does not match the MD5"),
+        (lambda content: content + b"text", "does not match the MD5"),
+    ],
+    ids=["whole", "changed", "cut short", "longer"],
+)
+def test_file_is_refused_when_its_md5_is_not_the_manifests(
+    tmp_path: Path, damage: Callable[[bytes], bytes], expected: str | None
+) -> None:
+    """A damaged file has this sentence rather than that of its damage, because it names the cause."""
+    path = packed_file(tmp_path, damage(MEMBER))
+    md5 = base64.b64encode(hashlib.md5(MEMBER, usedforsecurity=False).digest()).decode()
+    if expected is None:
+        assert b"".join(files.blocks_of(path, md5)) == b'{"a": 1}\n'
+        return
+    with pytest.raises(AuditRefused, match=expected):
+        list(files.blocks_of(path, md5))
 
 
 def test_file_is_read_in_blocks_of_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from tests.kits.order_histories import ORDERS_FILE, OrderHistory
 from tests.oneslot.audit.conftest import UNCOMPILED
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 
 def test_input_size_is_known_only_on_this_machine(tmp_path: Path) -> None:
@@ -124,8 +124,7 @@ def test_submitted_job_judges_a_consumer_from_sparks_storage(tmp_path: Path) -> 
     assert last["spark.sql.session.timeZone"] == "UTC"
 
 
-@pytest.mark.spark
-def test_consumer_without_a_file_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_consumer_without_a_file_is_refused(tmp_path: Path) -> None:
     settings = AuditSettings("history", "output", consumer=str(tmp_path / "orders.toml"))
     with pytest.raises(BadInput, match=r"The file .*orders\.toml does not exist\. Name the consumer's oneslot\.toml"):
-        find_consumer(spark, settings)
+        find_consumer(settings)

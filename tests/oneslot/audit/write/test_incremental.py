@@ -16,6 +16,7 @@ import pytest
 from oneslot.audit import job
 from oneslot.audit.conclusion import VERSION, Conclusion
 from oneslot.audit.errors import AuditRefused
+from oneslot.audit.schema import CURRENT
 from oneslot.audit.settings import AuditSettings
 from tests.kits.histories import RETENTION, System, write_history
 from tests.oneslot.audit.corruptions import CORRUPTIONS, Picker
@@ -28,13 +29,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 DAY = 24 * 3600 * 1000
 
 
-def verdict_rows(spark: SparkSession, audit: Path, where: str = "true") -> list[str]:
-    """Return an audit's verdicts and figures as sorted text, which a failed comparison can show."""
-    from oneslot.audit.write.finished import current_verdicts
-
-    table = current_verdicts(spark, str(audit)).where(where)
-    columns = sorted({*table.columns} - {"cells", "evidence"})  # of the audit that wrote them
-    return sorted(str(row) for row in table.select(*columns).collect())
+def verdict_rows(audit: Path, where: str = "true") -> list[str]:
+    """Return an audit's verdicts and figures as sorted text, by the statement that `oneslot.audit.schema` prints."""
+    layers = [str(audit.parent / layer) for layer in json.loads((audit / "audit.json").read_text())["layers"]]
+    files = ", ".join(f"'{layer}/*.parquet'" for layer in layers)
+    asked = CURRENT.replace("'DAY-0/verdicts/*.parquet', 'DAY-1/verdicts/*.parquet'", files)
+    with duckdb.connect(config={"threads": 1}) as connection:
+        found = connection.sql(asked).filter(where).select("* EXCLUDE (filename, evidence)").fetchall()
+    return sorted(map(str, found))
 
 
 def table_rows(audit: Path, table: str) -> list[tuple[Any, ...]]:
@@ -75,9 +77,9 @@ def test_days_of_changes_equal_one_full_audit(
         earlier = {"previous": before, "since": days[number - 1], "deliveries": (before,)} if number else {}
         audited(day, f"day-{number}", tables=True, **earlier)
     audited(days[1], "full-1")
-    assert verdict_rows(spark, tmp_path / "day-1") == verdict_rows(spark, tmp_path / "full-1")
+    assert verdict_rows(tmp_path / "day-1") == verdict_rows(tmp_path / "full-1")
     audited(days[2], "full-2", tables=True)
-    assert verdict_rows(spark, tmp_path / "day-2") == verdict_rows(spark, tmp_path / "full-2")
+    assert verdict_rows(tmp_path / "day-2") == verdict_rows(tmp_path / "full-2")
     for table in ("totals", "demand", "latency", "appointments", "utilisation", "days", "practices"):
         assert table_rows(tmp_path / "day-2", table) == table_rows(tmp_path / "full-2", table)
 
@@ -130,7 +132,7 @@ def test_quiet_day_judges_open_requests_again(
         layer = f"{tmp_path / 'day-1' / 'verdicts'}/*.parquet"
         found = connection.execute("SELECT key FROM read_parquet(?) WHERE violations = 'I4'", [layer]).fetchall()
     assert found == [(f"#{broken['practice']}/{broken['slot_id']}",)]
-    by_change, at_once = (verdict_rows(spark, tmp_path / name, "subject <> 'file'") for name in ("day-1", "full"))
+    by_change, at_once = (verdict_rows(tmp_path / name, "subject <> 'file'") for name in ("day-1", "full"))
     assert by_change == at_once
 
 

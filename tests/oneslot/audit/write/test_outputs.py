@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from oneslot.audit import job
+from oneslot.audit import files, job
 from oneslot.audit.conclusion import Conclusion
 from oneslot.audit.errors import AuditRefused
 from oneslot.audit.settings import AuditSettings
-from oneslot.audit.spark.storage import Storage
 from oneslot.audit.write import finished
-from oneslot.audit.write.finished import current_verdicts
+from oneslot.audit.write.finished import open_audit
 from tests.kits.histories import MINUTE, System, write_history
 from tests.oneslot.audit.conftest import Tabled
 from tests.oneslot.audit.corruptions import Picker, request_lost, request_stuck, row_deleted
@@ -51,7 +50,7 @@ def dying_at(stage: str, monkeypatch: pytest.MonkeyPatch, *, killed: bool = Fals
 
         def die(*_: object) -> None:
             if killed:
-                patch.setattr(Storage, "delete", lambda *_: None)
+                patch.setattr(files, "remove", lambda *_: None)
             raise KeyboardInterrupt
 
         patch.setattr(job, stage, die)
@@ -86,7 +85,7 @@ def test_output_is_equal_bytes_when_killed_runs_preceded(
             audited(history)
         assert list(left.glob("verdicts/*.parquet")) or stage == "write_verdicts"
         with pytest.raises(AuditRefused, match=r"has no audit\.json: it is not a finished audit"):
-            current_verdicts(spark, str(left))
+            open_audit(str(left))
 
     audited(history, tables=True)
 
@@ -95,9 +94,9 @@ def test_output_is_equal_bytes_when_killed_runs_preceded(
 
 
 @pytest.mark.slow
-def test_audit_is_refused_when_it_was_copied_in_part(spark: SparkSession, small_audit: Path, tmp_path: Path) -> None:
+def test_audit_is_refused_when_it_was_copied_in_part(small_audit: Path, tmp_path: Path) -> None:
     shutil.copytree(small_audit, tmp_path / "audit")
-    assert current_verdicts(spark, str(tmp_path / "audit")).count()
+    assert open_audit(str(tmp_path / "audit")).layers
     part, *_ = (tmp_path / "audit" / "verdicts").glob("*.parquet")
     content = part.read_bytes()
     for damaged in (content[:-1], None):
@@ -105,12 +104,12 @@ def test_audit_is_refused_when_it_was_copied_in_part(spark: SparkSession, small_
         if damaged:
             part.write_bytes(damaged)
         with pytest.raises(AuditRefused, match="does not hold the files that its audit wrote"):
-            current_verdicts(spark, str(tmp_path / "audit"))
+            open_audit(str(tmp_path / "audit"))
         part.write_bytes(content)
     for part in (tmp_path / "audit" / "verdicts").glob("*.parquet"):
         part.unlink()
     with pytest.raises(AuditRefused, match="which does not exist"):
-        current_verdicts(spark, str(tmp_path / "audit"))
+        open_audit(str(tmp_path / "audit"))
 
 
 def test_folder_that_no_audit_began_is_never_removed(audited: Audited, tmp_path: Path) -> None:
@@ -131,15 +130,15 @@ def test_audit_is_refused_when_another_writes_to_its_folder(audited: Audited, tm
     assert mark.exists()
 
 
-def test_run_removes_its_own_folder_alone(spark: SparkSession, tmp_path: Path) -> None:
-    storage, folder = Storage(spark), str(tmp_path / "audit")
-    finished.begin(storage, folder, "mine")
+def test_run_removes_its_own_folder_alone(tmp_path: Path) -> None:
+    folder = str(tmp_path / "audit")
+    finished.begin(folder, "mine")
     with pytest.raises(AuditRefused, match="Another audit is writing to"):
-        finished.begin(storage, folder, "other")
-    finished.remove_own(storage, folder, "other")
-    assert storage.exists(folder)
-    finished.remove_own(storage, folder, "mine")
-    assert not storage.exists(folder)
+        finished.begin(folder, "other")
+    finished.remove_own(folder, "other")
+    assert files.exists(folder)
+    finished.remove_own(folder, "mine")
+    assert not files.exists(folder)
 
 
 @pytest.mark.parametrize(("previous", "output"), [("day-0", "audits/day-1"), ("old/day-0", "/new/day-1")])
