@@ -52,11 +52,9 @@ class Resolver:
         declared = template.get("Parameters", {})
         defaults = {name: one["Default"] for name, one in declared.items() if "Default" in one}
         self._parameters = {**PSEUDO, **defaults, **parameters}
-        self.resources: Mapping[str, Any] = {
-            name: resource
-            for name, resource in self._looped(template.get("Resources", {}), {})
-            if self._exists(resource.get("Condition"))
-        }
+        self.resources: Mapping[str, Any] = {}  # none of them decides which exist
+        every = self._looped(template.get("Resources", {}), {})
+        self.resources = {name: one for name, one in every if self._exists(one.get("Condition"))}
         self.template = {**template, "Resources": self.resources}
 
     def _looped(self, held: Mapping[str, Any], own: Mapping[str, str]) -> Iterator[tuple[str, Any]]:

@@ -139,10 +139,14 @@ def test_code_is_unpacked_when_it_is_a_zip(key: Any, tmp_path: Path) -> None:
 def test_functions_are_those_that_the_stack_will_have() -> None:
     function = {"Type": "AWS::Lambda::Function", "Properties": {"Handler": "app.${Name}"}}
     template = {
-        "Conditions": {"IsProd": {"Fn::Equals": [{"Ref": "Stage"}, "prod"]}},
-        "Parameters": {"Stage": {"Default": "dev"}, "Names": {"Default": ["X", "Y"]}},
+        "Conditions": {
+            "IsProd": {"Fn::Equals": [{"Ref": "Stage"}, "prod"]},
+            "HasOwner": {"Fn::Equals": [{"Ref": "Owner"}, "a team"]},
+        },
+        "Parameters": {"Stage": {"Default": "dev"}, "Names": {"Default": ["X", "Y"]}, "Owner": {"Type": "String"}},
         "Resources": {
             "OnlyProd": {**function, "Condition": "IsProd"},
+            "OfAnyOwner": {**function, "Condition": "HasOwner"},
             "BucketNotificationsHandler050a0587b7544547bf325f094a3db8347ECC3691": function,
             "Fn::ForEach::Loop": ["Name", {"Ref": "Names"}, {"Fn${Name}": function}],
         },
@@ -150,6 +154,6 @@ def test_functions_are_those_that_the_stack_will_have() -> None:
 
     resolver = Resolver(template, {})
 
-    assert functions(resolver) == ["FnX", "FnY"]
+    assert functions(resolver) == ["OfAnyOwner", "FnX", "FnY"], "a parameter without a value decides nothing"
     assert resolver.resources["FnY"]["Properties"]["Handler"] == "app.Y"
-    assert functions(Resolver(template, {"Stage": "prod"})) == ["OnlyProd", "FnX", "FnY"]
+    assert functions(Resolver(template, {"Stage": "prod", "Owner": "b"})) == ["OnlyProd", "FnX", "FnY"]
