@@ -39,8 +39,8 @@ format: $(VENV)/.installed ## format the code
 	$(BIN)/ruff check --fix .
 
 figures: $(VENV)/.installed ## put what the code says and the lab's last figures into docs
-	$(BIN)/python -m lab.documentation.reference.pages
-	$(BIN)/python -m lab.figures.correctness_page
+	$(BIN)/python -m lab.documentation.reference
+	$(BIN)/python -m lab.figures
 	$(BIN)/python -m examples.sam.template
 
 docs: $(VENV)/docs/.installed ## the documentation as a site, its links checked: build/site/index.html

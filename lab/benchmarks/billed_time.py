@@ -20,8 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lab.benchmarks.batches import BATCH, Handler, booking, table
-from lab.benchmarks.handlers import ours, powertools
+from lab.benchmarks.handlers import BATCH, Handler, booking, ours, powertools, table
 from lab.benchmarks.standin import StandIn, stand_in
 from oneslot.runtime.sqs.lambda_event import Context, event_of
 

@@ -17,8 +17,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from lab.benchmarks.batches import ENVIRONMENT as TABLES_AND_QUEUES
-from lab.benchmarks.batches import table
+from lab.benchmarks.handlers import ENVIRONMENT as TABLES_AND_QUEUES
+from lab.benchmarks.handlers import table
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = os.pathsep.join((str(ROOT / "lambda_src"), str(ROOT)))

@@ -17,7 +17,7 @@ from boto3.dynamodb.conditions import Attr
 from greenlet import getcurrent, greenlet
 
 from lab.benchmarks.handlers import powertools
-from lab.figures.tables import LEFT, RIGHT, table
+from lab.figures import LEFT, RIGHT, table
 from oneslot import Effects, JsonMessage, MemoryLedger, Once, Put, Surroundings, Update, attempt
 from oneslot.dynamodb_in_memory import InMemoryDynamoDB
 from oneslot.dynamodb_in_memory.contents import Contents, TableSchema

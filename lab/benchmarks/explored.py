@@ -8,8 +8,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from lab.documentation.blocks import replace_blocks
-from lab.figures.tables import LEFT, RIGHT, table
+from lab.figures import LEFT, RIGHT, replace_blocks, table
 from oneslot.explorer.handlers.exploration import explore
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "explorer-cost.md"

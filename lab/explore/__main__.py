@@ -17,8 +17,7 @@ from demo.declared import CONSUMER as DECLARED
 from lab.explore import exploration
 from lab.explore.budgets import BY_NAME
 from lab.explore.exploration import SUBJECTS, Explored, Results, to_json
-from lab.figures.correctness_page import of_the_simulation
-from lab.figures.tables import explorations_table, page, peers_table
+from lab.figures import explorations_table, of_the_simulation, page, peers_table
 from lab.peers.peers import PEERS
 from oneslot.errors import OneslotError
 from oneslot.explorer.counterexample import Counterexample, NotReplayable, replay

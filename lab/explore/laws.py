@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from demo.declared import CONSUMER
-from lab.explore.practice import APPOINTMENTS, LEDGER, PATIENTS, SLOTS, dead_letters
-from lab.explore.services import claims_of
+from lab.explore.practice import APPOINTMENTS, LEDGER, PATIENTS, SLOTS, claims_of, dead_letters
 from oneslot.explorer.execution.process import HandlerEnd
 from oneslot.explorer.laws import Laws
 from oneslot.explorer.renaming import is_id_of

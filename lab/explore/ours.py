@@ -1,16 +1,16 @@
-"""Our consumer as a subject of the explorer, composed as in Lambda and otherwise unchanged."""
+"""Our consumer as a subject of the explorer, composed as in Lambda and otherwise unchanged, on its clients and threads."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import asdict
 from typing import Any
 
 from booking.consumer import appointments_consumer
-from lab.explore.clients import PortClient, StrandExecutor
 from lab.explore.laws import OurLaws
 from lab.explore.practice import APPOINTMENTS, DEAD_LETTERS, LEDGER, QUEUE, SLOTS
-from oneslot.explorer.execution.process import InvocationContext, RunningInvocation
+from oneslot.explorer.execution.process import InvocationContext, RunningInvocation, StrandFuture
 from oneslot.explorer.scenario import MOST_REDELIVERIES, ExploredSubject
 
 ENVIRONMENT: Mapping[str, str] = {
@@ -59,3 +59,38 @@ def group_program(
 
 OURS = ExploredSubject("Oneslot", our_program, OurLaws())
 OURS_IN_GROUPS = ExploredSubject("Oneslot, group commit", group_program, OurLaws())
+
+
+class PortClient:
+    """DynamoDB's and SQS's client in one: each method is an API call of the process.
+
+    It serves the consumers that the explorer makes itself. An unmodified handler has boto3's own clients: `handlers/aws.py`.
+    """
+
+    def __init__(self, process: RunningInvocation) -> None:
+        self._process = process
+
+    def __getattr__(self, operation: str) -> Callable[..., Any]:
+        if operation.startswith("_"):
+            raise AttributeError(operation)
+        return lambda **parameters: self._process.call(operation, parameters)
+
+
+class StrandExecutor(Executor):
+    """Threads for a process: each task is a strand, and the explorer interleaves the strands' calls."""
+
+    def __init__(self, process: RunningInvocation) -> None:
+        self._process = process
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Start a task. Its future's `result` waits in the explorer's time."""
+        future = StrandFuture(self._process)
+
+        def body() -> None:
+            try:
+                future.set_result(fn(*args, **kwargs))
+            except Exception as error:
+                future.set_exception(error)
+
+        self._process.start_strand(body)
+        return future

@@ -10,8 +10,7 @@ from functools import partial
 from typing import Any
 
 from lab.explore.faults import DENIED, READS, THROTTLED, all_faults, mild_faults
-from lab.explore.practice import PRACTICE, TABLES, booking, cancellation, free_slots
-from lab.explore.services import CountingServices
+from lab.explore.practice import PRACTICE, TABLES, CountingServices, booking, cancellation, free_slots
 from oneslot.explorer.faults import CRASHES, NEVER, TIMED_OUT, Choice
 from oneslot.explorer.scenario import Scenario
 from oneslot.explorer.world import ApiCall, SqsMessage, answer_text

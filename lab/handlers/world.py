@@ -1,49 +1,32 @@
 """The table of the world: every handler that a rule chooses from public repositories, through `oneslot scan`.
 
-`python -m lab.handlers.world CLONES` takes a folder with a clone of each repository, named OWNER+NAME. The rule is in
-`lab/docs/handlers.md`, and `chosen` is its code. Nothing of a clone is kept but the paths that the explorer prints.
+`python -m lab.handlers.world CLONES [--only TEXT]` takes a folder with a clone of each repository, named OWNER+NAME. The rule
+is in `lab/docs/handlers.md`, and `chosen` is its code. What the handlers import is found on PYTHONPATH. Each function is
+scanned in a process of its own. Nothing of a clone is kept but the paths that the explorer prints.
 """
 
 from __future__ import annotations
 
+import argparse
+import multiprocessing
 import re
-from collections.abc import Iterator
+import resource
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from lab.handlers.figures import REPOSITORIES, WORLD, keep, kept, shown_path
+from lab.handlers.world_given import GIVEN
 from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
 from oneslot.explorer.handlers.templates.sources import functions, sources_of
 from oneslot.explorer.handlers.templates.template import folders, function_properties, read_template
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.scan.first_events import KNOWN
-from oneslot.explorer.scan.scan import inline_code
-
-REPOSITORIES = {
-    # collections of samples
-    "aws-powertools/powertools-lambda-python": ("fa1c29f2d497a7c233f06eb69d0f7ee1b187a9e4", "MIT-0"),
-    "aws-samples/serverless-patterns": ("fb7b5d06c27d8abb1bd35e52ab7523acf4baab7b", "MIT-0"),
-    "aws-samples/serverless-samples": ("9894431baa0fcf5f05c40907b832d90191a50802", "MIT-0"),
-    "aws-samples/serverless-snippets": ("4b91445818dcc3e064d88d8c0fd1b61bc885232a", "MIT-0"),
-    "aws-samples/serverless-test-samples": ("a801c92eda191dc1ed0caa4a866500775a861f0f", "MIT-0"),
-    "aws-samples/step-functions-workflows-collection": ("83bbec48d8f065de3dbcb4c5d8fe0e58a0479334", "MIT-0"),
-    "awsdocs/aws-doc-sdk-examples": ("7d1e1237789cbf5033a7c22d917d17c64de1aaaa", "Apache-2.0"),
-    "awsdocs/aws-lambda-developer-guide": ("8a681ab924e43870521f4e65caa78aa63c6376a6", "MIT-0"),
-    # reference applications
-    "aws-samples/aws-serverless-developer-experience-workshop-python": (
-        "deb3745c1d3d7709d69e08e17cf3f1cab878086b",
-        "MIT-0",
-    ),
-    "aws-samples/aws-serverless-ecommerce-platform": ("3b9ef36dd3e338c8ab697c2bcb1b672e064e303c", "MIT-0"),
-    "aws-samples/aws-serverless-realtime-aggregation": ("f9803b4b7c4745c08a5cb35ff2a56020c99bdfa2", "MIT-0"),
-    "aws-samples/aws-serverless-shopping-cart": ("66a863f1b7a2a7f319adddce6a55e090ce9f6734", "MIT-0"),
-    "aws-samples/retail-demo-store": ("ad4313e648d51d5f0be20f45d46a9fb8e3a6464d", "MIT-0"),
-    # tools that people deploy
-    "awslabs/amazon-s3-find-and-forget": ("3ab47f62ab4969dd477de630efaa6c49fe07f41f", "Apache-2.0"),
-    "awslabs/aws-deployment-framework": ("147545e6c69d3a826029c0537220462cb2f92b48", "Apache-2.0"),
-    "awslabs/aws-serverless-data-lake-framework": ("b7fc83cbfdc26bb13e37465c634554639cad30b6", "MIT-0"),
-    "DataDog/datadog-serverless-functions": ("b9af797e0266b2be4011a94147419089833605c5", "Apache-2.0"),
-}
-"""The repositories of the rule: commit and licence."""
+from oneslot.explorer.scan.scan import inline_code, scan
 
 WRITES = re.compile(
     r"\.(?:put_item|update_item|delete_item|batch_writer|batch_write_item|transact_write_items"
@@ -99,3 +82,91 @@ def _candidates(file: Path) -> Iterator[tuple[str, str, object, str]]:
         code = (file.parent / folder / f"{module.replace('.', '/')}.py").resolve()
         if code.is_file():
             yield name, source, code, code.read_text()
+
+
+CPU_S = 60
+"""The CPU seconds of a function."""
+BUDGET_S = 240
+"""The seconds of its scan: more than its CPU seconds, because other processes share the machine."""
+
+
+def run(clones: Path, repository: str, one: Chosen) -> dict[str, Any]:
+    """Scan one function in this process, which it limits, and return its row."""
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+    key = f"{repository}/{one.template}#{one.function}"
+    clone = clones / repository.replace("/", "+")
+    given = dict(GIVEN.get(key, {}))
+    names = sorted(given)
+    if "path" in given:
+        given["path"] = [str((clone / one).resolve()) for one in given["path"]]
+    env = given.pop("env", {})
+    with tempfile.TemporaryDirectory() as folder:
+        if given:
+            text = "\n".join(f"{name} = {value!r}" for name, value in given.items())
+            (Path(folder) / f"{one.function}.py").write_text(text)
+        found = scan(
+            clone / one.template, budget=BUDGET_S, workers=1, events=Path(folder), env=env, only=[one.function]
+        )
+    row = next(row for row in found.rows if row.source == one.source)
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = spent.ru_utime + spent.ru_stime
+    # A given event with which the handler fails or does nothing says as little as a made one.
+    is_in_vain = row.why.startswith("fails when nothing goes wrong")
+    verdict = "needs an event" if is_in_vain else row.verdict
+    is_spent = seconds >= CPU_S - 1 and row.verdict == "refused"
+    why = f"{CPU_S} CPU seconds ended first" if is_spent else row.why
+    return {
+        "key": key,
+        "repository": repository,
+        "template": one.template,
+        "function": one.function,
+        "source": row.source,
+        "verdict": "not finished" if is_spent else verdict,
+        "why": _plain(why.partition("\nTraceback")[0], clones),
+        "steps": row.steps,
+        "outside": list(row.outside),
+        "given": names,
+        "cpu_seconds": round(seconds, 1),
+        "path": shown_path(_plain(row.path, clones)) if row.path else [],
+    }
+
+
+def _plain(text: str, clones: Path) -> str:
+    """Return a text without the places of this machine."""
+    return text.replace(f"{clones.resolve()}/", "").replace(f"{clones}/", "")
+
+
+def all_chosen(clones: Path) -> Iterator[tuple[str, Chosen]]:
+    """Yield what the rule chooses from every clone."""
+    for repository in REPOSITORIES:
+        for one in chosen(clones / repository.replace("/", "+")):
+            yield repository, one
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Scan, keep the rows, and fill the pages."""
+    parser = argparse.ArgumentParser(prog="lab.handlers.world", description=__doc__)
+    parser.add_argument("clones", type=Path, help="a folder with a clone of each repository")
+    parser.add_argument("--only", default="", help="a pattern of the keys to scan; the others keep their rows")
+    options = parser.parse_args(arguments)
+    order = {
+        f"{repository}/{one.template}#{one.function}": (repository, one)
+        for repository, one in all_chosen(options.clones)
+    }
+    rows = {row["key"]: row for row in kept(WORLD)}
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["oneslot.explorer.scan.scan"])
+    with ProcessPoolExecutor(2, mp_context=context, max_tasks_per_child=1) as pool:
+        waiting = [
+            pool.submit(run, options.clones, *pair) for key, pair in order.items() if re.search(options.only, key)
+        ]
+        for done in as_completed(waiting):
+            row = done.result()
+            rows[row["key"]] = row
+            sys.stderr.write(f"{row['key']}: {row['verdict']}, {row['cpu_seconds']} CPU s\n")
+    keep(WORLD, [rows[key] for key in order if key in rows])
+    return 0
+
+
+if __name__ == "__main__":  # pragma: no cover
+    sys.exit(main())

@@ -13,8 +13,9 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from lab.mutants.edits import ROOT, Edit, read_edits
 
 PARTS = ("oneslot", "lambda_src", "demo", "lab", "oneslot.toml")
 SECONDS = 300
@@ -54,6 +55,42 @@ def judge(edits: Sequence[Edit]) -> list[str]:
             if edit.law not in found.split():
                 wrong.append(f"{edit.defect}: {edit.search} finds {found or 'nothing'}, and not {edit.law}")
     return wrong
+
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLE = Path(__file__).with_name("edits.txt")
+
+
+class Outdated(AssertionError):
+    """The file does not have the text before exactly once; write the edit again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A defect: `before` becomes `after`. `search` is `explore SCENARIO`, `simulate SCENARIO SEED`, `replay NAME`
+    or `judge SEED`, of the audit's quick look."""
+
+    file: str
+    search: str
+    law: str
+    defect: str
+    before: str
+    after: str
+
+    def apply(self, source: str) -> str:
+        """Return the edited source. Raises `Outdated`."""
+        if source.count(self.before) != 1:
+            raise Outdated(f"{self.defect}: {self.file} has {self.before!r} {source.count(self.before)} times")
+        return source.replace(self.before, self.after)
+
+
+def read_edits() -> Iterator[Edit]:
+    """Yield the edits of the table. Lines with `@` begin an edit, those with `<` and `>` are the texts before and after."""
+    for block in TABLE.read_text().split("@ ")[1:]:
+        head, *lines = block.splitlines()
+        before, after = ("\n".join(line[2:] for line in lines if line[:1] == mark) for mark in "<>")
+        file, search, law, defect = head.split(" | ")
+        yield Edit(file, search, law, defect, before, after)
 
 
 if __name__ == "__main__":

@@ -23,9 +23,9 @@ from aws_lambda_powertools.utilities.idempotency.persistence import base as laye
 from aws_lambda_powertools.utilities.idempotency.persistence import datarecord as record_module
 from aws_lambda_powertools.utilities.idempotency.persistence import dynamodb as dynamodb_module
 
-from lab.explore.clients import PortClient
+from lab.explore.ours import PortClient
 from lab.explore.practice import LEDGER
-from lab.peers.effects import message_id_of, take_slot, take_slot_once
+from lab.peers.ledgers import message_id_of, take_slot, take_slot_once
 from oneslot.explorer.execution.process import InvocationContext, RunningInvocation
 
 

@@ -10,8 +10,8 @@ Start with `scenarios/workers.py`, which reads as a story. Then see these rooms:
 - `regressions/` keeps each fixed defect as a run that breaks a law without its fix, and `mutants/` the broken systems that
   the scenarios must find.
 
-`run.py` runs a scenario under a seed, `shrink.py` makes a counterexample small, and `sometimes.py` lists what a long simulation
-must reach.
+`run.py` runs a scenario under a seed, and `figures.py` many; it lists what a long simulation must reach. `counterexample.py`
+makes a counterexample small, and tells its story.
 
 A scenario is a function of a `Simulation`. It builds the services' contents, starts processes (`simulation.process`,
 `keep_running`), lets time pass (`run_for`), stops the faults, lets the world recover, and checks the laws. It draws every

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import click
 
-from lab.figures.tables import LEFT, RIGHT, table
+from lab.figures import LEFT, RIGHT, table
 from lab.simulation import figures
-from lab.simulation.counterexample import from_json, story, to_json
+from lab.simulation.counterexample import from_json, shrink, story, to_json
 from lab.simulation.run import SCENARIOS, points, run
-from lab.simulation.shrink import shrink
 from lab.simulation.world.simulation import Plan
 from oneslot.errors import OneslotError
 from oneslot.explorer.counterexample import NotReplayable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
@@ -14,6 +14,7 @@ from itertools import repeat
 from typing import Any
 
 from lab.simulation.run import POINTS, run
+from lab.simulation.world.faults import CRASH, PAUSE, SUSPEND, choices, reached_name
 from lab.simulation.world.points import Instrumented
 from lab.simulation.world.simulation import Plan
 
@@ -116,3 +117,50 @@ def document(figures: Mapping[str, Figures]) -> dict[str, Any]:
         "scenarios": {name: each.document for name, each in figures.items()},
         "total": total(figures.values()).document,
     }
+
+
+CALLS: Mapping[str, tuple[str, ...]] = {
+    "sqs": (
+        "receive_message",
+        "delete_message_batch",
+        "change_message_visibility_batch",
+        "change_message_visibility",
+        "send_message",
+        "send_message_batch",
+    ),
+    "dynamodb": ("update_item", "get_item", "query", "transact_write_items"),
+    "lambda": ("start_environment",),
+}
+"""The calls at which every fault must happen."""
+
+OUTCOMES = ("booked", "waitlist", "cancelled", "refused", "duplicate", "quarantined", "busy", "fenced", "failed")
+"""Outcomes of a delivery that must occur."""
+
+EVENTS = (
+    *(f"function error: {kind}" for kind in ("init", "exception", "timeout", "crash", "answer")),
+    *("a batch is throttled", "a row expires"),
+)
+"""What must happen to a mapping, to its function and to the ledger."""
+
+_PARAMETERS: Mapping[str, Mapping[str, Any]] = {
+    "transact_write_items": {"TransactItems": [{}]},
+    "receive_message": {"WaitTimeSeconds": 1},
+}
+
+
+def must_be_reached() -> Iterator[str]:
+    """Yield the name of everything that must happen in a long simulation."""
+    for service, operations in CALLS.items():
+        for operation in operations:
+            for choice in choices(service, operation, _PARAMETERS.get(operation, {})):
+                yield reached_name(choice.name, operation)
+    for name in (CRASH, PAUSE, SUSPEND):
+        yield reached_name(name, "a statement")
+    for outcome in OUTCOMES:
+        yield f"outcome: {outcome}"
+    yield from EVENTS
+
+
+def never_reached(reached: Collection[str]) -> list[str]:
+    """Return what must happen sometimes, and did not."""
+    return [name for name in must_be_reached() if name not in reached]

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from lab.simulation.sqs.message import Message
-from lab.simulation.sqs.queue import EXPIRED, GONE, Queue
+from lab.simulation.sqs.queue import EXPIRED, GONE, Message, Queue
 from oneslot.explorer.services.sqs.requests import refuse_value
 
 DEDUPLICATION_MS = 5 * 60 * 1000

@@ -14,8 +14,7 @@ from random import Random
 from typing import Any
 
 from lab.simulation.sqs.fifo import FifoQueue
-from lab.simulation.sqs.message import Message
-from lab.simulation.sqs.queue import Queue
+from lab.simulation.sqs.queue import Message, Queue
 from oneslot.dynamodb_in_memory.answers import answer, refuse, refuse_unknown
 from oneslot.explorer.services.sqs.requests import (
     MAXIMUM_ENTRIES,

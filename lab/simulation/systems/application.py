@@ -14,7 +14,7 @@ from booking.consumer import appointments_consumer
 from demo.declared import CONSUMER
 from lab.explore.ours import ENVIRONMENT
 from lab.explore.practice import APPOINTMENTS, LEDGER, SLOTS, booking, cancellation, free_slots
-from lab.simulation.sqs.message import Message
+from lab.simulation.sqs.queue import Message
 from lab.simulation.world.faults import SLOW_SECONDS, is_mild
 from lab.simulation.world.kernel import MICROSECONDS, Process
 from lab.simulation.world.simulation import Simulation

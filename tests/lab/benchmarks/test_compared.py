@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from lab.benchmarks.batches import Handler, booking, week
 from lab.benchmarks.cold_start import FLOOR, STARTS, measure, start
-from lab.benchmarks.handlers import powertools
-from lab.benchmarks.metered import MeteredDynamoDB
+from lab.benchmarks.handlers import Handler, booking, powertools, week
+from lab.benchmarks.standin import MeteredDynamoDB
 from oneslot.runtime.sqs.lambda_event import Context, event_of
 from oneslot.runtime.values import to_attributes
 

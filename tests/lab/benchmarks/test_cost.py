@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from lab.benchmarks.batches import BATCH, Handler
 from lab.benchmarks.billed_time import CONTENDERS, FINISHED, NEW, measure
-from lab.benchmarks.handlers import book
+from lab.benchmarks.handlers import BATCH, Handler, book
 from lab.benchmarks.standin import StandIn
 from stacks.settings import STAGES
 from tests.kits.stacks import synthesise

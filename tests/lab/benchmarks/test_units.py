@@ -12,8 +12,8 @@ import pytest
 
 from appointments.messages import Request
 from booking.consumer import appointments_consumer
-from lab.benchmarks.batches import ENVIRONMENT, SLOTS_A_WEEK, booking, week
-from lab.benchmarks.metered import READS, WRITES, MeteredDynamoDB, item_bytes
+from lab.benchmarks.handlers import ENVIRONMENT, SLOTS_A_WEEK, booking, week
+from lab.benchmarks.standin import READS, WRITES, MeteredDynamoDB, item_bytes
 from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.sqs.lambda_event import Context, event_of
 from oneslot.runtime.values import to_attributes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from demo.declared import CONSUMER as DECLARED
-from lab.figures.correctness_page import PAGE, REPOSITORY
+from lab.figures import PAGE, REPOSITORY
 
 TEXT = PAGE.read_text()
 CONSUMER = REPOSITORY / "oneslot" / "runtime" / "consumer" / "consumer.py"

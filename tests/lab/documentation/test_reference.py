@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lab.documentation.reference.pages import LOOK_UP, PAGES, current
+from lab.documentation.reference import LOOK_UP, PAGES, current
 from oneslot.cdk.monitoring.metrics import deliveries_metric
 from oneslot.cdk.numbers import FOREVER, LOG_RETENTION_DAYS, Numbers, Thresholds
 from oneslot.runtime.consumer.record import Delivery

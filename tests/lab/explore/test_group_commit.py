@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lab.explore.group_scenarios import GROUP, GROUP_TWICE
+from lab.explore.budgets import GROUP, GROUP_TWICE
 from lab.explore.ours import OURS_IN_GROUPS
 from oneslot.explorer.explorer import explore
 from oneslot.runtime.consumer.group_commit import GroupCommit

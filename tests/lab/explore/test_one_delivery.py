@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from botocore import exceptions
 
-from lab.explore.budgets import FULL, GROUPS_FULL, GROUPS_SHORT, SHORT
+from lab.explore.budgets import FULL, GROUP_BY_ITSELF, GROUPS_FULL, GROUPS_SHORT, SHORT
 from lab.explore.faults import READS, SERVER_ERROR, TRANSIENT_REASONS, all_faults, mild_faults
-from lab.explore.group_scenarios import GROUP_BY_ITSELF
 from lab.explore.ours import OURS, OURS_IN_GROUPS
 from lab.explore.scenarios import ALONE
 from oneslot.explorer.explorer import explore

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from lab.explore.group_scenarios import GROUP, GROUP_OTHER_CONTENT, GROUP_TWICE
+from lab.explore.budgets import GROUP, GROUP_OTHER_CONTENT, GROUP_TWICE
 from lab.explore.ours import OURS, OURS_IN_GROUPS
-from lab.explore.practice import TABLES
+from lab.explore.practice import TABLES, CountingServices
 from lab.explore.scenarios import FORGOTTEN, LAST_SLOT, ONE_REQUEST
-from lab.explore.services import CountingServices
 from oneslot.explorer.explorer import explore
 from oneslot.explorer.scenario import ExploredSubject, Scenario
 from oneslot.explorer.world import ApiCall, Services, World

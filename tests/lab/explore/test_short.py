@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab.explore.budgets import GROUPS_SHORT, SHORT
-from lab.explore.group_scenarios import GROUP_BY_ITSELF
+from lab.explore.budgets import GROUP_BY_ITSELF, GROUPS_SHORT, SHORT
 from lab.explore.ours import OURS, OURS_IN_GROUPS
 from lab.explore.scenarios import ALONE, BATCH_SIDE_BY_SIDE, DOMAIN_EXCEPTION, RELEASED
 from oneslot.explorer.explorer import explore

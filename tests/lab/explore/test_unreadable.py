@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from lab.explore.clients import PortClient
-from lab.explore.ours import OURS
+from lab.explore.ours import OURS, PortClient
 from lab.explore.plain import enumerate_schedules
 from lab.explore.scenarios import ONE_REQUEST, UNKNOWN_PRACTICE
 from oneslot.explorer.counterexample import counterexample, replay

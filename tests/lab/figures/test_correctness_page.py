@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lab.figures.correctness_page import PAGE, fill
+from lab.figures import PAGE, fill
 
 TEXT = PAGE.read_text()
 

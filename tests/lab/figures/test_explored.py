@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from lab.explore.budgets import FULL, GROUPS_FULL
+from lab.explore.budgets import FULL, GROUP_RAISING, GROUPS_FULL
 from lab.explore.exploration import figures
-from lab.explore.group_scenarios import GROUP_RAISING
 from lab.explore.ours import OURS, OURS_IN_GROUPS
 from lab.explore.scenarios import ONE_REQUEST
 from lab.peers.peers import CONTROL, PEERS

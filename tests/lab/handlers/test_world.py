@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lab.handlers import world_run
-from lab.handlers.figures import WORLD, kept
-from lab.handlers.world import Chosen, chosen
+from lab.handlers.figures import JUDGED, WORLD, judged, kept
+from lab.handlers.world import Chosen, chosen, run
 from lab.handlers.world_given import GIVEN
-from lab.handlers.world_judged import JUDGED, judged
 from oneslot.explorer.handlers.verdict import Kind
 
 TEMPLATE = """
@@ -65,7 +63,7 @@ def test_rule_chooses_each_file_once_that_writes_for_a_known_source(clone: Path)
 def test_run_gives_a_row_when_a_function_is_scanned(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "setrlimit", lambda *limit: None)  # it would limit the tests
 
-    row = world_run.run(clone.parent, "aws-samples/serverless-patterns", *chosen(clone))
+    row = run(clone.parent, "aws-samples/serverless-patterns", *chosen(clone))
 
     assert (row["verdict"], row["given"], row["path"]) == ("holds", [], [])
     assert str(clone) not in str(row)

@@ -8,7 +8,7 @@ import pytest
 
 from demo.declared import CONSUMER
 from lab.mutants.__main__ import judge
-from lab.mutants.edits import ROOT, Edit, Outdated, read_edits
+from lab.mutants.__main__ import ROOT, Edit, Outdated, read_edits
 from lab.mutants.search import QUICK_LOOK
 from lab.simulation.run import FOLDER
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from lab.simulation.figures import Figures, simulate, total
+from lab.simulation.figures import Figures, never_reached, simulate, total
 from lab.simulation.run import SCENARIOS
-from lab.simulation.sometimes import never_reached
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.mutants.edits import read_edits
+from lab.mutants.__main__ import read_edits
 from lab.soak.run import KILLED, run
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection

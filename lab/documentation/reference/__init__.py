@@ -1,1 +1,0 @@
-"""The pages of docs/look-up whose tables are made from the code."""

@@ -1,1 +1,0 @@
-"""The figures of this project's own proofs: the explorations, their tables, and docs/understand/correctness.md."""
