@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from oneslot.laws.evidence import Law
-
 Row = Mapping[str, Any]
 LEFT, RIGHT = "---", "---:"
 
@@ -91,11 +89,6 @@ def fill(page: str) -> str:
         "soak": lambda: _soaked(_kept("soak")),
     }
     return replace_blocks(page, writers)
-
-
-def of_the_simulation(law: Law) -> bool:
-    """Return True for a law about a part of the simulation alone, which the explorer does not have."""
-    return law.name.startswith(("Q", "M"))
 
 
 def _kept(name: str) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oneslot.audit.judged import Subjects
+from oneslot.audit.judged import SubjectKind, Subjects
 from oneslot.audit.operations import (
     DAY_MS,
     DEMAND_COUNTS,
@@ -28,7 +28,6 @@ from oneslot.audit.operations import (
     share,
     totals,
 )
-from oneslot.audit.vocabulary import SubjectKind
 from oneslot.audit.write.tables import WrittenTable
 
 BOOKED_AHEAD = {1: "1 Day", 7: "2 to 7 Days", 14: "8 to 14 Days", 21: "15 to 21 Days", 28: "22 to 28 Days"}

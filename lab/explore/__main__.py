@@ -17,7 +17,8 @@ from demo.declared import CONSUMER as DECLARED
 from lab.explore import exploration
 from lab.explore.budgets import BY_NAME
 from lab.explore.exploration import SUBJECTS, Explored, Results, to_json
-from lab.figures import explorations_table, of_the_simulation, page, peers_table
+from lab.figures import explorations_table, page, peers_table
+from lab.laws import OF_CALLS
 from lab.peers.peers import PEERS
 from oneslot.errors import OneslotError
 from oneslot.explorer.counterexample import Counterexample, NotReplayable, replay
@@ -93,8 +94,8 @@ def _show(terminal: Terminal, results: Results) -> None:
             figures = explored.exploration
             terminal.plain(f"{figures.scenario} ({figures.size}): {'; '.join(found.laws)}", style="bold red")
     terminal.plain("The laws:")
-    for law in (law for law in DECLARED.laws if not of_the_simulation(law)):
-        terminal.plain(f"  {law.name:4} {law.sentence}")
+    for name, sentence in {**{law.name: law.sentence for law in DECLARED.laws}, **OF_CALLS}.items():
+        terminal.plain(f"  {name:4} {sentence}")
     for number, line in enumerate(ending(results)):
         terminal.plain(line, style=("bold green" if results.holds else "bold red") if not number else "")
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from oneslot.audit.judged import SubjectKind
 from oneslot.audit.read.history import NO_ACCEPTED, NO_DELIVERY, History
-from oneslot.audit.vocabulary import UNSOUND, SubjectKind
-from oneslot.laws.request import RequestVerdict
+from oneslot.laws.request import UNSOUND, RequestVerdict
 from oneslot.wording import counted
 
 VERSION = 8

@@ -37,7 +37,6 @@ from oneslot.audit.report.page import render
 from oneslot.audit.settings import AuditSettings, parse_arguments
 from oneslot.audit.spark.session import open_session
 from oneslot.audit.spark.sizing import Sizing, prepare
-from oneslot.audit.vocabulary import PROBLEM_SENTENCES
 from oneslot.audit.write import finished
 from oneslot.audit.write.findings import write_findings
 from oneslot.audit.write.finished import FinishedAudit
@@ -45,7 +44,7 @@ from oneslot.audit.write.tables import WrittenTable, write_part, write_rows
 from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.reading import choosing, declared, parse_declaration, read_declaration
 from oneslot.errors import AuditDied, BadInput, FileUnreadable
-from oneslot.laws.form import Problem
+from oneslot.laws.form import PROBLEM_SENTENCES, Problem
 from oneslot.wording import counted, visible
 
 REJECTED_EARLIER = (

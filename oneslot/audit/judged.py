@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oneslot.audit.vocabulary import SubjectKind
 from oneslot.laws.form import FILE_PREFIX, ROW_PREFIX
 from oneslot.laws.request import RequestVerdict
 from oneslot.laws.schema import Row, text_of
 from oneslot.runtime.values import from_attribute
+
+
+class SubjectKind(StrEnum):
+    """The kind of thing that a row of the verdicts is about. A consumer's `Model` names two more."""
+
+    REQUEST = "request"
+    UNIDENTIFIED = "unidentified"  # a delivery whose message carries no id
+    FILE = "file"  # a file with rejected lines
+    GONE = "gone"  # all that spoke of the key has been deleted since an earlier audit
+
 
 ONCE_IN_EXPORT = "S1"
 COUNTS = (

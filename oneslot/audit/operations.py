@@ -17,8 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oneslot.audit.judged import Subjects
-from oneslot.audit.vocabulary import SubjectKind
+from oneslot.audit.judged import SubjectKind, Subjects
 from oneslot.audit.write.tables import ARROW_TYPES, WrittenTable
 from oneslot.laws.request import RequestVerdict
 

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass
 
 from oneslot.audit.spark.session import SessionSettings, size_on_disk
-from oneslot.audit.vocabulary import REJECT_SHARE
+from oneslot.laws.form import REJECT_SHARE
 
 
 @dataclass(frozen=True)

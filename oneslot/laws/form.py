@@ -17,6 +17,8 @@ ROW_PREFIX, FILE_PREFIX, UNIDENTIFIED_PREFIX = "#", "!", "?"
 RESERVED = (ROW_PREFIX, FILE_PREFIX, UNIDENTIFIED_PREFIX)
 LATEST_EPOCH_MS = 4_102_444_800_000  # the year 2100
 LARGEST_COUNT = 1_000_000_000
+REJECT_SHARE = 0.00001
+"""The largest share of malformed lines in a sound history."""
 
 
 class Kind(StrEnum):
@@ -42,6 +44,15 @@ class Problem(IntEnum):
     OUT_OF_RANGE = 3
     UNKNOWN_VALUE = 4
     OUTSIDE_WINDOW = 5
+
+
+PROBLEM_SENTENCES = {
+    Problem.NOT_JSON: "the line is not a JSON object of the expected shape",
+    Problem.MISSING_ATTRIBUTE: "an attribute that every row has is missing, or has another type",
+    Problem.OUT_OF_RANGE: "a number is negative, not whole, or beyond the year 2100",
+    Problem.UNKNOWN_VALUE: "a status, outcome or id is not one that the system writes",
+    Problem.OUTSIDE_WINDOW: "the change was written outside the window of its export",
+}
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,28 @@ class RequestVerdict(StrEnum):
     DUPLICATE_EFFECT = "duplicate_effect"
 
 
+UNSOUND = (
+    RequestVerdict.LOST,
+    RequestVerdict.STUCK,
+    RequestVerdict.UNREADABLE,
+    RequestVerdict.DUPLICATE_EFFECT,
+)
+"""Verdicts that a sound history does not have."""
+
+VERDICT_SENTENCES = {
+    RequestVerdict.QUARANTINED: "could not be processed; the message and its reason are in the dead-letter queue",
+    RequestVerdict.DROPPED: "was given up: an operator deleted it from the dead-letter queue; "
+    "the operator log says who and when",
+    RequestVerdict.FORGOTTEN: "is older than the ledger remembers, and no other source says how it ended",
+    RequestVerdict.IN_FLIGHT: "is still on its way",
+    RequestVerdict.STUCK: "was begun; its lease is over and no message in the queue will continue it",
+    RequestVerdict.LOST: "was accepted, and no source shows it since",
+    RequestVerdict.UNREADABLE: "has a row that cannot be read, so no law speaks of it; rejects.jsonl locates the row",
+    RequestVerdict.DUPLICATE_EFFECT: "took effect more than once",
+}
+"""Each verdict as the end of the sentence "The request ..."."""
+
+
 class Request:
     """One request, as far as the evidence shows it. Times are epoch ms, None if nothing says them.
 

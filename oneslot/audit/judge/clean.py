@@ -16,10 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oneslot.audit.judge.columns import NEVER, RESULT, CarriedColumns, Keys, Mask, Plain, lacks, same, sure
-from oneslot.audit.judged import EVIDENCE, Subjects, with_own
+from oneslot.audit.judged import EVIDENCE, SubjectKind, Subjects, with_own
 from oneslot.audit.model import Model
 from oneslot.audit.read.source import TEXT
-from oneslot.audit.vocabulary import SubjectKind
 from oneslot.errors import VerdictsDiffer
 from oneslot.laws.traces import COMPLETE, LEDGER
 

@@ -18,6 +18,7 @@ from oneslot.audit.judged import (
     NO_REQUEST,
     OF_REQUEST,
     ONCE_IN_EXPORT,
+    SubjectKind,
     Subjects,
     decoded,
     row_key,
@@ -26,7 +27,6 @@ from oneslot.audit.judged import (
 from oneslot.audit.model import Model
 from oneslot.audit.read.blocks import dicts
 from oneslot.audit.read.source import Source
-from oneslot.audit.vocabulary import SubjectKind
 from oneslot.laws.evidence import Evidence, Law
 from oneslot.laws.form import FILE_PREFIX, ROW_PREFIX, UNIDENTIFIED_PREFIX
 from oneslot.laws.groups import LINE_CARRIED, breaches, guarded

@@ -21,16 +21,18 @@ import pyarrow.compute as pc
 from oneslot.audit.consumer import AuditConsumer
 from oneslot.audit.judge.clean import find_clean
 from oneslot.audit.judge.laws import Chunk, Moment
-from oneslot.audit.judged import EVIDENCE, Subjects, with_own
+from oneslot.audit.judged import EVIDENCE, SubjectKind, Subjects, with_own
 from oneslot.audit.operations import ANSWERS, SECONDS, OperationsTable
 from oneslot.audit.read.blocks import hashed, one, packed, unpacked
 from oneslot.audit.read.carry import COUNTED, PREVIOUS, REJECTED, Block, carried_rows
-from oneslot.audit.vocabulary import WRONG_VERDICTS, SubjectKind
 from oneslot.audit.write.tables import part_name, write_parquet
+from oneslot.laws.request import UNSOUND, RequestVerdict
 
 EVENTFUL, LINES_OF, FINDINGS, EXTRA = 200, 201, 202, 300
 """What a judged block may be beside a table's rows; from `EXTRA` on those of the report's own tables."""
 REPORT_TABLES = (SECONDS, ANSWERS)
+WRONG_VERDICTS = tuple(map(str, (*UNSOUND, RequestVerdict.QUARANTINED)))
+"""Verdicts of subjects that findings or repair lists may name."""
 LIVES = 8
 ATTEMPTS_SHOWN = 200
 """The messages whose attempts the report shows. A producer in a loop causes thousands, whose marks would hide each other."""

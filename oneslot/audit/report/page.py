@@ -14,8 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from oneslot.audit.model import SOURCE_FINDINGS, Words
 from oneslot.audit.report.data import ReportData, named_percentiles
 from oneslot.audit.report.figures import drain_figure, latency_figure, rush_figure, timeline_figure
-from oneslot.audit.vocabulary import UNSOUND, VERDICT_SENTENCES
-from oneslot.laws.request import RequestVerdict
+from oneslot.laws.request import UNSOUND, VERDICT_SENTENCES, RequestVerdict
 from oneslot.wording import counted, verdict_text, visible
 
 _UNFIT = "cannot be processed and"

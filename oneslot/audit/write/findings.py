@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from oneslot.audit.files import json_lines, write_text
+from oneslot.audit.judged import SubjectKind
 from oneslot.audit.read.blocks import hashed
-from oneslot.audit.vocabulary import SubjectKind
 from oneslot.audit.write.tables import write_rows
 from oneslot.declaration.declaration import Declaration
 from oneslot.laws.form import ROW_PREFIX

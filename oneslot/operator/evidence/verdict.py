@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from oneslot.audit.vocabulary import REJECT_SHARE
 from oneslot.declaration.declaration import Declaration
 from oneslot.laws import groups
 from oneslot.laws.evidence import Breach, Law
-from oneslot.laws.form import UNIDENTIFIED_PREFIX
+from oneslot.laws.form import REJECT_SHARE, UNIDENTIFIED_PREFIX
 from oneslot.laws.request import RequestVerdict
 from oneslot.laws.traces import COMPLETE
 from oneslot.operator.evidence.endings import Endings, with_unidentified

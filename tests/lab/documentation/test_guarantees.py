@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from demo.declared import CONSUMER
+from lab.laws import OF_CALLS, OF_PROCESSES
 from lab.simulation.run import SCENARIOS
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 UNDERSTAND = REPOSITORY / "docs" / "understand"
 ROWS = re.findall(r"^\| (?!-|claim|not claimed)(.+) \|$", (UNDERSTAND / "guarantees.md").read_text(), re.MULTILINE)
-LAWS = {law.name for law in CONSUMER.laws}
+LAWS = {law.name for law in CONSUMER.laws} | {*OF_CALLS, *OF_PROCESSES}
 
 
 def shown_by(row: str) -> str:
