@@ -1,12 +1,10 @@
-"""The laws about calls, schedules and processes, of which no history shows a breach: only the lab judges them."""
+"""The laws about calls (the explorer checks them) and about processes (the simulation), of which no history shows a breach."""
 
 OF_CALLS = {
     "E1": "One delivery with one transient fault of a write finishes within that delivery.",
     "E2": "A live lease is never taken over.",
     "E3": "A duplicate of a finished request costs one call.",
 }
-"""Those that the explorer checks."""
-
 OF_PROCESSES = {
     "Q1": "A request is committed once at most, counted where DynamoDB performs the writes.",
     "Q2": "Without a fault, each message is received once.",
@@ -32,4 +30,3 @@ OF_PROCESSES = {
     "M2": "A mapping offers no message that is visible in its queue again.",
     "M3": "A mapping that stops has accounted for every message that it received.",
 }
-"""Those that the simulation checks: Q of every consumer, and M of the mapping."""

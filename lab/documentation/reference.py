@@ -1,4 +1,4 @@
-"""Each page of docs/look-up with tables made from the code: `python -m lab.documentation.reference` writes them."""
+"""Each list of docs/look-up that is made from the code: `python -m lab.documentation.reference` writes them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 import click
 
 import demo.errors
-import oneslot
 import oneslot.errors
 from lab.figures import first_sentence, listing, replace_blocks
 from oneslot.errors import BadInput, OneslotError, Unexpected
@@ -22,90 +21,8 @@ from oneslot.operator.commands.send import send
 
 LOOK_UP = Path(__file__).resolve().parents[2] / "docs" / "look-up"
 
-
 SHARED = ("stack", "consumer", "as_json", "yes")
 """Options of most verbs, which the page describes once."""
-
-Verb = tuple[str, click.Command, click.Context]
-
-_MAIN = (main, click.Context(main, info_name="oneslot"))
-
-
-def verbs() -> str:
-    """Return each verb and what it does, in the order of `oneslot --help`."""
-    return listing(_entry(*verb) for verb in _verbs(*_MAIN))
-
-
-def send_of_any_consumer() -> str:
-    """Return `send` as a consumer has it that declares no verb of this name, as the appointments do."""
-    return listing([_entry("send", send, click.Context(send))])
-
-
-def shared_options() -> str:
-    """Return the options that most verbs have."""
-    every = [(context, option) for _, command, context in _verbs(*_MAIN) for option in _options(command)]
-    found = [next(each for each in every if each[1].name == shared) for shared in SHARED]
-    return listing(
-        (f"`{_synopsis(option, context).replace('|', '`, `')}`", option.help or "") for context, option in found
-    )
-
-
-def exit_statuses() -> str:
-    """Return the list of exit statuses."""
-    return listing(
-        [
-            ("0", "done; for a verb that judges: everything holds"),
-            (str(OneslotError.exit_code), "failed, or something does not hold; the sentence says what to do"),
-            (str(BadInput.exit_code), "wrong arguments, or an unusable file; nothing was changed"),
-            (str(STATUSES["not finished"]), "not finished: the budget of `explore` or `scan` ended first"),
-            (str(STATUSES["needs an event"]), "not judged: `explore` or `scan` cannot say whether a handler holds"),
-            (str(Unexpected.exit_code), "a fault in Oneslot itself"),
-            (str(INTERRUPTED), "interrupted by Ctrl-C"),
-        ]
-    )
-
-
-def codes() -> str:
-    """Return the codes of the errors, by the exit status of a command that ends with one."""
-    found = {each.code: each.exit_code for each in _classes(OneslotError)}
-    return "\n".join(_of_status(found, status) for status in sorted({*found.values()}))
-
-
-def _verbs(group: click.Group, context: click.Context, prefix: str = "") -> Iterator[Verb]:
-    for name in group.list_commands(context):
-        command = group.get_command(context, name) or group.commands[name]
-        below = click.Context(command, info_name=name, parent=context)
-        if isinstance(command, click.Group):
-            yield from _verbs(command, below, f"{prefix}{name} ")
-        else:
-            yield prefix + name, command, below
-
-
-def _entry(name: str, command: click.Command, context: click.Context) -> tuple[str, str]:
-    arguments = [each.make_metavar(context) for each in command.params if isinstance(each, click.Argument)]
-    return f"`{' '.join(['oneslot', name, *arguments])}`", first_sentence(command.help or "")
-
-
-def _options(command: click.Command) -> list[click.Option]:
-    return [each for each in command.params if isinstance(each, click.Option)]
-
-
-def _synopsis(option: click.Option, context: click.Context) -> str:
-    """Return an option as a usage line has it: its names, and its value's name."""
-    names = "|".join((*option.opts, *option.secondary_opts))
-    return names if option.is_flag else f"{names} {option.make_metavar(context).strip('[]')}"
-
-
-def _of_status(found: dict[str, int], status: int) -> str:
-    return f"Status {status}: {', '.join(f'`{code}`' for code in sorted(found) if found[code] == status)}.\n"
-
-
-def _classes(base: type[OneslotError]) -> Iterator[type[OneslotError]]:
-    if base.__module__ in (oneslot.errors.__name__, demo.errors.__name__):
-        yield base
-    for each in base.__subclasses__():
-        yield from _classes(each)
-
 
 GROUPS = {
     "Write a consumer": (
@@ -132,57 +49,120 @@ CALLED = ("Producer", "Store")
 
 _COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
+Verb = tuple[str, click.Command, click.Context]
+
+_MAIN = (main, click.Context(main, info_name="oneslot"))
+
+
+def verbs() -> str:
+    """Return each verb and what it does, in the order of `oneslot --help`."""
+    return listing(_entry(*verb) for verb in _verbs(*_MAIN))
+
+
+def send_of_any_consumer() -> str:
+    """Return `send` as a consumer has it that declares no verb of this name, as the appointments do."""
+    return listing([_entry("send", send, click.Context(send))])
+
+
+def shared_options() -> str:
+    """Return the options that most verbs have, each as a usage line has it: its names, and its value's name."""
+    every = [
+        (context, option)
+        for _, command, context in _verbs(*_MAIN)
+        for option in command.params
+        if isinstance(option, click.Option)
+    ]
+    entries = []
+    for shared in SHARED:
+        context, option = next(each for each in every if each[1].name == shared)
+        names = "`, `".join((*option.opts, *option.secondary_opts))
+        value = "" if option.is_flag else f" {option.make_metavar(context).strip('[]')}"
+        entries.append((f"`{names}{value}`", option.help or ""))
+    return listing(entries)
+
+
+def exit_statuses() -> str:
+    """Return the list of exit statuses."""
+    return listing(
+        [
+            ("0", "done; for a verb that judges: everything holds"),
+            (str(OneslotError.exit_code), "failed, or something does not hold; the sentence says what to do"),
+            (str(BadInput.exit_code), "wrong arguments, or an unusable file; nothing was changed"),
+            (str(STATUSES["not finished"]), "not finished: the budget of `explore` or `scan` ended first"),
+            (str(STATUSES["needs an event"]), "not judged: `explore` or `scan` cannot say whether a handler holds"),
+            (str(Unexpected.exit_code), "a fault in Oneslot itself"),
+            (str(INTERRUPTED), "interrupted by Ctrl-C"),
+        ]
+    )
+
+
+def codes() -> str:
+    """Return the codes of the errors, by the exit status of a command that ends with one."""
+    found = {each.code: each.exit_code for each in _classes(OneslotError)}
+    return "\n".join(
+        f"Status {status}: {', '.join(f'`{code}`' for code in sorted(found) if found[code] == status)}.\n"
+        for status in sorted({*found.values()})
+    )
+
 
 def names() -> str:
     """Return a line for each name to call, by task, then the other names. Raises `LookupError` if one is missing."""
     grouped = [name for group in (*GROUPS.values(), GIVEN) for name in group.split()]
     if wrong := set(grouped) ^ set(oneslot.__all__):
         raise LookupError(f"not both in GROUPS and public: {', '.join(sorted(wrong))}")
-    tasks = "\n".join(f"## {task}\n\n{_list(group.split())}" for task, group in GROUPS.items())
+    tasks = "\n".join(
+        f"## {task}\n\n"
+        + "".join(f"{line}\n" for name in group.split() for line in _lines(name, getattr(oneslot, name)))
+        for task, group in GROUPS.items()
+    )
     return f"{tasks}\n## What these return, raise or take\n\n{', '.join(f'`{name}`' for name in GIVEN.split())}\n"
 
 
-def _list(group: list[str]) -> str:
-    return "".join(f"{line}\n" for name in group for line in _lines(name, getattr(oneslot, name)))
+def _verbs(group: click.Group, context: click.Context, prefix: str = "") -> Iterator[Verb]:
+    for name in group.list_commands(context):
+        command = group.get_command(context, name) or group.commands[name]
+        below = click.Context(command, info_name=name, parent=context)
+        if isinstance(command, click.Group):
+            yield from _verbs(command, below, f"{prefix}{name} ")
+        else:
+            yield prefix + name, command, below
+
+
+def _entry(name: str, command: click.Command, context: click.Context) -> tuple[str, str]:
+    arguments = [each.make_metavar(context) for each in command.params if isinstance(each, click.Argument)]
+    return f"`{' '.join(['oneslot', name, *arguments])}`", first_sentence(command.help or "")
+
+
+def _classes(base: type[OneslotError]) -> Iterator[type[OneslotError]]:
+    if base.__module__ in (oneslot.errors.__name__, demo.errors.__name__):
+        yield base
+    for each in base.__subclasses__():
+        yield from _classes(each)
 
 
 def _lines(name: str, found: Any) -> Iterator[str]:
+    functions = {each: value for each, value in vars(found).items() if inspect.isfunction(value) and each[0] != "_"}
     if isinstance(found, ModuleType):
-        yield f"- `{name}`: {_summary(found)}"
-        functions = [each for each in vars(found).values() if inspect.isfunction(each)]
-        public = [each for each in functions if each.__module__ == found.__name__ and not each.__name__.startswith("_")]
-        yield from (f"  - `{each.__name__}{_parameters(each)}`" for each in public)
-    elif inspect.isclass(found):
-        yield f"- `{name}{_of_class(found)}`: {_summary(found)}"
-        if name in CALLED:
-            yield from (f"  - `.{method}{_parameters(each, bound=True)}`" for method, each in _methods(found))
+        of_a_call = ""
+        own = [
+            f"`{each}{_parameters(value)}`" for each, value in functions.items() if value.__module__ == found.__name__
+        ]
     else:
-        yield f"- `{name}{_parameters(found)}`: {_summary(found)}"
-
-
-def _of_class(found: Any) -> str:
-    if getattr(found, "_is_protocol", False) or issubclass(found, BaseException):
-        return ""
-    return _parameters(found)
-
-
-def _methods(found: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the public methods of a class."""
-    for method, each in vars(found).items():
-        if inspect.isfunction(each) and not method.startswith("_"):
-            yield method, each
+        raised_or_written = getattr(found, "_is_protocol", False) or (
+            inspect.isclass(found) and issubclass(found, BaseException)
+        )
+        of_a_call = "" if raised_or_written else _parameters(found)
+        own = [f"`.{each}{_parameters(value, bound=True)}`" for each, value in functions.items() if name in CALLED]
+    yield f"- `{name}{of_a_call}`: {first_sentence(inspect.getdoc(found) or '')}"
+    yield from (f"  - {each}" for each in own)
 
 
 def _parameters(found: Any, *, bound: bool = False) -> str:
     """Return the parameters that a call must give; `...` stands for those that it may give."""
     parameters = list(inspect.signature(found).parameters.values())[1 if bound else 0 :]
     needed = [each for each in parameters if each.default is each.empty and each.kind not in _COLLECTING]
-    names = [f"{each.name}=" if each.kind is each.KEYWORD_ONLY else each.name for each in needed]
-    return f"({', '.join(names + ['...'] * (len(needed) < len(parameters)))})"
-
-
-def _summary(found: Any) -> str:
-    return first_sentence(inspect.getdoc(found) or "")
+    named = [f"{each.name}=" if each.kind is each.KEYWORD_ONLY else each.name for each in needed]
+    return f"({', '.join(named + ['...'] * (len(needed) < len(parameters)))})"
 
 
 PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {

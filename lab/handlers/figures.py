@@ -131,7 +131,7 @@ def explored_table(rows: Sequence[Row]) -> str:
     found = [
         [
             _name(row),
-            _kind(row["source"]),
+            max((kind for kind in KNOWN if row["source"].startswith(kind)), key=len),  # without its resource's name
             row["verdict"],
             "may repeat" if row["outside"] else "none" if row["verdict"] == "holds" else "-",
             str(row["steps"] or "-"),
@@ -170,11 +170,6 @@ def mistakes_table(rows: Sequence[Row]) -> str:
     """Return how many breaches each mistake makes."""
     counts = Counter(judged(row["key"])[0] for row in rows if row["verdict"] == "breaks")
     return table(["mistake", "breaches"], [[one, str(counts[one])] for one in MISTAKES if counts[one]], [LEFT, RIGHT])
-
-
-def _kind(source: str) -> str:
-    """Return the kind of a source, without the name of its resource."""
-    return max((kind for kind in KNOWN if source.startswith(kind)), key=len)
 
 
 def _name(row: Row) -> str:

@@ -27,7 +27,6 @@ ENVIRONMENT = {
 MESSAGE = {"message_id": "o-1"}
 TURN = {"turn": "relay"}
 TABLES = {"ledger": "message_id", "orders": "order_id"}
-THIRTY = [Send("news", "to a dead topic"), *[Send("mails", number) for number in range(30)]]
 IN_ORDER = [Send("news", "to a dead topic"), *[Send("lines", number, group="g") for number in range(3)]]
 
 
@@ -36,7 +35,11 @@ def sent_as_committed(world: View) -> None:
     row = {each["message_id"]: each for each in world["ledger"]}.get("o-1", {})
     complete = row.get("status") == "COMPLETE"
     sent = [
-        (each["target"].rpartition("/")[2], each["parameters"]["MessageBody"], _id(each["parameters"]))
+        (
+            each["target"].rpartition("/")[2],
+            each["parameters"]["MessageBody"],
+            each["parameters"]["MessageAttributes"]["MessageDeduplicationId"]["StringValue"],
+        )
         for each in world.effects
     ]
     assert complete or not sent, "sent without a commit"
@@ -49,10 +52,6 @@ def sent_as_committed(world: View) -> None:
     assert committed == 1 or any(each["to"] == "news" for each in held), "the dead topic's message is out of the row"
     lines = {body for target, body, _ in sent if target == "lines.fifo"}
     assert lines == {str(place) for place in range(len(lines))}, "one of a FIFO group is out before another"
-
-
-def _id(sent: Mapping[str, Any]) -> str:
-    return str(sent["MessageAttributes"]["MessageDeduplicationId"]["StringValue"])
 
 
 def explored() -> Result:
