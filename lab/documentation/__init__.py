@@ -1,1 +1,0 @@
-"""The documentation's generated pages, and the site of `make docs`."""

@@ -27,6 +27,7 @@ ENVIRONMENT = {
 MESSAGE = {"message_id": "o-1"}
 TURN = {"turn": "relay"}
 TABLES = {"ledger": "message_id", "orders": "order_id"}
+THIRTY = [Send("news", "to a dead topic"), *[Send("mails", number) for number in range(30)]]
 IN_ORDER = [Send("news", "to a dead topic"), *[Send("lines", number, group="g") for number in range(3)]]
 
 
