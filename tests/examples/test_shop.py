@@ -17,7 +17,6 @@ from examples.shop.stack import build
 from examples.shop.stock_laws import stock_is_what_the_orders_left
 from oneslot import Answer, JsonMessage, MemoryLedger, Unprocessable, attempt
 from oneslot.laws.evidence import Evidence
-from tests.kits.stacks import assert_snapshot
 
 VARIABLES = {
     "ONESLOT_LEDGER_TABLE": "ledger",
@@ -97,9 +96,18 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], 
     return json.loads((folder / "Shop.template.json").read_text(encoding="utf-8")), asset
 
 
-def test_example_is_its_snapshot(template: tuple[dict[str, Any], Path]) -> None:
-    """Its rights above all. UPDATE_SNAPSHOTS=1 writes the file."""
-    assert_snapshot(template[0], Path(__file__).with_name("snapshots") / "shop.txt")
+def test_consumer_may_do_to_each_table_what_its_words_need(template: tuple[dict[str, Any], Path]) -> None:
+    """The construct's own resources are in its snapshots."""
+    roles = [each["Properties"] for each in template[0]["Resources"].values() if each["Type"] == "AWS::IAM::Role"]
+    granted = {
+        policy["PolicyName"]: statement["Action"]
+        for role in roles
+        for policy in role["Policies"]
+        for statement in policy["PolicyDocument"]["Statement"]
+    }
+    actions = {"Orders": "PutItem", "Stock": "UpdateItem", "Customers": "ConditionCheckItem", "Baskets": "DeleteItem"}
+    assert {name: granted[name] for name in actions} == {name: f"dynamodb:{each}" for name, each in actions.items()}
+    assert granted["ToTaken"] == "sns:Publish"
 
 
 def test_function_starts_from_its_asset_alone(template: tuple[dict[str, Any], Path]) -> None:

@@ -118,16 +118,33 @@ LEFT_OUT = {"AlarmDescription", "DashboardBody", "Tags"}
 """Texts for people, and what other tests read of every resource."""
 
 
-def outline(template: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a template, without the hashes of its assets: each property of each resource, and each output."""
+def outline(template: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Return the properties of each resource, and the outputs, as text without the hashes of assets."""
+    shown: dict[str, dict[str, str]] = {}
     for name, resource in sorted(template["Resources"].items()):
-        yield f"{resource['Type']} {_unhashed(name)}"
         properties = {key: resource[key] for key in ATTRIBUTES if key in resource} | resource.get("Properties", {})
-        for key, value in sorted(properties.items()):
-            if key not in LEFT_OUT:
-                yield f"    {key}: {json.dumps(_unhashed(resolve(value)), sort_keys=True, ensure_ascii=False)}"
-    for name, output in sorted(template.get("Outputs", {}).items()):
-        yield f"Output {name}: {_unhashed(resolve(output['Value']))}"
+        shown[f"{resource['Type']} {_unhashed(name)}"] = {
+            key: json.dumps(_unhashed(resolve(value)), sort_keys=True, ensure_ascii=False)
+            for key, value in sorted(properties.items())
+            if key not in LEFT_OUT
+        }
+    if "Outputs" in template:
+        outputs = sorted(template["Outputs"].items())
+        shown["Outputs"] = {name: _unhashed(resolve(output["Value"])) for name, output in outputs}
+    return shown
+
+
+def differences(template: Mapping[str, Any], base: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a template has that its base has not, and "without" what it lacks, a property a line."""
+    shown, known = outline(template), outline(base)
+    for heading, properties in shown.items():
+        before = known.get(heading, {})
+        changes = [f"    {key}: {value}" for key, value in properties.items() if before.get(key) != value]
+        changes += [f"    without {key}" for key in before if key not in properties]
+        if changes or heading not in known:
+            yield heading
+            yield from changes
+    yield from (f"without {heading}" for heading in known if heading not in shown)
 
 
 def _unhashed(value: Any) -> Any:
@@ -140,9 +157,9 @@ def _unhashed(value: Any) -> Any:
     return HASH.sub("<hash>", value) if isinstance(value, str) else value
 
 
-def assert_snapshot(template: Mapping[str, Any], path: Path) -> None:
-    """Compare a template with the file; with UPDATE_SNAPSHOTS write the file."""
-    lines = list(outline(template))
+def assert_snapshot(template: Mapping[str, Any], path: Path, base: Mapping[str, Any] | None = None) -> None:
+    """Compare a template, or its differences from a base, with the file; with UPDATE_SNAPSHOTS write the file."""
+    lines = list(differences(template, base or {"Resources": {}}))
     if "UPDATE_SNAPSHOTS" in os.environ:
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     assert lines == path.read_text(encoding="utf-8").splitlines(), "if intended, run this test with UPDATE_SNAPSHOTS=1"

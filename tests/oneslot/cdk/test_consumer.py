@@ -70,20 +70,22 @@ def rights(defined: Defined) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("name", ["defaults", "everything", "sends"])
 def test_construct_is_its_snapshot(tmp_path: Path, name: str) -> None:
-    """UPDATE_SNAPSHOTS=1 writes the file after an intended change."""
+    """The defaults whole, and the differences of the others. UPDATE_SNAPSHOTS=1 writes the file after an intended change."""
+    defaults = define(tmp_path, entry=handler_folder(tmp_path)).template
     _, shop = stack = new_stack(tmp_path)
     properties: dict[str, Any] = {"entry": handler_folder(tmp_path)}
     if name == "everything":
         key = kms.Key(shop, "Mine")
         properties |= {
-            **{"key": key, "tables": {"shipments": new_table(shop, "Shipments", "id", key=key)}},
+            **{"key": key, "tables": {"shipments": new_table(shop, "Shipments", "shipment_id", key=key)}},
             **{"fifo": True, "gradual_deployment": True, "group_commit": True, "snap_start": True},
             "numbers": Numbers(ledger_retention_seconds=None),
         }
     if name == "sends":
         properties["sends"] = targets(shop)
-    defined = define(tmp_path, stack, **properties)
-    assert_snapshot(defined.template, Path(__file__).with_name("snapshots") / f"{name}.txt")
+    template = define(tmp_path, stack, **properties).template
+    base = None if name == "defaults" else defaults
+    assert_snapshot(template, Path(__file__).with_name("snapshots") / f"{name}.txt", base)
 
 
 def targets(shop: Stack, key: kms.IKey | None = None) -> dict[str, Any]:
