@@ -30,69 +30,83 @@ def test_retry_delay_is_refused_on_a_fifo_queue(queue_url: str) -> None:
     assert Queues(ScriptedSqs(), queue_url, "letters").deferral == Deferral()
 
 
+REASON = {"QuarantineReason", "QuarantineDetail", "SourceMessageId"}
+
+
+def quarantined(
+    raw: dict[str, Any], letters: str = "letters", reason: Any = "why", detail: Any = "what to do"
+) -> dict[str, Any]:
+    """Return the request that quarantines this record."""
+    sqs = ScriptedSqs()
+    Queues(sqs, "queue", letters).quarantine(as_record(raw), Unprocessable(reason, detail))
+    (request,) = sqs.requests
+    return request
+
+
 def test_quarantined_message_keeps_body_and_attributes() -> None:
-    sqs = ScriptedSqs()
-    attributes = {"MessageDeduplicationId": "id", "QuarantineReason": "of the last time"}
+    source = record("body", attributes={"MessageDeduplicationId": "id", "QuarantineReason": "of the last time"})
+    assert quarantined(source) == {
+        "QueueUrl": "letters",
+        "MessageBody": "body",
+        "MessageAttributes": {
+            "MessageDeduplicationId": {"DataType": "String", "StringValue": "id"},
+            "QuarantineReason": {"DataType": "String", "StringValue": "why"},
+            "QuarantineDetail": {"DataType": "String", "StringValue": "what to do"},
+            "SourceMessageId": {"DataType": "String", "StringValue": source["messageId"]},
+        },
+    }
+
+
+SEVEN, NINE = ({f"Name{number}": "own" for number in range(count)} for count in (7, 9))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "kept"),
+    [
+        ({**dict.fromkeys(REASON, "old"), **SEVEN}, {*SEVEN}),
+        ({**NINE, "MessageDeduplicationId": "own"}, {"MessageDeduplicationId", *[*NINE][:6]}),
+        (None, set()),
+    ],
+    ids=["the last reason gives way", "the identity stays", "null"],
+)
+def test_quarantined_message_keeps_its_identity_and_six_attributes_at_least(attributes: Any, kept: set[str]) -> None:
+    """Sent again without its identity, it would be another request."""
     source = record("body", attributes=attributes)
-    Queues(sqs, "queue", "letters", lambda: 0.0).quarantine(as_record(source), Unprocessable("why", "what to do"))
-    assert sqs.requests == [
-        {
-            "QueueUrl": "letters",
-            "MessageBody": "body",
-            "MessageAttributes": {
-                "MessageDeduplicationId": {"DataType": "String", "StringValue": "id"},
-                "QuarantineReason": {"DataType": "String", "StringValue": "why"},
-                "QuarantineDetail": {"DataType": "String", "StringValue": "what to do"},
-                "SourceMessageId": {"DataType": "String", "StringValue": source["messageId"]},
-            },
-        }
-    ]
+    if attributes is None:
+        source["messageAttributes"] = None
+    sent = {name: value["StringValue"] for name, value in quarantined(source)["MessageAttributes"].items()}
+    assert set(sent) == kept | REASON
+    assert {name for name, value in sent.items() if value == "own"} == kept
+    assert "old" not in sent.values()
 
 
-def test_second_quarantine_keeps_all_own_attributes() -> None:
-    """The reasons of the last time take no room: they are replaced."""
-    sqs = ScriptedSqs()
-    own = {f"Name{number}": "x" for number in range(7)}
-    last_time = {"QuarantineReason": "old", "QuarantineDetail": "old", "SourceMessageId": "old"}
-    source = as_record(record("body", attributes={**last_time, **own}))
-    Queues(sqs, "queue", "letters", lambda: 0.0).quarantine(source, Unprocessable("why", "what"))
-    sent = sqs.requests[0]["MessageAttributes"]
-    assert set(sent) == {*own, *last_time}
-    assert "old" not in {value["StringValue"] for value in sent.values()}
+@pytest.mark.parametrize(
+    ("letters", "group", "deduplicated"),
+    [("letters.fifo", "p", True), ("letters", "tenant-1", False)],
+    ids=["FIFO", "fair queue"],
+)
+def test_quarantined_message_keeps_its_group(letters: str, group: str, deduplicated: bool) -> None:
+    """SQS drops a deduplication id that it has seen: two equal messages need two, one that comes again the same."""
+    source = record("not JSON")
+    source["attributes"] |= {"MessageGroupId": group, "MessageDeduplicationId": "of its content"}
+    sent = quarantined(source, letters)
+    assert sent["MessageGroupId"] == group
+    assert sent.get("MessageDeduplicationId") == (source["messageId"] if deduplicated else None)
 
 
-def test_a_message_keeps_its_identity_whatever_else_gives_way() -> None:
-    """Sent through again without it, it would be another request."""
-    sqs = ScriptedSqs()
-    source = as_record(
-        record("body", attributes={**{f"Name{n}": "x" for n in range(9)}, "MessageDeduplicationId": "id"})
-    )
-    Queues(sqs, "queue", "letters", lambda: 0.0).quarantine(source, Unprocessable("why", "what"))
-    assert sqs.requests[0]["MessageAttributes"]["MessageDeduplicationId"]["StringValue"] == "id"
-    assert len(sqs.requests[0]["MessageAttributes"]) == 10
-
-
-def test_a_binary_attribute_comes_along_byte_by_byte() -> None:
-    """Lambda hands over base64 text, and null where there is no value; SQS takes the bytes, and refuses an empty one."""
+def test_binary_attribute_comes_along_byte_by_byte() -> None:
+    """Lambda passes base64 text, and null where there is no value; SQS takes the bytes, and refuses an empty one."""
+    source = record("body", attributes={"Kept": "x"})
+    lists: dict[str, Any] = {"stringListValues": [], "binaryListValues": []}
+    picture = {"stringValue": None, "binaryValue": "AAH/", "dataType": "Binary.png", **lists}
+    source["messageAttributes"] |= {"Picture": picture, "Nothing": {"dataType": "Binary", **lists}}
     with mock_aws():
         client = boto3.client("sqs", "eu-west-2", aws_access_key_id="123456789012", aws_secret_access_key="none")
         letters = client.create_queue(QueueName="letters")["QueueUrl"]
-        source = record("body", attributes={"Kept": "x"})
-        source["messageAttributes"]["Picture"] = {
-            "stringValue": None,
-            "binaryValue": "AAH/",
-            "stringListValues": [],
-            "binaryListValues": [],
-            "dataType": "Binary.png",
-        }
-        source["messageAttributes"]["Nothing"] = {"stringListValues": [], "binaryListValues": [], "dataType": "Binary"}
-        Queues(cast("SQS", client), "queue", letters, lambda: 0.0).quarantine(
-            as_record(source), Unprocessable("why", "what")
-        )
+        Queues(cast("SQS", client), "queue", letters).quarantine(as_record(source), Unprocessable("why", "what"))
         (letter,) = client.receive_message(QueueUrl=letters, MessageAttributeNames=["All"])["Messages"]
-    sent = letter["MessageAttributes"]
-    assert sent["Picture"] == {"DataType": "Binary.png", "BinaryValue": b"\x00\x01\xff"}
-    assert set(sent) == {"Kept", "Picture", "QuarantineReason", "QuarantineDetail", "SourceMessageId"}
+    assert letter["MessageAttributes"]["Picture"] == {"DataType": "Binary.png", "BinaryValue": b"\x00\x01\xff"}
+    assert set(letter["MessageAttributes"]) == {"Kept", "Picture", *REASON}
 
 
 SENDABLE = re.compile("[\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+")
@@ -103,9 +117,7 @@ SENDABLE = re.compile("[\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+")
     st.none() | st.text() | st.binary() | st.builds(KeyError, st.text()) | st.just("x" * 10_000),
 )
 def test_reason_and_detail_are_sent_when_they_are_anything(reason: Any, detail: Any) -> None:
-    sqs = ScriptedSqs()
-    Queues(sqs, "queue", "letters").quarantine(as_record(record("body")), Unprocessable(reason, detail))
-    sent = sqs.requests[0]["MessageAttributes"]
+    sent = quarantined(record("body"), reason=reason, detail=detail)["MessageAttributes"]
     texts = [sent[name]["StringValue"] for name in ("QuarantineReason", "QuarantineDetail")]
     assert all(SENDABLE.fullmatch(text) for text in texts)
     assert sum(len(text.encode()) for text in texts) < 10_000
@@ -132,10 +144,3 @@ def test_reason_is_the_text_when_it_is_of_an_enumeration() -> None:
 
     assert Unprocessable(Reason.OUT_OF_STOCK, Reason.OUT_OF_STOCK).reason == "out_of_stock"
     assert Unprocessable(Reason.OUT_OF_STOCK, Reason.OUT_OF_STOCK).detail == "out_of_stock"
-
-
-def test_message_is_quarantined_when_its_attributes_are_null() -> None:
-    sqs, raw = ScriptedSqs(), record("body")
-    raw["messageAttributes"] = None
-    Queues(sqs, "queue", "letters").quarantine(as_record(raw), Unprocessable("why", "what to do"))
-    assert set(sqs.requests[0]["MessageAttributes"]) == {"QuarantineReason", "QuarantineDetail", "SourceMessageId"}
