@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, cast
 
@@ -57,67 +57,161 @@ def kept(request: pytest.FixtureRequest) -> Iterator[Kept]:
             yield InValkey(request.getfixturevalue("valkey"))
 
 
+PUT = Put(TABLE, {KEY: "a", "state": "new", "amount": 5}, key=KEY)
+ANOTHER = Put(TABLE, {KEY: "another"}, key=KEY)
+
+
 def claim(kept: Kept, message_id: str = "m", payload_hash: str = "h") -> Claim:
     granted = kept.ledger().claim(message_id, payload_hash, kept.clock() + LEASE)
     assert isinstance(granted, Claim)
     return granted
 
 
-def taken_over(kept: Kept) -> tuple[Claim, Claim]:
-    """Two claims of one message, the second made after the first one's lease."""
-    first = claim(kept)
-    kept.clock.now += LEASE + 1
-    return first, claim(kept)
-
-
-PUT = Put(TABLE, {KEY: "a", "state": "new", "amount": 5}, key=KEY)
-
-
 def change(expected: object, new: object = "new") -> Update:
     return Update(TABLE, {KEY: "b"}, expect={"state": expected}, set={"state": new}, remove=("mark",))
 
 
-def test_a_claim_writes_a_row_in_progress(kept: Kept) -> None:
+@dataclass
+class Story:
+    """What has happened to a message before a step: the claims that were made, in order."""
+
+    kept: Kept
+    claims: list[Claim] = field(default_factory=list)
+
+    def claimed(self) -> None:
+        self.claims.append(claim(self.kept))
+
+    def lease_over(self) -> None:
+        self.claimed()
+        self.kept.clock.now += LEASE + 1
+
+    def taken_over(self) -> None:
+        self.lease_over()
+        self.claimed()
+
+    def released(self) -> None:
+        self.claimed()
+        assert self.kept.ledger().release(self.claims[0])
+
+    def complete(self) -> None:
+        self.claimed()
+        self.commit()
+
+    def complete_by_another(self) -> None:
+        self.taken_over()
+        self.commit()
+
+    def commit(self) -> None:
+        effects = Effects({"by": len(self.claims)}, (PUT,))
+        assert self.kept.ledger().commit(self.claims[-1], effects) == Committed(effects.result)
+
+    @property
+    def first(self) -> Claim:
+        return self.claims[0] if self.claims else Claim("m", "nobody's", 1, self.kept.clock() + LEASE)
+
+
+def claims_again(story: Story) -> object:
+    answer = story.kept.ledger().claim("m", "h", story.kept.clock() + LEASE)
+    return (Claim, answer.consumption_count) if isinstance(answer, Claim) else answer
+
+
+def claims_another_content(story: Story) -> object:
+    return story.kept.ledger().claim("m", "other", story.kept.clock() + LEASE)
+
+
+def commits(story: Story) -> object:
+    return story.kept.ledger().commit(story.first, Effects({"by": "late"}, (ANOTHER,)))
+
+
+def releases(story: Story) -> object:
+    return story.kept.ledger().release(story.first)
+
+
+def extends(story: Story) -> object:
+    return story.kept.ledger().extend(story.first, story.kept.clock() + 10 * LEASE)
+
+
+Step = Callable[[Story], object]
+LATE = Committed({"by": "late"})
+STEPS: list[tuple[Step, Step, object]] = [
+    (lambda _: None, claims_again, (Claim, 1)),
+    (Story.claimed, claims_again, Busy(LEASE)),
+    (Story.lease_over, claims_again, (Claim, 2)),
+    (Story.taken_over, claims_again, Busy(LEASE)),
+    (Story.released, claims_again, (Claim, 2)),
+    (Story.complete, claims_again, lambda story: Duplicate({"by": 1}, 1, story.first.claimed_by)),
+    (Story.complete_by_another, claims_again, lambda story: Duplicate({"by": 2}, 2, story.claims[1].claimed_by)),
+    # Another content: at the end of the lease it would be one, too, so it says so at once.
+    (Story.claimed, claims_another_content, Conflict()),
+    (Story.lease_over, claims_another_content, Conflict()),
+    (Story.released, claims_another_content, Conflict()),
+    (Story.complete, claims_another_content, Conflict()),
+    (lambda _: None, commits, lambda story: Fenced(story.first)),
+    (Story.claimed, commits, LATE),
+    (Story.lease_over, commits, LATE),
+    (Story.taken_over, commits, lambda story: Fenced(story.first)),
+    # The first commit lands late, when its owner has decided again: what is recorded is the answer.
+    (Story.complete, commits, Committed({"by": 1})),
+    (Story.complete_by_another, commits, lambda story: Duplicate({"by": 2}, 2, story.claims[1].claimed_by)),
+    (lambda _: None, releases, False),
+    (Story.claimed, releases, True),
+    (Story.taken_over, releases, False),
+    (Story.complete, releases, False),
+    (Story.complete_by_another, releases, False),
+    (lambda _: None, extends, False),
+    (Story.claimed, extends, True),
+    (Story.taken_over, extends, False),
+    (Story.released, extends, False),
+    (Story.complete, extends, False),
+    (Story.complete_by_another, extends, False),
+]
+"""What happened before, a step of the first owner or of a copy, and its answer. A refused one changes no row and no item."""
+
+
+@pytest.mark.parametrize(
+    ("before", "step", "expected"),
+    STEPS,
+    ids=[f"{before.__name__.strip('<>')}, {step.__name__}" for before, step, _ in STEPS],
+)
+def test_step_answers_by_what_happened_before(kept: Kept, before: Step, step: Step, expected: Any) -> None:
+    story = Story(kept)
+    before(story)
+    found = kept.row("m"), kept.thing("a")
+
+    answer = step(story)
+
+    assert answer == (expected(story) if callable(expected) else expected)
+    performed = answer in (True, LATE) or isinstance(answer, tuple)
+    assert ((kept.row("m"), kept.thing("a")) == found) is not performed
+    assert (kept.thing("another") is not None) is (answer == LATE)
+
+
+def test_claim_writes_a_row_in_progress_and_commit_a_complete_one(kept: Kept) -> None:
     granted = claim(kept)
     assert granted == Claim("m", granted.claimed_by, 1, kept.clock() + LEASE)
-    assert kept.row("m") == {
-        "message_id": "m",
-        "status": "IN_PROGRESS",
-        "consumption_count": 1,
-        "updated": kept.clock(),
-        "lease_until": kept.clock() + LEASE,
-        "claimed_by": granted.claimed_by,
-        "payload_hash": "h",
-    }
+    row = {"message_id": "m", "consumption_count": 1, "claimed_by": granted.claimed_by, "payload_hash": "h"}
+    lease_until = kept.clock() + LEASE
+    assert kept.row("m") == {**row, "status": "IN_PROGRESS", "updated": kept.clock(), "lease_until": lease_until}
+    kept.clock.now += 5_000
+    kept.ledger().commit(granted, Effects({"text": "é", "list": [1, {"deep": None}], "empty": [], "no": False}))
+    result = '{"empty":[],"list":[1,{"deep":null}],"no":false,"text":"\\u00e9"}'
+    assert kept.row("m") == {**row, "status": "COMPLETE", "updated": kept.clock(), "result": result}
 
 
-@pytest.mark.parametrize(("lease", "passed"), [(LEASE, 12_000), (LEASE, LEASE), (900_000, 899_999), (86_400_000, 0)])
-def test_claimed_message_is_busy_for_the_rest_of_its_lease(kept: Kept, lease: int, passed: int) -> None:
-    kept.ledger().claim("m", "h", kept.clock() + lease)
-    before = kept.row("m")
-    kept.clock.now += passed
-    assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Busy(lease - passed)
-    assert kept.row("m") == before
-
-
-def test_lease_is_taken_over_after_its_end(kept: Kept) -> None:
-    first, second = taken_over(kept)
-    assert (second.consumption_count, second.claimed_by == first.claimed_by) == (2, False)
-    row = kept.row("m")
-    assert row is not None
+def test_claim_is_another_when_a_lease_is_taken_over(kept: Kept) -> None:
+    story = Story(kept)
+    story.taken_over()
+    first, second = story.claims
+    assert first.claimed_by != second.claimed_by
+    row = kept.row("m") or {}
     assert (row["consumption_count"], row["claimed_by"]) == (2, second.claimed_by)
 
 
-@pytest.mark.parametrize(("complete", "passed"), [(True, LEASE + 1), (False, LEASE + 1), (False, 0)])
-def test_another_content_is_a_conflict_and_changes_nothing(kept: Kept, complete: bool, passed: int) -> None:
-    """And nothing to wait for: it would be one at the end of the lease, too."""
-    first = claim(kept)
-    if complete:
-        kept.ledger().commit(first, Effects({}))
+@pytest.mark.parametrize(("lease", "passed"), [(LEASE, 12_000), (LEASE, LEASE), (900_000, 899_999), (86_400_000, 0)])
+def test_message_is_busy_for_the_rest_of_its_lease(kept: Kept, lease: int, passed: int) -> None:
+    kept.ledger().claim("m", "h", kept.clock() + lease)
     kept.clock.now += passed
-    before = kept.row("m")
-    assert kept.ledger().claim("m", "other", kept.clock() + LEASE) == Conflict()
-    assert kept.row("m") == before
+    assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Busy(lease - passed)
 
 
 def test_row_without_content_answers_every_copy_when_it_is_complete(kept: Kept) -> None:
@@ -128,25 +222,7 @@ def test_row_without_content_answers_every_copy_when_it_is_complete(kept: Kept) 
     assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Duplicate({"outcome": "before"}, 1, first.claimed_by)
 
 
-def test_a_complete_row_answers_every_claim_with_its_result(kept: Kept) -> None:
-    first = claim(kept)
-    result = {"text": "é", "list": [1, {"deep": None}], "empty": [], "no": False}
-    kept.clock.now += 5_000
-    assert kept.ledger().commit(first, Effects(result)) == Committed(result)
-    assert kept.row("m") == {
-        "message_id": "m",
-        "status": "COMPLETE",
-        "consumption_count": 1,
-        "updated": kept.clock(),
-        "claimed_by": first.claimed_by,
-        "payload_hash": "h",
-        "result": '{"empty":[],"list":[1,{"deep":null}],"no":false,"text":"\\u00e9"}',
-    }
-    kept.clock.now += 10 * LEASE
-    assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Duplicate(result, 1, first.claimed_by)
-
-
-def test_a_commit_answers_as_every_duplicate_is_answered(kept: Kept) -> None:
+def test_commit_answers_as_every_duplicate_is_answered(kept: Kept) -> None:
     """JSON has no tuples, and names are text in it: the digests in the delivery log would differ, and so would callers."""
     result = {"seats": (1, 2), "by_row": {9: "nine", 10: "ten"}}
     mine = claim(kept)
@@ -155,31 +231,31 @@ def test_a_commit_answers_as_every_duplicate_is_answered(kept: Kept) -> None:
     assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Duplicate(answer.result, 1, mine.claimed_by)
 
 
-def test_a_commit_performs_every_write(kept: Kept) -> None:
+def test_commit_performs_every_write_once_when_it_is_made_twice(kept: Kept) -> None:
     kept.keep({KEY: "b", "state": "old", "mark": True})
-    effects = Effects({"done": 1}, (change("old"),), once=Once(PUT, dict))
-    assert kept.ledger().commit(claim(kept), effects) == Committed({"done": 1})
-    assert kept.thing("a") == {KEY: "a", "state": "new", "amount": 5}
-    assert kept.thing("b") == {KEY: "b", "state": "new"}
+    mine, effects = claim(kept), Effects({"done": 1}, (change("old"),), once=Once(PUT, dict))
+    for _ in range(2):
+        assert kept.ledger().commit(mine, effects) == Committed({"done": 1})
+        assert (kept.thing("a"), kept.thing("b")) == (PUT.item, {KEY: "b", "state": "new"})
 
 
-@pytest.mark.parametrize("found", [{KEY: "b", "state": "other"}, {KEY: "b"}, None])
-def test_failed_condition_is_taken_and_writes_nothing(kept: Kept, found: dict[str, str] | None) -> None:
+@pytest.mark.parametrize(
+    ("found", "asked"),
+    [
+        *(({KEY: "b", "state": "other"}, "old"), ({KEY: "b"}, "old"), (None, "old")),
+        *(({KEY: "b", "state": "1"}, 1), ({KEY: "b", "state": 1}, "1"), ({KEY: "b", "state": True}, "true")),
+    ],
+)
+def test_commit_is_taken_and_writes_nothing_when_a_condition_fails(kept: Kept, found: Any, asked: object) -> None:
+    """A value is compared with its type."""
     if found:
         kept.keep(found)
     mine = claim(kept)
     before = kept.row("m")
-    assert kept.ledger().commit(mine, Effects({}, (PUT, change("old")))) == Taken()
+    assert kept.ledger().commit(mine, Effects({}, (PUT, change(asked)))) == Taken()
     assert (kept.thing("a"), kept.thing("b"), kept.row("m")) == (None, found, before)
-    assert kept.ledger().commit(mine, Effects({"again": True})) == Committed({"again": True})
-
-
-@pytest.mark.parametrize(("stored", "asked"), [("1", 1), (1, "1"), (True, "true")])
-def test_an_expected_value_is_compared_with_its_type(kept: Kept, stored: object, asked: object) -> None:
-    kept.keep({KEY: "b", "state": stored})
-    mine = claim(kept)
-    assert kept.ledger().commit(mine, Effects({}, (change(asked),))) == Taken()
-    assert kept.ledger().commit(mine, Effects({}, (change(stored),))) == Committed({})
+    again = (change(found["state"]),) if found and "state" in found else ()
+    assert kept.ledger().commit(mine, Effects({"again": True}, again)) == Committed({"again": True})
 
 
 def test_exists_wins_over_another_failed_condition(kept: Kept) -> None:
@@ -188,126 +264,41 @@ def test_exists_wins_over_another_failed_condition(kept: Kept) -> None:
     assert answer == Exists({KEY: "a", "state": "first"})
 
 
-def test_the_same_commit_twice_is_one(kept: Kept) -> None:
-    mine = claim(kept)
-    effects = Effects({"done": 1}, once=Once(PUT, dict))
-    assert kept.ledger().commit(mine, effects) == Committed({"done": 1})
-    kept.clock.now += 5
-    assert kept.ledger().commit(mine, effects) == Committed({"done": 1})
-
-
-def test_second_commit_of_a_claim_gets_the_first_result(kept: Kept) -> None:
-    """The first one lands late, when its owner has decided again: what is recorded is the answer, not what came last."""
-    mine = claim(kept)
-    assert kept.ledger().commit(mine, Effects({"decided": "first"}, (PUT,))) == Committed({"decided": "first"})
-    before = kept.row("m")
-    again = Effects({"decided": "last"}, (Put(TABLE, {KEY: "other"}, key=KEY),))
-    assert kept.ledger().commit(mine, again) == Committed({"decided": "first"})
-    assert (kept.row("m"), kept.thing("other")) == (before, None)
-
-
-def test_b_commit_is_fenced_when_another_works_after_the_lease(kept: Kept) -> None:
-    first, _ = taken_over(kept)
-    before = kept.row("m")
-    assert kept.ledger().commit(first, Effects({}, (PUT,))) == Fenced(first)
-    assert (kept.row("m"), kept.thing("a")) == (before, None)
-
-
-def test_b_frozen_past_the_lease_gets_the_winners_answer(kept: Kept) -> None:
-    first, second = taken_over(kept)
-    kept.ledger().commit(second, Effects({"by": "second"}))
-    before = kept.row("m")
-    answer = kept.ledger().commit(first, Effects({"by": "first"}, (PUT,)))
-    assert answer == Duplicate({"by": "second"}, 2, second.claimed_by)
-    assert (kept.row("m"), kept.thing("a")) == (before, None)
-
-
-def test_b2_release_after_a_takeover_changes_nothing(kept: Kept) -> None:
-    first, second = taken_over(kept)
-    before = kept.row("m")
-    assert not kept.ledger().release(first)
-    assert not kept.ledger().extend(first, kept.clock() + 10 * LEASE)
-    assert kept.row("m") == before
-    kept.ledger().commit(second, Effects({}))
-    before = kept.row("m")
-    assert not kept.ledger().release(second)
-    assert not kept.ledger().extend(second, kept.clock() + 10 * LEASE)
-    assert kept.row("m") == before
-
-
-def test_a_commit_without_a_row_is_fenced(kept: Kept) -> None:
-    never = Claim("nobody", "x", 1, kept.clock() + LEASE)
-    assert kept.ledger().commit(never, Effects({}, (PUT,))) == Fenced(never)
-    assert (kept.row("nobody"), kept.thing("a")) == (None, None)
-    assert not kept.ledger().release(never)
-    assert kept.row("nobody") is None
-
-
-def test_an_extended_lease_holds_and_its_commit_counts(kept: Kept) -> None:
-    first = claim(kept)
-    kept.clock.now += LEASE - 1
-    assert kept.ledger().extend(first, kept.clock() + LEASE)
-    kept.clock.now += LEASE - 1
-    assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Busy(1)
-    assert kept.ledger().commit(first, Effects({})) == Committed({})
-
-
-def test_an_extension_never_shortens_a_lease(kept: Kept) -> None:
+def test_extension_holds_a_lease_and_never_shortens_it(kept: Kept) -> None:
     """One that lands late, or a heartbeat beside a longer one: the claim is held, to the later end."""
-    first = claim(kept)
-    begun = kept.clock()
+    first, begun = claim(kept), kept.clock()
     for end in (begun + 5 * LEASE, begun + 5 * LEASE, begun + 5 * LEASE - 1, begun + LEASE, begun + 1):
         assert kept.ledger().extend(first, end)
     kept.clock.now = begun + 5 * LEASE - 1
     assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Busy(1)
-    kept.clock.now += 2
-    second = claim(kept)
-    assert not kept.ledger().extend(first, begun), "of another's lease it says nothing"
-    assert kept.ledger().commit(second, Effects({})) == Committed({})
-    assert not kept.ledger().extend(second, begun), "nor of one that is over"
+    assert kept.ledger().commit(first, Effects({})) == Committed({})
 
 
-def test_a_late_extension_does_not_undo_a_release(kept: Kept) -> None:
-    first = claim(kept)
-    kept.ledger().release(first)
-    assert not kept.ledger().extend(first, kept.clock() + LEASE)
-    assert claim(kept).consumption_count == 2
-
-
-def test_row_expires_only_with_a_retention(kept: Kept) -> None:
-    for for_ever in (False, True):
-        ledger = kept.ledger(for_ever=for_ever)
-        granted = ledger.claim(f"m-{for_ever}", "h", kept.clock() + LEASE)
-        assert isinstance(granted, Claim)
-        expires = not for_ever
-        assert (kept.lives_for(f"m-{for_ever}") is not None) is expires
-        assert ledger.extend(granted, kept.clock() + LEASE)
-        assert (kept.lives_for(f"m-{for_ever}") is not None) is expires
-        ledger.commit(granted, Effects({}))
-        assert (kept.lives_for(f"m-{for_ever}") is not None) is expires
+@pytest.mark.parametrize("for_ever", [False, True])
+def test_row_expires_after_its_lease_and_the_retention_when_there_is_one(kept: Kept, for_ever: bool) -> None:
+    """Cleaned away under a lease, the message could be claimed by another, and neither could commit."""
+    ledger = kept.ledger(for_ever=for_ever)
+    lives: list[int | None] = []
+    mine = ledger.claim("m", "h", kept.clock() + 600_000)
+    lives.append(kept.lives_for("m"))
+    assert isinstance(mine, Claim)
+    assert ledger.extend(mine, kept.clock() + 900_000)
+    lives.append(kept.lives_for("m"))
+    assert ledger.release(mine)
+    lives.append(kept.lives_for("m"))
+    again = ledger.claim("m", "h", kept.clock() - 1)
+    lives.append(kept.lives_for("m"))
+    assert isinstance(again, Claim)
+    kept.clock.now += 5_000
+    ledger.commit(again, Effects({}))
+    lives.append(kept.lives_for("m"))
+    assert lives == [None if for_ever else seconds + RETENTION_SECONDS for seconds in (600, 900, 0, 0, 0)]
 
 
 def test_row_in_progress_loses_its_expiry_with_the_retention(kept: Kept) -> None:
     mine = claim(kept)
     kept.ledger(for_ever=True).commit(mine, Effects({}))
     assert kept.lives_for("m") is None
-
-
-def test_no_row_is_cleaned_away_under_its_lease(kept: Kept) -> None:
-    """Another could claim the message then while the first is at work on it, and neither could commit."""
-    mine = kept.ledger().claim("m", "h", kept.clock() + 600_000)
-    assert isinstance(mine, Claim)
-    assert kept.lives_for("m") == 600 + RETENTION_SECONDS
-    assert kept.ledger().extend(mine, kept.clock() + 900_000)
-    assert kept.lives_for("m") == 900 + RETENTION_SECONDS
-    assert kept.ledger().release(mine)
-    assert kept.lives_for("m") == RETENTION_SECONDS
-    again = kept.ledger().claim("m", "h", kept.clock() - 1)
-    assert isinstance(again, Claim)
-    assert kept.lives_for("m") == RETENTION_SECONDS
-    kept.clock.now += 5_000
-    kept.ledger().commit(again, Effects({}))
-    assert kept.lives_for("m") == RETENTION_SECONDS
 
 
 HELD: dict[str, Any] = {
@@ -342,8 +333,6 @@ def test_condition_holds_when_the_value_is_the_one_that_is_kept(kept: Kept, name
 
 
 ROOT = {KEY: "a"}
-LONG = "k" * 2_049
-MANY = {f"a{number}": number for number in range(300)}
 
 
 def put(**item: Any) -> Put:
@@ -361,51 +350,27 @@ def nested(levels: int) -> dict[str, Any]:
     return result
 
 
-NO_KEY = "the key 'thing_id' of a write to 'things' must be text, a number or bytes, and not empty"
-A_KEY = "a key that is not text but int"
-OWN_KEY = "changes its key, or sets and removes one attribute"
 LEDGERS = Put("ledger", {"message_id": "another", "status": "COMPLETE"}, key="message_id")
-INVALID_WRITES: list[tuple[Any, type[InvalidEffects], str]] = [
-    (put(price=1.5), InvalidEffects, r"'price' in 'things' is a float.*Decimal\(str\(value\)\)"),
-    (update(expect=1.5), InvalidEffects, "'state' in 'things' is a float"),
-    (update(price=1.5), InvalidEffects, "'price' in 'things' is a float"),
-    (put(parts=[{"price": 1.5}]), InvalidEffects, r"'parts\[0\]\.price' in 'things' is a float"),
-    (put(parts=[{"a": {None: 1}}]), InvalidEffects, r"'parts\[0\].a' in 'things' has a key that is not text"),
-    (put(at=datetime(2026, 1, 1, tzinfo=UTC)), InvalidEffects, "'at' in 'things' is a datetime"),
-    (put(number=10**39 + 1), InvalidContent, "'number' in 'things' has more than 38 digits"),
-    (put(text="é" * 204_800), InvalidContent, "an item for 'things' has 409,6.* bytes, more than 400 KB"),
-    (put(**{"": 1}), InvalidContent, "a write to 'things' has an empty key"),
-    (put(parts={"": 1}), InvalidContent, "'parts' in 'things' has an empty key, which DynamoDB refuses"),
-    (put(parts=[{"deep": {"": "text"}}]), InvalidContent, r"'parts\[0\]\.deep' in 'things' has an empty key"),
-    (put(sure=numpy.bool_(True)), InvalidEffects, r"'sure' in 'things' is a numpy\.bool, .* value\.item\(\)"),
-    (Update(TABLE, ROOT, {"a": 1}, MANY), InvalidContent, "changes and expects more attributes than"),
-    (Update(TABLE, ROOT, MANY, {"a": 1}), InvalidContent, "changes and expects more attributes than"),
-    (Put(TABLE, cast("Any", {**ROOT, 7: 1}), key=KEY), InvalidEffects, f"a write to 'things' has {A_KEY}"),
-    (update(remove=("",)), InvalidContent, "has an empty key"),
-    (update(remove=(7,)), InvalidEffects, A_KEY),
-    (put(**{KEY: LONG}), InvalidContent, "the key 'thing_id' of a write to 'things' has more than 2,048"),
-    (update(key={KEY: "a", "sort": "b"}), InvalidEffects, "under the key sort and thing_id, and its key is thing_id"),
-    (put(**{KEY: ""}), InvalidContent, NO_KEY),
-    *(
-        (write, InvalidEffects, NO_KEY)
-        for key in (True, None, ["a"])
-        for write in (put(**{KEY: key}), update(key={KEY: key}))
-    ),
-    (update(key={}), InvalidEffects, "has no key"),
-    (update(thing_id="c"), InvalidEffects, OWN_KEY),
-    (update(remove=(KEY,)), InvalidEffects, OWN_KEY),
-    (update(mark=True, remove=("mark",)), InvalidEffects, OWN_KEY),
-    (LEDGERS, InvalidEffects, "another name"),
-    (Update("ledger", {"message_id": "m"}, {"a": 1}, {"status": "COMPLETE"}), InvalidEffects, "another name"),
-]
-"""A write that no store keeps, and how the error says so."""
-
-INVALID_RESULTS: tuple[Any, ...] = ({"no": {1, 2}}, {"no": float("nan")}, "done", ["done"], {1: "done"}, None)
 LARGE = tuple(Put(TABLE, {KEY: str(number), "text": "x" * 400_000}, key=KEY) for number in range(11))
 INVALID_EFFECTS: list[tuple[Any, type[InvalidEffects], str]] = [
-    *((Effects({}, (PUT, write)), error, text) for write, error, text in INVALID_WRITES),
+    *(
+        (Effects({}, (PUT, write)), error, text)
+        for write, error, text in (
+            (put(parts=[{"price": 1.5}]), InvalidEffects, r"'parts\[0\]\.price' in 'things' is a float"),
+            (update(expect=1.5), InvalidEffects, "'state' in 'things' is a float"),
+            (update(price=1.5), InvalidEffects, "'price' in 'things' is a float"),
+            (put(number=10**39 + 1), InvalidContent, "'number' in 'things' has more than 38 digits"),
+            (put(parts=[{"deep": {"": 1}}]), InvalidContent, r"'parts\[0\]\.deep' in 'things' has an empty key"),
+            (put(sure=numpy.bool_(True)), InvalidEffects, r"'sure' in 'things' is a numpy\.bool, .* value\.item\(\)"),
+            (LEDGERS, InvalidEffects, "another name"),
+            (Update("ledger", {"message_id": "m"}, {"a": 1}, {"status": "COMPLETE"}), InvalidEffects, "another name"),
+        )
+    ),
     (Effects({}, once=Once(put(price=1.5), dict)), InvalidEffects, "'price' in 'things' is a float"),
-    *((Effects(result, (PUT,)), InvalidEffects, "the result") for result in INVALID_RESULTS),
+    *(
+        (Effects(cast("Any", result), (PUT,)), InvalidEffects, "the result")
+        for result in ({"no": {1, 2}}, {"no": float("nan")}, "done", ["done"], {1: "done"}, None)
+    ),
     *(
         (Effects({"list": [{"total": Decimal(number)}]}, (PUT,)), InvalidContent, "a number in the result is")
         for number in ("1E+5000", "1.5E+4400", "-1E-5000", "sNaN")  # Python reads no whole number of 4,300 digits back
@@ -415,32 +380,22 @@ INVALID_EFFECTS: list[tuple[Any, type[InvalidEffects], str]] = [
     (None, InvalidEffects, "the decision returned a NoneType; return Effects"),
     (Effects({}, (PUT, Put(TABLE, {**PUT.item, "amount": 6}, key=KEY))), InvalidContent, "the same item"),
     (Effects({}, LARGE), InvalidContent, "more than 4 MB in one transaction"),
-    (
-        Effects({}, tuple(Put(TABLE, {KEY: str(n)}, key=KEY) for n in range(100))),
-        InvalidContent,
-        "100 writes, more than 99",
-    ),
-    (
-        Effects({}, [PUT], sends=[Send(TARGET, {"at": object()})]),
-        InvalidEffects,
-        "the body for 'mails' cannot be written as JSON",
-    ),
-    (
-        Effects({}, [PUT], sends=[Send(TARGET, {"at": Decimal("1E+5000")})]),
-        InvalidContent,
-        "a value in the body for 'mails' is",
-    ),
-    (
-        Effects({}, [PUT], sends=[Send(TARGET, "x" * 259_999)]),
-        InvalidContent,
-        "the body for 'mails' has 260,001 bytes, more than",
-    ),
-    (
-        Effects({"large": "x" * 131_000}, [PUT], sends=[Send(TARGET, "x" * 259_000)]),
-        InvalidContent,
-        "the result and the sends have 390... bytes, more than 390000",
+    (Effects({}, tuple(put(**{KEY: str(n)}) for n in range(100))), InvalidContent, "100 writes, more than 99"),
+    *(
+        (Effects(result, [PUT], sends=[Send(TARGET, body)]), error, text)
+        for result, body, error, text in (
+            ({}, {"at": object()}, InvalidEffects, "the body for 'mails' cannot be written as JSON"),
+            ({}, {"at": Decimal("1E+5000")}, InvalidContent, "a value in the body for 'mails' is"),
+            (
+                {"large": "x" * 131_000},
+                "x" * 259_000,
+                InvalidContent,
+                "result and the sends have 390... bytes, more than",
+            ),
+        )
     ),
 ]
+"""Effects that no store takes. What else is refused, `test_words.py` and `test_checks.py` ask one store."""
 
 
 def test_commit_is_refused_before_any_write_when_its_effects_are_invalid(kept: Kept) -> None:

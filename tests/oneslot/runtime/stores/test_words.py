@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from boto3.dynamodb.conditions import Attr
@@ -51,10 +51,27 @@ def keep(ledger: Any, table: str, item: dict[str, Any]) -> None:
 
 
 ONCE = Once(Put("stock", {"sku": "done"}))
+A, SOCK = {"sku": "a"}, {"sku": "socks"}
+OPEN = {"state": "open"}
 
 
 def commit(ledger: Any, *writes: Write) -> object:
     return ledger.commit(claim(ledger), Effects({}, writes, once=ONCE))
+
+
+def raw_update(expression: str, sku: str = "a", name: str = "x") -> Raw:
+    return Raw(
+        {
+            "Update": {
+                "TableName": "stock",
+                "Key": {"sku": {"S": sku}},
+                "UpdateExpression": expression,
+                "ConditionExpression": "attribute_exists(sku)",
+                "ExpressionAttributeNames": {"#x": name},
+                "ExpressionAttributeValues": {":v": {"N": "1"}},
+            }
+        }
+    )
 
 
 class Name(StrEnum):
@@ -71,37 +88,25 @@ SOCKS = {"sku": "socks", "left": 3, "sizes": {38, 39}, "log": ["a"], "at": {"she
 @pytest.mark.parametrize(
     ("write", "after"),
     [
-        (Update("stock", {"sku": "socks"}, add={"left": Decimal("0.5")}), {**SOCKS, "left": Decimal("3.5")}),
-        (Update("stock", {"sku": "socks"}, add={"sizes": {40}}), {**SOCKS, "sizes": {38, 39, 40}}),
-        (Update("stock", {"sku": "socks"}, append={"log": ["b", 1]}), {**SOCKS, "log": ["a", "b", 1]}),
-        (Update("stock", {"sku": "socks"}, append={"notes": ["b"]}), {**SOCKS, "notes": ["b"]}),
+        (Update("stock", SOCK, add={"left": Decimal("0.5")}), {**SOCKS, "left": Decimal("3.5")}),
+        (Update("stock", SOCK, add={"sizes": {40}}), {**SOCKS, "sizes": {38, 39, 40}}),
+        (Update("stock", SOCK, append={"log": ["b", 1]}), {**SOCKS, "log": ["a", "b", 1]}),
+        (Update("stock", SOCK, append={"notes": ["b"]}), {**SOCKS, "notes": ["b"]}),
         (
-            Update("stock", {"sku": "socks"}, set={("at", "shelf"): "C", ("at", "row", 1): 9}, remove=("log",)),
+            Update("stock", SOCK, set={("at", "shelf"): "C", ("at", "row", 1): 9}, remove=("log",)),
             {"sku": "socks", "left": 3, "sizes": {38, 39}, "at": {"shelf": "C", "row": [1, 9]}},
         ),
         (
-            Update("stock", {"sku": "socks"}, remove=(("at", "row", 0), ("at", "shelf"))),
+            Update("stock", SOCK, remove=(("at", "row", 0), ("at", "shelf"))),
             {**SOCKS, "at": {"row": [2]}},
         ),
-        (Check("stock", {"sku": "socks"}, expect={("at", "shelf"): "B"}), SOCKS),
+        (Check("stock", SOCK, expect={("at", "shelf"): "B"}), SOCKS),
         (
-            Update(
-                "stock", {"sku": "socks"}, expect={(Name.AT, Name.SHELF): "B"}, set={Name.LEFT: 2}, remove=(Name.AT,)
-            ),
+            Update("stock", SOCK, expect={(Name.AT, Name.SHELF): "B"}, set={Name.LEFT: 2}, remove=(Name.AT,)),
             {"sku": "socks", "left": 2, "sizes": {38, 39}, "log": ["a"]},
         ),
         (
-            Raw(
-                {
-                    "Update": {
-                        "TableName": "stock",
-                        "Key": {"sku": {"S": "socks"}},
-                        "UpdateExpression": "SET #left = #left - :one",
-                        "ExpressionAttributeNames": {"#left": "left"},
-                        "ExpressionAttributeValues": {":one": {"N": "1"}},
-                    }
-                }
-            ),
+            raw_update("SET #x = #x - :v", sku="socks", name="left"),
             {**SOCKS, "left": 2},
         ),
     ],
@@ -130,7 +135,7 @@ def test_write_changes_the_item_when_it_is_committed(ledger: Any, write: Write, 
 )
 def test_condition_decides_when_it_is_a_mapping_or_boto3s(ledger: Any, expect: Any, holds: bool) -> None:
     keep(ledger, "stock", SOCKS)
-    outcome = commit(ledger, Check("stock", {"sku": "socks"}, expect=expect))
+    outcome = commit(ledger, Check("stock", SOCK, expect=expect))
     assert outcome == (Committed({}) if holds else Taken())
     assert (found(ledger, "stock", sku="done") is not None) is holds
 
@@ -158,7 +163,7 @@ def order(message: JsonMessage) -> Effects:
         {"outcome": "taken"},
         [
             Put("shop", {"customer": message.message_id, "line": 1}),
-            Update("stock", {"sku": "socks"}, add={"left": -1}, expect=Attr("left").gte(1), otherwise=sold_out),
+            Update("stock", SOCK, add={"left": -1}, expect=Attr("left").gte(1), otherwise=sold_out),
         ],
     )
 
@@ -199,10 +204,10 @@ def test_otherwise_of_otherwise_waits_until_the_lease_is_nearly_over(memory: Mem
 
 
 UNCONDITIONAL: list[tuple[Write, str]] = [
-    (Update("stock", {"sku": "a"}, set={"x": 1}), "an update of 'stock' has no condition"),
-    (Update("stock", {"sku": "a"}, append={"x": [1]}), "an update of 'stock' has no condition"),
-    (Put("stock", {"sku": "a"}, replace=True), "a put into 'stock' replaces whatever item is there"),
-    (Delete("stock", {"sku": "a"}), "a delete in 'stock' deletes whatever item is there"),
+    (Update("stock", A, set={"x": 1}), "an update of 'stock' has no condition"),
+    (Update("stock", A, append={"x": [1]}), "an update of 'stock' has no condition"),
+    (Put("stock", A, replace=True), "a put into 'stock' replaces whatever item is there"),
+    (Delete("stock", A), "a delete in 'stock' deletes whatever item is there"),
     (Raw({"Delete": {"TableName": "stock", "Key": {"sku": {"S": "a"}}}}), "a raw write to 'stock' has no condition"),
 ]
 
@@ -215,7 +220,7 @@ def test_write_is_refused_when_a_late_copy_would_repeat_it(memory: MemoryLedger,
     assert (found(memory, "shop", customer="c", line=1), found(memory, "stock", sku="a")) == (None, None)
 
 
-@pytest.mark.parametrize("write", [Update("stock", {"sku": "a"}, add={"x": 1}), Delete("stock", {"sku": "a"})])
+@pytest.mark.parametrize("write", [Update("stock", A, add={"x": 1}), Delete("stock", A)])
 def test_write_is_accepted_when_something_prevents_a_repetition(ledger: Any, write: Write) -> None:
     marked = Put("shop", {"customer": "ORDER#m-1", "line": 1})
     assert ledger.commit(claim(ledger), Effects({}, [marked, write])) == Committed({})
@@ -236,60 +241,41 @@ def test_write_is_accepted_when_something_prevents_a_repetition(ledger: Any, wri
 )
 def test_write_is_refused_when_nothing_new_holds_the_id(memory: MemoryLedger, beside: Write) -> None:
     with pytest.raises(InvalidEffects, match="would repeat it; put `once` beside it"):
-        memory.commit(claim(memory), Effects({}, [beside, Delete("stock", {"sku": "a"})]))
-
-
-def raw_update(expression: str) -> Raw:
-    return Raw(
-        {
-            "Update": {
-                "TableName": "stock",
-                "Key": {"sku": {"S": "a"}},
-                "UpdateExpression": expression,
-                "ConditionExpression": "attribute_exists(sku)",
-                "ExpressionAttributeNames": {"#x": "x"},
-                "ExpressionAttributeValues": {":v": {"N": "1"}},
-            }
-        }
-    )
+        memory.commit(claim(memory), Effects({}, [beside, Delete("stock", A)]))
 
 
 def raw_put(condition: str) -> Raw:
     return Raw({"Put": {"TableName": "stock", "Item": {"sku": {"S": "a"}}, "ConditionExpression": condition}})
 
 
-KEY_A = {"sku": "a"}
-OPEN = {"state": "open"}
-
-
 @pytest.mark.parametrize(
     "write",
     [
-        Update("stock", KEY_A, Attr("n").gte(1), add={"n": 1}),
-        Update("stock", KEY_A, OPEN, add={"n": 1}),
-        Update("stock", KEY_A, {"n": 1}, add={"n": 0}),
-        Update("stock", KEY_A, OPEN, add={"n": 1}, set={"state": "open"}),
-        Update("stock", KEY_A, {("at", "state"): "open"}, add={"n": 1}, set={"state": "done"}),
-        Update("stock", KEY_A, Attr("state").eq(Attr("was")), add={"n": 1}, remove=("state",)),
-        Update("stock", KEY_A, Attr("state").eq("open") | Attr("n").eq(1), add={"n": 1}, set={"state": "done"}),
-        Update("stock", KEY_A, Attr("state").size().eq(4), add={"n": 1}, set={"state": "done"}),
-        Update("stock", KEY_A, Attr("state").not_exists(), add={"n": 1}, remove=("state",)),
-        Update("stock", KEY_A, OPEN, append={"l": ["x"]}),
-        Update("stock", KEY_A, {"l": []}, append={"l": []}),
-        Update("stock", KEY_A, OPEN, remove=(("l", 0),)),
-        Update("stock", KEY_A, Attr("l").exists(), remove=(("l", 0),)),
-        Update("stock", KEY_A, {("l", 0): "x"}, remove=(("l", 0),)),
-        Update("stock", KEY_A, {("l", 1): "x"}, set={("l", 1): "y"}, remove=(("l", 0),)),
-        Update("stock", KEY_A, Attr("l").exists(), set={("l", 99): "x"}),
-        Update("stock", KEY_A, Attr("l[99]").not_exists(), set={("l", 99): "x"}),
-        Update("stock", KEY_A, OPEN, set={"price": 5}),
-        Update("stock", KEY_A, OPEN, remove=("price",)),
-        Update("stock", KEY_A, OPEN, add={"tags": {"new"}}),
-        Update("stock", KEY_A, Attr("state").ne("open"), set={"state": "done"}),
-        Update("stock", KEY_A, Attr("state").ne("open"), remove=("state",)),
-        Put("stock", {**KEY_A, "state": "open", "price": 5}, replace=True, expect=OPEN),
-        Put("stock", KEY_A, replace=True, expect=Attr("state").ne("open")),
-        Put("stock", KEY_A, replace=True, expect=Attr("state").not_exists()),
+        Update("stock", A, Attr("n").gte(1), add={"n": 1}),
+        Update("stock", A, OPEN, add={"n": 1}),
+        Update("stock", A, {"n": 1}, add={"n": 0}),
+        Update("stock", A, OPEN, add={"n": 1}, set={"state": "open"}),
+        Update("stock", A, {("at", "state"): "open"}, add={"n": 1}, set={"state": "done"}),
+        Update("stock", A, Attr("state").eq(Attr("was")), add={"n": 1}, remove=("state",)),
+        Update("stock", A, Attr("state").eq("open") | Attr("n").eq(1), add={"n": 1}, set={"state": "done"}),
+        Update("stock", A, Attr("state").size().eq(4), add={"n": 1}, set={"state": "done"}),
+        Update("stock", A, Attr("state").not_exists(), add={"n": 1}, remove=("state",)),
+        Update("stock", A, OPEN, append={"l": ["x"]}),
+        Update("stock", A, {"l": []}, append={"l": []}),
+        Update("stock", A, OPEN, remove=(("l", 0),)),
+        Update("stock", A, Attr("l").exists(), remove=(("l", 0),)),
+        Update("stock", A, {("l", 0): "x"}, remove=(("l", 0),)),
+        Update("stock", A, {("l", 1): "x"}, set={("l", 1): "y"}, remove=(("l", 0),)),
+        Update("stock", A, Attr("l").exists(), set={("l", 99): "x"}),
+        Update("stock", A, Attr("l[99]").not_exists(), set={("l", 99): "x"}),
+        Update("stock", A, OPEN, set={"price": 5}),
+        Update("stock", A, OPEN, remove=("price",)),
+        Update("stock", A, OPEN, add={"tags": {"new"}}),
+        Update("stock", A, Attr("state").ne("open"), set={"state": "done"}),
+        Update("stock", A, Attr("state").ne("open"), remove=("state",)),
+        Put("stock", {**A, "state": "open", "price": 5}, replace=True, expect=OPEN),
+        Put("stock", A, replace=True, expect=Attr("state").ne("open")),
+        Put("stock", A, replace=True, expect=Attr("state").not_exists()),
         raw_update("SET #x = :v"),
         raw_put("attribute_exists(sku)"),
         raw_put("attribute_not_exists(other)"),
@@ -304,23 +290,23 @@ def test_write_is_refused_when_its_condition_may_hold_after_it(memory: MemoryLed
 @pytest.mark.parametrize(
     "write",
     [
-        Update("stock", KEY_A, OPEN, add={"n": 1}, set={"state": "done"}),
-        Update("stock", KEY_A, OPEN, add={"n": 1}, remove=("state",)),
-        Update("stock", KEY_A, {"n": 1}, add={"n": 1}),
-        Update("stock", KEY_A, {"l": ["x", "x"]}, append={"l": ["x"]}),
-        Update("stock", KEY_A, {("lines", 0, "state"): "open"}, set={("lines", 0, "state"): "done"}, add={"n": 1}),
-        Update("stock", KEY_A, {("l", 0): "x"}, set={("l", 0): "y"}),
-        Update("stock", KEY_A, Attr("done").not_exists(), set={"done": True}, append={"l": ["x"]}),
-        Update("stock", KEY_A, Attr("n").gt(0) & Attr("state").eq("open"), set={"state": "done"}, add={"n": 1}),
-        Update("stock", KEY_A, Attr("lines[0].state").eq("open"), set={("lines", 0, "state"): "done"}, add={"n": 1}),
-        Update("stock", KEY_A, Attr("seen").not_exists(), add={"seen": 1}),
-        Update("stock", KEY_A, Attr("log").not_exists(), append={"log": ["x"]}),
-        Update("stock", KEY_A, OPEN, set={"state": "done"}),
-        Update("stock", KEY_A, Attr("state").ne("done"), set={"state": "done"}),
-        Put("stock", {**KEY_A, "state": "done"}, replace=True, expect=OPEN),
-        Put("stock", KEY_A, replace=True, expect=OPEN),
-        Put("stock", {**KEY_A, "seen": 1}, replace=True, expect=Attr("seen").not_exists()),
-        Put("stock", {**KEY_A, "lines": [{"state": "done"}]}, replace=True, expect={("lines", 0, "state"): "open"}),
+        Update("stock", A, OPEN, add={"n": 1}, set={"state": "done"}),
+        Update("stock", A, OPEN, add={"n": 1}, remove=("state",)),
+        Update("stock", A, {"n": 1}, add={"n": 1}),
+        Update("stock", A, {"l": ["x", "x"]}, append={"l": ["x"]}),
+        Update("stock", A, {("lines", 0, "state"): "open"}, set={("lines", 0, "state"): "done"}, add={"n": 1}),
+        Update("stock", A, {("l", 0): "x"}, set={("l", 0): "y"}),
+        Update("stock", A, Attr("done").not_exists(), set={"done": True}, append={"l": ["x"]}),
+        Update("stock", A, Attr("n").gt(0) & Attr("state").eq("open"), set={"state": "done"}, add={"n": 1}),
+        Update("stock", A, Attr("lines[0].state").eq("open"), set={("lines", 0, "state"): "done"}, add={"n": 1}),
+        Update("stock", A, Attr("seen").not_exists(), add={"seen": 1}),
+        Update("stock", A, Attr("log").not_exists(), append={"log": ["x"]}),
+        Update("stock", A, OPEN, set={"state": "done"}),
+        Update("stock", A, Attr("state").ne("done"), set={"state": "done"}),
+        Put("stock", {**A, "state": "done"}, replace=True, expect=OPEN),
+        Put("stock", A, replace=True, expect=OPEN),
+        Put("stock", {**A, "seen": 1}, replace=True, expect=Attr("seen").not_exists()),
+        Put("stock", {**A, "lines": [{"state": "done"}]}, replace=True, expect={("lines", 0, "state"): "open"}),
     ],
 )
 def test_write_is_accepted_once_when_it_ends_its_own_condition(ledger: Any, write: Write) -> None:
@@ -358,83 +344,80 @@ def test_new_item_marks_the_message_when_its_key_has_the_whole_id(
         memory.commit(mine, effects)
 
 
+def raw_key(table: str, **key: Any) -> Raw:
+    return Raw({"Delete": {"TableName": table, "Key": key}})
+
+
 OVERLAPS = "changes its key, or sets and removes one attribute: x"
+
+
+def update(**words: Any) -> Update:
+    return Update("stock", A, **words)
+
+
+def check(expect: Any) -> Check:
+    return Check("stock", A, expect=expect)
+
+
+def put(**item: Any) -> Put:
+    return Put("stock", {**A, **item})
+
+
+NO_KEY = "the key 'sku' of a write to 'stock' must be text, a number or bytes, and not empty"
+MANY = {f"a{number}": number for number in range(300)}
 REFUSED: list[tuple[Callable[[], Write], str]] = [
+    # The key
     (lambda: Put("shop", {"customer": "c"}), "a put into 'shop' has no attribute 'line' in its item"),
-    (
-        lambda: Put("shop", {"order": "c"}, key="order"),
-        "'shop' is written under the key order, and its key is customer and line",
-    ),
+    (lambda: Put("shop", {"order": "c"}, key="order"), "written under the key order, and its key is customer and line"),
     (lambda: Delete("shop", {"customer": "c"}), "written under the key customer, and its key is customer and line"),
-    (lambda: Put("stock", {"sku": "a"}, key="skuId"), "'stock' has no attribute 'skuId' in its item"),
-    (
-        lambda: Update("stock", {"sku": "a"}, expect=OPEN),
-        "'stock' changes nothing; give an attribute a value, or use Check",
-    ),
-    (
-        lambda: Put("stock", {"sku": "a"}, expect={"left": 1}),
-        "must be new, so there is no item to expect; add replace=True",
-    ),
-    (lambda: Check("stock", {"sku": "a"}, expect={}), "a check of 'stock' has an empty `expect`"),
-    (
-        lambda: Check("stock", {"sku": "a"}, expect=None),  # type: ignore[arg-type]
-        "a check of 'stock' has no `expect`",
-    ),
-    (
-        lambda: Update("stock", {"sku": "a"}, add={"x": "1"}),
-        "'x' in 'stock' is given to `add`, which takes a number or a set",
-    ),
-    (
-        lambda: Update("stock", {"sku": "a"}, append={"x": "1"}),
-        "'x' in 'stock' is given to `append`, which takes a list",
-    ),
-    (lambda: Update("stock", {"sku": "a"}, set={"x": [2]}, append={"x": [1]}), OVERLAPS),
-    (lambda: Update("stock", {"sku": "a"}, set={"x[0]": 1}), r"'x\[0\]' is a path or a name; write a tuple"),
-    (lambda: Update("stock", {"sku": "a"}, set={"x.y": 1}), r"'x\.y' is a path or a name; write a tuple"),
-    (lambda: Update("stock", {"sku": "a"}, set={(): 1}), "is no path; begin it with an attribute's name"),
-    (lambda: Update("stock", {"sku": "a"}, set={(0, "y"): 1}), "is no path; begin it with an attribute's name"),
+    (lambda: Put("stock", A, key="skuId"), "'stock' has no attribute 'skuId' in its item"),
+    (lambda: Update("stock", {}, set={"x": 1}), "has no key"),
+    (lambda: update(set={"sku": "b"}), "changes its key, or sets and removes one attribute"),
+    (lambda: update(remove=("sku",)), "changes its key, or sets and removes one attribute"),
+    *((lambda key=key: put(sku=key), NO_KEY) for key in ("", True, None, ["a"])),
+    *((lambda key=key: Delete("stock", {"sku": key}), NO_KEY) for key in (True, None, ["a"])),
+    # What is written
+    (lambda: update(expect=OPEN), "'stock' changes nothing; give an attribute a value, or use Check"),
+    (lambda: Put("stock", A, expect={"left": 1}), "must be new, so there is no item to expect; add replace=True"),
+    (lambda: put(**{"": 1}), "a write to 'stock' has an empty key"),
+    (lambda: update(remove=("",)), "has an empty key"),
+    (lambda: Put("stock", cast("Any", {**A, 7: 1})), "a write to 'stock' has a key that is not text but int"),
+    (lambda: update(remove=(7,)), "a key that is not text but int"),
+    (lambda: update(expect={"a": 1}, set=MANY), "changes and expects more attributes than"),
+    (lambda: update(expect=MANY, set={"a": 1}), "changes and expects more attributes than"),
+    (lambda: update(add={"x": "1"}), "'x' in 'stock' is given to `add`, which takes a number or a set"),
+    (lambda: update(append={"x": "1"}), "'x' in 'stock' is given to `append`, which takes a list"),
+    (lambda: update(set={"x": [2]}, append={"x": [1]}), OVERLAPS),
+    (lambda: update(set={("x", "y"): 1, "x": 2}), OVERLAPS),
+    (lambda: update(set={"x": 1}, add={"x": 2}), OVERLAPS),
+    (lambda: update(set={"x": 1}, remove=("x",)), OVERLAPS),
+    (lambda: update(set={("a", "b"): 1, ("a.b",): 2}), "is written twice, as a path and as a name"),
+    # Paths
+    (lambda: update(set={"x[0]": 1}), r"'x\[0\]' is a path or a name; write a tuple"),
+    (lambda: update(set={"x.y": 1}), r"'x\.y' is a path or a name; write a tuple"),
+    *((lambda path=path: update(set={path: 1}), "is no path; begin it with an attribute's") for path in ((), (0, "y"))),
     *(
-        (lambda step=step: Update("stock", {"sku": "a"}, set={("x", step): 1}), "after its first name, it takes names")
+        (lambda step=step: update(set={("x", step): 1}), "after its first name, it takes names")
         for step in (-1, True, None, b"y", 1.0, "")
     ),
-    (lambda: Delete("stock", {"sku": "a"}, expect={("x", -1): 1}), r"'x\[-1\]' is no path; after its first name"),
+    (lambda: Delete("stock", A, expect={("x", -1): 1}), r"'x\[-1\]' is no path; after its first name"),
+    # Conditions
+    (lambda: check({}), "a check of 'stock' has an empty `expect`"),
+    (lambda: check(None), "a check of 'stock' has no `expect`"),
     *(
-        (lambda name=name: Check("stock", {"sku": "a"}, expect=Attr(name).exists()), "the name of an Attr is no path")
+        (lambda name=name: check(Attr(name).exists()), "the name of an Attr is no path")
         for name in ("x[-1]", "x..y", "x[y]", "", 5)
     ),
-    *(
-        (lambda size=size: Check("stock", {"sku": "a"}, expect=Attr("x").is_in([*range(size)])), f"with {size} values")
-        for size in (0, 101)
-    ),
-    (
-        lambda: Check("stock", {"sku": "a"}, expect=~Attr("x").begins_with(5)),
-        "'x' in 'stock' is given to `begins_with`, which takes text or bytes",
-    ),
-    (
-        lambda: Raw({"Delete": {"TableName": "shop", "Key": {"customer": {"S": "c"}, "line": {"N": "one"}}}}),
-        "the key 'line' of a raw write is no number",
-    ),
-    (
-        lambda: Update("stock", {"sku": "a"}, set={("x", "y"): 1, "x": 2}),
-        OVERLAPS,
-    ),
-    (
-        lambda: Update("stock", {"sku": "a"}, set={"x": 1}, add={"x": 2}),
-        OVERLAPS,
-    ),
-    (
-        lambda: Check("stock", {"sku": "a"}, expect=Attr("x").eq(1.5)),
-        r"'x' in 'stock' is a float, .* Decimal\(str\(value\)\)",
-    ),
-    (
-        lambda: Update("stock", {"sku": "a"}, set={("a", "b"): 1, ("a.b",): 2}),
-        "is written twice, as a path and as a name",
-    ),
+    *((lambda size=size: check(Attr("x").is_in([*range(size)])), f"with {size} values") for size in (0, 101)),
+    (lambda: check(~Attr("x").begins_with(5)), "'x' in 'stock' is given to `begins_with`, which takes text or bytes"),
+    (lambda: check(Attr("x").eq(1.5)), r"'x' in 'stock' is a float, .* Decimal\(str\(value\)\)"),
+    # Raw writes
     (lambda: Raw({"Get": {"TableName": "stock"}}), "Raw takes one element of TransactItems"),
     (
         lambda: Raw({"Put": {"TableName": "shop", "Item": {"customer": {"S": "c"}}}}),
         "a raw write to 'shop' has no attribute 'line'",
     ),
+    (lambda: raw_key("shop", customer={"S": "c"}, line={"N": "one"}), "the key 'line' of a raw write is no number"),
 ]
 
 
@@ -444,10 +427,6 @@ def test_write_is_refused_with_the_remedy_when_it_is_wrong(
 ) -> None:
     with pytest.raises(InvalidEffects, match=text):
         commit(memory, write())
-
-
-def raw_key(table: str, **key: Any) -> Raw:
-    return Raw({"Delete": {"TableName": table, "Key": key}})
 
 
 @pytest.mark.parametrize(
@@ -508,27 +487,27 @@ def test_key_is_refused_when_it_is_not_one_or_two_names(key: Any) -> None:
         MemoryLedger(keys={"shop": key})
 
 
-A_PUT = Put("stock", {"sku": "a"})
+A_PUT = Put("stock", A)
 MISPLACED: list[tuple[Any, tuple[Any, ...], str]] = [
     (Effects, ({}, A_PUT), "`writes` is a Put; put all writes into one list"),
-    (Effects, ({}, [A_PUT, {"sku": "a"}]), "`writes` holds a dict"),
+    (Effects, ({}, [A_PUT, A]), "`writes` holds a dict"),
     (Effects, ({}, [Send("mails", {})]), "`writes` holds a Send"),
     (Effects, ({}, [], None, [A_PUT]), "`sends` holds a Put"),
     (Effects, ({}, [], A_PUT), r"`once` is a Put; write once=Once\(Put"),
-    (Once, (Update("stock", {"sku": "a"}, set={"left": 1}),), "`once` must hold a Put of a new item"),
-    (Put, ("stock", "sku", {"sku": "a"}), "a put into 'stock' has a str as its `item`; write a mapping"),
+    (Once, (Update("stock", A, set={"left": 1}),), "`once` must hold a Put of a new item"),
+    (Put, ("stock", "sku", A), "a put into 'stock' has a str as its `item`; write a mapping"),
     (Update, ("stock", "a", None, {"x": 1}), "an update of 'stock' has a str as its `key`"),
-    (Update, ("stock", {"sku": "a"}, None, [("x", 1)]), "an update of 'stock' has a list as its `set`"),
-    (Update, ("stock", {"sku": "a"}, None, {}, "name"), r"no tuple as its `remove`; write remove=\(\"name\",\)"),
-    (Update, ("stock", {"sku": "a"}, "left > 1", {"x": 1}), "an update of 'stock' has a str as its `expect`; write"),
-    (Delete, ("stock", {"sku": "a"}, {}), "a delete in 'stock' has an empty `expect`"),
-    (Delete, ("stock", {"sku": "a"}, None, dict), "a delete in 'stock' has an `otherwise` and no condition"),
-    (Put, ("stock", {"sku": "a"}, "", True, None, dict), "a put into 'stock' has an `otherwise` and no condition"),
-    (Delete, ("stock", {"sku": "a"}, {"x": 1}, Effects({})), "has a Effects as its `otherwise`; write a function"),
-    (Once, (Put("stock", {"sku": "a"}, otherwise=sold_out),), "an `otherwise`, which is never asked"),
+    (Update, ("stock", A, None, [("x", 1)]), "an update of 'stock' has a list as its `set`"),
+    (Update, ("stock", A, None, {}, "name"), r"no tuple as its `remove`; write remove=\(\"name\",\)"),
+    (Update, ("stock", A, "left > 1", {"x": 1}), "an update of 'stock' has a str as its `expect`; write"),
+    (Delete, ("stock", A, {}), "a delete in 'stock' has an empty `expect`"),
+    (Delete, ("stock", A, None, dict), "a delete in 'stock' has an `otherwise` and no condition"),
+    (Put, ("stock", A, "", True, None, dict), "a put into 'stock' has an `otherwise` and no condition"),
+    (Delete, ("stock", A, {"x": 1}, Effects({})), "has a Effects as its `otherwise`; write a function"),
+    (Once, (Put("stock", A, otherwise=sold_out),), "an `otherwise`, which is never asked"),
     (
         Raw,
-        ({"Delete": {"TableName": "stock", "Key": {"sku": "a"}}},),
+        ({"Delete": {"TableName": "stock", "Key": A}},),
         "'sku' in the `Key` of a raw write to 'stock'",
     ),
     (
@@ -580,4 +559,4 @@ def test_write_is_accepted_when_its_indexed_attribute_is_absent_or_right() -> No
 def test_write_is_named_and_never_tried_again_when_only_dynamodb_can_refuse_it(ledger: Any, change: Any) -> None:
     keep(ledger, "stock", {"sku": "a", "state": "open", "n": 1})
     with pytest.raises(InvalidContent, match=r"DynamoDB refuses an update of 'stock'.* \(Validation"):
-        ledger.commit(claim(ledger), Effects({}, [Update("stock", {"sku": "a"}, **change)], once=ONCE))
+        ledger.commit(claim(ledger), Effects({}, [Update("stock", A, **change)], once=ONCE))
