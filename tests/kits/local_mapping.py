@@ -1,12 +1,9 @@
-"""A small function, its queue and its mapping in an account of the embedded AWS."""
+"""The queue of a mapping on the embedded AWS, its numbers and processes, and waiting for them."""
 
 from __future__ import annotations
 
-import io
 import json
-import textwrap
 import time
-import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,16 +12,6 @@ from typing import Any
 from oneslot.local.aws.connection import Connection
 from oneslot.local.mapping.event_source_mapping import EventSourceMapping
 from oneslot.local.mapping.statistics import Statistics
-
-ROLE = "arn:aws:iam::000000000000:role/any"
-
-
-def zipped(source: str) -> bytes:
-    """Return a function's zip with this source as `fake.py`."""
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:
-        archive.writestr("fake.py", textwrap.dedent(source))
-    return content.getvalue()
 
 
 def wait_for(condition: Callable[[], bool], *, seconds: float = 120.0, what: str = "the condition") -> None:
@@ -47,11 +34,10 @@ class Source:
     def poller(self, processes: int = 1) -> EventSourceMapping:
         return EventSourceMapping(self.connection, self.mapping_id, folder=self.folder, processes=processes)
 
-    def send(self, *bodies: str, group: str | None = None) -> list[str]:
-        """Send messages, on a FIFO queue in a group; return their MessageIds."""
+    def send(self, *bodies: str) -> list[str]:
+        """Send messages; return their MessageIds."""
         sqs = self.connection.sqs()
-        order: Any = {"MessageGroupId": group} if group else {}
-        sent = [sqs.send_message(QueueUrl=self.queue_url, MessageBody=body, **order)["MessageId"] for body in bodies]
+        sent = [sqs.send_message(QueueUrl=self.queue_url, MessageBody=body)["MessageId"] for body in bodies]
         sqs.close()
         return sent
 
@@ -74,56 +60,6 @@ class Source:
         """Wait until the poller's numbers satisfy the condition, and return them."""
         wait_for(lambda: condition(poller.statistics))
         return poller.statistics
-
-
-@dataclass(frozen=True)
-class Workshop:
-    """Makes sources in one account."""
-
-    connection: Connection
-    folder: Path
-
-    def source(
-        self,
-        handler: str,
-        *,
-        timeout: int = 30,
-        visibility: int = 30,
-        reserved: int | None = None,
-        environment: dict[str, str] | None = None,
-        fifo: bool = False,
-        **mapping: Any,
-    ) -> Source:
-        """Make a queue and a function of this source text (it defines `handle(event, context)`), and map them."""
-        sqs, functions = self.connection.sqs(), self.connection.functions()
-        order = {"FifoQueue": "true", "ContentBasedDeduplication": "true"} if fifo else {}
-        url = sqs.create_queue(
-            QueueName="source.fifo" if fifo else "source",
-            Attributes={"VisibilityTimeout": str(visibility), **order},  # type: ignore[dict-item]
-        )["QueueUrl"]
-        arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-        functions.create_function(
-            FunctionName="fake",
-            Runtime="python3.13",
-            Role=ROLE,
-            Handler="fake.handle",
-            Code={"ZipFile": zipped(handler)},
-            Timeout=timeout,
-            MemorySize=256,
-            Environment={"Variables": environment or {}},
-        )
-        if reserved is not None:
-            functions.put_function_concurrency(FunctionName="fake", ReservedConcurrentExecutions=reserved)
-        mapping_id = functions.create_event_source_mapping(
-            FunctionName="fake",
-            EventSourceArn=arn,
-            Enabled=False,
-            FunctionResponseTypes=["ReportBatchItemFailures"],
-            **mapping,
-        )["UUID"]
-        sqs.close()
-        functions.close()
-        return Source(self.connection, url, mapping_id, self.folder)
 
 
 def descendants(pid: int) -> set[int]:

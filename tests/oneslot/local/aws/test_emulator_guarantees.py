@@ -1,6 +1,6 @@
 """The emulator answers random writes as moto does, keeps a transaction's token, and counts attributes.
 
-Run on every bump of ministack's version. That 32 consumers race for slots, `behaviours/test_contention.py` shows.
+Run on every bump of ministack's version.
 """
 
 from __future__ import annotations

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import json
+import io
+import textwrap
+import zipfile
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +15,7 @@ from oneslot.errors import UnsupportedMapping
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.embedded_aws import EmbeddedAws
 from oneslot.local.processes import start_ticks
-from tests.kits.local_mapping import Workshop, zipped
+from tests.kits.local_mapping import Source
 
 pytestmark = pytest.mark.embedded_aws
 
@@ -30,24 +33,46 @@ OBEDIENT = """
         for order in orders.values():
             if first:
                 time.sleep(order.get("sleep", 0))
-                while "until" in order and not os.path.exists(order["until"]):
-                    time.sleep(0.02)
-                if "raise" in order:
-                    raise RuntimeError(order["raise"])
-                if "answer" in order:
-                    return order["answer"]
         failed = [each for each, order in orders.items() if first and order.get("fail")]
         return {"batchItemFailures": [{"itemIdentifier": each} for each in failed]}
     """
 
 
-@pytest.fixture
-def workshop(account: Connection, tmp_path: Path) -> Workshop:
-    return Workshop(account, tmp_path)
+def zipped(source: str) -> bytes:
+    """Return a function's zip with this source as `fake.py`."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("fake.py", textwrap.dedent(source))
+    return content.getvalue()
 
 
-def test_named_failure_is_redelivered_and_success_deleted(workshop: Workshop) -> None:
-    source = workshop.source(OBEDIENT, visibility=600)
+def mapped(connection: Connection, folder: Path, *, timeout: int = 30, visibility: int = 30, **mapping: Any) -> Source:
+    """Make a queue and the obedient function, and map them."""
+    with closing(connection.sqs()) as sqs, closing(connection.functions()) as functions:
+        attributes: Any = {"VisibilityTimeout": str(visibility)}
+        url = sqs.create_queue(QueueName="source", Attributes=attributes)["QueueUrl"]
+        arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+        functions.create_function(
+            FunctionName="fake",
+            Runtime="python3.13",
+            Role="arn:aws:iam::000000000000:role/any",
+            Handler="fake.handle",
+            Code={"ZipFile": zipped(OBEDIENT)},
+            Timeout=timeout,
+            MemorySize=256,
+        )
+        mapping_id = functions.create_event_source_mapping(
+            FunctionName="fake",
+            EventSourceArn=arn,
+            Enabled=False,
+            FunctionResponseTypes=["ReportBatchItemFailures"],
+            **mapping,
+        )["UUID"]
+    return Source(connection, url, mapping_id, folder)
+
+
+def test_named_failure_is_redelivered_and_success_deleted(account: Connection, tmp_path: Path) -> None:
+    source = mapped(account, tmp_path, visibility=600)
     good, bad = source.send("{}", '{"fail": true}')
     with source.poller() as poller:
         source.until(poller, lambda now: now.deleted == now.failed == 1)
@@ -57,7 +82,7 @@ def test_named_failure_is_redelivered_and_success_deleted(workshop: Workshop) ->
             for each, receipt in zip(note["ids"], note["receipts"], strict=True)
             if each == bad
         ]
-        with closing(workshop.connection.sqs()) as sqs:
+        with closing(account.sqs()) as sqs:
             sqs.change_message_visibility(QueueUrl=source.queue_url, ReceiptHandle=receipt, VisibilityTimeout=0)
         source.until(poller, lambda now: now.deleted == 2)
     assert source.left() == 0
@@ -69,49 +94,8 @@ def test_named_failure_is_redelivered_and_success_deleted(workshop: Workshop) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("order", "timeout"),
-    [
-        ({"raise": "why"}, 30),
-        ({"sleep": 600}, 5),
-        ({"answer": {"batchItemFailures": [{"messageId": "x"}]}}, 30),
-    ],
-    ids=["exception", "timeout", "invalid answer"],
-)
-def test_failed_batch_is_redelivered_whole(workshop: Workshop, order: dict[str, object], timeout: int) -> None:
-    source = workshop.source(OBEDIENT, timeout=timeout, visibility=2)
-    sent = set(source.send("{}", json.dumps(order), "{}"))
-    with source.poller() as poller:
-        source.until(poller, lambda now: now.deleted == 3)
-    assert source.left() == 0
-    batches = [note for note in source.notes() if "ids" in note]
-    first = set(batches[0]["ids"])
-    again = {message for batch in batches[1:] for message in batch["ids"]}
-    assert len(first) == 3, "the three were one batch"
-    assert first == again == sent
-    assert poller.statistics.function_errors >= 1
-    assert poller.statistics.failed >= 3
-
-
-@pytest.mark.slow
-def test_stale_receipt_is_not_fatal(workshop: Workshop, tmp_path: Path) -> None:
-    # The visibility timeout is below the function's, so SQS redelivers the message while the first handler works.
-    overtaken = tmp_path / "overtaken"
-    source = workshop.source(OBEDIENT, visibility=3, timeout=120)
-    source.send(json.dumps({"until": str(overtaken)}))
-    with source.poller(processes=2) as poller:
-        source.until(poller, lambda now: now.deleted == 1)
-        overtaken.touch()
-        source.until(poller, lambda now: now.records >= 2 and now.in_flight == 0)
-        source.send("{}")
-        source.until(poller, lambda now: now.deleted == 2)
-    assert source.left() == 0
-    assert poller.statistics.delete_refused >= 1
-
-
-@pytest.mark.slow
-def test_stop_finishes_batches_and_start_continues(workshop: Workshop) -> None:
-    source = workshop.source(OBEDIENT, BatchSize=1, timeout=10)
+def test_stop_finishes_batches_and_start_continues(account: Connection, tmp_path: Path) -> None:
+    source = mapped(account, tmp_path, BatchSize=1, timeout=10)
     source.send(*['{"sleep": 1}'] * 2)
     poller = source.poller()
     poller.start()
@@ -131,12 +115,12 @@ def test_stop_finishes_batches_and_start_continues(workshop: Workshop) -> None:
 
 
 @pytest.mark.slow
-def test_start_reads_the_configuration_again(workshop: Workshop) -> None:
-    source = workshop.source(OBEDIENT, BatchSize=3)
+def test_start_reads_the_configuration_again(account: Connection, tmp_path: Path) -> None:
+    source = mapped(account, tmp_path, BatchSize=3)
     poller = source.poller(processes=4)
     with poller:
         assert (poller.configuration.batch_size, poller.configuration.function.timeout_seconds) == (3, 30)
-    functions, sqs = workshop.connection.functions(), workshop.connection.sqs()
+    functions, sqs = account.functions(), account.sqs()
     functions.update_event_source_mapping(UUID=source.mapping_id, BatchSize=7, ScalingConfig={"MaximumConcurrency": 9})
     functions.update_function_configuration(
         FunctionName="fake", Timeout=8, MemorySize=777, Environment={"Variables": {"A": "b"}}
@@ -159,44 +143,16 @@ def test_start_reads_the_configuration_again(workshop: Workshop) -> None:
     assert source.notes() == [{"new": True}]
 
 
-def test_start_rejects_filter_criteria(workshop: Workshop) -> None:
-    source = workshop.source(OBEDIENT, FilterCriteria={"Filters": [{"Pattern": '{"body": {"a": [1]}}'}]})
+def test_start_rejects_filter_criteria(account: Connection, tmp_path: Path) -> None:
+    source = mapped(account, tmp_path, FilterCriteria={"Filters": [{"Pattern": '{"body": {"a": [1]}}'}]})
     with pytest.raises(UnsupportedMapping, match="FilterCriteria"):
         source.poller().start()
-
-
-# A handler that takes records in order and stops at a failure. The very first record fails once.
-ORDERED = """
-    import json
-    def handle(event, context):
-        failed = []
-        for record in event["Records"]:
-            order = json.loads(record["body"])
-            first = record["attributes"]["ApproximateReceiveCount"] == "1"
-            if failed or (order["number"] == 0 and first):
-                failed.append({"itemIdentifier": record["messageId"]})
-            else:
-                print(json.dumps({"done": order["number"]}))
-        return {"batchItemFailures": failed}
-    """
-
-
-@pytest.mark.slow
-def test_carried_message_does_not_overtake_its_group(workshop: Workshop) -> None:
-    source = workshop.source(ORDERED, visibility=10, fifo=True)
-    large = "x" * 900_000  # seven fill an invocation's payload
-    source.send(*(json.dumps({"number": number, "filling": large}) for number in range(9)), group="g")
-    with source.poller(processes=2) as poller:
-        source.until(poller, lambda now: now.deleted == 9)
-    done = [note["done"] for note in source.notes()]
-    assert list(dict.fromkeys(done)) == list(range(9))
-    assert (source.left(), poller.statistics.failed > 1) == (0, True)
 
 
 @pytest.mark.slow
 def test_poller_stops_when_the_queue_is_unreachable(tmp_path: Path) -> None:
     with EmbeddedAws(tmp_path / "aws") as aws:
-        source = Workshop(aws.connection(), tmp_path).source(OBEDIENT)
+        source = mapped(aws.connection(), tmp_path)
         poller = source.poller()
         poller.start()
         aws.stop()
