@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from oneslot.cdk import ContradictorySettings, ExactlyOnceConsumer, Numbers, TableRights, existing, new_table
+from oneslot.cdk import ContradictorySettings, ExactlyOnceConsumer, TableRights, existing, new_table
 from oneslot.cdk.relay import FORMS
 from oneslot.cdk.tables import text
 from oneslot.declaration.reading import parse_declaration
@@ -68,24 +68,29 @@ def rights(defined: Defined) -> dict[str, set[str]]:
     return found
 
 
-@pytest.mark.parametrize("name", ["defaults", "everything", "sends"])
-def test_construct_is_its_snapshot(tmp_path: Path, name: str) -> None:
-    """The defaults whole, and the differences of the others. UPDATE_SNAPSHOTS=1 writes the file after an intended change."""
-    defaults = define(tmp_path, entry=handler_folder(tmp_path)).template
+@pytest.fixture(scope="module")
+def defaults(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The template of the construct around a folder, with nothing but its defaults."""
+    folder = tmp_path_factory.mktemp("defaults")
+    return define(folder, entry=handler_folder(folder)).template
+
+
+SNAPSHOTS = Path(__file__).with_name("snapshots")
+
+
+def test_construct_is_its_snapshot(defaults: dict[str, Any]) -> None:
+    """UPDATE_SNAPSHOTS=1 writes the files after an intended change."""
+    assert_snapshot(defaults, SNAPSHOTS / "defaults.txt")
+
+
+def test_construct_that_sends_differs_from_its_defaults_by_its_snapshot(
+    tmp_path: Path, defaults: dict[str, Any]
+) -> None:
+    """What its other properties change, the snapshots of the appointments' stacks show: `tests/stacks/snapshots`."""
     _, shop = stack = new_stack(tmp_path)
-    properties: dict[str, Any] = {"entry": handler_folder(tmp_path)}
-    if name == "everything":
-        key = kms.Key(shop, "Mine")
-        properties |= {
-            **{"key": key, "tables": {"shipments": new_table(shop, "Shipments", "shipment_id", key=key)}},
-            **{"fifo": True, "gradual_deployment": True, "group_commit": True, "snap_start": True},
-            "numbers": Numbers(ledger_retention_seconds=None),
-        }
-    if name == "sends":
-        properties["sends"] = targets(shop)
-    template = define(tmp_path, stack, **properties).template
-    base = None if name == "defaults" else defaults
-    assert_snapshot(template, Path(__file__).with_name("snapshots") / f"{name}.txt", base)
+    sends = targets(shop, kms.Key(shop, "Mine"))
+    template = define(tmp_path, stack, entry=handler_folder(tmp_path), sends=sends).template
+    assert_snapshot(template, SNAPSHOTS / "sends.txt", defaults)
 
 
 def targets(shop: Stack, key: kms.IKey | None = None) -> dict[str, Any]:
@@ -209,35 +214,6 @@ def test_existing_queue_and_ledger_are_used_when_they_are_imported(tmp_path: Pat
     assert defined.only("AWS::Lambda::EventSourceMapping")["EventSourceArn"] == queue.queue_arn
     arn = "arn:<AWS::Partition>:dynamodb:<AWS::Region>:<AWS::AccountId>:table/their-ledger"
     assert rights(defined)[arn] == {"dynamodb:UpdateItem"}
-
-
-def test_relay_may_send_to_its_targets_and_mark_the_ledger(sending: Defined) -> None:
-    (role,) = (
-        each
-        for each in sending.resources("AWS::IAM::Role")
-        if "Stream" in {policy["PolicyName"] for policy in each["Policies"]}
-    )
-    granted = {
-        statement["Resource"]: statement["Action"]
-        for policy in role["Policies"]
-        for statement in policy["PolicyDocument"]["Statement"]
-        if policy["PolicyName"] != "Logs"
-    }
-
-    def named(name: str) -> str:
-        return sending.logical_id(sending.stack.node.find_child(name))
-
-    ledger = sending.logical_id(sending.consumer.ledger)
-    assert granted == {
-        f"<{ledger}.Arn>": ["dynamodb:GetItem", "dynamodb:UpdateItem"],
-        f"<{ledger}.Arn>/index/unsent": "dynamodb:Scan",
-        f"<{ledger}.StreamArn>": ["dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"],
-        "*": "dynamodb:ListStreams",
-        f"<{named('Mails')}.Arn>": "sqs:SendMessage",
-        f"<{named('News')}>": "sns:Publish",
-        f"<{named('Bus')}.Arn>": "events:PutEvents",
-        f"<{named('Mine')}.Arn>": ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey"],
-    }
 
 
 def test_relay_knows_rows_streams_and_targets_as_the_runtime_does(sending: Defined) -> None:
