@@ -80,23 +80,6 @@ def test_pollers_receive_side_by_side_when_threads_are_idle(url: str, threads: i
         held.go_on()
 
 
-def test_poller_releases_what_it_receives_after_the_stop() -> None:
-    queue, polling, go_on = FakeQueue(["a"]), threading.Event(), threading.Event()
-
-    def wait() -> None:
-        polling.set()
-        go_on.wait(60)
-
-    queue.before_receive = wait
-    with working(queue, lambda event, context: pytest.fail("handled after the stop")) as running:
-        polling.wait(60)
-        running.worker.stop()
-        go_on.set()
-        running.ended()
-    assert queue.receives() == {"a": 1}
-    assert queue.visible() == ["a"]
-
-
 def test_poller_releases_what_it_received_before_the_stop_and_hands_over_after_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -113,24 +96,6 @@ def test_poller_releases_what_it_received_before_the_stop_and_hands_over_after_i
         running.stop()
         go_on.set()
         wait_for(lambda: queue.visible() == ["a"])
-
-
-def test_poller_begins_no_message_when_its_receive_was_too_slow() -> None:
-    queue, clock, began = FakeQueue(["a"]), Clock(), list[str]()
-
-    def answer_too_slowly(**request: Any) -> dict[str, Any]:
-        answer = receive(**request)
-        if answer["Messages"]:
-            clock.now += 50
-            queue.messages.clear()  # another consumer has received and deleted it
-        return answer
-
-    receive, queue.receive_message = queue.receive_message, answer_too_slowly  # type: ignore[method-assign]
-    with working(queue, lambda event, context: began.append("a"), threads=1, clock=clock) as running:
-        wait_for(lambda: bool(running.events("received_too_late")))
-        queue.send("b")  # the thread that was reserved is idle again
-        wait_for(lambda: len(running.events("received_too_late")) == 2)
-    assert began == []
 
 
 # The handler

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -22,7 +20,7 @@ from oneslot.runtime.consumer.record import FIELDS, Delivery
 from oneslot.runtime.effects import INVALID_MESSAGE_ID, Effects, Once, Put, Unprocessable, Update
 from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.powertools import exactly_once
-from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, JsonMessage, Taken
+from oneslot.runtime.protocol import Claim, Committed, Duplicate, Exists, Fenced, JsonMessage, Taken
 from oneslot.runtime.sqs.deferral import Deferral
 from oneslot.runtime.stores.memory import MemoryLedger
 from tests.kits.consumer import NHS_NUMBER, Clock, Context, record, service_error, surroundings
@@ -133,32 +131,6 @@ def test_failed_message_stays_whatever_its_receive_count(outcome: str, receive_c
     assert (line.outcome, line.claimed_by is None) == (outcome, outcome != "fenced")
     # Shown again at once, a message would spend its receives on a fault of a few seconds: only a busy one has its own time.
     assert len(desk.sqs.calls) == (outcome == "busy")
-
-
-def test_copies_in_one_batch_are_decided_once_on_threads() -> None:
-    """The second waits for the first in its own batch, and not for the end of a lease."""
-    desk = Desk()
-    claims: list[str] = []
-    claimed_again = threading.Event()
-
-    class Watched(MemoryLedger):
-        def claim(self, message_id: str, payload_hash: str, lease_until: int) -> Claim | Duplicate | Busy | Conflict:
-            claims.append(message_id)
-            if claims.count("m") == 2:
-                claimed_again.set()
-            return super().claim(message_id, payload_hash, lease_until)
-
-    ledger = Watched(surroundings=surroundings(desk.clock))
-
-    def decide(request: JsonMessage) -> Effects:
-        assert request.message_id != "m" or not claimed_again.wait(0.3)
-        return Effects({"outcome": "done"})
-
-    desk.ledger, desk.decide = ledger, decide
-    with ThreadPoolExecutor(3) as executor:
-        desk.options = {"executor": executor}
-        assert desk.deliver(*(record({"message_id": name}) for name in ("m", "other", "m"))) == []
-    assert sorted(line.outcome for line in desk.log) == ["done", "done", "duplicate"]
 
 
 def test_unknown_outcome_deletes_nothing() -> None:

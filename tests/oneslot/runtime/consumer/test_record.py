@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import traceback
 from typing import Any, cast
 
 import jsonschema
 import pytest
 
-from oneslot.runtime.consumer.record import FIELDS, Record
+from oneslot.runtime.consumer.record import FIELDS, Delivery, Record, print_line
 from oneslot.runtime.effects import INVALID_MESSAGE_ID, Unprocessable
 from oneslot.runtime.identity import Identity, InvalidIdentity, payload_hash
 from oneslot.runtime.protocol import JsonMessage
@@ -221,3 +222,17 @@ def test_parsers_own_reason_is_kept_when_its_error_has_a_models_name() -> None:
     error = Refused("unknown_practice", "no such practice")
 
     assert parse_with(error).problem is error
+
+
+@pytest.mark.parametrize(("version", "named"), [("7", {"function_version": "7"}), ("", {}), (None, {})])
+def test_delivery_is_a_line_of_json_that_names_the_functions_version(
+    version: str | None, named: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_LAMBDA_FUNCTION_VERSION", raising=False)
+    if version is not None:
+        monkeypatch.setenv("AWS_LAMBDA_FUNCTION_VERSION", version)
+    print_line(Delivery("sqs-1", 2, 3, "request-1", trace="the trace"))
+    (line,) = map(json.loads, capsys.readouterr().out.splitlines())
+    said = {"message": "delivery", "sqs_message_id": "sqs-1", "receive_count": 2, "trace": "the trace", **named}
+    assert line.items() >= said.items()
+    assert ("function_version" in line) is bool(named)

@@ -10,7 +10,6 @@ import sys
 import threading
 import tomllib
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -22,8 +21,6 @@ import redis
 from oneslot.runtime.effects import Effects, Once, Put, Update
 from oneslot.runtime.protocol import Claim, Committed, Duplicate, Exists
 from oneslot.runtime.stores.valkey import ValkeyLedger
-from oneslot.runtime.surroundings import Surroundings
-from tests.kits.consumer import Clock
 from tests.kits.stores import KEY, TABLE, InValkey
 from tests.kits.valkey_server import ValkeyServer
 
@@ -283,29 +280,6 @@ def test_a_window_may_be_given_as_python_counts_seconds(valkey: redis.Redis) -> 
     ledger.commit(claim(ledger), DONE)
     assert isinstance(ledger.claim("m", "h", ledger.surroundings.now_ms() + LEASE), Duplicate)
     assert 0 < valkey.pttl(ledger.row_key("m")) <= window * 1000
-
-
-def test_race_for_a_message_has_one_winner(valkey: redis.Redis) -> None:
-    kept = InValkey(valkey, Clock())
-    messages, racers = 60, 16
-    start = threading.Barrier(racers)
-
-    def race(number: int) -> list[str]:
-        start.wait(60)
-        answers = []
-        for message in range(messages):
-            effects = Effects({"by": number}, once=Once(Put(TABLE, {KEY: f"t-{message}", "by": number}, key=KEY), dict))
-            granted = ledger.claim(f"m-{message}", "h", kept.clock() + LEASE)
-            if isinstance(granted, Claim):
-                assert ledger.commit(granted, effects) == Committed({"by": number})
-                answers.append(f"t-{message}")
-        return answers
-
-    ledger = ValkeyLedger(valkey, retention_seconds=None, surroundings=Surroundings(now_ms=kept.clock))
-    with ThreadPoolExecutor(racers) as pool:
-        won = [name for answers in pool.map(race, range(racers)) for name in answers]
-    assert sorted(won) == sorted(f"t-{message}" for message in range(messages))
-    assert all(kept.thing(name) for name in won)
 
 
 def test_a_durable_server_that_is_killed_forgets_nothing(tmp_path: Path) -> None:
