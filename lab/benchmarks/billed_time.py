@@ -1,7 +1,5 @@
 """Billed time, calls and capacity units of a batch of ten, ours and Powertools, from one run.
 
-    python -m lab.benchmarks.billed_time [--short]
-
 Each handler gets the same batches from a stand-in of its own whose calls take a set time (`standin.py`). The handlers
 take turns, batch by batch, so that a slow moment of the machine meets them all. Billed time is the wall clock of the
 handler's call, as Lambda bills it, without the import.
@@ -11,7 +9,6 @@ The batches: ten new requests for ten practices; the same with two finished dupl
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import gc
 import statistics
@@ -105,8 +102,10 @@ def _deliver(name: str, handler: Handler, bodies: Sequence[Mapping[str, Any]]) -
     return took
 
 
-def tables(figures: Sequence[Figure]) -> str:
-    """Return the figures as Markdown: times, then calls and units."""
+def tables(short: bool) -> str:
+    """Measure every contender on every kind of batch. Return times, then calls and units. `short`: 5 ms only, few runs."""
+    service_times, runs = (SERVICE_MS[:1], 5) if short else (SERVICE_MS, RUNS)
+    figures = [one for ms in service_times for kind in KINDS for one in measure(CONTENDERS, kind, ms, runs)]
     names = list(dict.fromkeys(one.handler for one in figures))
     times: dict[tuple[float, str], list[str]] = {}
     units: dict[str, list[str]] = {}
@@ -120,16 +119,3 @@ def tables(figures: Sequence[Figure]) -> str:
         f"Billed ms (CPU ms):\n\n{table(['a call', 'batch', *names], times.values())}\n"
         f"Calls, WRU and RRU of a message:\n\n{table(['batch', *names], units.values())}"
     )
-
-
-def main() -> None:
-    """Measure every contender on every kind of batch, and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--short", action="store_true", help="5 ms only, few runs")
-    short = parser.parse_args().short
-    service_times, runs = (SERVICE_MS[:1], 5) if short else (SERVICE_MS, RUNS)
-    print(tables([one for ms in service_times for kind in KINDS for one in measure(CONTENDERS, kind, ms, runs)]))
-
-
-if __name__ == "__main__":
-    main()

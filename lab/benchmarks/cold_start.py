@@ -1,7 +1,5 @@
 """Cold start: CPU of importing the handler and making its clients, beside the floor.
 
-    python -m lab.benchmarks.cold_start [--short]
-
 The floor is Python, boto3 and one client. Our handler switches garbage collection off while it imports, so there is a
 second floor that does the same, and Powertools starts both ways. Each start is a new process. The starts take turns,
 and the least CPU time (user and system, of the child) of each counts, because other work only adds to it.
@@ -9,7 +7,6 @@ and the least CPU time (user and system, of the child) of each counts, because o
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -84,14 +81,8 @@ def measure(runs: int) -> dict[str, tuple[float, float]]:
     return {name: (min(cpu for cpu, _ in one), min(memory for _, memory in one)) for name, one in seen.items()}
 
 
-def main() -> None:
-    """Print the starts as a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--short", action="store_true", help="few starts")
-    found = measure(3 if parser.parse_args().short else 15)
+def tables(short: bool) -> str:
+    """Return the starts as a table."""
+    found = measure(3 if short else 15)
     rows = [[name, cpu * 1000, cpu / found[FLOOR][0], memory] for name, (cpu, memory) in found.items()]
-    print(table(["start", "CPU ms", "x floor", "memory MB"], rows))
-
-
-if __name__ == "__main__":
-    main()
+    return table(["start", "CPU ms", "x floor", "memory MB"], rows)

@@ -1,7 +1,5 @@
 """CPU of a claim, a commit with two writes and a group of ten, beside a literal request and a thousand additions.
 
-    python -m lab.benchmarks.commit
-
 Both are of the same process and second, so the ratios hold on any machine. The client answers at once.
 """
 
@@ -11,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from lab.benchmarks.handlers import table
 from oneslot.runtime.consumer.group_commit import Decided, GroupCommit
 from oneslot.runtime.effects import Effects, Once, Put, Update
 from oneslot.runtime.protocol import Claim
@@ -96,14 +95,11 @@ def _copied(value: Any) -> Any:
     return [_copied(each) for each in value] if isinstance(value, list) else value
 
 
-def main() -> None:
-    """Print the table."""
+def tables(short: bool) -> str:
+    """Return the table."""
     found = measured()
-    print("| | CPU µs | additions | literal requests |\n| --- | --- | --- | --- |")
-    for name, cost in found.items():
-        ratios = [cost / found[unit] for unit in ("a thousand additions", "a literal request")]
-        print(f"| {name} | {cost:.1f} | {ratios[0]:.2f} | {ratios[1]:.2f} |")
-
-
-if __name__ == "__main__":
-    main()
+    units = [found["a thousand additions"], found["a literal request"]]
+    return table(
+        ["", "CPU µs", "thousand additions", "literal requests"],
+        [[name, cost, *(cost / unit for unit in units)] for name, cost in found.items()],
+    )

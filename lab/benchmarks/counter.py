@@ -1,14 +1,11 @@
 """32 consumers take a piece of one article at the same time: calls of an order, and decisions made again.
 
-    python -m lab.benchmarks.counter
-
 Each consumer waits before each call until all others wait, too: the worst case, and the same in every run. DynamoDB in memory
 performs the calls. It has no `TransactionConflict`, which repeats a commit and no decision.
 """
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,8 +13,7 @@ from typing import Any
 from boto3.dynamodb.conditions import Attr
 from greenlet import getcurrent, greenlet
 
-from lab.benchmarks.handlers import powertools
-from lab.figures import LEFT, RIGHT, table
+from lab.benchmarks.handlers import powertools, table
 from oneslot import Effects, JsonMessage, MemoryLedger, Once, Put, Surroundings, Update, attempt
 from oneslot.dynamodb_in_memory import InMemoryDynamoDB
 from oneslot.dynamodb_in_memory.contents import Contents, TableSchema
@@ -128,18 +124,11 @@ def measured(way: Way, pieces: int) -> tuple[Stepping, int]:
     return client, from_attributes(left["Item"])["left"]
 
 
-def main() -> int:
-    """Print the table."""
+def tables(short: bool) -> str:
+    """Return the table."""
     rows = []
     for name, way in WAYS.items():
         for pieces in (CONSUMERS, 0) if way is not _powertools else (CONSUMERS,):
             client, _ = measured(way, pieces)
-            calls, again = client.calls.total() / CONSUMERS, client.decisions - CONSUMERS
-            rows.append([name, str(pieces), f"{calls:.2f}", str(again)])
-    header = ["way", "pieces", "calls an order", "decisions made again"]
-    sys.stdout.write(table(header, rows, [LEFT, RIGHT, RIGHT, RIGHT]))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+            rows.append([name, pieces, client.calls.total() / CONSUMERS, client.decisions - CONSUMERS])
+    return table(["way", "pieces", "calls an order", "decisions made again"], rows)

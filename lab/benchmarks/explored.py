@@ -1,4 +1,4 @@
-"""Measure what the exploration of handlers costs, for lab/docs/explorer-cost.md: `python -m lab.benchmarks.explored`.
+"""What the exploration of handlers costs, for lab/docs/explorer-cost.md.
 
 Each row is one process' CPU seconds: one message, two deliveries, at most one fault, all levels.
 """
@@ -49,19 +49,11 @@ def shortened(number: int) -> str:
     return f"{number:,}" if number < 10**9 else f"{number:.1e}"
 
 
-def rows() -> str:
-    """Return the table."""
+def tables(short: bool) -> str:
+    """Return the table, and put it into its page."""
     header = ["calls", "N", "states", "schedules", "runs of the code", "CPU s", "complete"]
-    return table(header, [measured(kind, count) for kind in KINDS for count in (2, 5, 10)], [LEFT, *[RIGHT] * 5, LEFT])
-
-
-def main() -> None:
-    """Print the table, and put it into its page."""
-    found = rows()
-    print(found)
+    rows = [measured(kind, count) for kind in KINDS for count in (2, 5, 10)]
+    found = table(header, rows, [LEFT, *[RIGHT] * 5, LEFT])
     page = PAGE.read_text(encoding="utf-8")
     PAGE.write_text(replace_blocks(page, {"cost": lambda: found}), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+    return found
