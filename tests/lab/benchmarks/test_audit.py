@@ -1,4 +1,4 @@
-"""The audit's benchmark: its arguments, and its exit status."""
+"""The audit's benchmark ends with 1 unless both judges finish, agree, and find exactly what was sown."""
 
 from __future__ import annotations
 
@@ -21,23 +21,6 @@ def no_history(monkeypatch: pytest.MonkeyPatch) -> None:
 def measured(broken: dict[str, int], booked: int = 100) -> dict[str, Any]:
     figures = {"seconds": 1.0, "cpu_seconds": 1.0, "peak_gb": 1.0}
     return {**figures, "java": "21", "broken": broken, "verdicts": {"booked": booked}}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--requests", "1000", "0"], "--requests must be 100 or more"),
-        (["--requests", "1000", "--folder", "nowhere"], "--folder: nowhere does not exist"),
-    ],
-)
-def test_audit_rejects_bad_arguments_before_it_measures(
-    arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(audit, "compare", lambda *_: pytest.fail("measured"))
-    monkeypatch.setattr(sys, "argv", ["audit", *arguments])
-    with pytest.raises(SystemExit, match="2"):
-        audit.main()
-    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

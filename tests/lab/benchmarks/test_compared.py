@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from lab.benchmarks.cold_start import FLOOR, STARTS, measure, start
 from lab.benchmarks.handlers import Handler, booking, powertools, week
 from lab.benchmarks.standin import MeteredDynamoDB
 from oneslot.runtime.sqs.lambda_event import Context, event_of
@@ -89,16 +88,3 @@ def test_powertools_books_twice_when_killed_before_its_record() -> None:
         row["in_progress_expiration"] = {"N": "0"}  # a day later
     assert deliver(handler, "a") == 0
     assert client.held() == ["a", "a"]
-
-
-@pytest.mark.slow
-def test_each_start_has_its_figures() -> None:
-    measured = measure(1)
-    assert list(measured) == list(STARTS)
-    assert all(cpu > 0 for cpu, _ in measured.values())
-    assert measured[FLOOR][1] > measured["Python alone"][1] > 0
-
-
-def test_start_raises_when_its_statement_fails() -> None:
-    with pytest.raises(RuntimeError, match=r"(?s)import nothing.* failed: .*ModuleNotFoundError"):
-        start("import nothing_of_this_name; import os")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab.benchmarks.explored import KINDS, measured, shortened
+from lab.benchmarks.explored import KINDS, measured
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -23,7 +23,3 @@ def test_five_calls_need_few_states_when_answers_are_forgotten() -> None:
 
 def test_level_is_named_when_the_budget_ends() -> None:
     assert measured("one_item", 5, budget=0.0)[-1] == 'not "twice"'
-
-
-def test_large_number_is_shortened() -> None:
-    assert (shortened(797_136_044), shortened(184_756 * 10**6)) == ("797,136,044", "1.8e+11")

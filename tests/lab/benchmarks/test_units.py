@@ -77,50 +77,36 @@ def new(prefix: str = "m", practices: Sequence[str] = PRACTICES) -> list[dict[st
     return [booking(f"{prefix}-{position}", practice) for position, practice in enumerate(practices)]
 
 
-def test_new_message_costs_three_calls_when_alone(meter: Meter) -> None:
-    meter.deliver(new()[:1])
-    # Claim 1; in the transaction, twice each: the row, the slot, its place in the index, the appointment.
-    assert meter.bill() == (3, 1 + 2 * 4, 1.0)
+ALONE, GROUPED = {"group_commit": False}, {"group_commit": True}
 
 
-@pytest.mark.parametrize("group_commit", [False, True])
-def test_duplicate_costs_one_call_when_alone(meter: Meter, group_commit: bool) -> None:
-    meter.deliver(new()[:1])
-    meter.bill()
-    meter.deliver(new()[:1], group_commit=group_commit)
-    assert meter.bill() == (1, 1, 0.0)
-
-
-def test_new_message_costs_at_most_1_3_calls_in_a_group(meter: Meter) -> None:
-    meter.deliver(new(), group_commit=True)
-    calls, writes, reads = meter.bill()
-    assert calls / 10 == 1.2
-    assert writes / 10 == 8
-    assert reads / 10 == 1.5  # of these 0.5 for the look
-
-
-def test_group_reads_slots_once_when_for_one_practice(meter: Meter) -> None:
-    meter.deliver(new(practices=PRACTICES[:1] * 10), group_commit=True)
-    calls, writes, reads = meter.bill()
-    assert calls == 3
-    assert writes / 10 == 8
-    assert reads / 10 <= 1
-
-
-def test_ten_duplicates_cost_one_call_in_a_group(meter: Meter) -> None:
-    meter.deliver(new(), group_commit=True)
-    meter.bill()
-    meter.deliver(new(), group_commit=True)
-    assert meter.bill() == (1, 0, 5.0)
-
-
-def test_ledger_read_finds_two_duplicates_of_ten(meter: Meter) -> None:
-    meter.deliver(new()[:2])
-    meter.bill()
-    meter.deliver(new(), group_commit=True)
-    calls, writes, _ = meter.bill()
-    assert calls == 1 + 8 + 1
-    assert writes == 8 * 8
+@pytest.mark.parametrize(
+    ("before", "bodies", "settings", "bill"),
+    [
+        # Claim 1; in the transaction, twice each: the row, the slot, its place in the index, the appointment.
+        pytest.param([], new()[:1], ALONE, (3, 1 + 2 * 4, 1.0), id="a new message alone"),
+        pytest.param(new()[:1], new()[:1], ALONE, (1, 1, 0.0), id="a duplicate alone"),
+        pytest.param(new()[:1], new()[:1], GROUPED, (1, 1, 0.0), id="a duplicate alone with group commit"),
+        pytest.param([], new(), GROUPED, (12, 80, 5.0 + 10), id="a group of ten, with a look"),
+        pytest.param(
+            [], new(practices=PRACTICES[:1] * 10), GROUPED, (3, 80, 6.0), id="ten for one practice, read once"
+        ),
+        pytest.param(new(), new(), GROUPED, (1, 0, 5.0), id="ten duplicates in a group"),
+        pytest.param(new()[:2], new(), GROUPED, (1 + 8 + 1, 8 * 8, 5.0 + 8), id="two duplicates of ten in a group"),
+    ],
+)
+def test_delivery_costs_its_calls_and_units(
+    meter: Meter,
+    before: list[dict[str, Any]],
+    bodies: list[dict[str, Any]],
+    settings: dict[str, bool],
+    bill: tuple[int, float, float],
+) -> None:
+    if before:
+        meter.deliver(before)
+        meter.bill()
+    meter.deliver(bodies, **settings)
+    assert meter.bill() == bill
 
 
 def test_new_message_costs_the_same_beside_the_ledger_read(meter: Meter) -> None:

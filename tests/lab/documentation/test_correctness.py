@@ -1,11 +1,11 @@
-"""docs/understand/correctness.md agrees with the code: failures and laws."""
+"""docs/understand/correctness.md agrees with the code and the kept figures: failures and laws."""
 
 from __future__ import annotations
 
 import re
 
 from demo.declared import CONSUMER as DECLARED
-from lab.figures import PAGE, REPOSITORY
+from lab.figures import PAGE, REPOSITORY, fill
 from lab.laws import OF_CALLS
 
 TEXT = PAGE.read_text()
@@ -34,3 +34,7 @@ def test_page_lists_every_invariant() -> None:
     for part, judged, others in ((everywhere, True, {}), (alone, False, OF_CALLS)):
         listed = {name: f"{law}." for law, name in re.findall(r"^- (.+) \(([A-Z]\d+r?)\)\.$", part, re.MULTILINE)}
         assert listed == {each.name: each.sentence for each in DECLARED.laws if each.is_judged is judged} | others
+
+
+def test_page_has_the_current_figures() -> None:
+    assert fill(TEXT) == TEXT, "run: make figures"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +9,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from demo.declared import CONSUMER as DECLARED
 from lab.explore.__main__ import explore
-from lab.explore.exploration import Explored, Results, explore_one
-from lab.explore.ours import OURS
-from lab.explore.scenarios import ALONE, ONE_REQUEST
-from lab.peers.peers import CONTROL, PEERS
+from lab.explore.exploration import Explored, Results
+from lab.explore.scenarios import ONE_REQUEST
+from lab.peers.peers import PEERS
 from oneslot.explorer.counterexample import Counterexample, counterexample
 from oneslot.explorer.explorer import Exploration, Explorer
 from oneslot.explorer.scenario import ExploredSubject
@@ -53,29 +49,6 @@ def test_results_do_not_hold_when_a_row_differs(change: dict[str, Any]) -> None:
     assert not replace(RESULTS, **change).holds
 
 
-def test_explored_laws_are_shown_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(EXPLORE_ALL, lambda *_: (OURS_FINE, (*PEERS_FOUND, *OURS_FINE)))
-
-    answer = CliRunner().invoke(explore, ["--short"], standalone_mode=False)
-
-    shown = dict(re.findall(r"^  (\w+) +(.+)$", answer.output, re.MULTILINE))
-    assert shown["I1"] == next(law.sentence for law in DECLARED.laws if law.name == "I1")
-    assert "Q1" not in shown
-
-
-def test_results_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def explored(*_: Any) -> Any:
-        return (explore_one(ALONE[0], OURS.name),), (explore_one(ALONE[0], CONTROL.name),)
-
-    monkeypatch.setattr(EXPLORE_ALL, explored)
-
-    CliRunner().invoke(explore, ["--write", str(tmp_path)], standalone_mode=False)
-
-    document = json.loads((tmp_path / "explored.json").read_text())
-    assert document["totals"]["schedules"] > 0
-    assert f"{document['totals']['schedules']:,}" in (tmp_path / "explored.md").read_text()
-
-
 def found(subject: ExploredSubject, expiries: int) -> Explored:
     """An exploration that breaks a law, with its path."""
     explorer = Explorer(replace(ONE_REQUEST, expiries=expiries), subject)
@@ -96,15 +69,3 @@ def test_save_keeps_the_counterexamples_of_each_budget(tmp_path: Path, monkeypat
     assert "acquire-mark-release-one-request-k2-f1-t0-1.json" in kept
     assert "one request (K=2 F=1 T=0): " in answer.output
     assert "one request (K=2 F=1 T=1): " in answer.output
-
-
-@pytest.mark.parametrize("option", ["--save", "--write"])
-def test_an_unusable_directory_is_refused_before_exploring(
-    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr(EXPLORE_ALL)
-    (tmp_path / "file").touch()
-
-    answer = CliRunner().invoke(explore, ["--short", option, str(tmp_path / "file" / "in")])
-
-    assert isinstance(answer.exception, NotADirectoryError)

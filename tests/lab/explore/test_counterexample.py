@@ -14,7 +14,7 @@ from lab.explore.ours import OURS
 from lab.explore.scenarios import ONE_REQUEST
 from lab.peers.peers import PEERS
 from oneslot.errors import OneslotError
-from oneslot.explorer.counterexample import Counterexample, Move, NotReplayable, counterexample, replay
+from oneslot.explorer.counterexample import Counterexample, NotReplayable, counterexample, replay
 from oneslot.explorer.explorer import Explorer
 
 LIBRARY = PEERS[2].subject
@@ -86,9 +86,3 @@ def test_command_names_the_file_of_an_unknown_handler(kept: Counterexample, tmp_
     assert isinstance(ran.exception, OneslotError)
     assert "there is no handler 'unknown'" in str(ran.exception)
     assert "kept.json" in str(ran.exception)
-
-
-def test_moves_are_plain_values(kept: Counterexample) -> None:
-    assert kept.moves[0] == Move(0, 0, "invoked", "")
-    operation, parameters = json.loads(kept.moves[2].call)
-    assert (operation, parameters["TableName"]) == ("put_item", "ledger")

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from botocore import exceptions
 
-from lab.explore.budgets import FULL, GROUP_BY_ITSELF, GROUPS_FULL, GROUPS_SHORT, SHORT
+from lab.explore.budgets import GROUPS_SHORT
 from lab.explore.faults import READS, SERVER_ERROR, TRANSIENT_REASONS, all_faults, mild_faults
 from lab.explore.ours import OURS, OURS_IN_GROUPS
 from lab.explore.scenarios import ALONE
 from oneslot.explorer.explorer import explore
-from oneslot.explorer.faults import TIMED_OUT, Choice
+from oneslot.explorer.faults import TIMED_OUT
 from oneslot.explorer.scenario import ExploredSubject, Scenario
 from oneslot.explorer.world import ApiCall
 from oneslot.runtime.consumer.group_commit import GroupCommit
@@ -38,14 +38,6 @@ def test_transaction_is_refused_at_each_item() -> None:
     assert {f"cancelled: {code} at item {item} of 3" for code in TRANSIENT_REASONS for item in (1, 2, 3)} <= names
     conflicts = [choice.conflict for choice in all_faults(transaction(3)) if choice.conflict is not None]
     assert conflicts == [0, 1, 2]
-
-
-def test_e1_is_checked_in_every_budget() -> None:
-    for explorations in (SHORT, FULL):
-        assert all(scenario in explorations for scenario in ALONE)
-    for of_groups in (GROUPS_SHORT, GROUPS_FULL):
-        assert GROUP_ALONE in of_groups
-    assert (GROUP_ALONE.name, GROUP_ALONE.faults, GROUP_ALONE.expiries) == (GROUP_BY_ITSELF.name, 1, 0)
 
 
 def _takes_silence_for_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,10 +66,3 @@ def test_explorer_finds_a_delivery_that_gives_up_early(
     assert explore(scenario, subject).laws_broken == ()
     weaken(monkeypatch)
     assert explore(scenario, subject).laws_broken == ("E1",)
-
-
-def test_choices_have_distinct_names() -> None:
-    for request in (transaction(3), ApiCall.of("update_item", {}), ApiCall.of("send_message", {})):
-        for faults in (all_faults, mild_faults):
-            choices: tuple[Choice, ...] = faults(request)
-            assert len({choice.name for choice in choices}) == len(choices)
