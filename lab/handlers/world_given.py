@@ -83,15 +83,6 @@ PUSH = json.dumps({"action": "opened"})
 SIGNATURE = "sha256=" + hmac.new(b"secret", PUSH.encode(), hashlib.sha256).hexdigest()
 
 GIVEN: Mapping[str, Given] = {
-    f"{PATTERNS}apigw-lambda-sns-sms/template.yaml#SNSFunction": {
-        "answers": {"pinpoint.phone_number_validate": {"NumberValidateResponse": {"PhoneType": "MOBILE"}}}
-    },
-    f"{PATTERNS}apigw-lambda-translate-polly-s3/template.yaml#ApiFunction": {
-        "answers": {
-            "translate.translate_text": {"TranslatedText": "hola"},
-            "polly.synthesize_speech": {"AudioStream": b"mp3"},
-        },
-    },
     f"{PATTERNS}apigw-sqs-lambda-iot/template.yaml#iotpublish": {
         "env": {"IOT_DATA_ENDPOINT": "https://iot.example"},
         "answers": {"iot-data.publish": {}},
@@ -118,33 +109,12 @@ GIVEN: Mapping[str, Given] = {
             "aws.inspector2", "Inspector2 Finding", {"severity": "HIGH", "status": "ACTIVE", "inspectorScore": 9}
         )
     },
-    f"{PATTERNS}rekognition-image-moderation-tagging/template.yaml#StartProcessingFunction": {
-        "answers": {"rekognition.detect_moderation_labels": {"ModerationLabels": [{"Name": "Smoking"}]}}
-    },
-    f"{PATTERNS}rekognition-s3-detectlabels-python/template.yaml#RekognitionFunction": {
-        "answers": {"rekognition.detect_labels": {"Labels": [{"Name": "Cat"}]}}
-    },
     f"{PATTERNS}s3-lambda-polly-sam/template.yaml#TextToSpeechFunction": {
         "answers": {"polly.synthesize_speech": {"AudioStream": b"mp3"}}
     },
     f"{PATTERNS}s3-lambda-resizing-python/template.yaml#ResizerFunction": {
         "event": uploaded("pictures", "cat.png"),
         "objects": {"pictures": {"cat.png": png()}},
-    },
-    f"{PATTERNS}textract-lambda-sam-python/template.yaml#StartProcessingFunction": {
-        "answers": {"textract.detect_document_text": {"Blocks": [{"BlockType": "LINE", "Text": "one"}]}}
-    },
-    f"{SAMPLES}apigw-log-analytic/monetization/template.yaml#GenerateReportFunction": {
-        "event": {
-            "billingPeriod": "2026-01",
-            "customer": {
-                "customerId": "c-1",
-                "totalRequests": 3,
-                "totalSuccessful": 3,
-                "totalErrors": 0,
-                "totalResponseBytes": 9,
-            },
-        }
     },
     f"{SAMPLES}owasp-api-security-controls-demo/owasp-api-security-controls-demo/order/template.yaml#OrderFunction": {
         "event": posted(
@@ -188,9 +158,6 @@ GIVEN: Mapping[str, Given] = {
     f"{WORKFLOWS}distributed-map-montecarlo/template.yaml#AggregatorFunction": {
         "env": {"MPLCONFIGDIR": "/tmp/fonts"}  # noqa: S108 - of Lambda
     },
-    f"{WORKFLOWS}human-in-the-loop/template.yaml#HandleApprovalFunction": {
-        "event": posted("", httpMethod="GET", queryStringParameters={"taskToken": "t-1", "decision": "approve"})
-    },
     f"{WORKFLOWS}s3-sfn-lambda-bedrock/template.yaml#IngestTextFunction": {
         "event": bus("aws.s3", "Object Created", {"bucket": {"name": "texts"}, "object": {"key": "in/a.txt"}}),
         "objects": {"texts": {"in/a.txt": "one"}},
@@ -203,10 +170,6 @@ GIVEN: Mapping[str, Given] = {
         "event": {"SourceKey": "in/a.txt", "Bucket": "texts"},
         "objects": {"texts": {"in/a.txt": "one"}},
         "answers": {"bedrock-runtime.invoke_model": {"body": b'{"content": [{"text": "short"}]}'}},
-    },
-    f"{WORKFLOWS}stepfunction-progress-tracking/template.yml#ReportProgressFunction": {
-        "env": {"API_URL": "https://sockets.example"},
-        "answers": {"apigatewaymanagementapi.post_to_connection": {}},
     },
     "awsdocs/aws-lambda-developer-guide/sample-apps/file-processing-python/template.yaml#EncryptPDFFunction": {
         "event": uploaded("papers", "a.pdf"),
@@ -230,12 +193,6 @@ GIVEN: Mapping[str, Given] = {
             {"property_id": {"S": "p-1"}},
             {"contract_status": {"S": "APPROVED"}, "sfn_wait_approved_task_token": {"S": "t-1"}},
         )
-    },
-    f"{UNICORNS}unicorn_approvals/infrastructure/approvals-service/template.yaml#WaitForContractApprovalFunction": {
-        "event": {"TaskToken": "t-1", "Input": {"property_id": "p-1"}},
-        "tables": {"statuses": "property_id"},
-        "rows": {"statuses": [{"property_id": "p-1", "contract_status": "DRAFT"}]},
-        "env": {"CONTRACT_STATUS_TABLE": "statuses"},
     },
     f"{UNICORNS}unicorn_contracts/infrastructure/contracts-service/template.yaml#ContractEventHandlerFunction": {
         "messages": [
@@ -334,12 +291,6 @@ GIVEN: Mapping[str, Given] = {
         "tables": {"carts": ("pk", "sk")},
         "env": {"TABLE_NAME": "carts"},
         "rows": {"carts": [{**CART_ROW, "pk": "cart#c-1"}]},
-    },
-    f"{CARTS}shoppingcart-service.yaml#CheckoutCartFunction": {
-        "event": posted("", headers={"cookie": "cartId=c-1"}, requestContext=SIGNED_IN),
-        "tables": {"carts": ("pk", "sk")},
-        "env": {"TABLE_NAME": "carts"},
-        "rows": {"carts": [CART_ROW]},
     },
     f"{CARTS}shoppingcart-service.yaml#CartDBStreamHandler": {
         "event": changed("INSERT", {"pk": {"S": "user#ada"}, "sk": {"S": "product#p-1"}}, {"quantity": {"N": "2"}})
