@@ -164,18 +164,17 @@ def all_verbs() -> Mapping[str, Sequence[click.Command]]:
     """Return the verbs of every consumer in the order of use, by the heading of their group."""
     from oneslot.operator.commands.audit import audit
     from oneslot.operator.commands.check import check
+    from oneslot.operator.commands.dlq import dlq
     from oneslot.operator.commands.docs import docs
-    from oneslot.operator.commands.env import env
     from oneslot.operator.commands.explore.explore import explore
     from oneslot.operator.commands.explore.scan import scan
     from oneslot.operator.commands.export import export
     from oneslot.operator.commands.inspect import inspect
+    from oneslot.operator.commands.ledger import ledger
     from oneslot.operator.commands.new import new
-    from oneslot.operator.commands.repair.dlq.group import dlq
-    from oneslot.operator.commands.repair.ledger import ledger
-    from oneslot.operator.commands.repair.pause import pause, resume
+    from oneslot.operator.commands.pause import pause, resume
     from oneslot.operator.commands.send import send
-    from oneslot.operator.commands.stack import down, up
+    from oneslot.operator.commands.stack import down, env, up
     from oneslot.operator.commands.status import status
     from oneslot.operator.commands.watch import watch
     from oneslot.operator.commands.worker.relay import relay

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import click
 
 from oneslot.declaration.reading import choosing, find_declaration
+from oneslot.operator.target import open_target
+from oneslot.operator.terminal import Terminal
 from oneslot.runtime.identity import MESSAGE_ID_FORM, is_message_id
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -190,3 +193,16 @@ def yes_option(function: F) -> F:
         is_flag=True,
         help="Make the change. Without this, only show what would be changed.",
     )(function)
+
+
+def on_stack(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--stack`, `--consumer` and `--json`. Pass the output on as `terminal`, and the opened stack as `target`."""
+
+    @stack_option
+    @json_option
+    @wraps(verb)
+    def opened(*, stack: str | None, as_json: bool, **options: Any) -> Any:
+        terminal = Terminal(as_json)
+        return verb(terminal, open_target(stack), **options)
+
+    return opened

@@ -12,11 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from oneslot.declaration.reading import declared
-from oneslot.operator.commands.frame import on_stack
 from oneslot.operator.evidence.gathering import gather
 from oneslot.operator.evidence.malformed import format_malformed
 from oneslot.operator.evidence.tables import format_missing
 from oneslot.operator.evidence.verdict import CheckVerdict, Counts, judge, seen_before, unsettled
+from oneslot.operator.options import on_stack
 from oneslot.operator.target import Target
 from oneslot.operator.terminal import Terminal, table
 from oneslot.wording import count_text, counted, numbered, verdict_text

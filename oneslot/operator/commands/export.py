@@ -8,9 +8,8 @@ from pathlib import Path
 
 import click
 
-from oneslot.operator.commands.frame import on_stack
 from oneslot.operator.evidence.export import export_history
-from oneslot.operator.options import NEW_FOLDER
+from oneslot.operator.options import NEW_FOLDER, on_stack
 from oneslot.operator.target import Target, home_folder
 from oneslot.operator.terminal import Terminal
 from oneslot.runtime.sqs.queue_depth import queue_depth

@@ -10,10 +10,9 @@ from rich.table import Table
 
 from oneslot.errors import RequestUnknown
 from oneslot.laws.traces import result_of
-from oneslot.operator.commands.frame import on_stack
 from oneslot.operator.evidence.malformed import format_malformed
 from oneslot.operator.evidence.tables import format_missing
-from oneslot.operator.options import message_id_argument
+from oneslot.operator.options import message_id_argument, on_stack
 from oneslot.operator.repair.forecast import WOULD
 from oneslot.operator.repair.inspection import Inspection
 from oneslot.operator.repair.inspection import inspect as look_up

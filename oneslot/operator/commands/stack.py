@@ -1,10 +1,13 @@
-"""`up` and `down`: the local stack, which runs until it is stopped."""
+"""`up`, `env` and `down`: the local stack, which runs until it is stopped, and the names of a stack's parts."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
+from botocore.exceptions import ClientError
 from click.core import ParameterSource
 
 from oneslot.declaration.reading import declared
@@ -12,7 +15,7 @@ from oneslot.errors import LocalStackDiffers
 from oneslot.local.launcher import down as stop_stack
 from oneslot.local.launcher import up as start_stack
 from oneslot.local.state import LocalState, read_state
-from oneslot.operator.options import consumer_option, json_option, local_stack_options
+from oneslot.operator.options import consumer_option, json_option, local_stack_options, on_stack
 from oneslot.operator.target import Target, home_folder, local_target
 from oneslot.operator.terminal import Terminal
 
@@ -82,6 +85,36 @@ def _refuse_other_settings(state: LocalState, stage: str, context: Sequence[tupl
             f"The local stack {state.stack_name} is already running, and not with {' '.join(asked)}. "
             "Use it as it is (oneslot status), or stop it first: oneslot down."
         )
+
+
+@click.command(short_help='Print shell variables for the AWS CLI: eval "$(oneslot env)".')
+@on_stack
+def env(terminal: Terminal, target: Target) -> None:
+    """Print a stack's queues, tables and function as shell variables: eval "$(oneslot env)".
+
+    Each variable is named like the stack's output, e.g. QUEUE_URL or LEDGER_TABLE_NAME. Those of the function follow, by
+    which its handler runs in this shell too.
+    The local stack's AWS_ENDPOINT_URL and credentials are among them. Its session token is new with each start. `aws sqs`
+    of version 1 ignores AWS_ENDPOINT_URL; give it --endpoint-url "$ENDPOINT_URL".
+    """
+    variables = shell_variables(target)
+    terminal.result(variables)
+    for name, value in variables.items():
+        terminal.plain(f"export {name}={shlex.quote(value)}")
+
+
+def shell_variables(target: Target) -> dict[str, str]:
+    """Return the variables to export, by name. Without the function, or the right to read it, those of the stack alone."""
+    variables = target.outputs.variables()
+    with suppress(ClientError):
+        variables = {**target.function_variables(), **variables}
+    if target.local is None:
+        return variables
+    return {
+        **target.local.connection.variables,
+        "ENDPOINT_URL": target.local.endpoint_url,
+        **variables,
+    }
 
 
 @click.command(short_help="Stop the local stack.")

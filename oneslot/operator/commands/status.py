@@ -10,11 +10,11 @@ import click
 
 from oneslot.laws.schema import Table
 from oneslot.local.state import read_statistics
-from oneslot.operator.commands.frame import on_stack
 from oneslot.operator.evidence.malformed import Tally, format_malformed, tally
 from oneslot.operator.evidence.observation import Observer, format_failing
-from oneslot.operator.evidence.pause import find_mapping_state
 from oneslot.operator.evidence.tables import Missing, format_missing, unless_missing
+from oneslot.operator.options import on_stack
+from oneslot.operator.repair.pausing import find_mapping_state
 from oneslot.operator.target import Target
 from oneslot.operator.terminal import Terminal, table
 from oneslot.wording import count_text

@@ -7,12 +7,11 @@ from collections import Counter
 
 import click
 
-from oneslot.operator.commands.frame import on_stack
 from oneslot.operator.evidence.malformed import format_malformed
 from oneslot.operator.evidence.observation import Observer, Snapshot, format_failing, until_drained
-from oneslot.operator.evidence.pause import find_mapping_state
 from oneslot.operator.evidence.tables import format_missing
-from oneslot.operator.options import Number
+from oneslot.operator.options import Number, on_stack
+from oneslot.operator.repair.pausing import find_mapping_state
 from oneslot.operator.target import Target
 from oneslot.operator.terminal import SECONDS_BETWEEN_PLAIN_LINES, Terminal
 from oneslot.wording import count_text, numbered

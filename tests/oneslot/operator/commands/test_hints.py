@@ -46,7 +46,7 @@ def test_redrive_says_how_to_continue_when_interrupted(on_aws: Target, monkeypat
         raise KeyboardInterrupt
 
     dead_letter(on_aws)
-    monkeypatch.setattr("oneslot.operator.commands.repair.dlq.redrive.move_letters", interrupted)
+    monkeypatch.setattr("oneslot.operator.commands.dlq.move_letters", interrupted)
     result = invoke("dlq", "redrive", "--yes", "--json")
     told = (
         "Interrupted: 0 of 1 message moved; nothing is lost. Run the command again in five minutes: a message that was sent "

@@ -3,7 +3,7 @@
 The expected texts are in `transcripts/`, one file a verb. To renew them after a change that you mean, and then to read
 the difference:
 
-    RENEW_TRANSCRIPTS=1 python -m pytest tests/oneslot/operator/commands/test_transcripts.py
+    RENEW_TRANSCRIPTS=1 python -m pytest -p no:xdist tests/oneslot/operator/commands/test_transcripts.py
 """
 
 from __future__ import annotations
@@ -429,7 +429,7 @@ def errors_told(monkeypatch: pytest.MonkeyPatch, stack: MotoStack, error: Except
     monkeypatch.setattr("oneslot.operator.commands.check.gather", Mock(side_effect=error))
     assert type(invoke("check", ONESLOT_DEBUG="1").exception) is type(error)
     on_aws = error is not INVALID_CREDENTIALS and isinstance(error, BotoCoreError | ClientError)
-    lines = ["check --json", "check --stack Oneslot-prod"] if on_aws else ["check --json"]
+    lines = ["check", "check --stack Oneslot-prod"] if on_aws else ["check"]
     return "".join(transcript(stack.home, line, fault=True) for line in lines)
 
 

@@ -7,11 +7,10 @@ from typing import Any
 import click
 
 from oneslot.errors import InvalidArguments
-from oneslot.operator.commands.frame import on_stack
 from oneslot.operator.evidence.operator_log import open_operator_log
-from oneslot.operator.evidence.pause import MappingState, read_mapping_state
-from oneslot.operator.options import json_option, stack_option, yes_option
+from oneslot.operator.options import json_option, on_stack, stack_option, yes_option
 from oneslot.operator.repair import pausing
+from oneslot.operator.repair.pausing import MappingState, read_mapping_state
 from oneslot.operator.target import Target, open_target
 from oneslot.operator.terminal import Terminal
 

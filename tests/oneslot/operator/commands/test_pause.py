@@ -54,8 +54,8 @@ def on_aws(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> Target:
         clients=clients,
         outputs=replace(outputs, event_source_mapping_id=mapping["UUID"]),
     )
-    for module in ("repair.pause", "frame"):
-        monkeypatch.setattr(f"oneslot.operator.commands.{module}.open_target", lambda _: target)
+    for module in ("commands.pause", "options"):
+        monkeypatch.setattr(f"oneslot.operator.{module}.open_target", lambda _: target)
     return target
 
 

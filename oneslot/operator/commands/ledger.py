@@ -10,11 +10,10 @@ import click
 
 from oneslot.errors import LeaseHeld, MalformedRow, NothingToUnlock
 from oneslot.laws.traces import result_of
-from oneslot.operator.commands.frame import on_stack
 from oneslot.operator.commands.inspect import row_table
 from oneslot.operator.evidence.malformed import Standing, malformed_ledger_row, standing
 from oneslot.operator.evidence.operator_log import OperatorLog, open_operator_log
-from oneslot.operator.options import message_id_argument, yes_option
+from oneslot.operator.options import message_id_argument, on_stack, yes_option
 from oneslot.operator.repair.ledger_row import advice, consequences, read_row
 from oneslot.operator.repair.ledger_row import forget as forget_row
 from oneslot.operator.repair.ledger_row import unlock as unlock_row
