@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -95,7 +94,16 @@ def local_stack(
             poller.log_file.touch(mode=0o600)
             function = deployment.outputs.get(consumer.output("RelayFunctionName"))
             relay = stream_mapping(connection, function, folder=home) if function else nullcontext()
-            write, follow = partial(_write_statistics, home / STATISTICS_FILE, poller), partial(_follow_pauses, poller)
+
+            def write() -> None:
+                """Write the poller's numbers to a file, for commands in other processes."""
+                write_atomically(home / STATISTICS_FILE, json.dumps(poller.statistics.to_json()))
+
+            def follow() -> None:
+                """Let the poller follow `oneslot pause` and `resume`, which run in other processes."""
+                with suppress(BotoCoreError, ClientError):  # the embedded AWS is busy, or it has just ended
+                    poller.follow()
+
             try:
                 with (
                     _repeated(write, STATISTICS_SECONDS, "statistics"),
@@ -162,14 +170,3 @@ def _repeated(act: Callable[[], None], seconds: float, name: str) -> Iterator[No
     finally:
         ended.set()
         thread.join()
-
-
-def _follow_pauses(poller: EventSourceMapping) -> None:
-    """Let the poller follow `oneslot pause` and `resume`, which run in other processes."""
-    with suppress(BotoCoreError, ClientError):  # the embedded AWS is busy, or it has just ended
-        poller.follow()
-
-
-def _write_statistics(path: Path, poller: EventSourceMapping) -> None:
-    """Write the poller's numbers to a file, for commands in other processes."""
-    write_atomically(path, json.dumps(poller.statistics.to_json()))

@@ -36,13 +36,6 @@ class _News:
         os.close(self._descriptor)
 
 
-def _detach() -> None:
-    """Continue in a child with a session of its own, so that a closed terminal or its Ctrl-C does not end the stack."""
-    if os.fork():
-        os._exit(0)
-    os.setsid()
-
-
 def _end(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001  the signature of a signal handler
     # Once only: a second signal must not interrupt the orderly end.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -86,7 +79,10 @@ def _main() -> None:
     parser.add_argument("--news", type=int, required=True)
     parser.add_argument("--assembly", type=Path)
     arguments = parser.parse_args()
-    _detach()
+    # In a child with a session of its own, so that a closed terminal or its Ctrl-C does not end the stack.
+    if os.fork():
+        os._exit(0)
+    os.setsid()
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGINT, _end)
     _supervise(arguments, _News(arguments.news))

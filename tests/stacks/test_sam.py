@@ -16,7 +16,7 @@ import pytest
 from examples.sam.template import FILE, KEYS, template
 from oneslot.explorer.handlers.exploration import explore
 from oneslot.local.aws.connection import Connection
-from oneslot.local.aws.deployment import _without_metric_math
+from oneslot.local.aws.deployment import without_metric_math
 from oneslot.operator.commands.new import write_starter
 from tests.stacks.test_templates import LINTER, lint
 
@@ -81,7 +81,7 @@ def test_stack_of_the_template_answers_and_its_code_holds(asset: Path, account: 
         given = {"CodeBucket": "code", "CodeKey": "orders-1.zip", "OrdersTable": "orders", "StockTable": "stock"}
         cloudformation.create_stack(
             StackName="Orders",
-            TemplateBody=json.dumps(_without_metric_math(KEPT)),
+            TemplateBody=json.dumps(without_metric_math(KEPT)),
             Parameters=[{"ParameterKey": name, "ParameterValue": value} for name, value in given.items()],
             Capabilities=["CAPABILITY_IAM"],
         )

@@ -1,27 +1,37 @@
-"""The embedded AWS: ministack as a child process on loopback. It needs no Docker, no account and no network."""
+"""The embedded AWS: ministack as a child process on loopback. It needs no Docker, no account and no network.
+
+Ministack pins botocore to one version, so beside a project's packages it would choose the project's boto3. It runs in this
+Python where that has the pinned ministack, else in an environment of its own.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import http.client
 import os
+import re
 import secrets
+import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from oneslot.errors import EmbeddedAwsFailed
 from oneslot.local.aws.connection import LOCAL_ACCOUNT, REGION, Connection
-from oneslot.local.aws.emulator import emulator_python
 from oneslot.local.processes import tail
 
 SERVER = Path(__file__).with_name("embedded_server.py")
 LIBRARY = Path(__file__).resolve().parents[2]
+PINNED = Path(__file__).with_name("emulator.txt")
+"""What `make lock` resolved and hashed from pyproject.toml."""
 HOST = "127.0.0.1"
 START_SECONDS = 120.0  # measured: 0.3-1 s; a busy build machine gets the rest
 STOP_SECONDS = 5.0  # measured: up to 2 s
@@ -76,7 +86,9 @@ class EmbeddedAws:
         for attempt in range(1, PORT_ATTEMPTS + 1):
             # Short, and outside of the state folder: the emulator names sockets and PID files there.
             self._temporary = tempfile.TemporaryDirectory(prefix="oneslot-")
-            self._port = _free_port()
+            with socket.socket() as probe:
+                probe.bind((HOST, 0))
+                self._port = probe.getsockname()[1]
             self._launch(python)
             try:
                 self._wait_until_ready()
@@ -180,8 +192,50 @@ class EmbeddedAws:
             link.close()
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
+def emulator_python(progress: Callable[[str], None] = lambda _: None) -> Path:
+    """Return the Python to run the emulator with. On first use, install it for this user.
+
+    Raises `EmbeddedAwsFailed` if that fails.
+    """
+    text = PINNED.read_text(encoding="utf-8")
+    with contextlib.suppress(PackageNotFoundError):
+        if f"ministack=={version('ministack')} " in text:
+            return Path(sys.executable)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+    environment = cache_folder() / f"emulator-{digest}-{sys.implementation.cache_tag}"
+    python = environment / "bin" / "python"
+    if not python.exists():
+        progress(f"Installing the embedded AWS, once, into {environment} (10 s)...")
+        _install(environment)
+    return python
+
+
+def cache_folder() -> Path:
+    """Return this user's folder for what can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "oneslot"
+
+
+def _install(environment: Path) -> None:
+    environment.parent.mkdir(parents=True, exist_ok=True)
+    # Made beside it and moved, so that an interrupted installation leaves nothing that looks complete.
+    with tempfile.TemporaryDirectory(prefix="making-", dir=environment.parent) as folder:
+        made = Path(folder, "environment")
+        _run(sys.executable, "-m", "venv", made)
+        _run(
+            *(made / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"),
+            *("--only-binary=:all:", "--require-hashes", "--requirement", PINNED),
+        )
+        shutil.rmtree(environment, ignore_errors=True)  # its Python is gone
+        made.rename(environment)
+
+
+def _run(*command: str | Path) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = [line for line in re.split(r"\n+", f"{done.stdout}\n{done.stderr}") if line.strip()] or ["no reason"]
+        # pip's last error, or the first line of `venv`, such as that the system's package python3-venv is missing.
+        reason = next((line for line in reversed(said) if line.startswith(("ERROR: ", "Error: "))), said[0])
+        raise EmbeddedAwsFailed(
+            f"The embedded AWS is installed on first use, and that failed: {reason.partition(': ')[2] or reason} "
+            f"Connect to the network and repeat the command, or run: pip install --require-hashes -r {PINNED}"
+        )

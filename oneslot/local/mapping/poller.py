@@ -82,7 +82,8 @@ class Poller:
             except Exception as error:
                 # The queue is unreachable, no process can start, or this code has a defect. The thread must go on, because
                 # nothing would replace it. SQS redelivers what was received.
-                LOG.warning("The poller continues after %s.", type(error).__name__, exc_info=_is_ours(error))
+                ours = not isinstance(error, BotoCoreError | ClientError | OSError)
+                LOG.warning("The poller continues after %s.", type(error).__name__, exc_info=ours)
                 self._counter.add(last_error=type(error).__name__)
                 self._stopping.wait(_PAUSE_AFTER_ERROR)
 
@@ -158,7 +159,3 @@ class Poller:
         failed = outcome.error_type if isinstance(outcome, FunctionError) else Invalid.__name__
         self._counter.add(function_errors=1, last_error=failed)
         return ()
-
-
-def _is_ours(error: Exception) -> bool:
-    return not isinstance(error, BotoCoreError | ClientError | OSError)

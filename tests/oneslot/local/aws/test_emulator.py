@@ -9,15 +9,15 @@ import pytest
 from ministack.services import dynamodb
 
 from oneslot.errors import EmbeddedAwsFailed
-from oneslot.local.aws import emulator
+from oneslot.local.aws import embedded_aws
+from oneslot.local.aws.embedded_aws import PINNED, emulator_python
 from oneslot.local.aws.embedded_server import parse_expressions_once
-from oneslot.local.aws.emulator import emulator_python
 
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the cache of a user whose Python lacks ministack."""
-    monkeypatch.setattr(emulator, "_installed_version", lambda: None)
+    monkeypatch.setattr(embedded_aws, "version", lambda _: "0")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return tmp_path / "oneslot"
 
@@ -34,13 +34,13 @@ def test_emulator_runs_here_when_the_pinned_one_is_installed() -> None:
 
 
 def test_emulators_environment_has_what_lambdas_python_brings() -> None:
-    pinned = {line.partition("==")[0] for line in emulator.PINNED.read_text().splitlines() if "==" in line}
+    pinned = {line.partition("==")[0] for line in PINNED.read_text().splitlines() if "==" in line}
     assert pinned >= {"boto3", "botocore", "jmespath", "python-dateutil", "s3transfer", "six", "urllib3"}
 
 
 def test_emulator_is_installed_once_when_it_is_missing(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    monkeypatch.setattr(emulator, "_run", make_python)
+    monkeypatch.setattr(embedded_aws, "_run", make_python)
     python = emulator_python(said.append)
     assert python.is_relative_to(cache)
     assert emulator_python(said.append) == python
@@ -49,7 +49,7 @@ def test_emulator_is_installed_once_when_it_is_missing(cache: Path, monkeypatch:
 
 
 def test_emulator_is_installed_again_when_its_python_is_gone(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(emulator, "_run", make_python)
+    monkeypatch.setattr(embedded_aws, "_run", make_python)
     python = emulator_python()
     python.unlink()
     python.symlink_to(cache / "removed")
