@@ -56,21 +56,21 @@ leaves = (
     | st.builds(lambda binary: {"B": binary}, st.binary())
     | st.builds(lambda truth: {"BOOL": truth}, st.booleans())
     | st.just({"NULL": True})
-    | st.builds(lambda each: {"SS": sorted(each)}, st.sets(st.text(min_size=1), min_size=1))
-    | st.builds(lambda each: {"NS": sorted(each, key=Decimal)}, st.sets(numbers, min_size=1))
-    | st.builds(lambda each: {"BS": sorted(each)}, st.sets(st.binary(min_size=1), min_size=1))
+    | st.builds(lambda each: {"SS": sorted(each)}, st.sets(st.text(min_size=1), min_size=1, max_size=3))
+    | st.builds(lambda each: {"NS": sorted(each, key=Decimal)}, st.sets(numbers, min_size=1, max_size=3))
+    | st.builds(lambda each: {"BS": sorted(each)}, st.sets(st.binary(min_size=1), min_size=1, max_size=3))
 )
 attributes = st.recursive(
     leaves,
     lambda inner: (
-        st.builds(lambda each: {"L": each}, st.lists(inner))
-        | st.builds(lambda each: {"M": each}, st.dictionaries(st.text(min_size=1), inner))
+        st.builds(lambda each: {"L": each}, st.lists(inner, max_size=3))
+        | st.builds(lambda each: {"M": each}, st.dictionaries(st.text(min_size=1), inner, max_size=3))
     ),
     max_leaves=10,
 )
 
 
-@given(st.dictionaries(st.text(min_size=1), attributes))
+@given(st.dictionaries(st.text(min_size=1), attributes, max_size=4))
 @settings(max_examples=25)
 def test_values_are_what_they_were_when_read_and_written(held: dict[str, Any]) -> None:
     read = from_attributes(held)
