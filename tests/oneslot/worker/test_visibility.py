@@ -76,18 +76,6 @@ def test_heartbeat_extends_in_batches_of_ten() -> None:
     assert [len(entries) for entries in heart.queue.requests("change")] == [10, 1]
 
 
-@pytest.mark.parametrize("failure", [no_answer, throttled])
-def test_heartbeat_retries_when_an_extension_fails(failure: Any) -> None:
-    heart = Heart("a")
-    heart.queue.fail["change"] = first(2, failure)
-
-    for second in (30, 31, 32):
-        heart.beat_at(second)
-
-    assert (heart.jobs[0].visible_at, heart.jobs[0].lost) == (72, False)
-    assert heart.log.counts["extended"] == 1
-
-
 def gone(heart: Heart) -> None:
     """Another consumer has received and deleted every message."""
     heart.queue.messages.clear()

@@ -17,7 +17,7 @@ from oneslot.runtime.attempt import attempt
 from oneslot.runtime.consumer.consumer import Consumer, process
 from oneslot.runtime.consumer.queues import Queues
 from oneslot.runtime.consumer.record import FIELDS, Delivery
-from oneslot.runtime.effects import INVALID_MESSAGE_ID, Effects, Once, Put, Unprocessable, Update
+from oneslot.runtime.effects import INVALID_MESSAGE_ID, Effects, Once, Put, Unprocessable
 from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.powertools import exactly_once
 from oneslot.runtime.protocol import Claim, Committed, Duplicate, Exists, Fenced, JsonMessage, Taken
@@ -92,21 +92,6 @@ def raiser(error: BaseException) -> Callable[..., Any]:
         raise error
 
     return raise_it
-
-
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
-        (ZeroDivisionError("of patient 9990000018"), "ZeroDivisionError"),
-        (service_error("Throttling"), "Throttling"),
-    ],
-)
-def test_the_log_names_an_exceptions_class_or_the_services_code(error: Exception, reason: str) -> None:
-    """And nothing of its message, which may quote a value."""
-    desk = Desk(decide=raiser(error))
-    one = record({"message_id": "m"})
-    assert desk.deliver(one) == [one["messageId"]]
-    assert [(line.outcome, line.reason) for line in desk.log] == [("failed", reason)]
 
 
 def test_an_outcome_that_is_a_novel_is_cut_in_the_log() -> None:
@@ -226,24 +211,6 @@ def test_record_is_consumed_when_it_has_only_the_fields_that_are_needed() -> Non
     desk, whole = Desk(), record({"message_id": "m"})
     assert desk.deliver({name: whole[name] for name in FIELDS}) == []
     assert [each.outcome for each in desk.log] == ["done"]
-
-
-def test_deciding_again_stops_in_time_to_report_the_error() -> None:
-    """Else Lambda ends the invocation, and the whole batch comes back."""
-    clock = Clock()
-    decided: list[int] = []
-
-    def decide(request: JsonMessage) -> Effects:
-        decided.append(clock.now)
-        clock.now += 9_480
-        return Effects({}, (Update("slots", {"id": "1"}, {"status": "free"}, {"status": "busy"}),))
-
-    deliver = exactly_once(MemoryLedger(surroundings=surroundings(clock)))(decide)
-    start = clock.now
-    with pytest.raises(TimeoutError):
-        deliver(JsonMessage("m", "h"), start + 30_000)
-    assert decided == [start, start + 9_492, start + 18_997]
-    assert clock.now < start + 28_500
 
 
 def test_an_error_of_powertools_without_a_cause_is_raised_itself(monkeypatch: pytest.MonkeyPatch) -> None:

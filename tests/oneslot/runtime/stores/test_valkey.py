@@ -77,21 +77,6 @@ def test_j_commit_is_written_once_when_its_answer_is_lost(valkey: redis.Redis, a
     assert kept.thing("counter") == {KEY: "counter", "value": 1}
 
 
-def test_k_late_claim_does_not_lock_its_owner_out(valkey: redis.Redis) -> None:
-    ledger = InValkey(valkey).ledger()
-    script = ledger._claim
-    requests: list[dict[str, Any]] = []
-
-    def remember(**request: Any) -> Any:
-        requests.append(request)
-        return script(**request)
-
-    ledger._claim = remember
-    mine = claim(ledger)
-    script(**requests[0])
-    assert ledger.commit(mine, DONE) == Committed({"done": True})
-
-
 def test_calls_end_before_the_lease_when_the_server_stops(tmp_path: Path) -> None:
     """The client has redis-py's own retries: ten of its calls would take many times the lease."""
     with ValkeyServer(tmp_path) as server:

@@ -199,8 +199,11 @@ def test_otherwise_of_otherwise_waits_until_the_lease_is_nearly_over(memory: Mem
     def never(item: Any) -> Effects:
         return Effects({}, [Check("stock", {"sku": "none"}, expect={"left": 1}, otherwise=never)])
 
+    began = memory.surroundings.now_ms()
     with pytest.raises(TimeoutError, match="the lease is nearly over"):
         answered(memory, "m-1", lambda message: never({}))
+    waited = memory.surroundings.now_ms() - began
+    assert 27_000 < waited < 28_500, "Lambda needs time to report the error"
 
 
 UNCONDITIONAL: list[tuple[Write, str]] = [
