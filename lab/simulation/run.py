@@ -10,9 +10,6 @@ from importlib import import_module
 from pathlib import Path
 
 from lab.simulation.scenarios import (
-    deployments,
-    hanging,
-    long_work,
     mapping,
     renewing,
     repair,
@@ -38,11 +35,11 @@ SCENARIOS: Mapping[str, Scenario] = {
     "outages": workers.outages,
     "clocks": workers.clocks,
     "late-commits": workers.late,
-    "deployments": deployments.deployments,
-    "hanging": hanging.hanging,
-    "taken-over": hanging.taken_over,
-    "long-work": long_work.long_work,
-    "long-work-mild": long_work.mild,
+    "deployments": workers.deployments,
+    "hanging": workers.hanging,
+    "taken-over": workers.taken_over,
+    "long-work": workers.long_work,
+    "long-work-mild": workers.mild,
     "valkey": valkey.failover,
     "renewing": renewing.renewing,
     "renewing-clock-set": renewing.clock_set,

@@ -8,13 +8,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from zlib import crc32
 
-from lab.explore.practice import booking
+from lab.explore.practice import LEDGER, booking
 from lab.simulation.systems.application import GROUPS, Application, Request
-from lab.simulation.world.faults import late_commits
+from lab.simulation.world.faults import CRASHING, STOPPING, DrawnFaults, Rates, late_commits, mild_faults
 from lab.simulation.world.kernel import MICROSECONDS, Process
 from lab.simulation.world.network import Watched
 from lab.simulation.world.simulation import Simulation
+from oneslot.runtime.handlers import make_handler_idempotent
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.worker.job import State
 from oneslot.worker.log import WorkerLog
 from oneslot.worker.poller import LONGEST_PAUSE
@@ -189,3 +192,163 @@ def run_worker(
         if math.isfinite(after):
             kernel.at(kernel.now + int(after * MICROSECONDS), lambda act=act: process.ended or process.start(act))  # type: ignore[misc]
     worker.run()
+
+
+DEPLOYMENT_SECONDS = 60.0
+DEPLOYMENTS = 4
+SLOWEST_DECISION_SECONDS = 25.0
+"""More than the grace time, so that a stop can leave a message unfinished."""
+
+
+def deployments(simulation: Simulation) -> None:
+    """Let workers with slow decisions consume requests while each of them is replaced again and again.
+
+    A stop shows what it leaves unfinished, claim and all, so the next worker begins it with the very next receive.
+    """
+    application = Application(simulation)
+    settings = WorkerSettings(
+        threads=simulation.number("threads", 1, 3), limit_seconds=60, wait_seconds=5, grace_seconds=10
+    )
+    workers = simulation.number("workers", 1, 2)
+    hurry = simulation.number("hurry_after_ms", 0, int(settings.grace_seconds * 2000)) / 1000
+    longest_ms = simulation.number("longest_work_ms", 0, int(SLOWEST_DECISION_SECONDS * 1000))
+    until = DEPLOYMENTS * DEPLOYMENT_SECONDS
+
+    def run(process: Process) -> None:
+        surroundings = simulation.surroundings(process)
+
+        def work(message: Any) -> None:
+            surroundings.sleep(crc32(message.message_id.encode()) % (longest_ms + 1) / 1000)
+
+        consumer = deciding_after(application, process, work)
+        stop_after = DEPLOYMENT_SECONDS if surroundings.steady() < until else None
+        run_worker(application, process, settings, consumer, stop_after=stop_after, hurry_after=hurry)
+
+    application.open_slots(simulation.number("slots", 1, 6))
+    application.send_over(simulation.number("messages", 1, 8), until - DEPLOYMENT_SECONDS)
+    for number in range(workers):
+        simulation.keep_running(f"worker-{number + 1}", run, after_seconds=1.0)
+        simulation.run_for(DEPLOYMENT_SECONDS / workers)
+    simulation.run_for(until)
+    simulation.stop_faults()
+    backlog = len(application.requests) * SLOWEST_DECISION_SECONDS
+    application.must_drain(within=settings.limit_seconds + 2 * settings.hidden_seconds + 5 + backlog)
+    application.check()
+
+
+HANGING_SECONDS = 120.0
+SHORT_LIMIT_SECONDS = 20
+LONGEST_HANG_SECONDS = 40
+"""Beyond the limit, and then the handler returns after all."""
+
+DEATHS_AND_STOPS = Rates((CRASHING, STOPPING), calls=60, statements=500, shortest=10.0)
+"""Deaths, and stops that mostly outlast a message's visibility and its lease."""
+
+
+def hanging(simulation: Simulation) -> None:
+    """Let most messages hang in their first attempt of all; every thread must come back into use."""
+    settings = WorkerSettings(
+        threads=simulation.number("threads", 1, 3), limit_seconds=SHORT_LIMIT_SECONDS, wait_seconds=2, grace_seconds=10
+    )
+    _hang(simulation, settings, attempts=1, workers=1)
+
+
+def taken_over(simulation: Simulation) -> None:
+    """Let messages hang in two attempts, on hosts that stop or die.
+
+    The second holder takes over while the first still works. If the first acknowledges, the death of the second loses the
+    request.
+    """
+    if isinstance(simulation.faults, DrawnFaults):
+        simulation.faults = DrawnFaults(simulation.plan.seed, DEATHS_AND_STOPS)
+    settings = WorkerSettings(
+        threads=simulation.number("threads", 2, 4), limit_seconds=SHORT_LIMIT_SECONDS, wait_seconds=2, grace_seconds=10
+    )
+    _hang(simulation, replace(settings, visibility_seconds=5, buffer_seconds=5), attempts=2, workers=2)
+
+
+def _hang(simulation: Simulation, settings: WorkerSettings, *, attempts: int, workers: int) -> None:
+    """Let each message hang in its first attempts."""
+    application = Application(simulation)
+    begun: Counter[str] = Counter()
+
+    def run(process: Process) -> None:
+        surroundings = simulation.surroundings(process)
+
+        def hang(message: Any) -> None:
+            begun[message.message_id] += 1
+            number = begun[message.message_id]
+            if number <= attempts:
+                share = simulation.random_of(f"attempt {number} of {message.message_id}").random()
+                surroundings.sleep(share * LONGEST_HANG_SECONDS)
+
+        run_worker(application, process, settings, deciding_after(application, process, hang))
+
+    application.open_slots(simulation.number("slots", 1, 6))
+    application.send_over(simulation.number("messages", 1, 8), HANGING_SECONDS / 2, duplicates=False)
+    for number in range(workers):
+        simulation.keep_running(f"worker-{number + 1}", run)
+    simulation.run_for(HANGING_SECONDS)
+    simulation.stop_faults()
+    backlog = len(application.requests) * attempts * LONGEST_HANG_SECONDS
+    application.must_drain(within=2 * (settings.limit_seconds + settings.hidden_seconds) + 5 + backlog)
+    application.check()
+
+
+LONG_FAULTS_SECONDS = 240.0
+LOCK_SECONDS = 450
+LONGEST_WORK_SECONDS = 120.0
+
+
+def mild(simulation: Simulation) -> None:
+    """Long work where SQS throttles a few entries or answers slowly: each message is received once."""
+    if simulation.plan.faults is None:
+        simulation.faults = mild_faults(simulation.plan.seed)
+    long_work(simulation)
+
+
+def long_work(simulation: Simulation) -> None:
+    """Let workers with the default settings call an idempotent handler, first under faults, then without.
+
+    A kill leaves a lock that outlasts ten times of visibility. The message must wait for its end, and not spend its
+    receives. While their process lives, two handlers never work on one message.
+    """
+    settings = WorkerSettings(threads=simulation.number("threads", 1, 3))
+    application = Application(simulation)
+    at_work: dict[str, list[Process]] = {}
+    done: Counter[str] = Counter()
+
+    def run(process: Process) -> None:
+        surroundings = simulation.surroundings(process)
+        ledger = DynamoDBLedger(
+            simulation.client(process, "dynamodb"), LEDGER, retention_seconds=None, surroundings=surroundings
+        )
+
+        def work(message: Mapping[str, Any], key: str) -> None:
+            handlers = at_work.setdefault(key, [])
+            handlers[:] = [other for other in handlers if not other.ended]
+            if handlers:
+                simulation.breach("Q1", f"{key}: at work in {handlers[0].name} and in {process.name}")
+            handlers.append(process)
+            surroundings.sleep(crc32(key.encode()) % int(LONGEST_WORK_SECONDS * 1000) / 1000)
+            handlers.remove(process)
+            done[key] += 1
+
+        handle = make_handler_idempotent(work, lambda message: str(message["message_id"]), ledger, LOCK_SECONDS)
+        run_worker(
+            application, process, settings, lambda event, context: handle(json.loads(event["Records"][0]["body"]))
+        )
+
+    application.send_over(simulation.number("messages", 1, 4), LONG_FAULTS_SECONDS / 2)
+    for number in range(simulation.number("workers", 1, 2)):
+        simulation.keep_running(f"worker-{number + 1}", run)
+    simulation.run_for(LONG_FAULTS_SECONDS)
+    simulation.stop_faults()
+    backlog = len(application.requests) * LONGEST_WORK_SECONDS
+    # A second copy may wait for a killed worker's lock, and then for that of its twin.
+    application.must_drain(within=2 * LOCK_SECONDS + 2 * settings.hidden_seconds + 5 + backlog)
+    application.check_deliveries()
+    letters = {json.loads(letter.body)["message_id"] for letter in application.dead_letters()}
+    for message_id in application.requests:
+        if not done[message_id] and message_id not in letters:
+            simulation.breach("Q6", f"{message_id}: left the queue undone")
