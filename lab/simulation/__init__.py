@@ -16,5 +16,5 @@ makes a counterexample small, and tells its story.
 A scenario is a function of a `Simulation`. It builds the services' contents, starts processes (`simulation.process`,
 `keep_running`), lets time pass (`run_for`), stops the faults, lets the world recover, and checks the laws. It draws every
 number that a smaller counterexample may lower with `simulation.number`. A process is a function of its `Process`; it makes
-its clients with `simulation.client` and its surroundings with `simulation.surroundings`.
+its clients with `simulation.network.client` and its surroundings with `simulation.surroundings`.
 """

@@ -12,8 +12,9 @@ from botocore.exceptions import ClientError
 from lab.explore.practice import TABLES
 from lab.simulation.run import SCENARIOS, Run, run
 from lab.simulation.world.faults import Fault
+from lab.simulation.world.journal import Event
 from lab.simulation.world.points import Instrumented
-from lab.simulation.world.simulation import Event, Plan
+from lab.simulation.world.simulation import Plan
 from oneslot.explorer.counterexample import NotReplayable
 from oneslot.explorer.wording import describe_call
 from oneslot.explorer.world import ApiCall

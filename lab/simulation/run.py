@@ -17,8 +17,9 @@ from lab.simulation.scenarios import (
     valkey,
     workers,
 )
+from lab.simulation.world.journal import Breach, Event
 from lab.simulation.world.points import Instrumented, instrumented
-from lab.simulation.world.simulation import Breach, Event, Plan, Simulation, simulation
+from lab.simulation.world.simulation import Plan, Simulation, simulation
 
 Scenario = Callable[[Simulation], None]
 
@@ -103,6 +104,14 @@ def run(name: str, plan: Plan, modules: Instrumented) -> Run:
     """Run a scenario once."""
     with simulation(plan, modules.set_point) as world:
         SCENARIOS[name](world)
-        plan = Plan(plan.seed, dict(world.numbers), tuple(world.faults.met), plan.points)
+        plan = Plan(plan.seed, dict(world.numbers), tuple(world.network.faults.met), plan.points)
         seconds = world.kernel.now / 1_000_000
-        return Run(name, plan, tuple(world.breaches), tuple(world.events), world.reached, world.kernel.steps, seconds)
+        return Run(
+            name,
+            plan,
+            tuple(world.journal.breaches),
+            tuple(world.journal.events),
+            world.journal.reached,
+            world.kernel.steps,
+            seconds,
+        )

@@ -68,7 +68,9 @@ def broken_release(simulation: Simulation) -> None:
     """Let a mapping invoke a function whose release is broken for a time, or has no concurrency: the next repairs it."""
     application = Application(simulation)
     application.open_slots(4)
-    simulation.take_down(RELEASE, simulation.number("broken_from", 0, 3), simulation.number("broken_for", 1, 40))
+    simulation.network.take_down(
+        RELEASE, simulation.number("broken_from", 0, 3), simulation.number("broken_for", 1, 40)
+    )
     consume(
         application, simulation.number("messages", 1, 8), recovery=LONGEST_DEPLOYMENT + application.visibility_seconds
     )
@@ -78,7 +80,7 @@ def throttled(simulation: Simulation) -> None:
     """Let batches collect in a window, and then wait for the one environment of a slow function."""
     application = Application(simulation, visibility_seconds=15)
     application.open_slots(4)
-    simulation.take_down(RELEASE, 0, FAULTS_SECONDS)
+    simulation.network.take_down(RELEASE, 0, FAULTS_SECONDS)
     consume(
         application,
         simulation.number("messages", 6, 24),
@@ -120,7 +122,7 @@ def consume(
     application.send_over(messages, seconds)
     start_mapping(application, least_batch, is_throttled=is_throttled)
     simulation.run_for(faults_seconds)
-    simulation.stop_faults()
+    simulation.network.stop_faults()
     # A mapping that starts while its calls have no answers waits for all of them.
     starts = CLIENT["attempts"] * CLIENT["read_timeout"]
     application.must_drain(within=starts + 2 * application.visibility_seconds + 5 + recovery)
@@ -165,10 +167,10 @@ def start_mapping(application: Application, least_batch: int, *, is_throttled: b
         reserved, way = 1, SLOW
 
     def reserved_now() -> int | None:
-        return 0 if way == RESERVING_NONE and simulation.is_down(RELEASE) else reserved
+        return 0 if way == RESERVING_NONE and simulation.network.is_down(RELEASE) else reserved
 
     queue_arn = application.arn_of(application.queue_url)
-    simulation.services["lambda"] = LambdaService(queue_arn, timeout, reserved_now, fields)
+    simulation.network.services["lambda"] = LambdaService(queue_arn, timeout, reserved_now, fields)
     deployment = Deployment(
         application,
         timeout=timeout,
@@ -194,7 +196,7 @@ def run_mapping(deployment: Deployment, process: Process) -> None:
     def make(_: Installation) -> ExecutionEnvironment:
         process.check()
         if sum(each.alive for each in environments) >= deployment.allowed:
-            simulation.breach("M1", f"{process.name}: more than {deployment.allowed} environments")
+            simulation.journal.breach("M1", f"{process.name}: more than {deployment.allowed} environments")
         environment = ExecutionEnvironment(
             simulation,
             process,
@@ -206,8 +208,8 @@ def run_mapping(deployment: Deployment, process: Process) -> None:
         return environment
 
     connection: Any = SimpleNamespace(
-        sqs=lambda: simulation.client(process, "sqs", **CLIENT),
-        functions=lambda: simulation.client(process, "lambda", **CLIENT),
+        sqs=lambda: simulation.network.client(process, "sqs", **CLIENT),
+        functions=lambda: simulation.network.client(process, "lambda", **CLIENT),
         session_token=None,
     )
     mapping = EventSourceMapping(
@@ -225,13 +227,13 @@ def run_mapping(deployment: Deployment, process: Process) -> None:
     simulation.kernel.sleep(deployment.seconds)
     mapping.stop()
     end = mapping.statistics
-    simulation.reached["a batch is throttled"] += end.throttles
+    simulation.journal.reached["a batch is throttled"] += end.throttles
     if end.in_flight or end.records != end.deleted + end.delete_refused + end.failed:
-        simulation.breach("M3", f"{process.name} stopped with a wrong account: {end}")
+        simulation.journal.breach("M3", f"{process.name} stopped with a wrong account: {end}")
     if hasattr(builtins, end.last_error):  # neither the service's nor the function's
-        simulation.breach("Q9", f"{process.name}: a poller goes on after {end.last_error}")
+        simulation.journal.breach("Q9", f"{process.name}: a poller goes on after {end.last_error}")
     if any(each.alive for each in environments):
-        simulation.breach("M3", f"{process.name} stopped, and left environments alive")
+        simulation.journal.breach("M3", f"{process.name} stopped, and left environments alive")
 
 
 def load(deployment: Deployment, process: Process) -> Handler:
@@ -240,7 +242,7 @@ def load(deployment: Deployment, process: Process) -> Handler:
     A broken release fails to load, raises, answers wrongly, hangs or is slow.
     """
     application, simulation = deployment.application, deployment.application.simulation
-    broken, way = simulation.is_down(RELEASE), deployment.broken_way
+    broken, way = simulation.network.is_down(RELEASE), deployment.broken_way
     if broken and way == NOT_LOADED:
         raise BrokenRelease
     consumer = application.consumer(process, deployment.variables)
@@ -252,7 +254,7 @@ def load(deployment: Deployment, process: Process) -> Handler:
             simulation.kernel.sleep(simulation.draw() * deployment.timeout)
         answer = consumer(event, context)
         if broken and way == MISTAKEN:
-            simulation.reached["function error: answer"] += 1
+            simulation.journal.reached["function error: answer"] += 1
             return {"batchItemFailures": [{"itemIdentifier": ""}]}
         if broken and way == HANGING:
             simulation.kernel.sleep(deployment.timeout)
@@ -266,15 +268,17 @@ def check_offer(deployment: Deployment, process: Process, event: Mapping[str, An
     application, simulation = deployment.application, deployment.application.simulation
     count = len(event["Records"])
     if count > deployment.batch_size or (count > 1 and size > PAYLOAD_LIMIT):
-        simulation.breach("M1", f"{process.name}: offers too much, {count} messages")
+        simulation.journal.breach("M1", f"{process.name}: offers too much, {count} messages")
     shown = {COPIED.name, UNDELETED.name}
-    if any(kind_of(fault.name) == STOPPING or fault.name in shown for fault in simulation.faults.met):
+    if any(kind_of(fault.name) == STOPPING or fault.name in shown for fault in simulation.network.faults.met):
         return
     messages = {message.message_id: message for message in application.sqs.messages(application.queue_url)}
     for record in event["Records"]:
         message, receives = messages.get(record["messageId"]), int(record["attributes"]["ApproximateReceiveCount"])
         if message is not None and (message.receives > receives or not message.hidden):
-            simulation.breach("M2", f"{process.name}: {json.loads(record['body'])['message_id']} is visible again")
+            simulation.journal.breach(
+                "M2", f"{process.name}: {json.loads(record['body'])['message_id']} is visible again"
+            )
 
 
 def start_expiry(application: Application) -> None:
@@ -286,7 +290,7 @@ def start_expiry(application: Application) -> None:
         for message_id, row in rows.items():
             if row["expires_at"] + EXPIRY_SECONDS <= simulation.now_ms // 1000:
                 simulation.dynamodb.delete_item(TableName=LEDGER, Key={"message_id": {"S": message_id}})
-                simulation.reached["a row expires"] += 1
+                simulation.journal.reached["a row expires"] += 1
         simulation.kernel.at(simulation.kernel.now + MICROSECONDS, expire)
 
     expire()

@@ -87,7 +87,7 @@ def renewing(simulation: Simulation) -> None:
     for number in range(simulation.number("workers", 1, 2)):
         simulation.keep_running(f"worker-{number + 1}", run)
     simulation.run_for(FAULTS_SECONDS)
-    simulation.stop_faults()
+    simulation.network.stop_faults()
     watch.set_clock(0)
     backlog = 2 * messages * LONGEST_WORK_SECONDS
     application.must_drain(within=lease_seconds + 2 * settings.hidden_seconds + 5 + backlog + abs(wrong) / 1000)
@@ -99,7 +99,7 @@ def clock_set(simulation: Simulation) -> None:
     """Let nothing fail but the clock of one host, which is set to a wrong time in the middle of its work."""
     simulation.plan = replace(simulation.plan, numbers={**CLOCK_SET, **simulation.plan.numbers})
     if simulation.plan.faults is None:
-        simulation.faults = ListedFaults(())
+        simulation.network.faults = ListedFaults(())
     renewing(simulation)
 
 
@@ -145,11 +145,13 @@ class Watch:
         self._granted[claim.claimed_by] = self._held[claim.message_id] = granted
         if before is None or before.process.ended or granted.process.wall_offset:
             return
-        answered = self._simulation.calm or self._simulation.only_crashes
+        answered = self._simulation.network.calm or self._simulation.network.only_crashes
         since = self._simulation.now_ms - self._set_at
         corrected = not before.process.wall_offset and since > self._beat_ms + SLACK_MS
         if answered and (not before.offset or corrected) and before.process.now_ms < before.until:
-            self._simulation.breach(KEPT, f"{claim.message_id}: {before.process.name}, by {granted.process.name}")
+            self._simulation.journal.breach(
+                KEPT, f"{claim.message_id}: {before.process.name}, by {granted.process.name}"
+            )
 
     def end(self, claim: Claim) -> None:
         """Note that a claim ends, or its work does."""
@@ -162,9 +164,9 @@ class Watch:
         for claimed_by, lease_until in self._leases:
             granted = self._granted.get(claimed_by)
             if granted is not None and lease_until > granted.until:
-                self._simulation.breach(BOUNDED, f"{claimed_by}: {lease_until - granted.until} ms later")
+                self._simulation.journal.breach(BOUNDED, f"{claimed_by}: {lease_until - granted.until} ms later")
 
-    def _written(self, table: str, key: str, before: Any, after: Mapping[str, Any] | None, transaction: int) -> None:
+    def _written(self, table: str, key: str, before: Any, after: Mapping[str, Any] | None) -> None:
         if table == LEDGER and after is not None and "lease_until" in after:
             self._leases.append((after["claimed_by"]["S"], int(after["lease_until"]["N"])))
 

@@ -98,7 +98,7 @@ class Repaired(Application):
         home = self.simulation.home / name
         home.mkdir(exist_ok=True)
         sqs = Watched(
-            self.simulation.client(process, "sqs"),
+            self.simulation.network.client(process, "sqs"),
             {
                 "send_message_batch": self._check_send,
                 "delete_message_batch": lambda request: self._check_deletion(target, request),
@@ -106,7 +106,7 @@ class Repaired(Application):
             {"send_message_batch": self._note_accepted},
         )
         dynamodb = Watched(
-            self.simulation.client(process, "dynamodb"),
+            self.simulation.network.client(process, "dynamodb"),
             {
                 "update_item": lambda request: self._check_change(target, request),
                 "delete_item": lambda request: self._check_change(target, request, forgets=True),
@@ -137,12 +137,12 @@ class Repaired(Application):
 
     def note_run(self, done: Redrive) -> None:
         """Check that a redrive that has ended left nothing but what it says."""
-        self.simulation.reached["a redrive ran"] += 1
-        returned = any(kind_of(fault.name) == REPEATING for fault in self.simulation.faults.met)
+        self.simulation.journal.reached["a redrive ran"] += 1
+        returned = any(kind_of(fault.name) == REPEATING for fault in self.simulation.network.faults.met)
         if not done.left and not returned:
             left = (done.planned - set(done.refused)) & {letter.message_id for letter in self.dead_letters()}
             if left:
-                self.simulation.breach("Q10", f"the redrive {done.run} has ended, and left {sorted(left)}")
+                self.simulation.journal.breach("Q10", f"the redrive {done.run} has ended, and left {sorted(left)}")
 
     def evidence(self) -> Evidence:
         """See `Application`. A letter that an operator dropped is accounted for."""
@@ -167,7 +167,7 @@ class Repaired(Application):
     def _check_dead_letter(self, letter: Message) -> None:
         """Check the reason only: healthy messages are dead letters here from the start."""
         if letter.source_arn is None and REASON_ATTRIBUTE not in letter.attributes:
-            self.simulation.breach("Q8", f"{letter.message_id}: in the dead-letter queue without a reason")
+            self.simulation.journal.breach("Q8", f"{letter.message_id}: in the dead-letter queue without a reason")
 
     def _check_order(self) -> None:
         """Check nothing: a redrive changes the order."""
@@ -176,7 +176,7 @@ class Repaired(Application):
         """A redrive sends each letter with its producer's attributes."""
         for entry in request["Entries"]:
             if entry.get("MessageAttributes") != ATTRIBUTES:
-                self.simulation.breach("Q11", f"sent with the attributes {entry.get('MessageAttributes')}")
+                self.simulation.journal.breach("Q11", f"sent with the attributes {entry.get('MessageAttributes')}")
 
     def _note_accepted(self, request: Mapping[str, Any], answer: Any) -> None:
         done = {each["Id"] for each in (answer or {}).get("Successful", ())}
@@ -188,13 +188,13 @@ class Repaired(Application):
         dropped = {line["sqs_message_id"] for line in self._begun(target) if line["action"] == DROP}
         deleted = {entry["ReceiptHandle"].partition("/")[0] for entry in request["Entries"]}
         if unsent := deleted - self.accepted - dropped:
-            self.simulation.breach("Q12", f"{min(unsent)} is deleted, and neither sent nor dropped")
+            self.simulation.journal.breach("Q12", f"{min(unsent)} is deleted, and neither sent nor dropped")
 
     def _check_change(self, target: Target, request: Mapping[str, Any], *, forgets: bool = False) -> None:
         """A row is changed after a line about it in the operator log."""
         message_id = request["Key"]["message_id"]["S"]
         if message_id not in {line["message_id"] for line in self._begun(target) if line["action"] != DROP}:
-            self.simulation.breach("Q12", f"the row of {message_id} is changed before a line about it")
+            self.simulation.journal.breach("Q12", f"the row of {message_id} is changed before a line about it")
         if forgets:
             self.forgotten.add(message_id)
 
@@ -248,11 +248,11 @@ def repair(application: Repaired, commands: list[Command]) -> None:
             after_seconds=simulation.number(f"pause-{number + 1}", 2, 60),
         )
     simulation.run_for(FAULTS_SECONDS)
-    simulation.stop_faults()
-    simulation.run_until(lambda: False, max(0.0, (simulation.last_fault - simulation.kernel.now) / 1_000_000))
+    simulation.network.stop_faults()
+    simulation.run_until(lambda: False, max(0.0, (simulation.network.last_fault - simulation.kernel.now) / 1_000_000))
     application.settled = True
     if not simulation.run_until(lambda: not application.left(), within=5 * REST_SECONDS):
-        simulation.breach("Q10", f"still to do: {application.left()}")
+        simulation.journal.breach("Q10", f"still to do: {application.left()}")
     application.must_drain(within=2 * settings.limit_seconds + 2 * settings.hidden_seconds + 2 * BREAK_SECONDS)
     application.check()
 
@@ -266,7 +266,7 @@ def run_operator(application: Repaired, process: Process, machine: str, commands
         try:
             commands[choice](application, target, log)
         except (OneslotError, ClientError, BotoCoreError) as error:
-            application.simulation.note(process.name, "fails", type(error).__name__)
+            application.simulation.journal.note(process.name, "fails", type(error).__name__)
             target.surroundings.sleep(REST_SECONDS)
         target.surroundings.sleep(1 + 60 * target.surroundings.jitter())
 
@@ -298,7 +298,7 @@ def run_unlock(application: Repaired, target: Target, log: OperatorLog) -> None:
             row = read_row(target, message_id)
             now = target.surroundings.now_ms()
             if standing(row, now) is Standing.LEASED:
-                application.simulation.note("operator", "reads", advice(target, row, now))
+                application.simulation.journal.note("operator", "reads", advice(target, row, now))
                 target.surroundings.sleep(THINKING_SECONDS * target.surroundings.jitter())
                 unlock(target, row, log)
                 return
@@ -310,7 +310,7 @@ def run_forget(application: Repaired, target: Target, log: OperatorLog) -> None:
     ids = list(application.requests) or ["none"]
     row = read_row(target, ids[int(target.surroundings.jitter() * len(ids))])
     now = target.surroundings.now_ms()
-    application.simulation.note("operator", "reads", (advice(target, row, now), consequences(target, row)))
+    application.simulation.journal.note("operator", "reads", (advice(target, row, now), consequences(target, row)))
     if standing(row, now) is not Standing.LEASED:
         target.surroundings.sleep(THINKING_SECONDS * target.surroundings.jitter())
         forget(target, row, log)

@@ -76,7 +76,7 @@ class Sending:
         )
         if simulation.chance("outage", 3):
             random = simulation.random_of("outage").random
-            simulation.take_down("sqs", random() * 20, 20 + random() * 40)
+            simulation.network.take_down("sqs", random() * 20, 20 + random() * 40)
         self.archive = simulation.home / "accepted.jsonl"
         self.lease = settings.limit_seconds + settings.hidden_seconds
         self._numbers = itertools.count()
@@ -107,9 +107,9 @@ class Sending:
         for each in senders:
             simulation.keep_running(each.name, each.run, after_seconds=5.0, done=lambda each=each: each.done)  # type: ignore[misc]
         simulation.run_for(FAULTS_SECONDS)
-        simulation.stop_faults()
+        simulation.network.stop_faults()
         if not simulation.run_until(lambda: all(each.done for each in senders), ENDS_WITHIN):
-            simulation.breach(ENDS, f"not {ENDS_WITHIN:g} s after the last fault")
+            simulation.journal.breach(ENDS, f"not {ENDS_WITHIN:g} s after the last fault")
         self.application.must_drain(within=2 * self.lease)
 
 
@@ -136,7 +136,7 @@ class Send:
         def note(request: Mapping[str, Any], answer: Any) -> None:
             known.update({sqs_message_id: identity(entry) for entry, sqs_message_id in confirmed(request, answer)})
 
-        own = simulation.client(process, "sqs", attempts=3, read_timeout=10)
+        own = simulation.network.client(process, "sqs", attempts=3, read_timeout=10)
         client: Any = Watched(own, after={"send_message_batch": note})
         archive = Archive(self._world.archive, "this stack", surroundings)
         sender = BatchSender(client, application.queue_url, surroundings)
@@ -152,12 +152,14 @@ class Send:
                 surroundings=surroundings,
             )
         except (OneslotError, ClientError, BotoCoreError, KeyboardInterrupt) as error:
-            simulation.note(process.name, "ends with an error", type(error).__name__)
+            simulation.journal.note(process.name, "ends with an error", type(error).__name__)
             self._check_archive(process, known, sum(counted))
             return
         self._check_archive(process, known, sent.accepted)
         if sent.accepted != len(self._messages):
-            simulation.breach(ARCHIVE, f"{process.name}: {sent.accepted} of {len(self._messages)} accepted at its end")
+            simulation.journal.breach(
+                ARCHIVE, f"{process.name}: {sent.accepted} of {len(self._messages)} accepted at its end"
+            )
         self.done = True
 
     def check(self) -> None:
@@ -166,9 +168,9 @@ class Send:
         archived = self._world.archived()
         mine = [str(message.request.message_id) for message in self._messages]
         if missing := set(mine) - set(archived.values()):
-            simulation.breach(ARCHIVE, f"not in it after the last run: {', '.join(sorted(missing))}")
+            simulation.journal.breach(ARCHIVE, f"not in it after the last run: {', '.join(sorted(missing))}")
         if more := archived.keys() - accepted.ids.keys():
-            simulation.breach(NO_MORE, ", ".join(sorted(more)))
+            simulation.journal.breach(NO_MORE, ", ".join(sorted(more)))
         check_order(self._world, mine)
 
     def _stream(self) -> Iterator[RequestCopy]:
@@ -181,9 +183,9 @@ class Send:
     def _check_archive(self, process: Process, known: dict[str, str], counted: int) -> None:
         if missing := known.keys() - self._world.archived().keys():
             names = ", ".join(sorted(known[sqs_message_id] for sqs_message_id in missing))
-            self._world.simulation.breach(ARCHIVE, f"{process.name}: {names}")
+            self._world.simulation.journal.breach(ARCHIVE, f"{process.name}: {names}")
         if counted != len(known):
-            self._world.simulation.breach(ARCHIVE, f"{process.name}: {counted} counted, {len(known)} known")
+            self._world.simulation.journal.breach(ARCHIVE, f"{process.name}: {counted} counted, {len(known)} known")
 
 
 class Outbox:
@@ -201,7 +203,7 @@ class Outbox:
         """Send what is left, a few at a time."""
         simulation, application = self._world.simulation, self._world.application
         surroundings, random = simulation.surroundings(process), simulation.random_of(process.name).random
-        client = simulation.client(process, "sqs", attempts=2, read_timeout=10)
+        client = simulation.network.client(process, "sqs", attempts=2, read_timeout=10)
         producer = Producer(client, application.queue_url, surroundings)
         while self._left:
             batch = self._left[: 1 + int(random() * 12)]
@@ -239,22 +241,26 @@ class Outbox:
         given = Counter(message.message_id for message in batch)
         found = Counter(message.message_id for message in [*(result.message for result in results), *unconfirmed])
         if given != found:
-            self._world.simulation.breach(EACH_ONE, f"{process.name}: {dict(given)} sent, {dict(found)} answered")
+            self._world.simulation.journal.breach(
+                EACH_ONE, f"{process.name}: {dict(given)} sent, {dict(found)} answered"
+            )
         for result in results:
             accepted = isinstance(result, Result) and self._world.accepted.ids.get(result.sqs_message_id)
             if accepted != result.message.message_id:
-                self._world.simulation.breach(EACH_ONE, f"{process.name}: {result} is not what the queue answered")
+                self._world.simulation.journal.breach(
+                    EACH_ONE, f"{process.name}: {result} is not what the queue answered"
+                )
 
 
 def check_order(world: Sending, messages: Sequence[str]) -> None:
     """Check that the queue accepted these, and those of a group in this order."""
     turn = {message_id: at for at, message_id in enumerate(messages)}
     if missing := turn.keys() - world.accepted.ids.values():
-        world.simulation.breach(ENDS, f"never accepted: {', '.join(sorted(missing))}")
+        world.simulation.journal.breach(ENDS, f"never accepted: {', '.join(sorted(missing))}")
     for group, order in world.accepted.order.items() if is_fifo(world.application.queue_url) else ():
         turns = [turn[message_id] for message_id in order if message_id in turn]
         if turns != sorted(turns):
-            world.simulation.breach(IN_ORDER, f"{group}: {', '.join(order)}")
+            world.simulation.journal.breach(IN_ORDER, f"{group}: {', '.join(order)}")
 
 
 class Accepted:
@@ -269,7 +275,7 @@ class Accepted:
         self.ids: dict[str, str] = {}
         self.order: dict[str | None, list[str]] = {}
         self._application = application
-        application.simulation.observers.append(self._observe)
+        application.simulation.journal.observers.append(self._observe)
 
     def _observe(self, _: str, operation: str, parameters: Mapping[str, Any], answer: Any) -> None:
         if operation != "send_message_batch" or parameters["QueueUrl"] != self._application.queue_url:

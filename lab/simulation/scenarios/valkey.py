@@ -48,7 +48,7 @@ def failover(simulation: Simulation) -> None:
             simulation.number(f"failover {number} at_ms", 1, 40_000), simulation.number(f"lost {number}", 0, 3)
         )
     simulation.run_for(FAULTS_SECONDS)
-    simulation.stop_faults()
+    simulation.network.stop_faults()
     application.must_drain(within=settings.limit_seconds + 2 * settings.hidden_seconds + 5)
     application.check_deliveries()
     desk.check(application)
@@ -67,8 +67,8 @@ class Desk:
         self._simulation = simulation
         self._server = Valkey(lambda: simulation.now_ms)
         self._server.lost = self._take_back
-        simulation.services["valkey"] = self._server
-        simulation.observers.append(self._observe)
+        simulation.network.services["valkey"] = self._server
+        simulation.journal.observers.append(self._observe)
         self._complete: set[str] = set()
         ledger = _ledger(ValkeyClient(self._server), simulation.surroundings(simulation.kernel.outside))
         self._server.hset(key=ledger.item_key(TICKETS, COUNTER), name="next", value="1")
@@ -77,7 +77,7 @@ class Desk:
     def consumer(self, application: Application, process: Process) -> Any:
         """Return a process's consumer, with its ledger in Valkey."""
         consumer = application.consumer(process)
-        network = self._simulation.client(process, "valkey", attempts=1)
+        network = self._simulation.network.client(process, "valkey", attempts=1)
         client = ValkeyClient(self._server, lambda operation, **parameters: getattr(network, operation)(**parameters))
         ledger = _ledger(client, consumer.ledger.surroundings)
 
@@ -98,9 +98,9 @@ class Desk:
 
         def fail() -> None:
             gone = self._server.fail_over(lost)
-            self._simulation.note("valkey", f"FAILOVER loses {gone} writes")
-            self._simulation.reached["failover that loses writes" if gone else "failover"] += 1
-            self._simulation.take_down("valkey", 0, 3)
+            self._simulation.journal.note("valkey", f"FAILOVER loses {gone} writes")
+            self._simulation.journal.reached["failover that loses writes" if gone else "failover"] += 1
+            self._simulation.network.take_down("valkey", 0, 3)
 
         kernel.at(kernel.now + milliseconds * MICROSECONDS // 1000, fail)
 
@@ -111,14 +111,16 @@ class Desk:
         quarantined = {json.loads(letter.body)["message_id"] for letter in application.dead_letters()}
         for message_id, count in self.commits.items():
             if count > 1 + self.lost[message_id]:
-                simulation.breach(SURVIVES, f"{message_id}: {count} commits, {self.lost[message_id]} lost")
+                simulation.journal.breach(SURVIVES, f"{message_id}: {count} commits, {self.lost[message_id]} lost")
         if len(set(tickets.values())) < len(tickets) or self._next() != len(tickets) + 1:
-            simulation.breach(SURVIVES, f"the next ticket is {self._next()}, and given were {tickets}")
+            simulation.journal.breach(SURVIVES, f"the next ticket is {self._next()}, and given were {tickets}")
         if tickets.keys() != self._complete:
-            simulation.breach(SURVIVES, f"tickets for {sorted(tickets)}, and answers for {sorted(self._complete)}")
+            simulation.journal.breach(
+                SURVIVES, f"tickets for {sorted(tickets)}, and answers for {sorted(self._complete)}"
+            )
         for message_id in application.requests:
             if message_id not in self._complete | quarantined and not self.lost[message_id]:
-                simulation.breach(NOT_LOST, message_id)
+                simulation.journal.breach(NOT_LOST, message_id)
 
     def _observe(self, _: str, operation: str, parameters: Mapping[str, Any], answer: Any) -> None:
         if operation == "evalsha" and answer == ["committed"]:
@@ -127,7 +129,9 @@ class Desk:
             self._complete.add(message_id)
             owner = self._server.hashes[parameters["keys"][0]]["claimed_by"]
             if owner != parameters["args"][2]:
-                self._simulation.breach(SURVIVES, f"{message_id} is claimed by {owner}, not by {parameters['args'][0]}")
+                self._simulation.journal.breach(
+                    SURVIVES, f"{message_id} is claimed by {owner}, not by {parameters['args'][0]}"
+                )
 
     def _take_back(self, key: str, gone: Hash | None, back: Hash | None) -> None:
         was, is_now = ((row or {}).get("status") for row in (gone, back))

@@ -73,7 +73,7 @@ def triplets(simulation: Simulation) -> None:
 def outages(simulation: Simulation) -> None:
     """One service is gone for a while, and the other is there: nothing is received, or nothing is decided."""
     gone = ("dynamodb", "sqs")[simulation.number("gone", 0, 1)]
-    simulation.take_down(gone, simulation.number("gone_at_s", 0, 30), simulation.number("gone_for_s", 5, 60))
+    simulation.network.take_down(gone, simulation.number("gone_at_s", 0, 30), simulation.number("gone_for_s", 5, 60))
     workers(simulation, Application(simulation), recovery=LONGEST_PAUSE)
 
 
@@ -86,7 +86,7 @@ def clocks(simulation: Simulation) -> None:
 def late(simulation: Simulation) -> None:
     """Commits that DynamoDB performs when another worker has long taken the request over."""
     if simulation.plan.faults is None:
-        simulation.faults = late_commits(simulation.plan.seed)
+        simulation.network.faults = late_commits(simulation.plan.seed)
     workers(simulation, Application(simulation), recovery=LATEST_SECONDS)
 
 
@@ -115,7 +115,7 @@ def workers(
     for number in range(simulation.number("workers", 1, 2)):
         simulation.keep_running(f"worker-{number + 1}", run, wall_offset_ms=offsets[number])
     simulation.run_for(FAULTS_SECONDS)
-    simulation.stop_faults()
+    simulation.network.stop_faults()
     application.must_drain(within=settings.limit_seconds + 2 * settings.hidden_seconds + 5 + recovery)
     application.check()
 
@@ -150,7 +150,9 @@ def run_worker(
         process.check()
         at_work.append(context.aws_request_id)
         if len(at_work) > settings.threads + worker._pool.abandoned:
-            simulation.breach("Q5", f"{process.name}: {len(at_work)} messages at work in {settings.threads} threads")
+            simulation.journal.breach(
+                "Q5", f"{process.name}: {len(at_work)} messages at work in {settings.threads} threads"
+            )
         try:
             return consume(event, context)
         finally:
@@ -158,7 +160,7 @@ def run_worker(
 
     def note_log(text: str) -> None:
         line = json.loads(text)
-        simulation.note(process.name, "logs", line)
+        simulation.journal.note(process.name, "logs", line)
         if line.get("event") == "over_limit":
             application.given_up[line["sqs_message_id"]] += 1
 
@@ -168,12 +170,14 @@ def run_worker(
         asked["now"] += request["MaxNumberOfMessages"]
         running = sum(job.state is State.RUNNING for job in worker._in_hand.all())
         if running + asked["now"] > settings.threads:
-            simulation.breach("Q5", f"{process.name}: asks for {asked['now']} messages while {running} are at work")
+            simulation.journal.breach(
+                "Q5", f"{process.name}: asks for {asked['now']} messages while {running} are at work"
+            )
 
     def asked_for(request: Mapping[str, Any], _: Any) -> None:
         asked["now"] -= request["MaxNumberOfMessages"]
 
-    own = simulation.client(process, "sqs", read_timeout=30)
+    own = simulation.network.client(process, "sqs", read_timeout=30)
     client: Any = Watched(own, {"receive_message": asks}, {"receive_message": asked_for})
     worker = Worker(
         client,
@@ -181,7 +185,7 @@ def run_worker(
         application.arn_of(application.queue_url),
         handle,
         settings,
-        heartbeat_client=simulation.client(process, "sqs", attempts=1, read_timeout=heartbeat.read_timeout),
+        heartbeat_client=simulation.network.client(process, "sqs", attempts=1, read_timeout=heartbeat.read_timeout),
         log=WorkerLog(note_log, surroundings),
         surroundings=surroundings,
     )
@@ -230,7 +234,7 @@ def deployments(simulation: Simulation) -> None:
         simulation.keep_running(f"worker-{number + 1}", run, after_seconds=1.0)
         simulation.run_for(DEPLOYMENT_SECONDS / workers)
     simulation.run_for(until)
-    simulation.stop_faults()
+    simulation.network.stop_faults()
     backlog = len(application.requests) * SLOWEST_DECISION_SECONDS
     application.must_drain(within=settings.limit_seconds + 2 * settings.hidden_seconds + 5 + backlog)
     application.check()
@@ -259,8 +263,8 @@ def taken_over(simulation: Simulation) -> None:
     The second holder takes over while the first still works. If the first acknowledges, the death of the second loses the
     request.
     """
-    if isinstance(simulation.faults, DrawnFaults):
-        simulation.faults = DrawnFaults(simulation.plan.seed, DEATHS_AND_STOPS)
+    if isinstance(simulation.network.faults, DrawnFaults):
+        simulation.network.faults = DrawnFaults(simulation.plan.seed, DEATHS_AND_STOPS)
     settings = WorkerSettings(
         threads=simulation.number("threads", 2, 4), limit_seconds=SHORT_LIMIT_SECONDS, wait_seconds=2, grace_seconds=10
     )
@@ -289,7 +293,7 @@ def _hang(simulation: Simulation, settings: WorkerSettings, *, attempts: int, wo
     for number in range(workers):
         simulation.keep_running(f"worker-{number + 1}", run)
     simulation.run_for(HANGING_SECONDS)
-    simulation.stop_faults()
+    simulation.network.stop_faults()
     backlog = len(application.requests) * attempts * LONGEST_HANG_SECONDS
     application.must_drain(within=2 * (settings.limit_seconds + settings.hidden_seconds) + 5 + backlog)
     application.check()
@@ -303,7 +307,7 @@ LONGEST_WORK_SECONDS = 120.0
 def mild(simulation: Simulation) -> None:
     """Long work where SQS throttles a few entries or answers slowly: each message is received once."""
     if simulation.plan.faults is None:
-        simulation.faults = mild_faults(simulation.plan.seed)
+        simulation.network.faults = mild_faults(simulation.plan.seed)
     long_work(simulation)
 
 
@@ -321,14 +325,14 @@ def long_work(simulation: Simulation) -> None:
     def run(process: Process) -> None:
         surroundings = simulation.surroundings(process)
         ledger = DynamoDBLedger(
-            simulation.client(process, "dynamodb"), LEDGER, retention_seconds=None, surroundings=surroundings
+            simulation.network.client(process, "dynamodb"), LEDGER, retention_seconds=None, surroundings=surroundings
         )
 
         def work(message: Mapping[str, Any], key: str) -> None:
             handlers = at_work.setdefault(key, [])
             handlers[:] = [other for other in handlers if not other.ended]
             if handlers:
-                simulation.breach("Q1", f"{key}: at work in {handlers[0].name} and in {process.name}")
+                simulation.journal.breach("Q1", f"{key}: at work in {handlers[0].name} and in {process.name}")
             handlers.append(process)
             surroundings.sleep(crc32(key.encode()) % int(LONGEST_WORK_SECONDS * 1000) / 1000)
             handlers.remove(process)
@@ -343,7 +347,7 @@ def long_work(simulation: Simulation) -> None:
     for number in range(simulation.number("workers", 1, 2)):
         simulation.keep_running(f"worker-{number + 1}", run)
     simulation.run_for(LONG_FAULTS_SECONDS)
-    simulation.stop_faults()
+    simulation.network.stop_faults()
     backlog = len(application.requests) * LONGEST_WORK_SECONDS
     # A second copy may wait for a killed worker's lock, and then for that of its twin.
     application.must_drain(within=2 * LOCK_SECONDS + 2 * settings.hidden_seconds + 5 + backlog)
@@ -351,4 +355,4 @@ def long_work(simulation: Simulation) -> None:
     letters = {json.loads(letter.body)["message_id"] for letter in application.dead_letters()}
     for message_id in application.requests:
         if not done[message_id] and message_id not in letters:
-            simulation.breach("Q6", f"{message_id}: left the queue undone")
+            simulation.journal.breach("Q6", f"{message_id}: left the queue undone")

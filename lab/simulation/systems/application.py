@@ -116,7 +116,7 @@ class Application:
         self.committed: list[str] = []
         self.deliveries: list[dict[str, Any]] = []
         self.in_hand: list[Callable[[], int]] = []
-        simulation.observers.append(self._observe)
+        simulation.journal.observers.append(self._observe)
         simulation.writers.append(self._written)
 
     def arn_of(self, queue_url: str) -> str:
@@ -154,7 +154,7 @@ class Application:
             name = f"{request.message_id}-{len(request.copies)}"
             parameters |= {"MessageGroupId": request.group, "MessageDeduplicationId": name}
         request.copies.append(self.sqs.send_message(**parameters)["MessageId"])
-        self.simulation.stir(self.queue_url)
+        self.simulation.network.stir(self.queue_url)
 
     def send_again(self, message_id: str) -> None:
         """Let the queue accept one more copy of a request, if it is part of this run."""
@@ -183,20 +183,22 @@ class Application:
         return appointments_consumer(
             {**self.environment, **(variables or {})},
             lambda delivery: self._log(process, delivery),
-            dynamodb=self.simulation.client(process, "dynamodb"),
-            sqs=self.simulation.client(process, "sqs"),
+            dynamodb=self.simulation.network.client(process, "dynamodb"),
+            sqs=self.simulation.network.client(process, "sqs"),
             surroundings=self.simulation.surroundings(process),
         )
 
     def must_drain(self, within: float) -> None:
         """Let the world run until the queue is empty. It must be so within this many seconds after the last fault."""
         simulation = self.simulation
-        left = within + max(0.0, (simulation.last_fault - simulation.kernel.now) / 1_000_000)
+        left = within + max(0.0, (simulation.network.last_fault - simulation.kernel.now) / 1_000_000)
         if not simulation.run_until(lambda: not self.sqs.messages(self.queue_url), left):
             waiting = ", ".join(sorted(message_id_of(message.body) for message in self.sqs.messages(self.queue_url)))
-            simulation.breach("Q6", f"{within:g} s after the last fault these still wait: {waiting}")
+            simulation.journal.breach("Q6", f"{within:g} s after the last fault these still wait: {waiting}")
         elif not simulation.run_until(lambda: not any(count() for count in self.in_hand), within):
-            simulation.breach("Q6", f"{within:g} s after the queue drained, a worker still has messages in hand")
+            simulation.journal.breach(
+                "Q6", f"{within:g} s after the queue drained, a worker still has messages in hand"
+            )
 
     def rows(self, table: str, *names: str) -> dict[Any, dict[str, Any]]:
         """Return a table's rows by the values of these attributes."""
@@ -231,10 +233,10 @@ class Application:
         simulation = self.simulation
         for breach in CONSUMER.check(self.evidence()):
             if not self.is_excused(breach.invariant, breach.subject):
-                simulation.breach(breach.invariant, f"{breach.subject}: {breach.detail}")
+                simulation.journal.breach(breach.invariant, f"{breach.subject}: {breach.detail}")
         for message_id, count in self.effects.items():
             if count > 1 and not self.is_excused("Q1", message_id):
-                simulation.breach("Q1", f"{message_id}: {count} transactions wrote its effects")
+                simulation.journal.breach("Q1", f"{message_id}: {count} transactions wrote its effects")
         self.check_deliveries()
         if is_fifo(self.queue_url):
             self._check_order()
@@ -255,15 +257,19 @@ class Application:
         simulation = self.simulation
         copy = request.copies[0]
         received, due = self.receives[copy], 1 + max(self.shown[copy], self.given_up[copy])
-        crashes = sum("crash" in fault.name for fault in simulation.faults.met)
-        landing = sum(ON_ITS_WAY in fault.name for fault in simulation.faults.met)
+        crashes = sum("crash" in fault.name for fault in simulation.network.faults.met)
+        landing = sum(ON_ITS_WAY in fault.name for fault in simulation.network.faults.met)
         said = f"{request.message_id}: received {received} times"
-        if simulation.calm and received > due:
-            simulation.breach("Q2", f"{said} on a calm network")
-        elif is_mild(simulation.faults.met, self.mild_seconds) and not simulation.had_outage and received > due:
-            simulation.breach("Q2", f"{said} though its worker could keep it hidden")
-        if simulation.only_crashes and received > 2 * crashes + landing + due + self._short_waits:
-            simulation.breach("Q3", f"{said} after {crashes} crashes")
+        if simulation.network.calm and received > due:
+            simulation.journal.breach("Q2", f"{said} on a calm network")
+        elif (
+            is_mild(simulation.network.faults.met, self.mild_seconds)
+            and not simulation.network.had_outage
+            and received > due
+        ):
+            simulation.journal.breach("Q2", f"{said} though its worker could keep it hidden")
+        if simulation.network.only_crashes and received > 2 * crashes + landing + due + self._short_waits:
+            simulation.journal.breach("Q3", f"{said} after {crashes} crashes")
 
     @property
     def _short_waits(self) -> int:
@@ -275,12 +281,14 @@ class Application:
         request = self.requests.get(message_id)
         by_policy = letter.source_arn is not None
         if not by_policy and REASON_ATTRIBUTE not in letter.attributes:
-            self.simulation.breach("Q8", f"{message_id}: in the dead-letter queue without a reason")
-        crashes = len(self.simulation.faults.met)
+            self.simulation.journal.breach("Q8", f"{message_id}: in the dead-letter queue without a reason")
+        crashes = len(self.simulation.network.faults.met)
         due = 1 + self.shown[letter.message_id] + 2 * crashes + self._short_waits
-        few = self.simulation.only_crashes and due <= self.maximum_receives
+        few = self.simulation.network.only_crashes and due <= self.maximum_receives
         if request and request.healthy and by_policy and few:
-            self.simulation.breach("Q3", f"{message_id}: healthy, and in the dead-letter queue after {crashes} crashes")
+            self.simulation.journal.breach(
+                "Q3", f"{message_id}: healthy, and in the dead-letter queue after {crashes} crashes"
+            )
 
     def _check_order(self) -> None:
         """Of each group, first commits follow the order of sending, and none begins before the one before is done."""
@@ -290,7 +298,7 @@ class Application:
             request = self.requests[message_id]
             before = last.get(str(request.group))
             if before is not None and turn[before] > turn[message_id]:
-                self.simulation.breach("Q4", f"{message_id} committed after {before} of the same group")
+                self.simulation.journal.breach("Q4", f"{message_id} committed after {before} of the same group")
             last[str(request.group)] = message_id
 
     def _create(self, name: str, attributes: Mapping[str, str]) -> str:
@@ -299,7 +307,7 @@ class Application:
     def _log(self, process: Process, delivery: Delivery) -> None:
         process.check()
         self.deliveries.append(asdict(delivery))
-        self.simulation.reached[f"outcome: {delivery.outcome}"] += 1
+        self.simulation.journal.reached[f"outcome: {delivery.outcome}"] += 1
 
     def _observe(self, process: str, operation: str, parameters: Mapping[str, Any], answer: Any) -> None:
         if operation == "receive_message" and parameters["QueueUrl"] == self.queue_url and isinstance(answer, Mapping):
@@ -311,7 +319,7 @@ class Application:
                 if entry["VisibilityTimeout"] == 0 and entry["Id"] in done:
                     self.shown[entry["ReceiptHandle"].partition("/")[0]] += 1
 
-    def _written(self, table: str, key: str, before: Any, after: Any, transaction: int) -> None:
+    def _written(self, table: str, key: str, before: Any, after: Any) -> None:
         """Count the writes that make a request's row COMPLETE: its commits, whatever the row said before.
 
         A row that has expired is forgotten: the effects themselves keep a later copy from being done again.

@@ -127,7 +127,7 @@ class ExecutionEnvironment:
             self._kernel.wait(self._callers, INIT_SECONDS)
         if self._ready:
             return None
-        self._simulation.reached["function error: init"] += 1
+        self._simulation.journal.reached["function error: init"] += 1
         failed = self._outcome
         return failed if isinstance(failed, FunctionError) else FunctionError("init", "Runtime.ExitError")
 
@@ -149,7 +149,7 @@ class ExecutionEnvironment:
         if outcome == _TIMED_OUT:
             self.close()
         if isinstance(outcome, FunctionError):
-            self._simulation.reached[f"function error: {outcome.kind}"] += 1
+            self._simulation.journal.reached[f"function error: {outcome.kind}"] += 1
         return outcome
 
     def close(self, grace_seconds: float = 0.0) -> None:
@@ -158,7 +158,7 @@ class ExecutionEnvironment:
 
     def _main(self, process: Process) -> None:
         try:
-            self._simulation.client(process, "lambda").start_environment()
+            self._simulation.network.client(process, "lambda").start_environment()
             handler = self._load(process)
         except Exception as error:
             self._outcome = FunctionError("init", type(error).__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import Any, Never, Protocol, cast
+from typing import Any, Never, cast
 
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 
@@ -19,10 +19,13 @@ from lab.simulation.world.faults import (
     SLOW,
     UNDELETED,
     UNSENT,
+    DrawnFaults,
     Fault,
     Faults,
     choices,
+    reached_name,
 )
+from lab.simulation.world.journal import Journal
 from lab.simulation.world.kernel import MICROSECONDS, START_MS, Kernel, Process, Waiter
 from oneslot.explorer.faults import DEATH, LATER, NEVER, SILENCE, Choice
 from oneslot.runtime.sqs.errors import THROTTLED
@@ -35,19 +38,80 @@ STIRRING = ("send_message", "change_message", "delete_message")
 """Calls after which a long poll may find a message: on a FIFO queue a deletion shows the next one of the group."""
 
 
-class WorldOfClients(Protocol):
-    """What a client needs of its world. See `lab.simulation.world.simulation.Simulation`."""
+class Network:
+    """The way to the services, and what goes wrong on it.
 
-    draw: Callable[[], float]
-    faults: Faults
-    kernel: Kernel
-    services: dict[str, Any]
+    Attributes:
+        services: what performs the calls of each service, by its name.
+        faults: those of this run. A scenario may set others.
+        last_fault: when the last one ends (microseconds).
+    """
 
-    def is_down(self, service: str) -> bool: ...
-    def polls(self, queue_url: str) -> list[Waiter]: ...
-    def stir(self, queue_url: str) -> None: ...
-    def fault_met(self, fault: Fault, what: str) -> None: ...
-    def performed(self, process: Process, operation: str, parameters: Mapping[str, Any], answer: Any) -> None: ...
+    def __init__(self, kernel: Kernel, journal: Journal, draw: Callable[[], float], faults: Faults) -> None:
+        self.kernel = kernel
+        self.journal = journal
+        self.draw = draw
+        self.faults = faults
+        self.services: dict[str, Any] = {}
+        self.last_fault = 0
+        self._down: dict[str, tuple[int, int]] = {}
+        self._polls: dict[str, list[Waiter]] = {}
+
+    def client(self, process: Process, service: str, *, attempts: int = 4, read_timeout: float = 3.0) -> Any:
+        """Return a client of a service in this process. The defaults are the consumer's own."""
+        return Client(self, process, service, attempts, read_timeout)
+
+    @property
+    def calm(self) -> bool:
+        """Whether no fault happened."""
+        return not self.faults.met and not self._down
+
+    @property
+    def only_crashes(self) -> bool:
+        """Whether every fault that happened was a crash."""
+        return not self._down and all("crash" in fault.name for fault in self.faults.met)
+
+    @property
+    def had_outage(self) -> bool:
+        """Whether a service was down for a time."""
+        return bool(self._down)
+
+    def stop_faults(self) -> None:
+        """Let no drawn fault happen from now on."""
+        if isinstance(self.faults, DrawnFaults):
+            self.faults.stop()
+
+    def fault_met(self, fault: Fault, what: str) -> None:
+        """Note that a fault happens to `what`."""
+        self.last_fault = max(self.last_fault, self.kernel.now + int(fault.seconds * MICROSECONDS))
+        self.journal.reached[reached_name(fault.name, what)] += 1
+        self.journal.note(fault.process, f"FAULT {fault.name}", (what, fault.number, fault.seconds))
+
+    def take_down(self, service: str, from_seconds: float, seconds: float) -> None:
+        """Let no connection to a service succeed for this long."""
+        start = self.kernel.now + int(from_seconds * MICROSECONDS)
+        self._down[service] = (start, start + int(seconds * MICROSECONDS))
+        self.last_fault = max(self.last_fault, start + int(seconds * MICROSECONDS))
+
+    def is_down(self, service: str) -> bool:
+        """Return whether a service cannot be reached now."""
+        start, end = self._down.get(service, (0, 0))
+        return start <= self.kernel.now < end
+
+    def polls(self, queue_url: str) -> list[Waiter]:
+        """Return the long polls that wait at a queue."""
+        return self._polls.setdefault(queue_url, [])
+
+    def stir(self, queue_url: str) -> None:
+        """Wake the long polls of a queue: its messages have changed."""
+        for poll in self._polls.pop(queue_url, ()):
+            poll.wake()
+
+    def performed(self, process: Process, operation: str, parameters: Mapping[str, Any], answer: Any) -> None:
+        """Note that a service has performed a call."""
+        self.journal.note(process.name, operation, (parameters, answer))
+        for observe in self.journal.observers:
+            observe(process.name, operation, parameters, answer)
 
 
 class Client:
@@ -58,15 +122,13 @@ class Client:
             it waits for one (seconds).
     """
 
-    def __init__(
-        self, simulation: WorldOfClients, process: Process, service: str, attempts: int, read_timeout: float
-    ) -> None:
+    def __init__(self, network: Network, process: Process, service: str, attempts: int, read_timeout: float) -> None:
         self.meta = SimpleNamespace(region_name=REGION)
-        self._simulation = simulation
-        self._kernel = simulation.kernel
+        self._network = network
+        self._kernel = network.kernel
         self._process = process
         self._service = service
-        self._performer = simulation.services[service]
+        self._performer = network.services[service]
         self._attempts = attempts
         self._read_timeout = read_timeout
 
@@ -88,16 +150,16 @@ class Client:
         for _ in range(self._attempts):
             self._process.check()
             self._process.calls += 1
-            found = self._simulation.faults.at_call(
+            found = self._network.faults.at_call(
                 self._process.name, self._process.calls, lambda: choices(self._service, operation, parameters)
             )
-            if self._simulation.is_down(self._service):
+            if self._network.is_down(self._service):
                 self._kernel.sleep(CONNECT_SECONDS)
                 silent = cast("Any", EndpointConnectionError(endpoint_url=f"https://{self._service}.example/"))
                 continue
             if found is None:
                 return self._undisturbed(operation, parameters)
-            self._simulation.fault_met(found[1], operation)
+            self._network.fault_met(found[1], operation)
             answered, value = self._disturbed(operation, parameters, *found)
             if answered:
                 return value
@@ -153,7 +215,7 @@ class Client:
         raise ClientError(seen["error"], operation)
 
     def _travel(self) -> None:
-        self._kernel.sleep(SLOWEST_SECONDS * self._simulation.draw())
+        self._kernel.sleep(SLOWEST_SECONDS * self._network.draw())
 
     def _perform(self, operation: str, parameters: Mapping[str, Any]) -> Any:
         if operation == "receive_message" and parameters.get("WaitTimeSeconds"):
@@ -166,9 +228,9 @@ class Client:
             answer = getattr(self._performer, operation)(**parameters)
         except ClientError as error:
             answer = error
-        self._simulation.performed(self._process, operation, parameters, answer)
+        self._network.performed(self._process, operation, parameters, answer)
         if operation.startswith(STIRRING):
-            self._simulation.stir(parameters["QueueUrl"])
+            self._network.stir(parameters["QueueUrl"])
         return answer
 
     def _poll(self, parameters: Mapping[str, Any]) -> Any:
@@ -187,7 +249,7 @@ class Client:
                     break
                 visible_ms = self._performer.next_visible_ms(url)
                 next_look = end if visible_ms is None else min(end, (visible_ms - START_MS) * 1000)
-                self._kernel.wait(self._simulation.polls(url), max(0.001, (next_look - now) / MICROSECONDS))
+                self._kernel.wait(self._network.polls(url), max(0.001, (next_look - now) / MICROSECONDS))
             answers.append(answer)
             if waiting and not self._process.ended:
                 waiting[0].wake()

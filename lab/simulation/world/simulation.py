@@ -1,4 +1,4 @@
-"""One run of the whole system: a scenario's world, its processes, its faults, and what happened."""
+"""One run of the whole system: a scenario's world, its numbers and its processes."""
 
 from __future__ import annotations
 
@@ -27,24 +27,14 @@ from lab.simulation.world.faults import (
     Faults,
     ListedFaults,
     Rates,
-    reached_name,
 )
-from lab.simulation.world.kernel import START_MS, Kernel, Process, Waiter
-from lab.simulation.world.network import Client
+from lab.simulation.world.journal import Journal
+from lab.simulation.world.kernel import START_MS, Kernel, Process
+from lab.simulation.world.network import Network
 from lab.simulation.world.threads import VirtualThreads
 from oneslot.dynamodb_in_memory import InMemoryDynamoDB
 from oneslot.dynamodb_in_memory.expressions import TypedItem
 from oneslot.runtime.surroundings import Surroundings
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something that happened: when (microseconds since the start), in which process, and what."""
-
-    at: int
-    process: str
-    what: str
-    details: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,71 +53,46 @@ class Plan:
     points: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Breach:
-    """A broken law, in a sentence."""
-
-    law: str
-    detail: str
-
-
 class WatchedDynamoDB(InMemoryDynamoDB):
-    """DynamoDB that reports each item that a write changes, with the transaction that it belongs to."""
+    """DynamoDB that reports each item that a write changes."""
 
-    def __init__(self, now_ms: Callable[[], int], written: Callable[[str, str, Any, Any, int], None]) -> None:
+    def __init__(self, now_ms: Callable[[], int], written: Callable[[str, str, Any, Any], None]) -> None:
         super().__init__(now_ms, TABLES)
         self._written = written
-        self._transaction = 0
-
-    def transact_write_items(self, **request: Any) -> Mapping[str, Any]:
-        """See `InMemoryDynamoDB`."""
-        self._transaction += 1
-        return super().transact_write_items(**request)
 
     def _store(self, table_name: str, key: str, after: TypedItem | None) -> None:
         before = self.contents.tables[table_name].get(key)
         super()._store(table_name, key, after)
-        self._written(table_name, key, before, after, self._transaction)
+        self._written(table_name, key, before, after)
 
 
 class Simulation:
     """The world of one run.
 
     Attributes:
-        calm: no fault happens in this run.
-        only_crashes: no other fault than a crash happens.
-        events: what happened, for the counterexample and the trace's hash.
-        breaches: the broken laws.
-        reached: what happened at least once, by name, for the list of what must happen sometimes.
-        written: called for each changed item (table, key, before, after, number of its transaction).
-        observers: called for each performed call (process, operation, parameters, answer or error).
+        journal: what happened.
+        network: the way to the services, and its faults.
+        writers: called for each changed item (table, key, before, after).
     """
 
     def __init__(self, plan: Plan, set_point: Callable[[Callable[[], None]], None]) -> None:
         self.plan = plan
         self.numbers: dict[str, int] = {}
-        self.events: list[Event] = []
-        self.breaches: list[Breach] = []
-        self.reached: Counter[str] = Counter()
-        self.observers: list[Callable[[str, str, Mapping[str, Any], Any], None]] = []
-        self.writers: list[Callable[[str, str, Any, Any, int], None]] = []
+        self.writers: list[Callable[[str, str, Any, Any], None]] = []
         self._set_point = set_point
         self._random = Random(plan.seed)
         self.draw = self._random.random
-        self.rates = self._weather(Random(f"weather of {plan.seed}"))
-        self.faults: Faults = DrawnFaults(plan.seed, self.rates) if plan.faults is None else ListedFaults(plan.faults)
+        weather = _weather(Random(f"weather of {plan.seed}"))
+        faults: Faults = DrawnFaults(plan.seed, weather) if plan.faults is None else ListedFaults(plan.faults)
         self.kernel = Kernel(self._random, between=(8, 40, 200)[int(self.draw() * 3)])
         self.dynamodb = WatchedDynamoDB(lambda: self.now_ms, self._item_written)
         self.sqs = SQSService(lambda: self.now_ms, self._random)
-        self.services: dict[str, Any] = {"dynamodb": self.dynamodb, "sqs": self.sqs}
-        self.last_fault = 0
-        self._down: dict[str, tuple[int, int]] = {}
-        self._polls: dict[str, list[Waiter]] = {}
+        self.journal = Journal(self.kernel)
+        self.network = Network(self.kernel, self.journal, self.draw, faults)
+        self.network.services |= {"dynamodb": self.dynamodb, "sqs": self.sqs}
         self._incarnations: Counter[str] = Counter()
         self._scenario_random = Random(f"scenario of {plan.seed}")
         self._home: tempfile.TemporaryDirectory[str] | None = None
-
-    # What the scenario asks for
 
     @property
     def now_ms(self) -> int:
@@ -156,21 +121,6 @@ class Simulation:
         return Random(f"{name} of {self.plan.seed}")
 
     @property
-    def calm(self) -> bool:
-        """Return whether no fault happened."""
-        return not self.faults.met and not self._down
-
-    @property
-    def only_crashes(self) -> bool:
-        """Return whether every fault that happened was a crash."""
-        return not self._down and all("crash" in fault.name for fault in self.faults.met)
-
-    @property
-    def had_outage(self) -> bool:
-        """Return whether a service was down for a time."""
-        return bool(self._down)
-
-    @property
     def home(self) -> Path:
         """A folder on disk that survives the processes."""
         if self._home is None:
@@ -182,8 +132,8 @@ class Simulation:
         self._incarnations[name] += 1
         number = self._incarnations[name]
         process = Process(self.kernel, name if number == 1 else f"{name}.{number}", wall_offset_ms)
-        self.note(process.name, "starts")
-        process.on_end.append(lambda: self.note(process.name, "has ended"))
+        self.journal.note(process.name, "starts")
+        process.on_end.append(lambda: self.journal.note(process.name, "has ended"))
         if self.plan.points:
             self._plan_statement(process)
             process.count_statements()
@@ -192,7 +142,7 @@ class Simulation:
             try:
                 main(process)
             except Exception as error:
-                self._died(process.name, error)
+                self.journal.died(process.name, error)
             process.end()
 
         process.start(body)
@@ -239,19 +189,9 @@ class Simulation:
             sleep=sleep,
             jitter=jitter,
             steady=lambda: process.steady,
-            threads=VirtualThreads(process, self._died),
+            threads=VirtualThreads(process, self.journal.died),
             append=lambda path, data: self._append(process, path, data),
         )
-
-    def client(self, process: Process, service: str, *, attempts: int = 4, read_timeout: float = 3.0) -> Any:
-        """Return a client of a service in this process. The defaults are the consumer's own."""
-        return Client(self, process, service, attempts, read_timeout)
-
-    def take_down(self, service: str, from_seconds: float, seconds: float) -> None:
-        """Let no connection to a service succeed for this long."""
-        start = self.kernel.now + int(from_seconds * 1_000_000)
-        self._down[service] = (start, start + int(seconds * 1_000_000))
-        self.last_fault = max(self.last_fault, start + int(seconds * 1_000_000))
 
     def run_for(self, seconds: float) -> None:
         """Let the world run for this long."""
@@ -261,68 +201,21 @@ class Simulation:
         """Let the world run until `done`; return False if it was not within this many seconds."""
         return self.kernel.run_until(done, within)
 
-    def stop_faults(self) -> None:
-        """Let no drawn fault happen from now on."""
-        if isinstance(self.faults, DrawnFaults):
-            self.faults.stop()
-
-    def breach(self, law: str, detail: str) -> None:
-        """Note a broken law."""
-        self.breaches.append(Breach(law, detail))
-        self.note("law", f"{law} is broken", detail)
-
-    def note(self, process: str, what: str, details: Any = None) -> None:
-        """Note that something happened."""
-        self.events.append(Event(self.kernel.now, process, what, details))
-
-    # What the network and the kernel report
-
-    def is_down(self, service: str) -> bool:
-        """Return whether a service cannot be reached now."""
-        if service not in self._down:
-            return False
-        start, end = self._down[service]
-        return start <= self.kernel.now < end
-
-    def polls(self, queue_url: str) -> list[Waiter]:
-        """Return the long polls that wait at a queue."""
-        return self._polls.setdefault(queue_url, [])
-
-    def stir(self, queue_url: str) -> None:
-        """Wake the long polls of a queue: its messages have changed."""
-        for poll in self._polls.pop(queue_url, ()):
-            poll.wake()
-
-    def fault_met(self, fault: Fault, what: str) -> None:
-        """Note that a fault happens to `what`."""
-        self.last_fault = max(self.last_fault, self.kernel.now + int(fault.seconds * 1_000_000))
-        self.reached[reached_name(fault.name, what)] += 1
-        self.note(fault.process, f"FAULT {fault.name}", (what, fault.number, fault.seconds))
-
-    def performed(self, process: Process, operation: str, parameters: Mapping[str, Any], answer: Any) -> None:
-        """Note that a service has performed a call."""
-        self.events.append(Event(self.kernel.now, process.name, operation, (parameters, answer)))
-        for observe in self.observers:
-            observe(process.name, operation, parameters, answer)
-
-    def _item_written(self, table: str, key: str, before: Any, after: Any, transaction: int) -> None:
+    def _item_written(self, table: str, key: str, before: Any, after: Any) -> None:
         for written in self.writers:
-            written(table, key, before, after, transaction)
-
-    def _died(self, name: str, error: BaseException) -> None:
-        self.breach("Q9", f"{name}: {type(error).__name__}: {error}")
+            written(table, key, before, after)
 
     def _plan_statement(self, process: Process) -> None:
-        fault = self.faults.next_statement(process.name, process.statements)
+        fault = self.network.faults.next_statement(process.name, process.statements)
         if fault is None:
             return
 
         def happen() -> None:
             self._plan_statement(process)
-            if isinstance(self.faults, DrawnFaults) and self.faults.stopped:
+            if isinstance(self.network.faults, DrawnFaults) and self.network.faults.stopped:
                 return
-            self.faults.met.append(fault)
-            self.fault_met(fault, "a statement")
+            self.network.faults.met.append(fault)
+            self.network.fault_met(fault, "a statement")
             if fault.name == CRASH:
                 process.crash()
             process.suspend(fault.seconds, steady=fault.name == SUSPEND)
@@ -333,22 +226,16 @@ class Simulation:
         """Append to a real file, without a sync. A crash may leave a torn line."""
         process.check()
         process.calls += 1
-        fault = self.faults.at_append(process.name, process.calls)
+        fault = self.network.faults.at_append(process.name, process.calls)
         if fault is not None:
-            self.fault_met(fault, f"an append to {path.name}")
+            self.network.fault_met(fault, f"an append to {path.name}")
             data = {TORN: data[: len(data) // 2], CRASH: data}.get(fault.name, b"")
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(descriptor, "ab") as file:
             file.write(data)
-        self.note(process.name, "append", (path.name, len(data)))
+        self.journal.note(process.name, "append", (path.name, len(data)))
         if fault is not None:
             process.crash()
-
-    def _weather(self, random: Random) -> Rates:
-        """Draw which kinds of faults happen in this run, and how often; one run of eight has none, one only crashes."""
-        some = [kind for kind in KINDS if random.random() * 2 < 1]
-        kinds = random.choice((*([some] * 6), [], [CRASHING]))
-        return Rates(kinds, calls=random.choice((8, 20, 80)), statements=random.choice((0, 2_000, 8_000)))
 
     def point(self) -> Callable[[], None]:
         """Return the function that runs before each statement of an instrumented module."""
@@ -368,6 +255,13 @@ class Simulation:
         self.kernel.end_all()
         if self._home is not None:
             self._home.cleanup()
+
+
+def _weather(random: Random) -> Rates:
+    """Draw which kinds of faults happen in this run, and how often; one run of eight has none, one only crashes."""
+    some = [kind for kind in KINDS if random.random() * 2 < 1]
+    kinds = random.choice((*([some] * 6), [], [CRASHING]))
+    return Rates(kinds, calls=random.choice((8, 20, 80)), statements=random.choice((0, 2_000, 8_000)))
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 
 import pytest
@@ -18,7 +19,7 @@ EDITS = list(read_edits())
 
 @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.defect)
 def test_edit_fits_the_code(edit: Edit) -> None:
-    assert edit.apply((ROOT / edit.file).read_text())
+    assert ast.parse(edit.apply((ROOT / edit.file).read_text()))
 
 
 def test_every_law_has_a_defect_that_breaks_it() -> None:
