@@ -34,7 +34,16 @@ MOST_OPTIONS = 30
 _TYPES = {"S": TEXT, "N": NUMBER, "M": OBJECT, "L": LIST, "BOOL": NUMBER}
 """What DynamoDB's types hold."""
 _IMAGES = ("NewImage", "OldImage")
-_EQUALS = re.compile(r"(#?[\w.]+)\s*(?:=|<=|>=|BETWEEN)\s*(:\w+)|begins_with\s*\(\s*(#?[\w.]+)\s*,\s*(:\w+)")
+_HOLDS = re.compile(
+    r"(#?[\w.]+)\s*(=|<=|>=|<|>|BETWEEN)\s*(:\w+)|begins_with\s*\(\s*(#?[\w.]+)\s*,\s*(:\w+)"
+    r"|attribute_exists\s*\(\s*(#?[\w.]+)"
+)
+"""What a row must have, in the expressions of DynamoDB."""
+_COUNTED = re.compile(r"=\s*(#?\w+)\s*[-+]")
+"""The attribute that an update adds to, which must be there."""
+ENOUGH = 1000
+"""A number of a row from which may be taken twice."""
+_BESIDE = {"<": -ENOUGH, "<=": -ENOUGH, ">": ENOUGH, ">=": ENOUGH}
 _SHARED = ("site-packages", "dist-packages", "lib/python")
 
 
@@ -107,11 +116,27 @@ class Asked:
         if operation in ("query", "scan") and "Items" in answer:
             self._note_search(parameters, answer)
         elif operation == "get_item" and not code:
-            key = {name: plain(value) for name, value in parameters["Key"].items()}
-            self._note_row(parameters["TableName"], key, answer)
-        elif operation in ("update_item", "delete_item") and code == "ConditionalCheckFailedException":
-            key = {name: plain(value) for name, value in parameters["Key"].items()}
-            self._note_row(parameters["TableName"], key, {})
+            self._note_row(parameters, answer, {})
+        elif code == "TransactionCanceledException":
+            reasons = answer.get("CancellationReasons", ())
+            for one, reason in zip(parameters["TransactItems"], reasons, strict=False):
+                self._note_refused(next(iter(one.values())), reason["Code"])
+        elif operation in ("put_item", "update_item", "delete_item"):
+            self._note_refused(parameters, code)
+
+    def _note_refused(self, parameters: Mapping[str, Any], code: str | None) -> None:
+        """Note the row that a write expects: its condition does not hold, or it adds to what is not there."""
+        row: dict[str, Any] = {}
+        if str(code).startswith("ConditionalCheckFailed"):
+            row = _expected(parameters, parameters.get("ConditionExpression", ""))
+        elif str(code).startswith("Validation"):
+            names = parameters.get("ExpressionAttributeNames", {})
+            counted = _COUNTED.findall(parameters.get("UpdateExpression", ""))
+            row = {names.get(name, name): ENOUGH for name in counted}
+        else:
+            return
+        if row or "Key" in parameters:
+            self._note_row(parameters, {}, row)
 
     def _note_table(self, parameters: Mapping[str, Any]) -> None:
         """Note a table that the template does not have, with the key by which the handler looks rows up, or an id."""
@@ -121,14 +146,16 @@ class Asked:
         table = str(parameters["TableName"]).rpartition("/")[2]
         self.absent[TABLES, table] = kinds or {(item or ["id"])[0]: "S"}
 
-    def _note_row(self, name: str, key: dict[str, Any], answer: dict[str, Any]) -> None:
-        table = str(name).rpartition("/")[2]
-        rows = self.facts.get(ROWS, {}).get(table, [])
-        number = next((one for one, row in enumerate(rows) if key.items() <= row.items()), len(rows))
+    def _note_row(self, parameters: Mapping[str, Any], answer: dict[str, Any], more: Mapping[str, Any]) -> None:
+        """Note a row that is not there, or lacks `more`, and follow what is asked of one that is."""
+        key = {name: plain(value) for name, value in parameters.get("Key", parameters.get("Item", {})).items()}
+        table = str(parameters["TableName"]).rpartition("/")[2]
+        rows = [*self.facts.get(ROWS, {}).get(table, ()), {}]
+        number = next((one for one, row in enumerate(rows) if key.items() <= row.items()), len(rows) - 1)
         if "Item" in answer:
-            answer["Item"] = self._row(answer["Item"], (ROWS, table, number)) if number < len(rows) else answer["Item"]
-        elif number == len(rows):
-            self.absent[ROWS, table, number] = key
+            answer["Item"] = self._row(answer["Item"], (ROWS, table, number)) if rows[number] else answer["Item"]
+        elif not {**key, **more}.items() <= rows[number].items():
+            self.absent[ROWS, table, number] = {**rows[number], **more, **key}
 
     def _note_search(self, parameters: Mapping[str, Any], answer: dict[str, Any]) -> None:
         """Note the row that a Query or a Scan looked for, as far as its conditions name values."""
@@ -136,10 +163,7 @@ class Asked:
         rows = self.facts.get(ROWS, {}).get(table, [])
         if not answer["Items"] and not rows:
             texts = " ".join(str(parameters.get(one, "")) for one in ("KeyConditionExpression", "FilterExpression"))
-            names, values = (parameters.get(f"ExpressionAttribute{one}", {}) for one in ("Names", "Values"))
-            wanted = [(one[1] or one[3], one[2] or one[4]) for one in _EQUALS.finditer(texts)]
-            row = {names.get(name, name): plain(values[value]) for name, value in wanted if value in values}
-            self.absent[ROWS, table, 0] = {name: value for name, value in row.items() if "." not in name}
+            self.absent[ROWS, table, 0] = _expected(parameters, texts)
         made = [{name: plain(value) for name, value in one.items()} for one in answer["Items"]]
         for position, one in enumerate(made):
             number = next((at for at, row in enumerate(rows) if row.items() <= one.items()), None)
@@ -171,6 +195,17 @@ class Asked:
         if isinstance(value, list):
             return [self.recorded(one, (*at, position)) for position, one in enumerate(value)]
         return RecordedText(value, self, at) if isinstance(value, str) else value
+
+
+def _expected(parameters: Mapping[str, Any], expression: str) -> dict[str, Any]:
+    """Return what a row has for which an expression holds, as far as it compares attributes with values."""
+    names, values = (parameters.get(f"ExpressionAttribute{one}", {}) for one in ("Names", "Values"))
+    row: dict[str, Any] = {}
+    for compared, how, value, prefixed, prefix, there in _HOLDS.findall(expression):
+        name = names.get(compared or prefixed or there, compared or prefixed or there)
+        held = plain(values.get(value or prefix, f"{name}-1"))
+        row[name] = held + _BESIDE.get(how, 0) if isinstance(held, int) else held
+    return {name: value for name, value in row.items() if "." not in name}
 
 
 def plain(value: Any) -> Any:
@@ -332,7 +367,7 @@ class RecordedText(str):
         return (RecordedText(one, self.asked, (*self.at, 0)) for one in str(self))
 
     def _compare(self, other: object) -> None:
-        if isinstance(other, str) and not isinstance(self.at[-1], int):
+        if isinstance(other, str) and not isinstance(self.at[-1], int) and self.at[0] != CLOSED:
             self.asked.compared[self.at, str(other)] = None
 
     def __eq__(self, other: object) -> bool:
@@ -345,7 +380,7 @@ class RecordedText(str):
         return not self == other
 
     def __hash__(self) -> int:
-        for one in _options(sys._getframe(1)):
+        for one in _options(sys._getframe(1)) if self.at[0] != CLOSED else ():
             self.asked.compared.setdefault((self.at, one))
         return str.__hash__(self)
 

@@ -27,7 +27,7 @@ from oneslot.explorer.handlers.given import USUAL_COPIES, Given
 from oneslot.explorer.handlers.laws import HandlerLaws, Law, View, as_if_once, without_values
 from oneslot.explorer.handlers.modules import RECEIVES, RECORDS, Code, found
 from oneslot.explorer.handlers.process import AT_IMPORT, OWN_FAILURES, RunningHandler, ServerError, running
-from oneslot.explorer.handlers.reached import is_write
+from oneslot.explorer.handlers.reached import ANSWERED, is_write
 from oneslot.explorer.handlers.repeats import Repeats
 from oneslot.explorer.handlers.scenario import (
     Direct,
@@ -78,8 +78,6 @@ IMPORT_REMEDIES = {
 """What helps by the exception that an import raises; `_FOUND_BY` for any other."""
 UNREAD = "It read no Records. If its event is not of SQS, give it whole with event=..."
 UNSEEN_REMEDY = "every invocation leaves another environment. Make it within the handler"
-ANSWERED = '{"answer"'
-"""How the text of an observation begins that is not an error."""
 CLIENT_ERROR = 400
 MOST_DRAWN = 400
 """The most single deliveries with different random numbers that are tried for "as if once"."""
@@ -454,7 +452,7 @@ class Exploration:
     def _completed(self) -> Result:
         """Return the verdict once every level is complete: without a write, the handler holds only if it has none."""
         reached, why = self.code.reached, ""
-        if places := reached.unwritten or (() if self.wrote else reached.attempted):
+        if places := reached.unwritten:
             why = f"without a fault it does not write: {', '.join(places)}"
         elif passed_by := reached.passed_by:
             why = f"no delivery runs {', '.join(passed_by)}"
@@ -462,9 +460,13 @@ class Exploration:
             why = f"it answers {self.rejected}"
         if why:
             after = f", after {self.raised.partition(': An error occurred (')[0]}" if self.raised else ""
-            return Result(self.code.name, "needs an event", f"is not judged, because {why}{after}")
-        text = f"holds at every level{self._unwritten()}"
-        return Result(self.code.name, "holds", text, unrun=reached.unrun, unmet=reached.unmet)
+            why, places = f"is not judged, because {why}{after}", () if self.rejected else places
+            return Result(self.code.name, "needs an event", why, unwritten=places)
+        text, done = f"holds at every level{self._unwritten()}", reached.done
+        written = tuple(one for place, one in reached.writes.items() if place in done)
+        unwritten = tuple(one for place, one in reached.writes.items() if place in reached.wanted - done)
+        named: Any = {"unrun": reached.unrun, "unmet": reached.unmet, "written": written, "unwritten": unwritten}
+        return Result(self.code.name, "holds", text, **named)
 
     @property
     def _copies(self) -> int:

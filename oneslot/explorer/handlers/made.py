@@ -8,12 +8,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 from oneslot.explorer.handlers.asked import Asked, decoding
-from oneslot.explorer.handlers.exploration import Exploration, exploration_of, refuse_import
+from oneslot.explorer.handlers.exploration import CLIENT_ERROR, Exploration, exploration_of, refuse_import
 from oneslot.explorer.handlers.given import Given
+from oneslot.explorer.handlers.reached import Place
 
 MOST_ERRORS = 12
 """The exceptions of a delivery that are read, from the last."""
-CLIENT_ERROR = 400
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,8 @@ class Tried:
         status: the HTTP status of its answer; 200 if it has none.
         writes: the number of places that wrote.
         has_more: whether the functions that it reaches name writes, and none of these ran.
-        ran: the statements that ran.
+        ran: the statements that ran, without those whose writes AWS refused.
+        wanted: the statements that name a write, in the functions that it reaches, and that some event should reach.
         routes: the method and the path of each route in the handler's code.
     """
 
@@ -33,14 +34,20 @@ class Tried:
     status: int
     writes: int
     has_more: bool
-    ran: frozenset[tuple[str, int, int]]
+    ran: frozenset[Place]
+    wanted: frozenset[Place]
     asked: Asked
     routes: tuple[tuple[str, str], ...] = ()
 
     @property
+    def accepts(self) -> bool:
+        """Whether the handler neither fails nor answers that the event is wrong."""
+        return not self.error and self.status < CLIENT_ERROR
+
+    @property
     def serves(self) -> bool:
         """Whether the handler does its work: it writes, or it only reads."""
-        return not self.error and self.status < CLIENT_ERROR and not self.has_more
+        return self.accepts and not self.has_more
 
 
 @contextmanager
@@ -67,8 +74,8 @@ def _tried(exploration: Exploration, one: Exploration, asked: Asked) -> Tried:
         outcome = exploration.deliver_made(one.scenario, asked, is_watched=is_watched).outcome
         error = outcome.error or (f"it reports the message as failed, after {outcome.raised}" if outcome.failed else "")
         reached = exploration.code.reached
-        ran, routes = frozenset(reached.ran), (*reached.routes,)
-        tried = Tried(error, _status(outcome.answer), reached.wrote, bool(reached.unwritten), ran, asked, routes)
+        ran, wanted, has_more = frozenset(reached.done), frozenset(reached.wanted), bool(reached.unwritten)
+        tried = Tried(error, _status(outcome.answer), reached.wrote, has_more, ran, wanted, asked, (*reached.routes,))
         if tried.serves:
             break
     refuse_import(exploration.code, error)

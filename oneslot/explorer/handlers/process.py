@@ -307,6 +307,7 @@ class RunningHandler(RunningInvocation):
         if self.code.is_watched:
             sys.settrace(None)  # an invocation that crashes here is never woken, and ends with the interpreter
         answer = super().wait(request)
+        self.code.reached.note_answer(request.text, answer)
         self._begin_watch()
         return answer
 

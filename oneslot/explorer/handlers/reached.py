@@ -17,6 +17,9 @@ from oneslot.explorer.services.web import reads
 RAN = "__ran__"
 """The name of `ran` in a handler's modules."""
 
+ANSWERED = '{"answer"'
+"""How the text of an observation begins that is not an error."""
+
 Place = tuple[str, int, int]
 """The file of a statement, its first and its last line."""
 
@@ -56,6 +59,7 @@ class Reached:
     Attributes:
         ran: the statements that ran.
         calls: the operation and the line of each call that was made, by its text.
+        answered: the texts of those that AWS has accepted at some time.
         met: the operation and the line of each call that met a fault.
     """
 
@@ -64,6 +68,8 @@ class Reached:
         self._vendored = tuple(f"{one}/" for one in {*map(str, _vendored(roots))})
         self._functions: list[_Function] = []
         self._named_writes: dict[Place, str] = {}
+        self._if_failing: set[tuple[str, int]] = set()
+        """The files and lines within `except`, which no event need reach."""
         self.routes: list[tuple[str, str]] = []
         """The method and the path of each route that a decorator names, as Powertools, Flask and FastAPI do."""
         self._named_outside: set[str] = set()
@@ -74,13 +80,21 @@ class Reached:
         """Forget what ran."""
         self.ran: set[Place] = set()
         self.calls: dict[str, tuple[str, str]] = {}
+        self.answered: set[str] = set()
         self.met: set[tuple[str, str]] = set()
+
+    def note_answer(self, call: str, observation: str) -> None:
+        """Note that AWS accepts a call."""
+        if observation.startswith(ANSWERED):
+            self.answered.add(call)
 
     def marked(self, tree: ast.Module, file: str) -> ast.Module:
         """Let each statement of the functions in a file note that it runs, unless it is a package's. This changes the tree."""
         if f"{file.removesuffix('.py')}/".startswith(self._vendored):
             return tree
         functions = [node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS)]
+        failing: list[Any] = [node for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler)]
+        self._if_failing |= {(file, line) for one in failing for line in range(one.lineno, one.end_lineno + 1)}
         self._named_outside |= {name for one in tree.body if not isinstance(one, _FUNCTIONS) for name in _names(one)}
         for function in functions:
             names = _names(function)
@@ -100,26 +114,41 @@ class Reached:
         return tuple(f"{self._named(file)}:{_lines(spans)}" for file, spans in sorted(found.items()))
 
     @property
-    def _writes(self) -> dict[Place, str]:
-        """The statements that name a write, in functions that are concerned."""
+    def writes(self) -> dict[Place, str]:
+        """The statements that name a write, in functions that are concerned: "put_item at app.py:12"."""
         own = {function.name for function in self._functions}
         places = {place for one in self._concerned() for place in one.places}
-        return {place: name for place, name in self._named_writes.items() if place in places and name not in own}
+        return {
+            (file, line, last): f"{name} at {self._named(file)}:{line}"
+            for (file, line, last), name in sorted(self._named_writes.items())
+            if (file, line, last) in places and name not in own
+        }
+
+    @property
+    def done(self) -> set[Place]:
+        """The statements that ran, without those that AWS has always refused."""
+        lines = {line for text, (_, line) in self.calls.items() if text in self.answered}
+        refused = {line for _, line in self.calls.values()} - lines
+        at = {(file, int(line)) for file, _, line in (one.rpartition(":") for one in refused if one)}
+        return {
+            (file, first, last)
+            for file, first, last in self.ran
+            if not any((file, n) in at for n in range(first, last + 1))
+        }
+
+    @property
+    def wanted(self) -> set[Place]:
+        """The statements that name a write, and that some event should reach."""
+        return {(file, line, last) for file, line, last in self.writes if (file, line) not in self._if_failing}
 
     @property
     def unwritten(self) -> tuple[str, ...]:
-        """The writes that the code names, while its deliveries make none: "put_item at app.py:12"."""
-        named = self._writes
-        lines = {line for operation, line in self.calls.values() if is_write(operation)}
-        if lines - {""} or (lines and not self.ran.isdisjoint(named)):
+        """The writes that the code names, or else those that were sent, while AWS accepts none of its own."""
+        named, sent = self.writes, {one: text in self.answered for text, one in self.calls.items() if is_write(one[0])}
+        lines = {line for (_, line), is_answered in sent.items() if is_answered}
+        if lines - {""} or (lines and not (named and self.done.isdisjoint(named))):
             return ()
-        return tuple(f"{name} at {self._named(file)}:{line}" for (file, line, _), name in sorted(named.items()))
-
-    @property
-    def attempted(self) -> tuple[str, ...]:
-        """The writes that were sent, whether or not AWS accepted them: "put_item at app.py:12"."""
-        calls = {*self.calls.values()}
-        return tuple(f"{name} at {self._named(line)}" for name, line in sorted(calls) if is_write(name))
+        return (*named.values(),) or tuple(f"{name} at {self._named(line)}" for name, line in sorted(sent))
 
     @property
     def passed_by(self) -> tuple[str, ...]:
@@ -141,7 +170,7 @@ class Reached:
     @property
     def wrote(self) -> int:
         """The number of places whose calls changed something."""
-        return sum(is_write(operation) for operation, _ in {*self.calls.values()})
+        return sum(is_write(operation) for operation, _ in {self.calls[text] for text in self.answered})
 
     @property
     def unmet(self) -> tuple[str, ...]:

@@ -66,6 +66,10 @@ class Result:
         outside: outside effects that may happen more often than in a run without a fault.
         unrun: if it holds, the lines that no schedule ran, of the handler's functions that ran.
         unmet: if it holds, the calls that never met a fault, because they follow one.
+        written: the writes that the code names and that ran: "put_item at app.py:12".
+        unwritten: those that never ran, although some event should reach them.
+        remark: why "holds" speaks of one record at a time.
+        in_batch: whether two records in flight break it.
         remedy: if it is not finished, what would complete the next level.
         reads_environment: whether the handler reads a hash, host or process, which each environment has of its own.
         raised: the last exception within the handler when nothing goes wrong, whether or not it is caught.
@@ -89,6 +93,10 @@ class Result:
     schedule: tuple[tuple[int, str, str], ...] = ()
     unrun: tuple[str, ...] = ()
     unmet: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
+    unwritten: tuple[str, ...] = ()
+    remark: str = ""
+    in_batch: bool = False
     remedy: str = ""
     raised: str = ""
     reads_environment: bool = False
@@ -105,6 +113,17 @@ class Result:
         """Whether all levels were explored to the end: as `holds`, because a breach ends the exploration."""
         return self.holds
 
+    def also(self, other: Result) -> Result:
+        """Return this verdict, which holds, with what only another exploration of the same handler has run."""
+        written = (*dict.fromkeys((*self.written, *other.written)),)
+        return replace(
+            self,
+            unrun=tuple(one for one in self.unrun if one in other.unrun),
+            unmet=tuple(one for one in self.unmet if one in other.unmet),
+            written=written,
+            unwritten=tuple(one for one in dict.fromkeys((*self.unwritten, *other.unwritten)) if one not in written),
+        )
+
     @property
     def reached(self) -> tuple[str, ...]:
         """What "holds" does not speak of, in sentences."""
@@ -116,7 +135,8 @@ class Result:
             "Without a fault it catches": caught,
             "Not compared, because time or chance generates it": masked,
         }
-        return tuple(f"{what}: {', '.join(named)}." for what, named in found.items() if named)
+        sentences = [f"{what}: {', '.join(named)}." for what, named in found.items() if named]
+        return (*sentences, *([self.remark] if self.remark else []))
 
     @property
     def document(self) -> dict[str, Any]:

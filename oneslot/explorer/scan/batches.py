@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from oneslot.explorer.handlers.exploration import explore_given
@@ -19,20 +19,6 @@ OWN_CHOICES = ("batch", "law")
 NO_SECOND = "the event is recorded, and has one. Record one with two"
 
 
-@dataclass(frozen=True)
-class BatchVerdict:
-    """A verdict that speaks of batches.
-
-    Attributes:
-        is_broken: whether two records break it.
-        remark: why "holds" speaks of one record at a time; empty if it speaks of two, too.
-    """
-
-    result: Result
-    remark: str = ""
-    is_broken: bool = False
-
-
 def one_at_a_time(source: FunctionSource, why: str) -> str:
     """Return the remark that no batch was explored."""
     return f"One {_noun(source)} at a time: {why.rstrip('.')}."
@@ -40,40 +26,34 @@ def one_at_a_time(source: FunctionSource, why: str) -> str:
 
 def in_batches(
     source: FunctionSource, one: Result, given: Given, batches: Iterable[Mapping[str, Any]], ends: float
-) -> BatchVerdict:
+) -> Result:
     """Explore batches of a handler that holds with one record, until `ends`, and return the verdict of both.
 
     Once one fault is explored, a budget that ends does not change the verdict: it names the most faults.
     """
-    noun, verdict = _noun(source), one.verdict
-    unrun, unmet, faults = one.unrun, one.unmet, 0
+    noun, verdict, faults = _noun(source), one.verdict, 0
     for batch in batches:
         where = "of one body" if batch.get("batch") == 1 else "in one batch"
         try:
             result = explore_given(replace(given, **{**batch, "budget": max(1.0, ends - time.monotonic())}))
         except NotExplorable as error:
-            return BatchVerdict(one, remark=one_at_a_time(source, f"with two in a batch, {error}"))
+            return replace(one, remark=one_at_a_time(source, f"with two in a batch, {error}"))
         if batch.get("batch") == 1 and (result.level == "once" or result.kind == "not finished"):
             continue
         if result.level == "once":
-            return BatchVerdict(
-                one, remark=one_at_a_time(source, f"on a second one that the scan made it {result.verdict}")
-            )
+            why = f"on a second one that the scan made it {result.verdict}"
+            return replace(one, remark=one_at_a_time(source, why))
         if result.kind == "breaks":
-            return BatchVerdict(
-                replace(result, verdict=f"with two {noun}s {where} it {result.verdict}"), is_broken=True
-            )
+            return replace(result, verdict=f"with two {noun}s {where} it {result.verdict}", in_batch=True)
         if result.kind == "not finished" and faults:
             break
         if result.kind == "not finished":
             text = f"it holds at every level with one {noun} in a batch; with two, {result.verdict}"
             remedy = "To complete the next level, raise the budget."
-            return BatchVerdict(replace(result, verdict=text, remedy=remedy))
-        unrun = tuple(line for line in unrun if line in result.unrun)
-        unmet = tuple(call for call in unmet if call in result.unmet)
-        faults = batch["faults"]
+            return replace(result, verdict=text, remedy=remedy)
+        one, faults = one.also(result), batch["faults"]
         verdict = f"{one.verdict}, also with two {noun}s {where} and {faults} fault{'s' if faults > 1 else ''}"
-    return BatchVerdict(replace(one, verdict=verdict, unrun=unrun, unmet=unmet))
+    return replace(one, verdict=verdict)
 
 
 def _noun(source: FunctionSource) -> str:

@@ -71,7 +71,8 @@ PLACES: Mapping[str, Places] = {
     **{queue: {("Records", 0, "messageAttributes"): ATTRIBUTES} for queue in QUEUES},
     SNS: {("Records", 0, "Sns", "MessageAttributes"): ATTRIBUTES},
     S3: {("Records", 0, "s3", "object", "key"): KEY},
-    **{kind: {("detail",): PAYLOAD} for kind in (BUS, SCHEDULE)},
+    BUS: {("detail",): PAYLOAD, **{(one,): one for one in ("source", "detail-type")}},
+    SCHEDULE: {("detail",): PAYLOAD},
     **{kind: {(): PAYLOAD} for kind in (TASK, IOT)},
     COGNITO: {("request", "userAttributes"): PAYLOAD, ("request", "clientMetadata"): "metadata"},
     DYNAMODB: {("Records", 0, *way): name for way, name in _OF_ROWS.items()},
@@ -224,7 +225,8 @@ def _bus(source: FunctionSource, facts: Facts) -> dict[str, Any]:
     """Return an event that the rule's pattern matches, as far as the pattern lists values, prefixes and suffixes."""
     pattern = source.settings.get("Pattern", source.settings.get("EventPattern", {}))
     pattern = pattern if isinstance(pattern, Mapping) else {}
-    event = _envelope(_first(pattern.get("source"), "app"), _first(pattern.get("detail-type"), "Event"))
+    sent = [_listed(pattern, name, facts) or usual for name, usual in (("source", "app"), ("detail-type", "Event"))]
+    event = _envelope(*sent)
     detail = matching(pattern.get("detail", {}))
     detail = detail if isinstance(detail, dict) else {}
     if event["source"] == "aws.s3":
@@ -244,9 +246,11 @@ def stored_by(source: FunctionSource, facts: Facts) -> tuple[str, str] | None:
     return None
 
 
-def _first(listed: Any, otherwise: str) -> str:
-    first = listed[0] if isinstance(listed, list) and listed else otherwise
-    return first if isinstance(first, str) else otherwise
+def _listed(pattern: Mapping[str, Any], name: str, facts: Facts) -> str:
+    """Return what a producer sends if the pattern lets it through, or else the first that it lists."""
+    listed = pattern.get(name, [facts.get(name, "")])
+    texts = [one for one in (listed if isinstance(listed, list) else ()) if isinstance(one, str)]
+    return facts[name] if facts.get(name) in texts else next(iter(texts), "")
 
 
 def matching(pattern: Any) -> Any:
@@ -355,18 +359,8 @@ def concrete_path(path: str) -> str:
     return re.sub(r"[{<](?:\w+:)?([^}>:]+?)\+?(?::\w+)?[}>]", r"\1-1", path)
 
 
-_TRIGGERS = {
-    "PreSignUp": "PreSignUp_SignUp",
-    "PostConfirmation": "PostConfirmation_ConfirmSignUp",
-    "PreAuthentication": "PreAuthentication_Authentication",
-    "PostAuthentication": "PostAuthentication_Authentication",
-    "PreTokenGeneration": "TokenGeneration_Authentication",
-    "UserMigration": "UserMigration_Authentication",
-    "CustomMessage": "CustomMessage_SignUp",
-    "DefineAuthChallenge": "DefineAuthChallenge_Authentication",
-    "CreateAuthChallenge": "CreateAuthChallenge_Authentication",
-    "VerifyAuthChallengeResponse": "VerifyAuthChallengeResponse_Authentication",
-}
+_AFTER = {"PreSignUp": "SignUp", "PostConfirmation": "ConfirmSignUp", "CustomMessage": "SignUp"}
+"""What a user does at a trigger; at all others "Authentication"."""
 
 
 def _triggered(source: FunctionSource, facts: Facts) -> dict[str, Any]:
@@ -376,7 +370,7 @@ def _triggered(source: FunctionSource, facts: Facts) -> dict[str, Any]:
     user = {"sub": USER, "email": "client-1@example.org", "cognito:user_status": "CONFIRMED", **facts[PAYLOAD]}
     return {
         "version": "1",
-        "triggerSource": _TRIGGERS.get(trigger, trigger),
+        "triggerSource": f"{trigger.replace('PreToken', 'Token')}_{_AFTER.get(trigger, 'Authentication')}",
         "region": _AT[0],
         "userPoolId": _USER_POOL,
         "userName": "client-1",

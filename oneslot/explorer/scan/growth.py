@@ -12,8 +12,19 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import quote_plus
 
-from oneslot.explorer.handlers.asked import CLOSED, LIST, NUMBER, OBJECT, OBJECTS, TEXT, Asked, Place
-from oneslot.explorer.handlers.made import CLIENT_ERROR, Tried
+from oneslot.explorer.handlers.asked import (
+    CLOSED,
+    ENOUGH,
+    LIST,
+    NUMBER,
+    OBJECT,
+    OBJECTS,
+    ROWS,
+    TEXT,
+    Asked,
+    Place,
+)
+from oneslot.explorer.handlers.made import Tried
 from oneslot.explorer.handlers.templates.sources import BUS, FunctionSource
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.scan.answers import answer_of
@@ -42,7 +53,7 @@ _TIME, _DATE, _UUID, _EMAIL, _URL = (
     *("2026-01-05T09:00:00Z", "2026-01-05", "77777777-0000-4000-8000-000000000007"),
     *("client-1@example.org", "https://example.org/1"),
 )
-KINDS: tuple[Any, ...] = (1, _TIME, _DATE, _UUID, _EMAIL, {}, ["value-1"], True)
+KINDS: tuple[Any, ...] = (1, ENOUGH, _TIME, _DATE, _UUID, _EMAIL, {}, ["value-1"], True)
 """What is tried in turn in place of a text that does not serve."""
 KEYS = ("first.csv", "first.txt", "first.jsonl", "one/two/three/first.json", "first.png", "first.pdf")
 """The keys of an object that are tried in turn."""
@@ -73,6 +84,7 @@ class Grown:
         serves: whether it does its work on it.
         branches: the facts of other events, each of which runs other lines and writes.
         fault: why it fails on an event that its source may send at any time; empty if it does not.
+        refuses: whether it fails on each event that was tried, or answers that the event is wrong.
         tries: how many events were tried.
     """
 
@@ -80,33 +92,35 @@ class Grown:
     serves: bool
     branches: tuple[Facts, ...] = ()
     fault: str = ""
+    refuses: bool = False
     tries: int = 0
 
 
 @dataclass
 class _Node:
-    """An event that was tried, and the moves from it that were not."""
+    """An event that was tried, and the moves from it that were not: those that the handler asks for, then guesses."""
 
     facts: Facts
     run: Tried
-    moves: Iterator[Sequence[Edit]]
+    moves: list[Iterator[Sequence[Edit]]]
 
     @property
     def score(self) -> Score:
         """Return how far a handler comes: it should do its work, or else write, run its code, and read its event."""
         run, asked = self.run, self.run.asked
         is_empty = any(self.facts.get(place) == {} for place in NULL_PLACES if place != OLD)  # as AWS never sends it
-        accepts = 0 if run.error or is_empty else 1 if run.status >= CLIENT_ERROR else 2
-        questions = 2 * len(asked.found) + len(asked.missed) if run.error else 0
+        accepts = 0 if run.error or is_empty else 1 + run.accepts
+        questions = 0 if run.serves else 2 * len(asked.found) + len(asked.missed)
         return run.serves and not is_empty, run.writes, len(run.ran), accepts, questions
 
     @property
     def signature(self) -> tuple[Any, ...]:
         """Return what makes a try worth going on from."""
         asked = self.run.asked
-        is_set_aside = self.run.writes and not self.run.error  # as in a dead-letter queue, with a reason
+        is_set_aside = not self.run.error  # as in a dead-letter queue, with a reason, or in a log
         noted = [*map(str, asked.errors), *(at for at in asked.found if at[0] == PAYLOAD)] if is_set_aside else []
-        return self.run.error, frozenset(noted), self.score, frozenset(asked.wants), frozenset(asked.compared)
+        asks = (*map(frozenset, (noted, asked.wants, asked.compared, asked.absent)),)
+        return self.run.error, self.score, asks
 
 
 @dataclass
@@ -125,6 +139,19 @@ class _Search:
     seen: dict[str, _Node | None] = field(default_factory=dict)
     refusal: str = ""
 
+    @property
+    def nodes(self) -> list[_Node]:
+        """The events that could be tried."""
+        return [one for one in self.seen.values() if one is not None]
+
+    @property
+    def lacks(self) -> bool:
+        """Whether the handler's work on no event runs some write that its code names."""
+        runs = [one.run for one in self.nodes]
+        return not {place for one in runs for place in one.wanted} <= {
+            place for one in runs if one.serves for place in one.ran
+        }
+
     def run(self, facts: Facts) -> _Node | None:
         """Return an event and what it does; None if it cannot be explored."""
         key = _key(facts)
@@ -132,7 +159,7 @@ class _Search:
             self.seen[key] = None
             try:
                 run = self.tried(facts)
-                self.seen[key] = _Node(facts, run, _moves(run))
+                self.seen[key] = _Node(facts, run, [_moves(run), _guesses(run)])
             except NotExplorable as error:
                 answered = _answered(facts, str(error))
                 if answered is not None:
@@ -151,12 +178,13 @@ class _Search:
         """Return the best event that moves from the first one lead to."""
         nodes, best, signatures, most = [first], first, {first.signature}, len(self.seen) + tries
         while nodes and len(self.seen) < most and time.process_time() < self.ends:
-            node = max(reversed(nodes), key=lambda one: one.score)  # the newest of equals
-            edits = next(node.moves, None)
+            node = max(reversed(nodes), key=lambda one: (len(one.moves), one.score))  # the newest of equals
+            edits = next(node.moves[0], None)
             if edits is None:
-                nodes.remove(node)
-                if node.score[0]:
+                node.moves.pop(0)
+                if node.score[0] and not self.lacks:
                     break
+                nodes = [one for one in nodes if one.moves]
                 continue
             known = len(self.seen)
             following = self.moved(node, edits)
@@ -183,7 +211,8 @@ def growth(source: FunctionSource, tried: Callable[[Facts], Tried], seconds: flo
             raise NotExplorable(search.refusal)
         closed = [at[-1] for at, is_must in best.run.asked.missed.items() if is_must and at[0] == CLOSED]
         fault = next((f"{source.title} never sends {name!r}" for name in closed if f"'{name}'" in best.run.error), "")
-        return Grown(best.facts, serves=False, fault=fault, tries=len(search.seen))
+        refuses = not any(one.run.accepts for one in search.nodes)
+        return Grown(best.facts, serves=False, fault=fault, refuses=refuses, tries=len(search.seen))
     best, fault = _with_hazards(source, search, best)
     branches = tuple(_branches(search, best))
     return Grown(best.facts, serves=True, branches=branches, fault=fault, tries=len(search.seen))
@@ -227,8 +256,12 @@ def _with_hazards(source: FunctionSource, search: _Search, best: _Node) -> tuple
 def _branches(search: _Search, best: _Node) -> Iterator[Facts]:
     """Yield other events, each for a value that the handler compares with, if it then runs other lines and writes."""
     covered, found = set(best.run.ran), 0
-    choices = [[one] for one in best.run.asked.compared] + list(_of_routes(best.run))
-    for edits in choices:
+    for one in search.nodes:  # such as what is set aside
+        if one.score[0] and found < MOST_BRANCHES and one.run.ran & one.run.wanted - covered:
+            covered |= one.run.ran
+            found += 1
+            yield one.facts
+    for edits in [*([one] for one in best.run.asked.compared), *_of_routes(best.run)]:
         if found == MOST_BRANCHES or time.process_time() > search.ends:
             return
         node = search.moved(best, edits)
@@ -244,7 +277,7 @@ def _branches(search: _Search, best: _Node) -> Iterator[Facts]:
 
 
 def _moves(run: Tried) -> Iterator[Sequence[Edit]]:
-    """Yield what may help, the most certain first."""
+    """Yield what the handler asks for, the most certain first."""
     asked = run.asked
     yield from _each([(at, _text(at)) for at, is_must in asked.missed.items() if is_must])
     yield from _each(_validated(asked))
@@ -252,7 +285,7 @@ def _moves(run: Tried) -> Iterator[Sequence[Edit]]:
         yield from _each(_named(asked, run.error))
     for at, kind, name in reversed(asked.wants):
         value: Any = {
-            NUMBER: 1,
+            NUMBER: ENOUGH if at[0] == ROWS else 1,
             LIST: [_text(at)],
             TEXT: _text(at),
             OBJECT: {name: f"{_slug(name)}-1"} if name else {},
@@ -260,8 +293,7 @@ def _moves(run: Tried) -> Iterator[Sequence[Edit]]:
         is_within = isinstance(at[-1], int) or (*at, 0) in {one for one, _, _ in asked.wants}
         if kind != LIST or not is_within:
             yield [(at, value)]
-    if not run.serves:
-        yield from ([one] for one in asked.absent.items())
+    yield from _each(asked.absent.items())
     yield from _of_routes(run)
     may = [(at, _text(at)) for at, is_must in asked.missed.items() if not is_must]
     yield from _each(may)
@@ -271,12 +303,15 @@ def _moves(run: Tried) -> Iterator[Sequence[Edit]]:
     for at, constant in asked.compared:
         yield [(at, constant)]
         yield [*may, (at, constant)]
-    if not run.serves:
-        texts = _unserved(asked, run.error)
-        for one in KINDS:
-            yield from ([(at, one)] for at in texts)
-        if asked.objects or (KEY,) in asked.found:
-            yield from _of_objects(asked)
+
+
+def _guesses(run: Tried) -> Iterator[Sequence[Edit]]:
+    """Yield what may help where the handler does not say what it looks for."""
+    texts = _unserved(run.asked, run.error)
+    for one in KINDS:
+        yield from ([(at, one)] for at in texts)
+    if run.asked.objects or (KEY,) in run.asked.found:
+        yield from _of_objects(run.asked)
 
 
 def _of_routes(run: Tried) -> Iterator[Sequence[Edit]]:
@@ -294,7 +329,9 @@ def _of_objects(asked: Asked) -> Iterator[Sequence[Edit]]:
     """Yield columns that a failure names, if the object is a table, and other keys."""
     columns = asked.facts.get(COLUMNS, {})
     missing = [str(one.args[0]) for one in asked.errors if isinstance(one, KeyError) and one.args]
-    yield from _each([((COLUMNS, name), f"{_slug(name)}-1") for name in missing if name not in columns])
+    yield from _each(
+        [((COLUMNS, name), f"{_slug(name)}-1") for name in missing if name not in columns and name[0] != "_"]
+    )
     yield from ([((COLUMNS, name), 1)] for name in columns)
     yield from ([((KEY,), key)] for key in KEYS)
 
@@ -374,7 +411,7 @@ def _unserved(asked: Asked, error: str) -> list[Place]:
     texts += [at for at in _leaves(asked.facts[PAYLOAD], (PAYLOAD,)) if at not in texts]
     texts = [at for at in texts if isinstance(_at(asked.facts, at), str)]
     named = [at for at in texts if _at(asked.facts, at) in said or _slug(at[-1]).replace("_", "") in words]
-    return list(dict.fromkeys([*named, *(texts[:6] if error else ())]))
+    return list(dict.fromkeys([*named, *texts[:6]]))
 
 
 def _leaves(value: Any, at: Place) -> Iterator[Place]:

@@ -27,6 +27,7 @@ STATUSES: Mapping[Verdict, int] = {
     "breaks": verdict.STATUSES["breaks"],
     "fault": Unexpected.exit_code,
     "needs an event": verdict.STATUSES["needs an event"],
+    "always refuses": verdict.STATUSES["needs an event"],
     "refused": verdict.STATUSES["needs an event"],
     "not finished": verdict.STATUSES["not finished"],
 }
@@ -35,6 +36,7 @@ STATUSES: Mapping[Verdict, int] = {
 _COUNTED = {
     "breaks": ("breaks", "break"),
     "needs an event": ("needs an event", "need an event"),
+    "always refuses": ("always refuses", "always refuse"),
     "refused": ("is refused", "are refused"),
     "not finished": ("is not finished", "are not finished"),
     "fault": ("met a fault in Oneslot", "met a fault in Oneslot"),

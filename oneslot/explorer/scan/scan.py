@@ -49,7 +49,6 @@ from oneslot.explorer.scan.batches import (
     NO_SECOND,
     NO_TEST_OF_BATCH,
     OWN_CHOICES,
-    BatchVerdict,
     in_batches,
     one_at_a_time,
 )
@@ -69,7 +68,7 @@ from oneslot.explorer.scan.mapping_rules import Finding, findings, may_batch
 from oneslot.explorer.scan.tracked import Tracked
 from oneslot.explorer.scan.written_test import written_test
 
-Verdict = Literal[Kind, "refused", "fault"]
+Verdict = Literal[Kind, "always refuses", "refused", "fault"]
 JUDGED: tuple[Verdict, ...] = ("holds", "breaks")
 
 GRACE_S = 30
@@ -94,8 +93,9 @@ class Row:
     Attributes:
         function: its logical id in the template.
         source: what invokes it, for people.
-        verdict: as `explore` gives it; "refused" if the explorer cannot run it; "fault" if Oneslot itself failed; also
-            "needs an event" if the handler fails on the first event that the scan made, without any fault.
+        verdict: as `explore` gives it; "refused" if the explorer cannot run it; "fault" if Oneslot itself failed; "always
+            refuses" if the handler fails on every event that the scan made, or answers that it is wrong; "needs an event"
+            also if some write of its code never ran.
         why: one sentence.
         steps: the length of the shortest path that breaks the law.
         cause: what breaks, and at which call, as a baseline names it.
@@ -105,6 +105,7 @@ class Row:
         line: the handler's "file:line" of the call that the fault met.
         test: a pytest of that path on moto, or why there is none.
         reached: what "holds" does not speak of: lines that no schedule ran, and calls that never met a fault.
+        written, unwritten: the writes that the code names, which ran, or never did although some event should reach them.
         first: the payload of the first event, as the scan made it; empty if the event was recorded.
         assumed: the template's values that the scan had to assume.
         seconds: how long the exploration took.
@@ -122,6 +123,8 @@ class Row:
     line: str = ""
     test: str = ""
     reached: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
+    unwritten: tuple[str, ...] = ()
     first: str = ""
     assumed: tuple[str, ...] = ()
     seconds: float = 0.0
@@ -216,8 +219,33 @@ def scan(
             )
         if source is not None:
             found += findings(resolver, name, properties, source)
-    rows = dict(_run(jobs, workers, on_row))
+    rows: dict[int, Row] = {}
+    for position, row in _run(jobs, workers):
+        rows[position] = row
+        places = [place for place, job in enumerate(jobs) if job.function == row.function]
+        if rows.keys() >= {*places}:
+            for number, one in zip(places, _settled([rows[place] for place in places]), strict=True):
+                rows[number] = one
+                on_row(one)
     return Scan(str(template), tuple(rows[position] for position in range(len(jobs))), tuple(found))
+
+
+def _settled(rows: Sequence[Row]) -> Iterator[Row]:
+    """Yield the rows of one function: it holds on the events that were made if each of its writes ran on one of them."""
+    written = {one for row in rows for one in row.written}
+    for row in rows:
+        missing = [one for one in row.unwritten if one not in written]
+        if row.first and row.verdict == "holds" and missing:
+            why = f"On made events it {row.why}, but {', '.join(missing)} never ran. {_remedy(row.function)}"
+            yield replace(row, verdict="needs an event", why=why)
+        elif row.first and row.verdict == "needs an event" and row.unwritten and not missing:
+            yield replace(row, verdict="holds", why="holds at every level, and writes nothing")
+        else:
+            yield row
+
+
+def _remedy(function: str) -> str:
+    return f"Record one, or give what it finds: --events FOLDER, with {function}.json or .py."
 
 
 def _refuse_unknown(parameters: Collection[str], document: Mapping[str, Any], file: Path) -> None:
@@ -301,7 +329,7 @@ def _given(events: Path | None, function: str, resolver: Resolver) -> Mapping[st
     return given
 
 
-def _run(jobs: Sequence[ScanJob | Row], workers: int, on_row: Callable[[Row], None]) -> Iterator[tuple[int, Row]]:
+def _run(jobs: Sequence[ScanJob | Row], workers: int) -> Iterator[tuple[int, Row]]:
     """Yield the row of each job with its position, as soon as it is known."""
     waiting = list(enumerate(jobs))
     running: dict[Connection, tuple[int, ScanJob, BaseProcess, float]] = {}
@@ -309,7 +337,6 @@ def _run(jobs: Sequence[ScanJob | Row], workers: int, on_row: Callable[[Row], No
         while waiting and len(running) < workers:
             position, job = waiting.pop(0)
             if isinstance(job, Row):
-                on_row(job)
                 yield position, job
                 continue
             reader, process = forked(_row_of, job)
@@ -321,7 +348,6 @@ def _run(jobs: Sequence[ScanJob | Row], workers: int, on_row: Callable[[Row], No
                 row = _received(reader, own_job, is_late=reader not in ready)
                 process.kill()
                 process.join()
-                on_row(row)
                 yield position, row
 
 
@@ -412,10 +438,8 @@ def _tried(job: ScanJob, given: Given) -> Row:
     if result.kind == "holds" and grown.fault:
         text = f"fails on an object whose key has a space: {grown.fault}"
         result = replace(result, kind="breaks", verdict=text, cause="does not decode the key of an object")
-    batch = BatchVerdict(result)
     if _judged(job, result, grown, is_made=is_made)[0] == "holds":
-        batch = _with_batches(job, given, batch, grown.facts if is_made else None, ends)
-    result = batch.result
+        result = _with_batches(job, given, result, grown.facts if is_made else None, ends)
     verdict, why = _judged(job, result, grown, is_made=is_made)
     line = result.line
     if line:
@@ -434,8 +458,10 @@ def _tried(job: ScanJob, given: Given) -> Row:
         path=result.counterexample,
         short=result.short,
         line=line,
-        test=_test(job, given, batch) if result.kind == "breaks" else "",
-        reached=(*result.reached, *([batch.remark] if batch.remark else []), *assumed_of(grown.facts)),
+        test=_test(job, given, result) if result.kind == "breaks" else "",
+        reached=(*result.reached, *assumed_of(grown.facts)),
+        written=result.written,
+        unwritten=result.unwritten,
         first=json.dumps(shown(grown.facts), default=str) if is_made else "",
     )
 
@@ -448,10 +474,7 @@ def _of_branch(job: ScanJob, given: Given, result: Result, facts: Facts, ends: f
         return branch, replace(other, verdict=f"{other.verdict}, on {json.dumps(shown(facts), default=str)}")
     if other.kind != "holds":
         return given, result
-    unrun, unmet = (
-        tuple(one for one in getattr(result, name) if one in getattr(other, name)) for name in ("unrun", "unmet")
-    )
-    return given, replace(result, unrun=unrun, unmet=unmet)
+    return given, result.also(other)
 
 
 def _grown(job: ScanJob, given: Given) -> Grown:
@@ -465,7 +488,7 @@ def _grown(job: ScanJob, given: Given) -> Grown:
         return growth(job.source, tried, job.budget * SHARE_OF_GROWTH)
 
 
-def _with_batches(job: ScanJob, given: Given, one: BatchVerdict, facts: Facts | None, ends: float) -> BatchVerdict:
+def _with_batches(job: ScanJob, given: Given, one: Result, facts: Facts | None, ends: float) -> Result:
     """Return the verdict of one record and of two in a batch, or the first with a remark where no two can be made.
 
     `given`: that of one record. `facts`: those of the first event; None if it was recorded.
@@ -481,7 +504,7 @@ def _with_batches(job: ScanJob, given: Given, one: BatchVerdict, facts: Facts | 
         return replace(one, remark=one_at_a_time(job.source, why)) if is_batch else one
     made = in_one_batch(job.source, facts, given.tables, splits=given.reports_failures or given.bisects)
     batches = [{**each, **job.given} for each in (made if is_batch else made[:1])]
-    return in_batches(job.source, one.result, given, batches, ends)
+    return in_batches(job.source, one, given, batches, ends)
 
 
 def _judged(job: ScanJob, result: Result, grown: Grown, *, is_made: bool) -> tuple[Verdict, str]:
@@ -498,8 +521,9 @@ def _judged(job: ScanJob, result: Result, grown: Grown, *, is_made: bool) -> tup
         why = f"On a made event it {why}"
     if not is_unserved and not (is_made and is_missed):
         return result.kind, why
-    remedy = f"Record one, or give what it finds: --events FOLDER, with {job.function}.json or .py."
-    return "needs an event", f"{why}. {remedy}"
+    if grown.refuses:
+        return "always refuses", f"{why}. Each of {grown.tries} made events is refused. {_remedy(job.function)}"
+    return "needs an event", f"{why}. {_remedy(job.function)}"
 
 
 def _placed(sentence: str, function: str) -> str:
@@ -509,9 +533,8 @@ def _placed(sentence: str, function: str) -> str:
     return f"{sentence.rstrip('.')}{where}" if where else sentence
 
 
-def _test(job: ScanJob, given: Given, batch: BatchVerdict) -> str:
-    result = batch.result
-    if batch.is_broken:
+def _test(job: ScanJob, given: Given, result: Result) -> str:
+    if result.in_batch:
         return f"{NO_TEST}{NO_TEST_OF_BATCH}"
     if not result.schedule:
         return f"{NO_TEST}It fails without a fault. Invoke it with the event."

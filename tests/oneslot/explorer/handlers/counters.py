@@ -1,8 +1,7 @@
-"""Handlers that count a stock down: ours, in the words of effects, and the usual one."""
+"""A handler that counts a stock down, in the words of effects."""
 
 from typing import Any
 
-import boto3
 from boto3.dynamodb.conditions import Attr
 
 from oneslot import Check, Delete, Effects, JsonMessage, Put, Update, consumer_from_environment
@@ -28,20 +27,3 @@ def sell(order: JsonMessage) -> Effects:
 
 
 handler = consumer_from_environment(sell)
-
-
-def usual(event: Any, context: Any) -> None:
-    """Look for the order, count the stock down, then write the order."""
-    client = boto3.client("dynamodb")
-    for record in event["Records"]:
-        key = {"customer": {"S": "c"}, "order": {"S": record["messageId"]}}
-        if "Item" in client.get_item(TableName="orders", Key=key, ConsistentRead=True):
-            continue
-        client.update_item(
-            TableName="stock",
-            Key={"sku": {"S": "socks"}},
-            UpdateExpression="ADD #left :one",
-            ExpressionAttributeNames={"#left": "left"},
-            ExpressionAttributeValues={":one": {"N": "-1"}},
-        )
-        client.put_item(TableName="orders", Item={**key, "outcome": {"S": "sold"}})

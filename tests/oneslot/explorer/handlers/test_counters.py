@@ -1,4 +1,4 @@
-"""A counter is right to the unit in every schedule of our words, and counted twice by the usual handler."""
+"""A counter is right to the unit in every schedule of our words."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ ENVIRONMENT = {
 }
 
 
-def explored(handler: str, orders: int, left: int, **options: Any) -> Result:
+def explored(orders: int, left: int, **options: Any) -> Result:
     ids = [f"o-{number}" for number in range(orders)]
     return explore(
-        f"counters.{handler}",
+        "counters.handler",
         path=Path(__file__).parent,
         messages=[{"message_id": each, "customer": "c"} for each in ids],
         tables=TABLES,
@@ -54,12 +54,6 @@ def exact(world: Any, left: int) -> bool:
 
 @pytest.mark.parametrize(("orders", "copies", "faults"), [(1, 2, 1), (2, 1, 0)])
 def test_counter_is_exact_in_every_schedule_of_effects(orders: int, copies: int, faults: int) -> None:
-    result = explored("handler", orders, 1, copies=copies, faults=faults)
+    result = explored(orders, 1, copies=copies, faults=faults)
     assert result.holds, str(result)
     assert not result.outside
-
-
-def test_counter_is_counted_twice_by_the_usual_handler() -> None:
-    result = explored("usual", 1, 5)
-    assert result.kind == "breaks"
-    assert "stock socks: left 3" in str(result)

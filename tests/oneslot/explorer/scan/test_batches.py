@@ -250,7 +250,7 @@ def _in_batches(folder: Path, *each: dict[str, Any], ends: float) -> Result:
     )
     given = Given("app.handler", path=[folder], tables=["Table:id"])
     one = Result("app.handler", "holds", "holds at every level")
-    return in_batches(FunctionSource(SQS), one, given, each, ends).result
+    return in_batches(FunctionSource(SQS), one, given, each, ends)
 
 
 LARGE = {"messages": ["a", "b"], "batch": 2, "copies": 1, "faults": 4}

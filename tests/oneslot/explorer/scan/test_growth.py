@@ -52,7 +52,7 @@ ROUTES = {"paid": write}
 
 def handler(event, context):
 """
-TABLES = {"T": TableSchema("id", types={"id": "S"}), "L": TableSchema("message_id", types={"message_id": "S"})}
+TABLES = {"T": TableSchema("id", types={"id": "S"})}
 QUEUE = FunctionSource(SQS, "Queue", {}, {}, "Queue")
 BUCKET = FunctionSource(S3, "Bucket", {}, {}, "Bucket")
 BODY = '    body = json.loads(event["Records"][0]["body"])\n'
@@ -63,30 +63,8 @@ OBJECT = (
 )
 
 
-CONSUMER = """
-import os
-from typing import TypedDict
-
-from oneslot import Effects, Once, Put, consumer_from_environment, typed
-
-os.environ |= {f"ONESLOT_{name}QUEUE_URL": "https://queue" for name in ("", "DEAD_LETTER_")}
-os.environ |= {"ONESLOT_LEDGER_TABLE": "L", "ONESLOT_TABLE_T": "T", "ONESLOT_LEDGER_RETENTION_SECONDS": "forever"}
-
-
-class Order(TypedDict):
-    pieces: int
-
-
-def take(order):
-    return Effects({}, once=Once(Put("T", {"id": order.message_id, "pieces": order.body["pieces"]}, key="id")))
-
-
-handler = consumer_from_environment(take, typed(Order))
-"""
-
-
-def _grown(tmp_path: Path, lines: str, source: FunctionSource = QUEUE, module: str = MODULE) -> Grown:
-    (tmp_path / "app.py").write_text(module + lines)
+def _grown(tmp_path: Path, lines: str, source: FunctionSource = QUEUE) -> Grown:
+    (tmp_path / "app.py").write_text(MODULE + lines)
     given = Given("app.handler", path=[tmp_path], tables=TABLES, reports_failures=False)
     with trying(given) as deliver:
 
@@ -138,12 +116,6 @@ FOUND = '    found = table.query(KeyConditionExpression="id = :id", ExpressionAt
 )
 def test_rows_are_made_when_the_handler_looks_for_them(lines: str, facts: Facts, tmp_path: Path) -> None:
     assert _grown(tmp_path, lines).facts == facts
-
-
-def test_an_event_grows_when_a_consumer_quarantines_what_it_refuses(tmp_path: Path) -> None:
-    grown = _grown(tmp_path, "", module=CONSUMER)
-
-    assert (grown.facts["payload"]["pieces"], grown.serves) == (1, True)
 
 
 def test_each_source_grows_in_its_open_places(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_a_breach_is_written_as_a_test_when_a_scenario_names_the_tables(tmp_path
         ("Counter", "breaks", "Lambda delivers some messages twice"),
         ("Api", "holds", "every level"),
         ("Grouped", "holds", "every level"),
-        ("Picky", "needs an event", "--events"),
+        ("Picky", "always refuses", "--events"),
         ("Careful", "holds", "every level"),
         ("Subscribed", "holds", "every level"),
         ("Hashed", "breaks", "2 rows"),
@@ -63,7 +63,7 @@ def test_a_breach_is_written_as_a_test_when_a_scenario_names_the_tables(tmp_path
         ("Alexa", "refused", "AlexaSkill"),
         ("Once", "refused", "no Retry"),
         ("Nameless", "refused", "no Handler"),
-        ("Inline", "needs an event", "it answers 400"),
+        ("Inline", "always refuses", "it answers 400"),
     ],
 )
 def test_each_function_has_a_verdict_and_others_go_on(scanned: Scan, function: str, verdict: str, word: str) -> None:
@@ -283,7 +283,7 @@ def test_scan_fails_for_each_function_without_a_verdict_that_the_baseline_does_n
     assert status(row, *rows.values()) == 1
     assert report.status(Scan(scanned.template, (row,), ()), {report.key_of(row)}) == 0
     assert report.conclusion(Scan(scanned.template, (row, *rows.values()), ())) == (
-        "judged 2 of 6; 1 breaks: B; 1 needs an event: Picky; 1 is refused: D; 1 is not finished: E; "
+        "judged 2 of 6; 1 breaks: B; 1 always refuses: Picky; 1 is refused: D; 1 is not finished: E; "
         "1 met a fault in Oneslot: C"
     )
 
