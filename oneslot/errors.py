@@ -6,6 +6,7 @@ behind the sentence, and as `code` with `--json`. `oneslot docs command-line` li
 
 from __future__ import annotations
 
+import linecache
 import re
 import sysconfig
 import traceback
@@ -271,9 +272,17 @@ def place_in_your_code(error: BaseException) -> str | None:
 
 
 def name_fault(error: BaseException) -> str:
-    """Return class and place of an error in the user's code, without its message, which may quote personal data."""
+    """Return class and place of an error in the user's code, without its message, which may quote personal data.
+
+    A missing key is named if it is a word that the line of code writes out: the name of an attribute, and not a value.
+    """
     place = place_in_your_code(error)
-    return type(error).__name__ + (f" at {place}" if place else "")
+    if place is None:
+        return type(error).__name__
+    file, _, line = place.rpartition(":")
+    key = f"{error.args[0]}" if isinstance(error, KeyError) and error.args else ""
+    written = key.isidentifier() and re.search(rf"""["']{key}["']""", linecache.getline(file, int(line)))
+    return f"{type(error).__name__} {key!r} at {place}" if written else f"{type(error).__name__} at {place}"
 
 
 def how_to_install(error: BaseException) -> str | None:

@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from botocore.config import Config
-
 from appointments import nhs_number
 from appointments.messages import Request, parse_message
 from booking.slot_search import SlotSearch
 from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.consumer.record import Delivery
-from oneslot.runtime.lambda_consumer import (
-    client_configuration,
-    consumer_from_environment,
-    ledger_from_environment,
-    number,
-)
+from oneslot.runtime.lambda_consumer import consumer_from_environment, ledger_from_environment, number
 from oneslot.runtime.surroundings import Surroundings
 
 BATCH_CONCURRENCY = "10"
@@ -58,18 +51,3 @@ def appointments_consumer(
         is_private=nhs_number.could_hold_one,
         **options,
     )
-
-
-def compose_for_worker(
-    environment: Mapping[str, str],
-    threads: int,
-    connect_dynamodb: Callable[[Config], Any],
-    sqs: Any,
-    log: Callable[[Delivery], None],
-) -> Consumer[Request]:
-    """Return the consumer for `oneslot worker`, which hands it one record at a time, in several threads.
-
-    The function's handler counts the deliveries of an invocation, of which an environment of Lambda runs one at a time.
-    """
-    dynamodb = connect_dynamodb(client_configuration(threads))
-    return appointments_consumer(environment, log, threads=threads, dynamodb=dynamodb, sqs=sqs, executor=None)

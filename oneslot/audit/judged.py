@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from oneslot.audit.read.source import with_others
 from oneslot.laws.form import FILE_PREFIX, ROW_PREFIX
 from oneslot.laws.request import RequestVerdict
 from oneslot.laws.schema import Row, text_of
@@ -63,7 +64,9 @@ def decoded(row: Row) -> Row:
     """Return a carried row with Python's values, as DynamoDB's clients return them."""
     if not any(isinstance(value, dict) for value in row.values()):
         return row
-    return {name: from_attribute(value) if isinstance(value, dict) else value for name, value in row.items()}
+    return with_others(
+        {name: from_attribute(value) if isinstance(value, dict) else value for name, value in row.items()}
+    )
 
 
 class Subjects:

@@ -83,11 +83,12 @@ def change_line(
 
 
 def _line(record: Mapping[str, Any]) -> bytes:
-    return json.dumps(record, separators=(",", ":"), ensure_ascii=False, default=_base64).encode() + b"\n"
-
-
-def _base64(binary: bytes) -> str:
-    return base64.b64encode(binary).decode()
+    return (
+        json.dumps(
+            record, separators=(",", ":"), ensure_ascii=False, default=lambda binary: base64.b64encode(binary).decode()
+        ).encode()
+        + b"\n"
+    )
 
 
 def write_export(

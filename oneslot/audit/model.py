@@ -17,7 +17,7 @@ from oneslot.audit import operations
 from oneslot.audit.judge.columns import Plain
 from oneslot.audit.judged import COUNTS, EVIDENCE, ONCE_IN_EXPORT, TEXTS, TIMES
 from oneslot.audit.operations import OperationsTable, Summary
-from oneslot.audit.read.source import ExportedTable, Source
+from oneslot.audit.read.source import OTHERS, ExportedTable, Source
 from oneslot.audit.write.tables import ARROW_TYPES
 from oneslot.declaration.declaration import Declaration
 from oneslot.errors import InvalidDeclaration
@@ -199,7 +199,8 @@ def model_of_declaration(declaration: Declaration) -> Model:
             f"{declaration.path or declaration.name}: the outcome {taken[0]!r} is also a verdict of the audit. "
             "Give it another name, in the consumer's results as well."
         )
-    exports = exports_of(declaration)
+    of_tables = {name: _exported(table, declaration) for name, table in declaration.schema.tables.items()}
+    exports = {LEDGER: LEDGER_EXPORT, **of_tables}
     counts = tuple(table.counted for table in exports.values())
     return Model(
         declaration,
@@ -235,12 +236,6 @@ def _source(number: int, name: str, table: ExportedTable | None, schema: Schema)
     return Source(name, number, form, KEPT_OF_LINES.get(name, ()))
 
 
-def exports_of(declaration: Declaration) -> dict[str, ExportedTable]:
-    """Return how each export is read, the ledger's first."""
-    tables = declaration.schema.tables
-    return {LEDGER: LEDGER_EXPORT, **{name: _exported(table, declaration) for name, table in tables.items()}}
-
-
 LEDGER_EXPORT = ExportedTable(
     key=("message_id",),
     form=LEDGER_ROW,
@@ -257,14 +252,16 @@ def _exported(table: Table, declaration: Declaration) -> ExportedTable:
     request = () if by_function or declared.request is None else (declared.request,)
     named = [table.key, *((each,) for each in request), *(tuple(name.split("/")) for name in table.names)]
     form = table.form.attributes
-    read = dict.fromkeys([*table.key, *form, *table.carried])
+    asks = bool(table.lacking) or (by_function and not table.names)
+    all_others = (OTHERS,) if not table.carried and (asks or by_function or declaration.law_names) else ()
+    read = dict.fromkeys([*table.key, *form, *(table.carried or declared.needed), *all_others])
     times = (declared.time,) if declared.time else ()
     return ExportedTable(
         key=table.key,
         form=Form({name: form.get(name, ANY) for name in read}),
         subjects=tuple(dict.fromkeys(named)),
         counted=f"{table.name}_rows",
-        asks=bool(table.lacking) or (by_function and not table.names),
+        asks=asks or any("." in name for name in table.names),
         wanted=dict.fromkeys(request, f"tables.{table.name}.request")
         | dict.fromkeys(times, f"tables.{table.name}.time"),
     )

@@ -61,9 +61,8 @@ class OperationsTable:
             column = found[each.name]
             arrays.append(pc.cast(column if isinstance(column, pa.Array) else pa.array(column), each.type))
         table = pa.Table.from_arrays(arrays, schema=self.schema)
-        return table if sign > 0 else self._negative(table)
-
-    def _negative(self, table: pa.Table) -> pa.Table:
+        if sign > 0:
+            return table
         figures = [pc.negate(table[name]) for name in self.figures]
         return pa.Table.from_arrays([*(table[name] for name in self.dimensions), *figures], schema=self.schema)
 

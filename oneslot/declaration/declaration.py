@@ -41,7 +41,7 @@ class DeclaredTable:
     def needed(self) -> tuple[str, ...]:
         """The attributes that the tools need in any case."""
         by_name = (self.request,) if self.request and "." not in self.request else ()
-        parts = (part for name in self.names for part in name.split("/"))
+        parts = (part.partition(".")[0] for name in self.names for part in name.split("/"))
         return tuple(dict.fromkeys([*self.key, *by_name, *((self.time,) if self.time else ()), *parts]))
 
 
@@ -67,8 +67,6 @@ class Tools:
         parse: `(message_id, payload_hash, body)` → the message, as `Consumer.parse`.
         foresee: what a redrive of a message would do; see `oneslot.operator.repair.forecast.Foresight`.
         story: the rows of a request → `(time, event, sentence)` for `oneslot inspect`.
-        compose: the consumer that `oneslot worker` runs in place of the handler, which threads cannot share; see
-            `oneslot.operator.commands.worker.handler`.
         next_steps: what `oneslot up` prints; see `oneslot.operator.commands.stack`.
         audit: this declaration → the `oneslot.audit.model.Model` by which the Spark audit judges; see `demo/audit`.
     """
@@ -77,7 +75,6 @@ class Tools:
     parse: str | None = None
     foresee: str | None = None
     story: str | None = None
-    compose: str | None = None
     next_steps: str | None = None
     audit: str | None = None
 
@@ -203,7 +200,7 @@ class Declaration:
             declared.rows,
             declared.outcomes,
             declared.by_request or declared.key == needed,
-            declared.attributes or declared.needed,
+            declared.attributes,
             declared.names,
             Form(attributes).needs(*declared.key),
             lacking,

@@ -126,7 +126,7 @@ def parse_declaration(text: str, path: Path | None) -> Declaration:
     except tomllib.TOMLDecodeError as error:
         raise InvalidDeclaration(f"{where} is not TOML: {error}. Correct that line.") from error
     top = Section(where, "", document)
-    reasons = top.part("reasons")
+    reasons, tools = top.part("reasons"), top.part("tools")
     declaration = Declaration(
         name=top.matching("name", _NAME, "small letters, digits, - and _"),
         path=path,
@@ -150,7 +150,7 @@ def parse_declaration(text: str, path: Path | None) -> Declaration:
         verbs=top.texts("verbs"),
         reasons={name: reasons.text(name, "") for name in reasons.content},
         private=_private(top),
-        tools=_tools(top.part("tools")),
+        tools=Tools(**{each.name: tools.text(each.name, None) for each in fields(Tools)}),
     )
     _refuse_contradictions(where, declaration)
     if path and not (path.parent / declaration.entry).is_dir():
@@ -270,10 +270,6 @@ def _private(top: Section) -> Private | None:
         if found[name] is None:
             part.refuse(name, "text: find and pattern name a function and its pattern, name calls it in a sentence")
     return Private(**found)
-
-
-def _tools(part: Section) -> Tools:
-    return Tools(**{each.name: part.text(each.name, None) for each in fields(Tools)})
 
 
 def _refuse_contradictions(where: str, declaration: Declaration) -> None:

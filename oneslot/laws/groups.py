@@ -7,8 +7,9 @@ rows alone. `check` judges by groups as well, so that a law that needs more is r
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any, TypeVar
 from zlib import crc32
 
@@ -37,9 +38,19 @@ def named_by(table: Table, row: Row) -> Iterator[str]:
         if effect.request:
             yield effect.request
     for name in table.names:
-        parts = [row.get(part) for part in name.split("/")]
-        if None not in parts:
-            yield text_of(tuple(parts))
+        for parts in product(*(elements(row, part.split(".")) for part in name.split("/"))):
+            yield text_of(parts)
+
+
+def elements(value: Any, path: Sequence[str]) -> Iterator[Any]:
+    """Yield what a path names in a row: each element of a list or set, and of a map the member that the path goes on with."""
+    if isinstance(value, list | set | frozenset):
+        for each in value:
+            yield from elements(each, path)
+    elif isinstance(value, Mapping):
+        yield from elements(value.get(path[0]), path[1:]) if path else ()
+    elif value is not None and not path:
+        yield value
 
 
 def named_by_answer(row: Row, schema: Schema) -> Iterator[str]:
@@ -139,5 +150,5 @@ def _carried(evidence: Evidence) -> Evidence:
 
 
 def only(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return a row with these attributes, as far as it has them."""
-    return {name: row[name] for name in names if name in row}
+    """Return a row with these attributes, as far as it has them; with all if none is named."""
+    return {name: row[name] for name in names or row if name in row}

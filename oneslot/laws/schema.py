@@ -61,8 +61,9 @@ class Table:
         key: the attributes of its key.
         output: the stack's output with the table's name.
         attributes: those that the tools read and show; all if empty.
-        carried: those that laws may read, as no other leaves the export in an audit.
-        names: further subjects that a row is about: an attribute, or several joined by `/` for another table's key.
+        carried: those that laws may read, as no other leaves the export in an audit; all if empty.
+        names: further subjects that a row is about: an attribute, or several joined by `/` for another table's key. A list or
+            set names each of its elements; `lines.article` names that member of each.
         effects: the requests that a row names; None for a table that the ledger's laws do not judge.
         rows: how many rows name a request that took effect; None if the number is not judged.
         outcomes: the recorded outcomes of requests with these rows; others have none. Empty: not judged.

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.json import ParseOptions, ReadOptions, read_json
 
-from oneslot.audit.read.source import NUMBER, NUMBER_OF, TEXT, Source
-from oneslot.laws.form import LARGEST, RESERVED, Attribute, Form, Kind
+from oneslot.audit.read.source import NUMBER, NUMBER_OF, OTHERS, TEXT, Source
+from oneslot.laws.form import LARGEST, RESERVED, Form, Kind
 from oneslot.laws.traces import LEDGER
 
 MOST_LEVELS = 400
@@ -38,10 +38,11 @@ def columns_of(source: Source, block: bytes) -> pa.Table:
     lines = _require_whole_lines(block)
     if source.table is None and block.count(b"{") != lines:
         raise Doubt("an object inside a line of a log")
+    unnamed = "error" if OTHERS in source.form.attributes else "ignore"
     table = read_json(
         pa.BufferReader(block),
         ReadOptions(use_threads=False, block_size=len(block)),
-        ParseOptions(explicit_schema=_written(source), unexpected_field_behavior="ignore"),
+        ParseOptions(explicit_schema=_written(source), unexpected_field_behavior=unnamed),
     )
     if table.num_rows != lines:
         raise Doubt("lines that are not one object each")
@@ -73,17 +74,14 @@ def _written(source: Source) -> pa.Schema:
     attributes = source.form.attributes
     if source.table is None:
         more = {"message": TEXT} if source.name == "deliveries" else {}
-        return pa.schema([*{**more, **{name: _type(each) for name, each in attributes.items()}}.items()])
+        types = {name: NUMBER if each.kind in LARGEST else TEXT for name, each in attributes.items()}
+        return pa.schema([*{**more, **types}.items()])
     texts, numbers, any_type = pa.struct([("S", TEXT)]), pa.struct([("N", TEXT)]), pa.struct([("S", TEXT), ("N", TEXT)])
     kinds = {
         name: any_type if each.kind == Kind.ANY else numbers if each.kind in LARGEST else texts
         for name, each in attributes.items()
     }
     return pa.schema([("Item", pa.struct([*kinds.items()]))])
-
-
-def _type(attribute: Attribute) -> pa.DataType:
-    return NUMBER if attribute.kind in LARGEST else TEXT
 
 
 def _relevant(source: Source, block: bytes, table: pa.Table) -> pa.Table:
@@ -107,7 +105,8 @@ def _attributes(source: Source, table: pa.Table) -> pa.Table:
         typed = item.field(name)
         if attribute.kind == Kind.ANY:
             text, number = typed.field("S"), typed.field("N")
-            if _any(pc.and_(typed.is_valid(), pc.and_(text.is_null(), number.is_null()))):
+            untyped = typed.is_valid() if name == OTHERS else pc.and_(text.is_null(), number.is_null())
+            if _any(pc.and_(typed.is_valid(), untyped)):
                 raise Doubt("an attribute of another type")
             columns[name] = text
             if number.null_count < len(number):

@@ -178,6 +178,7 @@ def first_lines(path: str) -> list[str]:
 def sample_notes(history: History) -> list[str]:
     """Look at the first lines of each export. Reject another table's, and return notes on unknown attributes."""
     notes = []
+    known_anywhere = frozenset[str]().union(*(export.known for export in history.model.exports.values()))
     for table, export in history.model.exports.items():
         paths = history.data_paths(table)
         if not paths:
@@ -185,11 +186,8 @@ def sample_notes(history: History) -> list[str]:
         items = [item for line in first_lines(paths[0]) for item in _items(line)]
         keys = export.key
         # Tables share attributes, as a booked appointment has its slot's, so an attribute of another table counts.
-        strange = [
-            item
-            for item in items
-            if any(key not in item for key in keys) or _foreign(history.model, table) & item.keys()
-        ]
+        foreign = known_anywhere - export.known if export.known else frozenset[str]()
+        strange = [item for item in items if any(key not in item for key in keys) or foreign & item.keys()]
         if len(strange) * 2 > len(items):
             raise AuditRefused(
                 f"The export in {history.folder}/{table} is of another table: most of its items do not look like {table}, "
@@ -209,12 +207,6 @@ def sample_notes(history: History) -> list[str]:
                 f"seen in the first {SAMPLED_LINES} lines, and not audited."
             )
     return notes
-
-
-def _foreign(model: Model, table: str) -> frozenset[str]:
-    """Return the attributes that only the other tables have; none for a table whose rows may have any."""
-    known = model.exports[table].known
-    return frozenset().union(*(export.known for export in model.exports.values())) - known if known else frozenset()
 
 
 def _items(line: str) -> list[dict[str, object]]:

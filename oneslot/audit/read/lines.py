@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from oneslot.audit.read.source import JSON_OF, NUMBER_OF, Source
+from oneslot.audit.read.source import JSON_OF, NUMBER_OF, OTHERS, Source, with_others
 from oneslot.laws.form import LARGEST, Problem, is_encodable, without_null
 from oneslot.runtime.values import from_attribute, number
 
@@ -75,7 +75,10 @@ def _in_form(source: Source, line: int, sign: int, found: Mapping[str, Any]) -> 
     if source.table is None:
         values = columns = {name: value for name, value in without_null(found).items() if name in attributes}
     else:
-        typed = {name: found[name] for name in attributes if found.get(name) is not None}
+        there = {name: value for name, value in found.items() if value is not None}
+        typed = {name: there[name] for name in attributes if name in there and name != OTHERS}
+        if OTHERS in attributes and len(there) > len(typed):
+            typed[OTHERS] = {"M": {name: value for name, value in there.items() if name not in typed}}
         numbers = {name for name, each in attributes.items() if each.kind in LARGEST}
         values = {name: value_of(each, "N" if name in numbers else "S") for name, each in typed.items()}
         columns = _columns(source, typed, values)
@@ -83,7 +86,7 @@ def _in_form(source: Source, line: int, sign: int, found: Mapping[str, Any]) -> 
     for problem, name in (*source.form.problems(values), *unread):
         named = tuple(source.named(values)) if source.table else ()
         return Reject(line, problem, name, sign, tuple(filter(is_encodable, named)))
-    return Read(line, sign, values, columns)
+    return Read(line, sign, with_others(values), columns)
 
 
 def _columns(source: Source, typed: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -116,7 +116,8 @@ def check_together(exports: Mapping[str, Export], after: int | None, stack: str)
         )
     spans = {(export.start, export.end) for export in exports.values()}
     if len(spans) > 1:
-        times = "; ".join(f"{table}: {_span(export)}" for table, export in sorted(exports.items()))
+        since = {table: f"{_text(each.start)} to " if each.start is not None else "" for table, each in exports.items()}
+        times = "; ".join(f"{table}: {since[table]}{_text(each.end)}" for table, each in sorted(exports.items()))
         raise AuditRefused(
             f"The exports are not of the same time ({times}), so a request that changed in between would look half done. "
             "Export all tables with the same time."
@@ -198,10 +199,6 @@ def _home_of(arn: str, stack: str) -> str:
 
 def _name(arn: str) -> str:
     return arn.rpartition("/")[2]
-
-
-def _span(export: Export) -> str:
-    return _text(export.end) if export.start is None else f"{_text(export.start)} to {_text(export.end)}"
 
 
 def _text(milliseconds: int) -> str:

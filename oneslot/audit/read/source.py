@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
 
 from oneslot.laws.form import LARGEST, ROW_PREFIX, UNIDENTIFIED_PREFIX, Form, Kind
+from oneslot.laws.groups import elements
 
 TEXT, NUMBER = pa.string(), pa.int64()
 NUMBER_OF, JSON_OF = " N", " J"
 """End the names of the columns with what is not text in an attribute of any type: a number, and other attributes as JSON."""
+OTHERS = "other attributes"
+"""Stands in a form for all attributes that it does not name: a law of a table that declares no `attributes` may read any."""
 Named = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class ExportedTable:
-    """How the rows of an exported table are read, checked and carried. Attributes that it does not name are never read.
+    """How the rows of an exported table are read, checked and carried. Attributes that its form does not name are never read.
 
     Attributes:
         key: the attributes of the table's key.
@@ -74,12 +78,14 @@ class Source:
             sqs = self.form.one_of[-1:] or ("",)
             own = row.get("message_id") or (f"{UNIDENTIFIED_PREFIX}{row[sqs[0]]}" if sqs[0] in row else None)
             return [own] if own else []
-        found = [subject_key([row.get(name) for name in parts]) for parts in self.table.subjects]
-        return list(dict.fromkeys(each for each in found if each is not None))
+        named: dict[str, None] = {}
+        for names in self.table.subjects:
+            for parts in product(*(elements(row, name.split(".")) for name in names)):
+                if all(isinstance(part, str | int) and not isinstance(part, bool) for part in parts):
+                    named[str(parts[0]) if len(parts) == 1 else f"{ROW_PREFIX}{'/'.join(map(str, parts))}"] = None
+        return [*named]
 
 
-def subject_key(parts: list[Any]) -> str | None:
-    """Return the key of the subject that these values name; None if one is missing or neither text nor a whole number."""
-    if not all(isinstance(part, str | int) and not isinstance(part, bool) for part in parts):
-        return None
-    return str(parts[0]) if len(parts) == 1 else f"{ROW_PREFIX}{'/'.join(map(str, parts))}"
+def with_others(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a row with the attributes that travelled together beside those that its form names."""
+    return {name: value for name, value in row.items() if name != OTHERS} | dict(row.get(OTHERS, {}))

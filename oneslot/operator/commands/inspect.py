@@ -48,8 +48,6 @@ def _show(terminal: Terminal, target: Target, found: Inspection) -> None:
     terminal.plain(found.summary())
     for each in found.dead_letters:
         terminal.plain(f"A redrive would {WOULD[each.outlook]}: {each.because}.")
-        if remedy := target.declaration.reasons.get(each.letter.reason):
-            terminal.plain(remedy)
     terminal.plain()
     for title, row in (("Ledger", found.ledger), *((name.capitalize(), row) for name, row in found.rows.items())):
         if row is not None:

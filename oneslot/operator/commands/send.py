@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
 
+from oneslot.operator.evidence.consumer_configuration import is_content_based
 from oneslot.operator.options import ATTRIBUTE, COUNT, FILE_OR_PIPE, json_option, stack_option
 from oneslot.operator.sending.archive import Archive
 from oneslot.operator.sending.messages import RequestCopy
@@ -15,7 +16,7 @@ from oneslot.operator.sending.request_file import load_requests, read_request
 from oneslot.operator.sending.sender import BatchSender, Sent, send_all
 from oneslot.operator.target import Target, open_target
 from oneslot.operator.terminal import Advance, Terminal
-from oneslot.wording import numbered
+from oneslot.wording import counted, numbered
 
 
 @click.command(short_help="Send messages to the queue, each as often as you like.")
@@ -62,9 +63,19 @@ def send(
         )
     named = dict(attributes)
     requests, messages = load_requests(file, named) if file else (1, [read_request(body or "", named)])
-    copied = (message for message in messages for _ in range(copies))
-    terminal = Terminal(as_json)
-    send_reported(terminal, open_target(stack), requests, copied, requests * copies)
+    problems: list[str] = []
+
+    def copied() -> Iterator[RequestCopy]:
+        for message in messages:
+            problems.extend([message.problem] if message.problem else [])
+            yield from (message for _ in range(copies))
+
+    terminal, target = Terminal(as_json), open_target(stack)
+    send_reported(terminal, target, requests, copied(), requests * copies)
+    if problems and not is_content_based(target):
+        rules = "the handler" if target.declaration.tools.identity else "a handler without an identity= of its own"
+        one = counted(len(problems), "request has", "requests have")
+        terminal.warn([f"{one} no id, so {rules} moves it to the dead-letter queue: {problems[0]}."])
 
 
 def send_reported(

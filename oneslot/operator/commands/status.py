@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import click
 
-from oneslot.laws.schema import Table
 from oneslot.local.state import read_statistics
 from oneslot.operator.evidence.malformed import Tally, format_malformed, tally
 from oneslot.operator.evidence.observation import Observer, format_failing
@@ -30,14 +30,18 @@ def status(terminal: Terminal, target: Target) -> int:
     with terminal.working("Counting"), ThreadPoolExecutor(3) as executor:
         observed = executor.submit(Observer(target).look)
         counting = {
-            name: executor.submit(_tally, target, table) for name, table in target.declaration.schema.tables.items()
+            name: executor.submit(unless_missing, partial(tally, target, each), name, target.outputs.tables[name])
+            for name, each in target.declaration.schema.tables.items()
         }
         snapshot = observed.result()
     tallies = {name: each.result() for name, each in counting.items()}
     counted = [each for each in tallies.values() if isinstance(each, Tally)]
     malformed = [*snapshot.malformed, *(one for each in counted for one in each.malformed)]
     missing = [*snapshot.missing, *(each for each in tallies.values() if isinstance(each, Missing))]
-    statuses = {name: _statuses(each) for name, each in tallies.items()}
+    statuses = {
+        name: None if isinstance(each, Missing) else dict(sorted(each.statuses.items()))
+        for name, each in tallies.items()
+    }
     statistics = read_statistics(target.home) if target.local else None
     mapping, unread = find_mapping_state(target)
     document: dict[str, Any] = {
@@ -81,11 +85,3 @@ def status(terminal: Terminal, target: Target) -> int:
     terminal.warn(format_malformed(malformed, target.command))
     terminal.warn(format_missing(missing, target.command))
     return int(bool(missing))
-
-
-def _tally(target: Target, which: Table) -> Tally | Missing:
-    return unless_missing(lambda: tally(target, which), which.name, target.outputs.tables[which.name])
-
-
-def _statuses(counted: Tally | Missing) -> dict[str, int] | None:
-    return None if isinstance(counted, Missing) else dict(sorted(counted.statuses.items()))

@@ -75,16 +75,13 @@ def _not_drained(snapshot: Snapshot) -> str:
 
 def _line(snapshot: Snapshot) -> str:
     queue = snapshot.queue
+    ago = snapshot.counted_seconds_ago  # a large ledger is counted more rarely than the queue
+    age = f", {ago:,.0f} s ago" if ago >= OLD_SECONDS else ""
     return (
         f"queue {queue.waiting:,} waiting, {queue.in_flight:,} in flight; dead letters {snapshot.dead_letters:,}; "
         f"ledger {count_text(snapshot.complete)} complete, {count_text(snapshot.in_progress)} in progress"
-        f"{_age(snapshot)}{_speed(snapshot)}{_failing(snapshot)}"
+        f"{age}{_speed(snapshot)}{_failing(snapshot)}"
     )
-
-
-def _age(snapshot: Snapshot) -> str:
-    """Return the age of the ledger's counts, which for a large ledger are older than the queue's."""
-    return f", {snapshot.counted_seconds_ago:,.0f} s ago" if snapshot.counted_seconds_ago >= OLD_SECONDS else ""
 
 
 def _failing(snapshot: Snapshot) -> str:

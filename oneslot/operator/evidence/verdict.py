@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
@@ -24,6 +24,13 @@ Kind = Literal["holds", "broken", "unfinished", "nothing", "unreadable"]
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 NOTHING_LOST = "I2"
+WITHOUT_ANSWER: Mapping[str, str] = {
+    RequestVerdict.QUARANTINED: "is quarantined with its reason",
+    RequestVerdict.DROPPED: "was dropped by an operator",
+    RequestVerdict.FORGOTTEN: "is forgotten, because its row expired",
+    RequestVerdict.IN_FLIGHT: "is still at work",
+}
+"""What the sentence over all requests says of those that have no answer, by verdict. The others are breaches."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +124,9 @@ def _judge_all(gathered: Gathered, command: Callable[[str], str], lasting: Seque
         sentence = f"No verdict: {names}. Restore it, then check again."
         return CheckVerdict("unreadable", sentence, _count(gathered, None), malformed=[*rows, *lines], missing=missing)
     if rows:
-        return CheckVerdict("unreadable", _no_verdict(rows), _count(gathered, None), malformed=[*rows, *lines])
+        more = f" and {len(rows) - 1:,} more" if rows[1:] else ""
+        sentence = f"No verdict: {rows[0]}{more}. Complete or delete the row, then check again."
+        return CheckVerdict("unreadable", sentence, _count(gathered, None), malformed=[*rows, *lines])
     verdict = _judge(gathered, command, lasting)
     if not lines:
         return verdict
@@ -157,7 +166,9 @@ def _judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[
     breaches = list(lasting or ())
     if lasting is None:
         named = replace(gathered, evidence=with_unidentified(gathered))
-        breaches = [*_by_groups(named), *_lost_without_identity(named)]
+        found = groups.judge(named.evidence, gathered.declaration.laws)  # as the audit
+        shown = [replace(each, subject=each.subject.removeprefix(UNIDENTIFIED_PREFIX)) for each in found]
+        breaches = [*shown, *_lost_without_identity(named)]
     counts = _count(gathered, breaches)
     if breaches:
         names = ", ".join(dict.fromkeys(breach.invariant for breach in breaches))
@@ -187,17 +198,6 @@ def _judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[
     return CheckVerdict("holds", _success(counts, gathered.declaration), counts)
 
 
-def _by_groups(gathered: Gathered) -> list[Breach]:
-    """Return the breaches that the audit would find, each with its subject as it is shown."""
-    found = groups.judge(gathered.evidence, gathered.declaration.laws)
-    return [replace(breach, subject=breach.subject.removeprefix(UNIDENTIFIED_PREFIX)) for breach in found]
-
-
-def _no_verdict(rows: Sequence[Malformed]) -> str:
-    more = f" and {len(rows) - 1:,} more" if rows[1:] else ""
-    return f"No verdict: {rows[0]}{more}. Complete or delete the row, then check again."
-
-
 def _success(counts: Counts, declaration: Declaration) -> str:
     older = f" {counts.too_old:,} more are older than the ledger's retention, and were not checked."
     unlogged = (
@@ -206,18 +206,22 @@ def _success(counts: Counts, declaration: Declaration) -> str:
         else ""
     )
     twice, checked = declaration.twice, len(declaration.judged)
-    quarantined = (counts.verdicts or {}).get(RequestVerdict.QUARANTINED, 0)
-    reason = f" or is quarantined with its reason ({quarantined:,})" if quarantined else ""
+    verdicts = (counts.verdicts or {}).items()
+    *ends, last = [
+        "has exactly one answer",
+        *(f"{WITHOUT_ANSWER[each]} ({number:,})" for each, number in verdicts if each in WITHOUT_ANSWER),
+    ]
+    ended = f"{', '.join(ends)} or {last}" if ends else last
     count = counts.requests or 0  # unknown only where nothing is judged
     each = "the only request" if count == 1 else f"each of {numbered(count, 'request')}"
     if counts.messages is None:
         unknown = " There is no archive of accepted requests, so a lost one would not show."
         return (
-            f"Sound: {each} has exactly one answer{reason}; none is {twice}; all "
+            f"Sound: {each} {ended}; none is {twice}; all "
             f"{checked} invariants hold.{older if counts.too_old else unknown}{unlogged}"
         )
     return (
-        f"Exactly once: {each} has exactly one answer{reason}; none is lost, none is {twice}; all "
+        f"Exactly once: {each} {ended}; none is lost, none is {twice}; all "
         f"{checked} invariants hold.{older if counts.too_old else ''}{unlogged}"
     )
 

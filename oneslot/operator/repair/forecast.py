@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from oneslot.declaration.declaration import Declaration
 from oneslot.errors import name_fault
-from oneslot.laws.schema import LEDGER_ATTRIBUTES, Table
+from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.laws.traces import COMPLETE, result_of
 from oneslot.operator.evidence.dead_letters import read_dead_letters
 from oneslot.operator.evidence.deliveries import Failure
@@ -29,9 +29,6 @@ from oneslot.runtime.sqs.dead_letters import (
 )
 from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.runtime.unknown_outcome import OUTCOME_UNKNOWN
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb.client import DynamoDBClient
 
 T = TypeVar("T")
 
@@ -139,8 +136,17 @@ class Reader:
     def has(self, table: str, key: str) -> bool | Missing:
         """Return whether a table has a row with this partition key."""
         name = self._target.outputs.tables[table]
-        attribute = self._target.declaration.schema.tables[table].key[0]
-        found: bool | Missing = self._asked(lambda: _has_rows(self._target.dynamodb, name, attribute, key), table, name)
+        query = partial(
+            self._target.dynamodb.query,
+            TableName=name,
+            ConsistentRead=True,  # an eventually consistent read could miss a row that was put a moment ago
+            KeyConditionExpression="#key = :key",
+            ExpressionAttributeNames={"#key": self._target.declaration.schema.tables[table].key[0]},
+            ExpressionAttributeValues={":key": {"S": key}},
+            Limit=1,
+            Select="COUNT",
+        )
+        found: bool | Missing = self._asked(lambda: bool(query()["Count"]), table, name)
         return found
 
 
@@ -186,11 +192,24 @@ def foresee(  # noqa: PLR0911 - one return for each fate
     *,
     foresight: Callable[[Facts, Rows], tuple[Outlook, str] | Missing | None],
     now_ms: int,
-    command: Callable[[str], str],
+    target: Target,
 ) -> tuple[Outlook, str]:
-    """Return the outlook and its reason, by the consumer's rules in the consumer's order; `command` is `Target.command`."""
+    """Return the outlook and its reason, by the consumer's rules in the consumer's order.
+
+    The reason that the consumer gave counts before what the declared rules find, for the handler's may be others.
+    """
+    declaration, command = target.declaration, target.command
+    refused = None if letter.reason in _SHOWN_BY_ROWS else _refused(letter, declaration.reasons)
     if facts.problem is not None:
-        return Outlook.FAILS_AGAIN, f"{facts.problem}. Have it sent again, corrected"
+        if refused and letter.detail != facts.problem:
+            return refused
+        if letter.reason == RECEIVES_EXHAUSTED and not (declaration.tools.identity or declaration.tools.parse):
+            return Outlook.RETRIED, (
+                f"a guess, because oneslot.toml declares no tools.identity: the handler has rules of its own, for by the "
+                f"default ones {facts.problem}"
+            )
+        remedy = declaration.reasons.get(letter.reason, "Have it sent again, corrected")
+        return Outlook.FAILS_AGAIN, f"{facts.problem}. {remedy.rstrip('.')}"
     if isinstance(row, Missing):
         return _fails_without(row)
     if row is not None and (malformed := blocking_attributes(row)):
@@ -200,31 +219,26 @@ def foresee(  # noqa: PLR0911 - one return for each fate
     foreseen = foresight(facts, rows)
     if isinstance(foreseen, Missing):
         return _fails_without(foreseen)
-    if foreseen is None and letter.reason not in _SHOWN_BY_ROWS:
-        return _refused(letter)
+    if foreseen is None and refused:
+        return refused
     if foreseen is not None and foreseen[0] is not Outlook.RETRIED:
         return foreseen
     if row is None:
         return Outlook.RETRIED, "nothing was done for it yet; the consumer processes it as the first copy"
     if letter.reason == OUTCOME_UNKNOWN:
-        return _set_aside(facts.message_id, command)
+        return Outlook.FAILS_AGAIN, (
+            "its outside effect may have happened. If it did, drop this message; "
+            f"if not, run `{command(f'ledger forget {facts.message_id}')}`, then redrive"
+        )
     return (
         Outlook.TAKEN_OVER,
         f"begun and not finished (claims: {row.get('consumption_count', 'unknown')}); the consumer tries it again",
     )
 
 
-def _refused(letter: DeadLetter) -> tuple[Outlook, str]:
-    return Outlook.FAILS_AGAIN, (
-        f"refused by the decision ({letter.reason}: {letter.detail}); it fails again unless code or data changed"
-    )
-
-
-def _set_aside(message_id: str | None, command: Callable[[str], str]) -> tuple[Outlook, str]:
-    return Outlook.FAILS_AGAIN, (
-        "its outside effect may have happened. If it did, drop this message; "
-        f"if not, run `{command(f'ledger forget {message_id}')}`, then redrive"
-    )
+def _refused(letter: DeadLetter, reasons: Mapping[str, str]) -> tuple[Outlook, str]:
+    remedy = reasons.get(letter.reason, "It fails again unless code or data changed")
+    return Outlook.FAILS_AGAIN, f"refused by the consumer ({letter.reason}: {letter.detail}). {remedy.rstrip('.')}"
 
 
 def _fails_without(missing: Missing) -> tuple[Outlook, str]:
@@ -286,26 +300,21 @@ def forecast_all(target: Target, missing: list[Missing], about: str | None = Non
             missing.append(answer)
         return answer
 
-    rows = asked(
-        lambda: read_rows(client, ledger, "message_id", ids, LEDGER_ATTRIBUTES, surroundings=target.surroundings),
-        "ledger",
-        ledger,
-    )
+    read = partial(read_rows, client, surroundings=target.surroundings)
+    rows = asked(partial(read, ledger, "message_id", ids, LEDGER_ATTRIBUTES), "ledger", ledger)
     # A row of the consumer's outlives the ledger's, so it may show the answer of a request whose ledger row is not complete.
     known = {} if isinstance(rows, Missing) else rows
     open_ids = [each for each in ids if known.get(each, {}).get("status") != COMPLETE]
     effects: dict[str, Mapping[str, Any] | Missing] = {}
     for name, each in declaration.schema.tables.items():
         if each.by_request and len(each.key) == 1:  # with a sort key, the id alone names no row
-            effects[name] = asked(partial(_read_open, target, each, open_ids), name, outputs.tables[name])
+            stored = outputs.tables[name]
+            effects[name] = asked(partial(read, stored, each.key[0], open_ids, each.attributes), name, stored)
     own, reader = declaration.tool("foresee"), Reader(target, asked)
     now_ms = target.surroundings.now_ms()
 
-    def foresight(facts: Facts, its_rows: Rows) -> tuple[Outlook, str] | Missing | None:
-        found: tuple[Outlook, str] | Missing | None = (
-            own(facts.request, its_rows, reader, now_ms) if own else foresee_rows(facts, its_rows)
-        )
-        return found
+    def foresight(facts: Facts, its_rows: Rows) -> Any:
+        return own(facts.request, its_rows, reader, now_ms) if own else foresee_rows(facts, its_rows)
 
     forecasts = []
     for place, (letter, facts, size, group) in enumerate(found):
@@ -314,9 +323,7 @@ def forecast_all(target: Target, missing: list[Missing], about: str | None = Non
             name: found_rows if isinstance(found_rows, Missing) else found_rows.get(facts.message_id or "")
             for name, found_rows in effects.items()
         }
-        outlook, because = foresee(
-            letter, facts, row, its_rows, foresight=foresight, now_ms=now_ms, command=target.command
-        )
+        outlook, because = foresee(letter, facts, row, its_rows, foresight=foresight, now_ms=now_ms, target=target)
         known_row = None if isinstance(row, Missing) else row
         forecasts.append(Forecast(letter, facts, outlook, because, size, known_row, place, group))
     return sorted(forecasts, key=lambda each: (each.letter.reason, each.letter.sent, each.letter.sqs_message_id))
@@ -329,21 +336,3 @@ def grouped(forecasts: Sequence[Forecast]) -> Iterator[tuple[str, Outlook, list[
         groups.setdefault((each.letter.reason, each.outlook), []).append(each)
     for (reason, outlook), members in sorted(groups.items()):
         yield reason, outlook, members
-
-
-def _read_open(target: Target, table: Table, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-    name = target.outputs.tables[table.name]
-    return read_rows(target.dynamodb, name, table.key[0], ids, table.attributes, surroundings=target.surroundings)
-
-
-def _has_rows(client: DynamoDBClient, table: str, attribute: str, key: str) -> bool:
-    answer = client.query(
-        TableName=table,
-        ConsistentRead=True,  # an eventually consistent read could miss a row that was put a moment ago
-        KeyConditionExpression="#key = :key",
-        ExpressionAttributeNames={"#key": attribute},
-        ExpressionAttributeValues={":key": {"S": key}},
-        Limit=1,
-        Select="COUNT",
-    )
-    return bool(answer["Count"])

@@ -117,7 +117,8 @@ class Inspection:
     def _unfinished(self, complete: bool) -> str:
         if self.dead_letters and not complete:
             return f"Quarantined: {self.dead_letters[0].letter.reason}."
-        asked = [each for each in self.missing if each.table == "ledger" or self._tells(each.table)]
+        tables = self.declaration.schema.tables
+        asked = [each for each in self.missing if each.table == "ledger" or tables[each.table].effects]
         if self.ledger is None and asked:
             return f"Unknown: {asked[0]}."
         if self.ledger is None:
@@ -131,9 +132,6 @@ class Inspection:
                 "copy, have its producer send it again with the same message_id."
             )
         return "In progress: a consumer holds its lease."
-
-    def _tells(self, table: str) -> bool:
-        return self.declaration.schema.tables[table].effects is not None
 
     def _with_letters(self, sentence: str) -> str:
         if not self.dead_letters:
@@ -200,7 +198,11 @@ def inspect(target: Target, message_id: str) -> Inspection:
         message_id,
         ledger,
         dict(sorted(rows.items(), key=lambda found: found[0])),
-        accepted=[line for line in read_archive(target.archive, target.identity) if _is_about(line, message_id)],
+        accepted=[
+            line
+            for line in read_archive(target.archive, target.identity)
+            if message_id in (line.request.message_id, *line.sqs_message_ids)
+        ],
         deliveries=list(valid_deliveries(target, malformed_lines, mentioning=message_id)),
         dead_letters=forecast_all(target, missing, about=message_id),
         now_ms=target.surroundings.now_ms(),
@@ -208,10 +210,6 @@ def inspect(target: Target, message_id: str) -> Inspection:
         missing=missing,
         declaration=target.declaration,
     )
-
-
-def _is_about(line: AcceptedRequest, message_id: str) -> bool:
-    return message_id == line.request.message_id or message_id in line.sqs_message_ids
 
 
 def format_outcome(declaration: Declaration, outcome: str, about: Mapping[str, Any]) -> str:

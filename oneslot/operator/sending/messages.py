@@ -30,13 +30,14 @@ class Archived:
 
 @dataclass(frozen=True, slots=True)
 class RequestCopy:
-    """One copy of a request, for the queue. `group` is its practice, by which SQS shares the queue fairly."""
+    """One copy of a request. `group` is its practice, by which SQS shares the queue fairly; `problem` says why it has no id."""
 
     body: str
     request: Archived
     number: int  # of the request, from 0 in the order of generation; its copies share it
     group: str | None = None
     attributes: Mapping[str, str] = field(default_factory=dict)
+    problem: str | None = None
 
     def __repr__(self) -> str:  # the body names a patient
         return f"RequestCopy(number={self.number}, request={self.request!r})"

@@ -79,11 +79,12 @@ def _message(where: str, text: str, number: int, attributes: Mapping[str, str]) 
     except Unprocessable as problem:
         raise InvalidFile(f"{where}: {problem.detail}.") from problem
     group = group_of(body.get("practice"))
-    return RequestCopy(text, _archived(body, text, attributes), number=number, group=group, attributes=attributes)
+    archived, why_no_id = _archived(body, text, attributes)
+    return RequestCopy(text, archived, number, group, attributes, why_no_id)
 
 
-def _archived(body: Mapping[str, Any], text: str, attributes: Mapping[str, str]) -> Archived:
-    """Return the request's id, as the consumer finds it, and the digest of its content."""
+def _archived(body: Mapping[str, Any], text: str, attributes: Mapping[str, str]) -> tuple[Archived, str | None]:
+    """Return the request's id, as the consumer finds it, and the digest of its content; and why it finds no id."""
     content: Content = body
     own = declared().tool("identity")
     sent = {"Body": text, **text_attributes(attributes)}
@@ -92,6 +93,7 @@ def _archived(body: Mapping[str, Any], text: str, attributes: Mapping[str, str])
             identity = identity_of(text, sent.get("MessageAttributes", {}))
         else:
             identity, content = identity_and_content(own, sent)
-    except Unprocessable:
-        return Archived(None, payload_hash=payload_hash(body))
-    return Archived(None if declared().is_private(identity) else identity, payload_hash=payload_hash(content))
+    except Unprocessable as problem:
+        return Archived(None, payload_hash=payload_hash(body)), problem.detail
+    private = declared().is_private(identity)
+    return Archived(None if private else identity, payload_hash=payload_hash(content)), None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from decimal import Decimal
@@ -117,7 +118,7 @@ def test_law_that_raises_is_refused_with_its_place(
     with choosing(ORDERS), pytest.raises(LawFailed) as refusal:
         audited(history.write(tmp_path / "history"))
     said = str(refusal.value)
-    assert said.startswith("The law every_order_costs_something raised KeyError at ")
+    assert said.startswith("The law every_order_costs_something raised KeyError 'pence' at ")
     assert said.endswith("name what it reads in `attributes` of its table, or remove it from `laws`.")
     assert "order_book.py:" in said
     assert not (tmp_path / "audit").exists()
@@ -134,14 +135,13 @@ ROW = {
     "numbers": {1, 2},
     "raw": b"\0",
 }
-TYPED = f"""
+TYPED = """
 name = "orders"
 handler = "app.handler"
 stack = "Orders"
 laws = ["tests.oneslot.audit.test_any_consumer.rows_are_there", "tests.oneslot.audit.test_any_consumer.rows_differ"]
 [tables.charges]
 key = ["id"]
-attributes = {json.dumps([*ROW])}
 """
 
 
@@ -155,11 +155,12 @@ def rows_differ(evidence: Evidence) -> Iterator[tuple[str, str]]:
     yield from ((key, "") for key, row in evidence.rows("charges").items() if row != ROW)
 
 
-def test_exported_row_of_every_type_reaches_a_law(audited: Audited, tmp_path: Path) -> None:
+@pytest.mark.parametrize("attributes", ["", f"attributes = {json.dumps([*ROW])}"], ids=["all", "named"])
+def test_exported_row_of_every_type_reaches_a_law(audited: Audited, tmp_path: Path, attributes: str) -> None:
     """As DynamoDB's clients return it."""
     history = OrderHistory(ledger=[])
     history.charges = [ROW]
-    with choosing(parse_declaration(TYPED, None)):
+    with choosing(parse_declaration(TYPED + attributes, None)):
         document = audited(history.write(tmp_path / "history", key="id")).document
     assert (document["violations"]["rows_are_there"], document["violations"]["rows_differ"]) == (1, 0)
 
@@ -221,6 +222,56 @@ def test_keys_of_any_type_are_judged_as_check_judges_them(audited: Audited, tmp_
 
     assert audit_found(tmp_path / "audit") == {("nothing_is_negative", subject) for subject in negative}
     assert conclusion.document["rejects"]["lines"] == 0
+
+
+LINED = """
+name = "shop"
+handler = "app.handler"
+stack = "Shop"
+laws = ["tests.oneslot.audit.test_any_consumer.stock_is_what_orders_left"]
+[tables.charges]
+key = ["id"]
+names = ["lines.article", "gifts"]
+[tables.stock]
+key = ["article"]
+"""
+"""Orders with lines and a set of gifts, each about an article."""
+
+
+def stock_is_what_orders_left(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """An article's stock is ten without what the orders took."""
+    taken: Counter[str] = Counter()
+    for order in evidence.rows("charges").values():
+        taken.update({line["article"]: line["count"] for line in order["lines"]})
+        taken.update(order.get("gifts", ()))
+    for article, row in evidence.rows("stock").items():
+        if row["left"] != 10 - taken[article]:
+            yield article, f"has {row['left']} left after {taken[article]}"
+
+
+def test_law_over_lists_and_sets_is_local_when_names_have_their_elements(audited: Audited, tmp_path: Path) -> None:
+    declaration = parse_declaration(LINED, None)
+    orders = [
+        {"id": f"o-{number}", "lines": [{"article": name, "count": 1} for name in several], "gifts": {"bow"}}
+        for number, several in enumerate((["pot", "pan"], ["pan"], ["lid", "pot"]))
+    ]
+    stock = [{"article": name, "left": left} for name, left in {"pot": 8, "pan": 7, "lid": 9, "bow": 7}.items()]
+    history = OrderHistory(charges=[])
+    history.charges = orders
+    history.write(tmp_path / "history", key="id")
+    lines = [item_line(row) for row in stock]
+    write_export(tmp_path / "history" / "stock", arn("stock"), Full(history.now), [Part(b"".join(lines), len(lines))])
+    tables = {
+        name: declaration.schema.tables[name].by_key(rows) for name, rows in (("charges", orders), ("stock", stock))
+    }
+    evidence = declaration.evidence(**tables, ledger={row["message_id"]: row for row in history.ledger})
+    broken = {("stock_is_what_orders_left", "pan")}
+    assert {(each.invariant, each.subject) for each in judge(evidence, declaration.laws)} == broken
+
+    with choosing(declaration):
+        audited(tmp_path / "history")
+
+    assert audit_found(tmp_path / "audit") == broken
 
 
 @pytest.mark.slow

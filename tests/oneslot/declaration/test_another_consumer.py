@@ -249,17 +249,41 @@ def test_dlq_forecasts_a_refusal_when_the_decision_gave_the_reason(orders: Order
     assert document(invoke("dlq", "redrive", "--even-failing", "--yes", *ON_ORDERS, "--json"))["moved"] == 1
     orders.deliver(order(7, article="unknown"))
 
-    because = "refused by the decision (unknown_article: article is not sold here); it fails again unless code or data changed"
+    refused = "refused by the consumer (unknown_article: article is not sold here)"
+    because = f"{refused}. Correct the article, and send the order again"
     [listed] = document(invoke("dlq", "list", *ON_ORDERS, "--json"))["messages"]
     [left] = document(invoke("dlq", "redrive", *ON_ORDERS, "--json"))["left_alone"]
     found = document(invoke("inspect", "north-7", *ON_ORDERS, "--json"))
-    told = invoke("inspect", "north-7", *ON_ORDERS).stdout.splitlines()
+    said = invoke("inspect", "north-7", *ON_ORDERS).stdout.splitlines()
 
     for each in (listed, left, found["dead_letters"][0]):
         assert (each["message_id"], each["outlook"], each["because"]) == ("north-7", "fails_again", because)
     assert found["summary"] == "Quarantined: unknown_article."
-    assert "Correct the article, and send the order again." in told
-    assert f"A redrive would fail again: {because}." in told
+    assert f"A redrive would fail again: {because}." in said
+
+
+def test_forecast_and_send_say_by_which_rules_when_the_identity_is_not_declared(orders: Orders, tmp_path: Path) -> None:
+    """The handler finds an id where the default rules find none, so a letter that it tried is not invalid."""
+    url = orders.consumer.queues.dead_letter_queue_url
+    orders.sqs.send_message(QueueUrl=url, MessageBody=json.dumps(order(1)))
+    reason = {"QuarantineReason": "unknown_article", "QuarantineDetail": "article is not sold here"}
+    typed = {name: {"DataType": "String", "StringValue": text} for name, text in reason.items()}
+    orders.sqs.send_message(QueueUrl=url, MessageBody=json.dumps(order(2)), MessageAttributes=typed)
+    undeclared = tmp_path / "oneslot.toml"
+    text = ORDERS.read_text().partition("[tools]")[0]
+    undeclared.write_text(f"entry = {json.dumps(str(ORDERS.parent))}\n{text}")
+
+    letters = document(invoke("dlq", "list", "--consumer", str(undeclared), "--json"))["messages"]
+    sent = [invoke("send", json.dumps(order(3)), "--consumer", each).stdout for each in (str(undeclared), str(ORDERS))]
+
+    assert {each["outlook"]: each["because"].partition(",")[0].partition(" (")[0] for each in letters} == {
+        "retried": "a guess",
+        "fails_again": "refused by the consumer",
+    }
+    assert ["1 request has no id, so a handler without an identity= of its own moves" in each for each in sent] == [
+        True,
+        False,
+    ]
 
 
 def test_dlq_foresees_a_duplicate_and_a_forgotten_answer(orders: Orders) -> None:

@@ -40,7 +40,8 @@ def test_law_reads_no_attribute_that_is_not_declared() -> None:
         yield from ((key, row["note"]) for key, row in evidence.rows("orders").items())
 
     with pytest.raises(
-        LawFailed, match=r"The law reads raised KeyError at .*test_groups.py:\d+\. Correct it, name what it reads"
+        LawFailed,
+        match=r"The law reads raised KeyError 'note' at .*test_groups.py:\d+\. Correct it, name what it reads",
     ):
         judge(Shop().evidence(), [Law("reads", "", reads)])
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import boto3
 from botocore.config import Config
@@ -18,7 +18,6 @@ from oneslot.errors import InvalidArguments, InvalidConfiguration, InvalidName, 
 from oneslot.operator.target import open_target
 from oneslot.runtime.lambda_consumer import QUEUE_URL, WORKER_THREADS
 from oneslot.worker.acknowledgement import DELETERS
-from oneslot.worker.log import WorkerLog
 from oneslot.worker.poller import FIFO_POLLERS
 from oneslot.worker.pool import Handler
 
@@ -61,7 +60,7 @@ class Opened:
     limit_seconds: float | None
 
 
-def open_consumer(stack: str | None, queue_url: str | None, threads: int, log: WorkerLog) -> Opened:
+def open_consumer(stack: str | None, queue_url: str | None, threads: int) -> Opened:
     """Return the declared consumer, configured as the function of a stack is, or by the environment.
 
     The process gets the function's variables: the handler reads them, as it does on Lambda. Raises `BadInput` for a wrong
@@ -70,37 +69,26 @@ def open_consumer(stack: str | None, queue_url: str | None, threads: int, log: W
     declaration = declared()
     connect: Connect = connect_on_aws
     limit: float | None = None
-    dynamodb: Any = None
     if stack is not None or "ONESLOT_LEDGER_TABLE" not in os.environ:
         target = open_target(stack)
         about = target.function_configuration()
         limit = about["Timeout"]
         os.environ.update(about.get("Environment", {}).get("Variables", {}))
         if target.local:
-            connect, dynamodb = target.local.connection.sqs, target.dynamodb
+            connect = target.local.connection.sqs
             os.environ.update(target.local.connection.variables)
     url = queue_url or os.environ.get(QUEUE_URL)
     if not url:
         raise InvalidArguments(f"{declaration.name} has no queue. Give --queue-url, or set {QUEUE_URL}.")
     os.environ[QUEUE_URL] = url  # a busy message is deferred in the queue that it came from
     os.environ[WORKER_THREADS] = str(threads)
-    sqs = connect(client_configuration(threads))
-    compose_consumer = declaration.tool("compose")
-    if compose_consumer is None:
-        handler = declaration.load(declaration.handler.replace("/", "."), "handler")
-        return Opened(connect, sqs, url, cast("Handler", handler), limit)
     try:
-        consumer = compose_consumer(
-            os.environ,
-            threads,
-            # The function's own timeouts: a lost answer must not outlast the lease.
-            lambda config: dynamodb or boto3.client("dynamodb", config=config),
-            sqs,
-            lambda delivery: log.line("delivery", **asdict(delivery)),
-        )
-    except ValueError as error:
-        raise InvalidConfiguration(f"The consumer's configuration is wrong: {error}.") from error
-    return Opened(connect, sqs, url, consumer, limit)
+        handler = declaration.load(declaration.handler.replace("/", "."), "handler")
+    except NotImportable as error:
+        if not isinstance(error.__cause__, ValueError):
+            raise
+        raise InvalidConfiguration(f"The consumer's configuration is wrong: {error.__cause__}.") from error
+    return Opened(connect, connect(client_configuration(threads)), url, cast("Handler", handler), limit)
 
 
 def connect_on_aws(config: Config) -> SQSClient:

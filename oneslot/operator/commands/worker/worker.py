@@ -120,7 +120,7 @@ def worker(
         connect: Connect = connect_on_aws
         client = connect(client_configuration(settings.threads))
     else:
-        opened = open_consumer(stack, queue_url, settings.threads, log)
+        opened = open_consumer(stack, queue_url, settings.threads)
         connect, client, url, loaded = opened.connect, opened.sqs, opened.queue_url, opened.handler
         if limit is None and opened.limit_seconds is not None:
             settings = replace(settings, limit_seconds=opened.limit_seconds)

@@ -355,7 +355,9 @@ def forms_of(name: str, state: str, line: str) -> list[str]:
     """Return a line as it is written for people, for programs, and for a stack on AWS."""
     forms = [line]
     if not changes(line) and name != "usage":
-        forms.append(f"{line} --json")
+        # The document of `inspect` is made at one place, of what the text shows: one request of each state is enough.
+        if name != "inspect" or re.search(r"inspect (m-1|by-hand|leased|unknown|\d+)$", line):
+            forms.append(f"{line} --json")
         if name in REMEDIES and state not in ("nothing", "gone", "failing", "paused"):
             forms.append(f"{line} --stack Oneslot-prod")
     return forms

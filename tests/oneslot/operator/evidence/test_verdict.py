@@ -235,6 +235,9 @@ def test_verdict_is_given_when_anything_was_left_behind() -> None:
         gathered(letters=[letter("m-1", "not_json", "sqs-1")]),
     )
     assert [verdict_of(found).kind for found in left] == ["holds"] * len(left)
+    ends = replace(dropped, evidence=replace(dropped.evidence, dropped={"m-1"}, quarantined={"m-2", "m-3"}))
+    said = verdict_of(ends).sentence
+    assert "has exactly one answer, is quarantined with its reason (2) or was dropped by an operator (1);" in said
     nothing = verdict_of(gathered())
     assert (nothing.kind, "Nothing to check" in nothing.sentence) == ("nothing", True)
 

@@ -1,4 +1,4 @@
-"""`oneslot worker` composes Oneslot's own consumer as the function is configured, for the queue that it polls."""
+"""`oneslot worker` runs the declared handler as the function is configured, for the queue that it polls."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from typing import Any
 
 import boto3
 import pytest
-from botocore.config import Config
 
 from oneslot.declaration.reading import choosing, read_declaration
 from oneslot.errors import InvalidArguments
 from oneslot.operator.commands.worker.handler import load_handler, open_consumer
-from oneslot.worker.log import WorkerLog
 from tests.kits.moto_stack import Functions, MotoStack
 
 ENVIRONMENT = {
@@ -51,27 +49,17 @@ def test_worker_defers_in_the_queue_that_it_polls(
         monkeypatch.setattr("oneslot.local.aws.connection.Connection.sqs", lambda *_: moto_stack.bench.sqs)
     else:
         os.environ.update(ENVIRONMENT | {"AWS_DEFAULT_REGION": "eu-west-2"})
-    opened = open_consumer(None, named, 3, WorkerLog())
-    consumer: Any = opened.handler
+    monkeypatch.delitem(sys.modules, "handler", raising=False)
+    opened = open_consumer(None, named, 3)
+    consumer = sys.modules.pop("handler").consumer
     assert opened.queue_url == consumer.queues.queue_url == (named or ENVIRONMENT["ONESLOT_QUEUE_URL"])
-    assert (consumer.queues.dead_letter_queue_url, consumer.executor) == ("https://sqs/dead-letters", None)
+    assert consumer.queues.dead_letter_queue_url == "https://sqs/dead-letters"
     assert consumer.ledger.tables == {"ledger": "ledger", "slots": "slots", "appointments": "appointments"}
+    actual = (
+        consumer.ledger.client.meta.config
+    )  # the function's: a retry after a lost answer must come before the lease ends
+    assert (actual.connect_timeout, actual.read_timeout, actual.max_pool_connections) == (1, 3, 11)
     assert opened.limit_seconds == (30 if of_a_stack else None)
-
-
-def test_worker_uses_the_functions_dynamodb_timeouts(monkeypatch: pytest.MonkeyPatch, environment: None) -> None:
-    """The retry after a lost answer must come before the lease ends."""
-    given: dict[str, Config] = {}
-
-    def client(service: str, *, config: Config) -> Any:
-        given[service] = config
-        return object()
-
-    monkeypatch.setattr(boto3, "client", client)
-    os.environ.update(ENVIRONMENT)
-    open_consumer(None, None, 3, WorkerLog())
-    actual: Any = given["dynamodb"]
-    assert (actual.connect_timeout, actual.read_timeout, actual.max_pool_connections) == (1, 3, 4)
 
 
 def test_worker_runs_the_handler_of_any_declared_consumer(environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +71,7 @@ def test_worker_runs_the_handler_of_any_declared_consumer(environment: None, mon
         monkeypatch.setitem(sys.modules, name, None)
         del sys.modules[name]
     with choosing(read_declaration(ROOT / "oneslot/starter/oneslot.toml")):
-        opened = open_consumer(None, "https://sqs/another", 5, WorkerLog())
+        opened = open_consumer(None, "https://sqs/another", 5)
     consumer: Any = opened.handler
     assert opened.queue_url == consumer.queues.queue_url == "https://sqs/another"
     assert (consumer.ledger.tables["stock"], consumer.ledger.client.meta.config.max_pool_connections) == ("stock", 6)
@@ -94,7 +82,7 @@ def test_worker_says_which_variable_is_missing_when_nothing_names_a_queue(enviro
     with pytest.raises(
         InvalidArguments, match=r"appointments has no queue\. Give --queue-url, or set ONESLOT_QUEUE_URL"
     ):
-        open_consumer(None, None, 1, WorkerLog())
+        open_consumer(None, None, 1)
 
 
 def test_load_takes_slashes_as_lambda_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
