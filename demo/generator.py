@@ -26,7 +26,7 @@ from demo.plan import (
 from oneslot.errors import InvalidArguments
 from oneslot.operator.sending.messages import MALFORMED, Archived, RequestCopy
 from oneslot.runtime.effects import Unprocessable
-from oneslot.runtime.identity import IDENTITY_ATTRIBUTE, parse_body, payload_hash
+from oneslot.runtime.record import IDENTITY_ATTRIBUTE, parse_body, payload_hash
 from oneslot.wording import numbered
 
 # A re-send follows its original within this many messages; a cancellation comes as near, before or after its booking.

@@ -11,7 +11,7 @@ from uuid import uuid4
 from demo.plan import LOCAL_TIME, load, next_monday, opening_hours, synthetic_nhs_number, working_days
 from oneslot.local.state import LocalState
 from oneslot.operator.target import Target
-from oneslot.runtime.sqs.fifo import is_fifo
+from oneslot.runtime.sqs.queue import is_fifo
 
 
 def next_steps(target: Target, state: LocalState) -> list[tuple[str, str, str]]:

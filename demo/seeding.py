@@ -8,9 +8,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from oneslot.errors import OneslotError, TableThrottled
-from oneslot.runtime.backoff import Backoff
-from oneslot.runtime.stores.expressions import TRANSIENT_ERRORS
-from oneslot.runtime.surroundings import Surroundings
+from oneslot.runtime.failures import TRANSIENT_ERRORS
+from oneslot.runtime.surroundings import Backoff, Surroundings
 from oneslot.runtime.values import to_attributes
 
 if TYPE_CHECKING:

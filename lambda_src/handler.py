@@ -19,7 +19,7 @@ with uncollected():
     from appointments.outcomes import ANSWERED
     from booking.consumer import appointments_consumer
     from oneslot.runtime import powertools
-    from oneslot.runtime.consumer.record import Delivery, function_version
+    from oneslot.runtime.record import Delivery, function_version
 
 logger = Logger()
 logger.append_keys(**function_version(os.environ))

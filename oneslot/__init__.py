@@ -9,8 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from oneslot.runtime import envelopes
-from oneslot.runtime.attempt import attempt
-from oneslot.runtime.claims import on_release
+from oneslot.runtime.attempt import attempt, on_release
 from oneslot.runtime.effects import (
     Check,
     Delete,
@@ -24,7 +23,6 @@ from oneslot.runtime.effects import (
     Update,
     conflict,
 )
-from oneslot.runtime.identity import Identity
 from oneslot.runtime.protocol import (
     Answer,
     Busy,
@@ -34,25 +32,37 @@ from oneslot.runtime.protocol import (
     Duplicate,
     Exists,
     Fenced,
-    JsonMessage,
     Message,
     Outcome,
     Store,
     Taken,
 )
+from oneslot.runtime.record import Delivery, Identity
 from oneslot.runtime.surroundings import Surroundings
+from oneslot.runtime.typed import JsonMessage, typed
 
 if TYPE_CHECKING:
     from oneslot.runtime.consumer.consumer import Consumer
     from oneslot.runtime.consumer.queues import Queues
-    from oneslot.runtime.consumer.record import Delivery
-    from oneslot.runtime.handlers import Locked, LockLost, acquire, make_handler_idempotent, mark_processed, release
+    from oneslot.runtime.handlers import (
+        NOT_DONE,
+        UNKNOWN,
+        Done,
+        Locked,
+        LockLost,
+        acquire,
+        again,
+        ask,
+        make_handler_idempotent,
+        mark_processed,
+        performing,
+        release,
+        set_aside,
+    )
     from oneslot.runtime.lambda_consumer import consumer_from_environment, ledger_from_environment
     from oneslot.runtime.sqs.producer import Accepted, NotAccepted, Outgoing, Producer
     from oneslot.runtime.stores.dynamodb import DynamoDBLedger
     from oneslot.runtime.stores.memory import MemoryLedger
-    from oneslot.runtime.typed import typed
-    from oneslot.runtime.unknown_outcome import NOT_DONE, UNKNOWN, Done, again, ask, performing, set_aside
     from oneslot.runtime.values import from_attributes
 
 __version__ = "0.1.0"
@@ -115,28 +125,18 @@ __all__ = [
     "typed",
 ]
 
-_ON_FIRST_USE = {
-    "Accepted": "sqs.producer",
-    "Consumer": "consumer.consumer",
-    "Delivery": "consumer.record",
-    "DynamoDBLedger": "stores.dynamodb",
-    "LockLost": "handlers",
-    "Locked": "handlers",
-    "MemoryLedger": "stores.memory",
-    "NotAccepted": "sqs.producer",
-    "Outgoing": "sqs.producer",
-    "Producer": "sqs.producer",
-    "Queues": "consumer.queues",
-    "acquire": "handlers",
-    "consumer_from_environment": "lambda_consumer",
-    "from_attributes": "values",
-    "ledger_from_environment": "lambda_consumer",
-    "make_handler_idempotent": "handlers",
-    "mark_processed": "handlers",
-    "release": "handlers",
-    "typed": "typed",
-    **dict.fromkeys(("NOT_DONE", "UNKNOWN", "Done", "again", "ask", "performing", "set_aside"), "unknown_outcome"),
+_MODULES = {
+    "consumer.consumer": "Consumer",
+    "consumer.queues": "Queues",
+    "handlers": "NOT_DONE UNKNOWN Done LockLost Locked acquire again ask make_handler_idempotent mark_processed "
+    "performing release set_aside",
+    "lambda_consumer": "consumer_from_environment ledger_from_environment",
+    "sqs.producer": "Accepted NotAccepted Outgoing Producer",
+    "stores.dynamodb": "DynamoDBLedger",
+    "stores.memory": "MemoryLedger",
+    "values": "from_attributes",
 }
+_ON_FIRST_USE = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

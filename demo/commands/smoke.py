@@ -28,7 +28,7 @@ from oneslot.operator.options import Number, json_option, stack_option
 from oneslot.operator.target import Target, open_target
 from oneslot.operator.terminal import Terminal
 from oneslot.runtime.protocol import COMPLETE
-from oneslot.runtime.sqs.fifo import is_fifo
+from oneslot.runtime.sqs.queue import is_fifo
 from oneslot.runtime.values import to_attributes
 
 INTERVAL_SECONDS = 1.0

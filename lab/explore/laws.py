@@ -17,8 +17,8 @@ from oneslot.explorer.execution.process import HandlerEnd
 from oneslot.explorer.laws import Laws
 from oneslot.explorer.renaming import is_id_of
 from oneslot.explorer.world import ApiCall, SqsMessage, World
-from oneslot.runtime.identity import IDENTITY_ATTRIBUTE
 from oneslot.runtime.protocol import COMPLETE, IN_PROGRESS
+from oneslot.runtime.record import IDENTITY_ATTRIBUTE
 
 UNFINISHED = ("failed", "busy", "fenced")
 

@@ -14,7 +14,7 @@ from lab.explore.practice import PRACTICE, TABLES, CountingServices, booking, ca
 from oneslot.explorer.faults import CRASHES, NEVER, TIMED_OUT, Choice
 from oneslot.explorer.scenario import Scenario
 from oneslot.explorer.world import ApiCall, SqsMessage, answer_text
-from oneslot.runtime.identity import payload_hash
+from oneslot.runtime.record import payload_hash
 
 BOOKING = booking("m-1")
 # Of two slots, both requests prefer the same one.

@@ -15,7 +15,7 @@ from lab.explore.ours import PortClient
 from lab.explore.practice import APPOINTMENTS, CHANNEL, LEDGER, PRACTICE, SERVICE, SLOTS
 from oneslot.explorer.execution.process import LEASE_MS, InvocationContext, RunningInvocation
 from oneslot.explorer.scenario import Run
-from oneslot.runtime.stores.expressions import cancellation_reasons, error_code
+from oneslot.runtime.failures import cancellation_reasons, error_code
 
 
 class StillInProgress(Exception):

@@ -13,11 +13,7 @@ from typing import Any, cast
 
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
-from aws_lambda_powertools.utilities.idempotency import (
-    DynamoDBPersistenceLayer,
-    IdempotencyConfig,
-    idempotent_function,
-)
+from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer, IdempotencyConfig, idempotent_function
 from aws_lambda_powertools.utilities.idempotency import base as handler_module
 from aws_lambda_powertools.utilities.idempotency.persistence import base as layer_module
 from aws_lambda_powertools.utilities.idempotency.persistence import datarecord as record_module

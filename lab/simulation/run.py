@@ -9,14 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from lab.simulation.scenarios import (
-    mapping,
-    renewing,
-    repair,
-    sending,
-    valkey,
-    workers,
-)
+from lab.simulation.scenarios import mapping, renewing, repair, sending, valkey, workers
 from lab.simulation.world.journal import Breach, Event
 from lab.simulation.world.points import Instrumented, instrumented
 from lab.simulation.world.simulation import Plan, Simulation, simulation

@@ -40,7 +40,7 @@ from oneslot.operator.evidence.verdict import CheckVerdict, judge
 from oneslot.operator.sending.archive import Archive
 from oneslot.operator.sending.sender import BatchSender, send_all
 from oneslot.operator.target import ARCHIVE_FILE, format_command, local_target
-from oneslot.runtime.sqs.queue_depth import queue_depth
+from oneslot.runtime.sqs.queue import queue_depth
 
 HOSTS, HANDLERS = 2, 2  # handlers of each host
 POLL = "import sys; from lab.soak.run import poll; poll(*sys.argv[1:])"

@@ -10,7 +10,7 @@ from typing import Any
 
 from appointments import nhs_number
 from oneslot.runtime.effects import INVALID_MESSAGE_ID, Unprocessable
-from oneslot.runtime.identity import MESSAGE_ID
+from oneslot.runtime.record import MESSAGE_ID
 
 DELIVERY_CHANNELS = ("In-person", "Telephone", "Video")
 """GP Connect's delivery channels (Slot extension `DeliveryChannel`)."""

@@ -9,8 +9,8 @@ from appointments import nhs_number
 from appointments.messages import Request, parse_message
 from booking.slot_search import SlotSearch
 from oneslot.runtime.consumer.consumer import Consumer
-from oneslot.runtime.consumer.record import Delivery
 from oneslot.runtime.lambda_consumer import consumer_from_environment, ledger_from_environment, number
+from oneslot.runtime.record import Delivery
 from oneslot.runtime.surroundings import Surroundings
 
 BATCH_CONCURRENCY = "10"

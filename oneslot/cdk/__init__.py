@@ -15,8 +15,7 @@ if not find_spec("aws_cdk"):
         "oneslot.cdk needs AWS CDK, which is missing; run: pip install 'oneslot[cdk]'", name="aws_cdk"
     )
 
-from oneslot.cdk.asset.code import lambda_code  # noqa: E402
-from oneslot.cdk.asset.vendoring import VendoringProblem  # noqa: E402
+from oneslot.cdk.asset import VendoringProblem, lambda_code  # noqa: E402
 from oneslot.cdk.consumer import ExactlyOnceConsumer  # noqa: E402
 from oneslot.cdk.numbers import ContradictorySettings, Numbers, Thresholds  # noqa: E402
 from oneslot.cdk.rights import TableRights  # noqa: E402

@@ -19,20 +19,10 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from oneslot.cdk.asset.code import lambda_code
-from oneslot.cdk.existing import (
-    ExistingQueue,
-    check_ledger,
-    find_queues,
-    key_declaration,
-    mixed_queues,
-    numbers_of,
-)
-from oneslot.cdk.function import ConsumerFunction, EventSource, Network
-from oneslot.cdk.gradual import GradualDeployment
-from oneslot.cdk.monitoring.alarms import Alarms
-from oneslot.cdk.monitoring.conditions import conditions, relay_conditions
-from oneslot.cdk.monitoring.metrics import ConsumerMetrics, count_deliveries
+from oneslot.cdk.alarms import Alarms, conditions, relay_conditions
+from oneslot.cdk.asset import lambda_code
+from oneslot.cdk.function import ConsumerFunction, EventSource, GradualDeployment, Network
+from oneslot.cdk.metrics import ConsumerMetrics, count_deliveries
 from oneslot.cdk.numbers import (
     FOREVER,
     ContradictorySettings,
@@ -42,11 +32,11 @@ from oneslot.cdk.numbers import (
     refuse,
     refused_on_fifo,
 )
-from oneslot.cdk.queues import RequestQueue
+from oneslot.cdk.queues import ExistingQueue, RequestQueue, find_queues, mixed_queues, numbers_of
 from oneslot.cdk.relay import RelayFunction, Target, send_variables
 from oneslot.cdk.resources import path_name, require_variable_name, unique_name
 from oneslot.cdk.rights import TableRights, consumer_rights, use_key
-from oneslot.cdk.tables import key_of, new_ledger
+from oneslot.cdk.tables import check_ledger, key_declaration, key_of, new_ledger
 
 Table = dynamodb.ITable | dynamodb.ITableV2
 

@@ -1,4 +1,4 @@
-"""The Lambda function that consumes the queue, and the mapping that feeds it."""
+"""The Lambda function that consumes the queue, the mapping that feeds it, and the deployment of its new versions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from aws_cdk import Duration
+from aws_cdk import aws_codedeploy as codedeploy
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -14,11 +15,11 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from oneslot.cdk.monitoring.metrics import ALIAS
+from oneslot.cdk.alarms import Alarms, canary_conditions
+from oneslot.cdk.metrics import ALIAS, ConsumerMetrics, count_failures_by_version
 from oneslot.cdk.numbers import Numbers
 from oneslot.cdk.resources import log_group
-from oneslot.cdk.roles import allow, document, service_role
-from oneslot.cdk.rules import accept
+from oneslot.cdk.rights import accept, allow, document, service_role
 
 NETWORK = [
     "ec2:AssignPrivateIpAddresses",
@@ -176,3 +177,59 @@ class EventSource(Construct):
             else None,
             report_batch_item_failures=True,
         )
+
+
+class GradualDeployment(Construct):
+    """A CodeDeploy group that moves `alias` to its new version: a tenth for five minutes, then the rest.
+
+    One failure of the new version rolls it back. Both versions work on the queue meanwhile, which the ledger allows.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        alias: lambda_.Alias,
+        function: lambda_.IFunction,
+        metrics: ConsumerMetrics,
+        log_group: logs.ILogGroup,
+    ) -> None:
+        """Define the group, and the alarms that it reads. They notify no one."""
+        super().__init__(scope, construct_id)
+        count_failures_by_version(self, log_group, metrics.namespace)
+        alarms = Alarms(
+            self,
+            "Alarms",
+            conditions=canary_conditions(metrics, alias.version.version),
+            topic=None,
+            silent="CodeDeploy reads it, and rolls the deployment back",
+        ).alarms
+        role = service_role(
+            self,
+            "Role",
+            "codedeploy",
+            {
+                "Shift": document(
+                    allow(
+                        ["lambda:GetAlias", "lambda:GetProvisionedConcurrencyConfig", "lambda:UpdateAlias"],
+                        function.function_arn,
+                        # As text: the alias itself waits for this role.
+                        f"{function.function_arn}:{ALIAS}",
+                    )
+                ),
+                "Watch": document(allow(["cloudwatch:DescribeAlarms"], "*")),
+            },
+            wildcards={"*": "CodeDeploy describes alarms by their names, which the call takes no resource for"},
+            only_this_account=False,  # no document says that CodeDeploy names the account
+        )
+        group = codedeploy.LambdaDeploymentGroup(
+            self,
+            "Group",
+            application=codedeploy.LambdaApplication(self, "Application"),
+            alias=alias,
+            alarms=alarms,
+            role=role.without_policy_updates(),
+            deployment_config=codedeploy.LambdaDeploymentConfig.CANARY_10_PERCENT_5_MINUTES,
+        )
+        group.node.add_dependency(role)

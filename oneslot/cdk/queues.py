@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from aws_cdk import ArnFormat, Duration, Stack
+from aws_cdk import Annotations, ArnFormat, Duration, Stack
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from oneslot.cdk.numbers import Numbers
-from oneslot.cdk.resources import removal_policy
+from oneslot.cdk.numbers import FEWEST_RECEIVES, MAXIMUM_VISIBILITY_SECONDS, ContradictorySettings, Numbers, refuse
+from oneslot.cdk.resources import declared_properties, removal_policy
 
 ORDER = {
     "fifo": True,
@@ -76,3 +78,120 @@ class RequestQueue(Construct):
             ),
             **common,
         )
+
+
+SQS_DEFAULTS = {"visibilityTimeout": 30, "messageRetentionPeriod": 345_600, "maximumMessageSize": 1_048_576}
+"""A queue's values where its template is silent: SQS's API reference, CreateQueue."""
+
+QUARANTINE_BYTES = 8_192
+"""Quarantine adds three attributes to a message: under 1 KiB today."""
+
+
+@dataclass(frozen=True)
+class ExistingQueue:
+    """A queue that the stack or another one defines, and its dead-letter queue."""
+
+    queue: sqs.IQueue
+    dead_letter_queue: sqs.IQueue
+
+
+def mixed_queues(
+    queue: sqs.IQueue | None, dead_letter_queue: sqs.IQueue | None, queue_name: str | None, *, fifo: bool
+) -> Iterator[str]:
+    """Yield a sentence for each property of a new queue that is given with an existing one, or the reverse."""
+    if queue and (queue_name or (fifo and not queue.fifo)):
+        yield f"existing_queue {queue.node.path} has a name and a kind already; omit queue_name and fifo"
+    if dead_letter_queue and not queue:
+        yield (
+            f"existing_dead_letter_queue {dead_letter_queue.node.path} is given without existing_queue, and a new queue gets "
+            "a new dead-letter queue; omit it, or pass existing_queue"
+        )
+
+
+def find_queues(queue: sqs.IQueue, dead_letter_queue: sqs.IQueue | None) -> ExistingQueue:
+    """Return the queue with its dead-letter queue: the one that it names, or the given one for an imported queue.
+
+    Raises:
+        ContradictorySettings: there is none, another one is given, or it is of another kind.
+    """
+    name = queue.node.path
+    declared = queue.dead_letter_queue.queue if isinstance(queue, sqs.Queue) and queue.dead_letter_queue else None
+    dead = declared or dead_letter_queue
+    if dead is None or (isinstance(queue, sqs.Queue) and declared is None):
+        raise ContradictorySettings(
+            f"existing_queue {name} has no dead-letter queue, so a message whose receives run out would be lost; give the "
+            "queue one, and pass it as existing_dead_letter_queue if the queue is imported"
+        )
+    if dead_letter_queue and dead_letter_queue.node.path != dead.node.path:
+        raise ContradictorySettings(
+            f"existing_dead_letter_queue {dead_letter_queue.node.path} is not the one that existing_queue {name} names, "
+            f"{dead.node.path}; omit existing_dead_letter_queue"
+        )
+    if queue.fifo != dead.fifo:
+        kinds = {True: "FIFO", False: "standard"}
+        raise ContradictorySettings(
+            f"existing_queue {name} is {kinds[queue.fifo]} and its dead-letter queue {dead.node.path} is "
+            f"{kinds[dead.fifo]}, which SQS refuses; make both {kinds[queue.fifo]}"
+        )
+    return ExistingQueue(queue, dead)
+
+
+def numbers_of(existing: ExistingQueue, numbers: Numbers) -> Numbers:
+    """Return the numbers with what the existing queues have in place of what a new queue would get.
+
+    Raises:
+        ContradictorySettings: a message would return while a consumer has it, or would be lost.
+    """
+    queue, dead = (declared_properties(each, SQS_DEFAULTS) for each in (existing.queue, existing.dead_letter_queue))
+    refuse(_queue_problems(existing.queue, queue, numbers), _no_room_for_the_reason(existing, queue, dead))
+    found = {}
+    if queue:
+        found["queue_retention_seconds"] = queue["messageRetentionPeriod"]
+        found["max_receive_count"] = queue["redrivePolicy"]["maxReceiveCount"]
+        timeout, hidden = numbers.lambda_timeout_seconds, queue["visibilityTimeout"]
+        found["visibility_multiplier"] = min(-(-hidden // timeout), MAXIMUM_VISIBILITY_SECONDS // timeout)
+    if dead:
+        found["dead_letter_retention_seconds"] = dead["messageRetentionPeriod"]
+    return replace(numbers, **found)
+
+
+def _queue_problems(queue: sqs.IQueue, declared: Mapping[str, Any], numbers: Numbers) -> Iterator[str]:
+    if not declared:
+        return
+    name, hidden = queue.node.path, declared["visibilityTimeout"]
+    timeout, window = numbers.lambda_timeout_seconds, numbers.batching_window_seconds
+    if hidden < timeout + window:
+        yield (
+            f"existing_queue {name} hides a message for {hidden} s, shorter than lambda_timeout_seconds {timeout} + "
+            f"batching_window_seconds {window}, so it would return while a consumer has it; set the queue's "
+            f"visibility_timeout to {timeout + window} s or more"
+        )
+    receives = declared["redrivePolicy"]["maxReceiveCount"]
+    if receives < FEWEST_RECEIVES:
+        yield (
+            f"existing_queue {name} moves a message to its dead-letter queue after {receives} receives, and deferrals "
+            f"alone may use them up; set its max_receive_count to {FEWEST_RECEIVES} or more"
+        )
+
+
+def _no_room_for_the_reason(
+    existing: ExistingQueue, queue: Mapping[str, Any], dead: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield a sentence if a quarantined message, which is larger by its reason, would not fit the dead-letter queue.
+
+    Queues whose sizes are SQS's own only get a warning: few messages are as large, and SQS moves one without a reason.
+    """
+    if not queue or not dead:
+        return
+    largest, room = queue["maximumMessageSize"], dead["maximumMessageSize"]
+    if largest + QUARANTINE_BYTES <= room:
+        return
+    sentence = (
+        f"existing_queue {existing.queue.node.path} takes messages of {largest} bytes and its dead-letter queue "
+        f"{existing.dead_letter_queue.node.path} of {room}, so the largest could not be quarantined with {QUARANTINE_BYTES} "
+        f"bytes for the reason; set the queue's max_message_size_bytes to {room - QUARANTINE_BYTES} or less"
+    )
+    if largest == room == SQS_DEFAULTS["maximumMessageSize"]:
+        Annotations.of(existing.queue).add_warning_v2("oneslot:ReasonsRoom", sentence)
+    else:
+        yield sentence

@@ -19,12 +19,10 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from oneslot.cdk.function import ConsumerFunction, Network
-from oneslot.cdk.monitoring.metrics import OLDEST_UNSENT
+from oneslot.cdk.metrics import OLDEST_UNSENT
 from oneslot.cdk.numbers import ContradictorySettings, Numbers
-from oneslot.cdk.resources import require_variable_name, title
-from oneslot.cdk.rights import use_key
-from oneslot.cdk.roles import allow, document
-from oneslot.cdk.rules import accept_wildcards
+from oneslot.cdk.resources import require_variable_name
+from oneslot.cdk.rights import accept_wildcards, allow, document, title, use_key
 from oneslot.cdk.tables import UNSENT_INDEX, key_of
 
 Target = sqs.IQueue | sns.ITopic | events.IEventBus

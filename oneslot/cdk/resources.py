@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import cast
+from collections.abc import Mapping
+from typing import Any, cast
 
-from aws_cdk import Aws, Fn, Names, RemovalPolicy
+from aws_cdk import Aws, Fn, IInspectable, Names, RemovalPolicy, Stack, Token, TreeInspector
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
-from constructs import Construct
+from constructs import Construct, IConstruct
 
-from oneslot.cdk.keys import let_logs_use
 from oneslot.cdk.numbers import ContradictorySettings
+from oneslot.cdk.rights import let_logs_use
 
 
 def removal_policy(*, retain: bool) -> RemovalPolicy:
@@ -47,11 +48,6 @@ def require_variable_name(what: str, name: str) -> None:
         )
 
 
-def title(name: str) -> str:
-    """Return the name that decisions use as part of a policy's name: `gift_cards` is `GiftCards`."""
-    return "".join(word.capitalize() for word in name.split("_"))
-
-
 def name_in_this_stack(suffix: str, ending: str = "") -> str:
     """Return `<stack name>-<suffix>-<12 hex digits of the stack's id><ending>`.
 
@@ -75,3 +71,14 @@ def _stack_digits() -> str:
     # arn:aws:cloudformation:region:account:stack/name/01234567-89ab-cdef-0123-456789abcdef
     stack_guid = Fn.select(2, Fn.split("/", Aws.STACK_ID))
     return Fn.select(4, Fn.split("-", stack_guid))
+
+
+def declared_properties(resource: IConstruct, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the properties of a resource that this app defines, as its template spells them; none of an imported one."""
+    child = resource.node.default_child
+    if child is None:
+        return {}
+    inspector = TreeInspector()
+    cast("IInspectable", child).inspect(inspector)
+    resolved = Stack.of(resource).resolve(inspector.attributes["aws:cdk:cloudformation:props"])
+    return {**defaults, **{name: value for name, value in resolved.items() if not Token.is_unresolved(value)}}

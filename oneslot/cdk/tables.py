@@ -8,8 +8,8 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from oneslot.cdk.numbers import Numbers
-from oneslot.cdk.resources import removal_policy
+from oneslot.cdk.numbers import ContradictorySettings, Numbers
+from oneslot.cdk.resources import declared_properties, removal_policy
 
 LEDGER_KEY, LEDGER_EXPIRY, LEDGER_UNSENT = "message_id", "expires_at", "unsent"
 UNSENT_INDEX = "unsent"
@@ -123,3 +123,73 @@ def _resource(table: dynamodb.TableV2) -> dynamodb.CfnGlobalTable:
     if not isinstance(resource, dynamodb.CfnGlobalTable):
         raise TypeError("a table's default child is its CloudFormation resource")
     return resource
+
+
+WITH_NEW_IMAGES = ("NEW_IMAGE", "NEW_AND_OLD_IMAGES")
+"""The view types of a stream that shows what to send, as `oneslot relay` takes them; a test compares them."""
+
+KINDS = {"N": "number", "B": "binary"}
+"""DynamoDB's types of a key beside text."""
+
+
+def key_declaration(table: dynamodb.ITable | dynamodb.ITableV2) -> str:
+    """Return a table's key with its types, and the attributes in keys of its indexes; empty for an imported table.
+
+    Such as `customer:S,line:N;email:S`, the partition key first.
+    """
+    declared = declared_properties(table, {})
+    types = {each["attributeName"]: each["attributeType"] for each in declared.get("attributeDefinitions", ())}
+    schema = sorted(declared.get("keySchema", ()), key=lambda each: str(each["keyType"]))  # HASH, RANGE
+    names = [each["attributeName"] for each in schema]
+    of_table, of_indexes = (
+        ",".join(f"{name}:{types[name]}" for name in part) for part in (names, sorted(types.keys() - {*names}))
+    )
+    return f"{of_table};{of_indexes}" if of_indexes else of_table
+
+
+def check_ledger(table: dynamodb.ITable | dynamodb.ITableV2, *, expires: bool, sends: bool) -> None:
+    """Refuse a table that cannot be a ledger.
+
+    Raises:
+        ContradictorySettings: its key is another one, no time to live deletes the rows that should expire, or the relay of a
+            consumer that sends could not see what to send.
+    """
+    if sends and not table.table_stream_arn:
+        raise ContradictorySettings(
+            f"existing_ledger {table.node.path} shows no stream, by which the relay learns what to send; give it a "
+            "stream of new images, and import it with its table_stream_arn"
+        )
+    declared = declared_properties(table, {})
+    if not declared:
+        return
+    keys = [key["attributeName"] for key in declared["keySchema"]]
+    if keys != [LEDGER_KEY]:
+        raise ContradictorySettings(
+            f"existing_ledger {table.node.path} has the key {' + '.join(keys)}, and a ledger's key is {LEDGER_KEY} alone; "
+            "pass another table, or omit existing_ledger for a new one"
+        )
+    kinds = {each["attributeName"]: each["attributeType"] for each in declared.get("attributeDefinitions", ())}
+    if (kind := kinds.get(LEDGER_KEY, "S")) != "S":
+        raise ContradictorySettings(
+            f"existing_ledger {table.node.path} has the key {LEDGER_KEY} of type {KINDS[kind]}, and a message's id is text; "
+            "pass another table, or omit existing_ledger for a new one"
+        )
+    lives = declared.get("timeToLiveSpecification") or {}
+    if expires and lives.get("attributeName") != LEDGER_EXPIRY:
+        raise ContradictorySettings(
+            f"existing_ledger {table.node.path} has no time to live on {LEDGER_EXPIRY}, so its rows would never be "
+            f"deleted; set its time_to_live_attribute to {LEDGER_EXPIRY!r}, or ledger_retention_seconds to None"
+        )
+    if not sends:
+        return
+    view = declared.get("streamSpecification", {}).get("streamViewType")
+    if view not in WITH_NEW_IMAGES:
+        raise ContradictorySettings(
+            f"existing_ledger {table.node.path} has a stream of {view}, in which the relay would see nothing to send; "
+            f"set it to {' or '.join(WITH_NEW_IMAGES)}"
+        )
+    if UNSENT_INDEX not in {each["indexName"] for each in declared.get("globalSecondaryIndexes", ())}:
+        raise ContradictorySettings(
+            f"existing_ledger {table.node.path} has no index {UNSENT_INDEX!r}, by which the relay repeats what failed; add "
+            f"a global index of that name on {LEDGER_KEY} and {LEDGER_UNSENT}, a number, with updated and sender"
+        )

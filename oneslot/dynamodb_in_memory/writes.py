@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from oneslot.dynamodb_in_memory.answers import (
-    ConditionFailed,
-    answer,
-    client_error,
-    refuse,
-    refuse_unknown,
-    returned,
-)
+from oneslot.dynamodb_in_memory.answers import ConditionFailed, answer, client_error, refuse, refuse_unknown, returned
 from oneslot.dynamodb_in_memory.expressions import InvalidExpression, TypedItem
 from oneslot.dynamodb_in_memory.expressions.parser import Parsed, ParsedUpdate, parse_update
 from oneslot.dynamodb_in_memory.expressions.paths import Path

@@ -13,7 +13,7 @@ from typing import Any
 from oneslot.laws.schema import COMPLETE as ANY_ANSWER
 from oneslot.laws.schema import Table, is_answer
 from oneslot.laws.traces import COMPLETE, Traces, result_of
-from oneslot.runtime.consumer.record import LONGEST_OUTCOME
+from oneslot.runtime.record import LONGEST_OUTCOME
 
 
 class RequestVerdict(StrEnum):

@@ -26,7 +26,7 @@ from oneslot.errors import (
 )
 from oneslot.local.aws.connection import LOCAL_ACCOUNT
 from oneslot.operator.target import format_command
-from oneslot.runtime.sqs.errors import BAD_CREDENTIALS, KEY_REFUSED, NO_QUEUE, SIGNED_OUT, lacks_credentials
+from oneslot.runtime.failures import BAD_CREDENTIALS, KEY_REFUSED, NO_QUEUE, SIGNED_OUT, lacks_credentials
 
 DEBUG_VARIABLE = "ONESLOT_DEBUG"
 NO_TABLE = "ResourceNotFoundException"

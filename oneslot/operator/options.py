@@ -14,7 +14,7 @@ import click
 from oneslot.declaration.reading import choosing, find_declaration
 from oneslot.operator.target import open_target
 from oneslot.operator.terminal import Terminal
-from oneslot.runtime.identity import MESSAGE_ID_FORM, is_message_id
+from oneslot.runtime.record import MESSAGE_ID_FORM, is_message_id
 
 F = TypeVar("F", bound=Callable[..., Any])
 

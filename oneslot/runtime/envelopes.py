@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import unquote_plus
 
 from oneslot.runtime.effects import Unprocessable
-from oneslot.runtime.identity import (
+from oneslot.runtime.record import (
     IDENTITY_ATTRIBUTE,
     Identify,
     Identity,

@@ -3,7 +3,16 @@
 One handler at a time works on a message. Once the message is marked as processed, no handler works on it as long as the
 ledger keeps its row (`retention_seconds`): every later delivery gets the stored answer. A crash between the effect and the
 mark leaves one gap, and the work is then done again. Effects outside the ledger's transaction therefore happen **at least
-once**, unless `if_unknown` says otherwise.
+once**, unless `if_unknown` says otherwise:
+
+| policy       | the next attempt                           | the effect happens                               |
+|--------------|--------------------------------------------|--------------------------------------------------|
+| `again`      | repeats the effect                         | at least once                                    |
+| `set_aside`  | quarantines the message, `outcome_unknown` | at most once                                     |
+| `ask(probe)` | asks; quarantines what the probe cannot say | once, if the probe is truthful (see `ask`)      |
+
+The ledger cannot tell an attempt that died before the effect from one that died after it. An exception is no better: a call
+that timed out may have been performed. So each claim without a result counts.
 
 The handler receives a key that is the same in every attempt at one message. Pass it on to the service that takes the effect
 (an `Idempotency-Key` header, a payment reference, a file name, a primary key) to make a repetition harmless.
@@ -18,15 +27,104 @@ import functools
 import inspect
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
 from typing import Any, TypeVar, cast
 
-from oneslot.runtime.attempt import take_claim
-from oneslot.runtime.claims import on_release
-from oneslot.runtime.effects import Effects, InvalidEffects, conflict
-from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Fenced, Store
-from oneslot.runtime.unknown_outcome import IfUnknown, again, settled
+from oneslot.runtime.attempt import finish, on_release, take_claim
+from oneslot.runtime.effects import Effects, InvalidEffects, Unprocessable, conflict
+from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Fenced, M, Outcome, Store
 
-M = TypeVar("M")
+OUTCOME_UNKNOWN = "outcome_unknown"
+"""The reason of a message that was set aside because its outside effect may have happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The effect happened; `answer` is recorded as the result that every duplicate gets."""
+
+    answer: Any
+
+
+class Probed(Enum):
+    """A probe's other answers. `NOT_DONE`: the effect has not happened and never will, unless it is repeated."""
+
+    NOT_DONE = "not done"
+    UNKNOWN = "unknown"
+
+
+NOT_DONE, UNKNOWN = Probed.NOT_DONE, Probed.UNKNOWN
+
+IfUnknown = Callable[[Any, str], Done | None]
+"""A policy: the message and its key → `Done`, or None to perform the effect. Raises `Unprocessable` to set it aside."""
+
+
+def again(message: Any, idempotency_key: str) -> None:
+    """Repeat the effect."""
+
+
+def set_aside(message: Any, idempotency_key: str) -> Done | None:  # noqa: ARG001 - a policy's arguments
+    """Raise the `Unprocessable` that quarantines the message."""
+    raise Unprocessable(
+        OUTCOME_UNKNOWN,
+        "an attempt ended without a result, so the outside effect may have happened; find out before you repeat it",
+    )
+
+
+def ask(probe: Callable[[Any, str], Done | Probed]) -> IfUnknown:
+    """Return the policy that asks the service that takes the effect.
+
+    `probe(message, idempotency_key)` returns `Done(answer)`, `NOT_DONE` or `UNKNOWN`. Let it raise if it cannot answer now:
+    the next delivery asks again. It is truthful if what it calls not done never happens later. A request that is still on
+    its way can happen later, so return `UNKNOWN` while the service may still take it.
+    """
+
+    def asking(message: Any, idempotency_key: str) -> Done | None:
+        match probe(message, idempotency_key):
+            case Done() as done:
+                return done
+            case Probed.NOT_DONE:
+                return None
+            case Probed.UNKNOWN:
+                return set_aside(message, idempotency_key)
+            case other:
+                raise TypeError(
+                    f"the probe returned a {type(other).__name__}; return Done(answer), NOT_DONE or UNKNOWN"
+                )
+
+    return asking
+
+
+def performing(if_unknown: IfUnknown = again) -> Callable[..., Outcome]:
+    """Return a `Consumer`'s `attempt` for a `decide` that performs an outside effect before it returns `Effects(result)`.
+
+    `decide` passes `message.message_id` to the service as the key. `Done.answer` must be a result. Group commit does not
+    fit, because it decides before it claims.
+    """
+
+    def attempt(store: Store, message: M, decide: Callable[[M], Effects], deadline: int) -> Outcome:
+        match take_claim(store, message.message_id, message.payload_hash, deadline, fenced=True):
+            case Claim() as claim:
+
+                def settle(message: M) -> Effects:
+                    done = settled(if_unknown, message, claim)
+                    return decide(message) if done is None else Effects(done.answer)
+
+                return finish(store, claim, message, settle)
+            case Duplicate() as known:
+                return known.answer
+            case Busy() | Conflict() as refusal:
+                return refusal
+
+    return attempt
+
+
+def settled(if_unknown: IfUnknown, message: Any, claim: Claim) -> Done | None:
+    """Return what the policy says; None if this claim is the first, or the effect is to be performed."""
+    return if_unknown(message, claim.message_id) if claim.consumption_count > 1 else None
+
+
+T = TypeVar("T")
 R = TypeVar("R")
 
 RETURNED = "returned"
@@ -88,15 +186,15 @@ def release(ledger: Store, claim: Claim) -> bool:
 
 
 def make_handler_idempotent(
-    handler: Callable[[M, str], R],
-    id_generator: Callable[[M], str],
+    handler: Callable[[T, str], R],
+    id_generator: Callable[[T], str],
     ledger: Store,
     lock_timeout: float,
-    content: Callable[[M], str] | None = None,
+    content: Callable[[T], str] | None = None,
     *,
     may_overlap: bool = False,
     if_unknown: IfUnknown = again,
-) -> Callable[[M], R]:
+) -> Callable[[T], R]:
     """Wrap `handler(message, idempotency_key)`; call the result with the message alone.
 
     Two calls never overlap within `lock_timeout`. After one has returned, none runs until the ledger's row expires. Every
@@ -127,7 +225,7 @@ def make_handler_idempotent(
     if may_overlap and if_unknown is not again:
         raise ValueError("may_overlap says that a repeated effect does no harm; leave it or if_unknown out")
 
-    def begin(message: M) -> Claim | Duplicate:
+    def begin(message: T) -> Claim | Duplicate:
         outcome = acquire(ledger, id_generator(message), lock_timeout, content(message) if content else "")
         match outcome:
             case Busy(milliseconds):
@@ -150,7 +248,7 @@ def make_handler_idempotent(
                 f"{type(failure).__name__} while the message was unlocked: the lock may last for lock_timeout"
             )
 
-    async def begin_unless_cancelled(message: M) -> Claim | Duplicate:
+    async def begin_unless_cancelled(message: T) -> Claim | Duplicate:
         beginning = asyncio.ensure_future(asyncio.to_thread(begin, message))
         try:
             return await asyncio.shield(beginning)
@@ -164,7 +262,7 @@ def make_handler_idempotent(
     if inspect.iscoroutinefunction(handler):
 
         @functools.wraps(handler)
-        async def idempotent_coroutine(message: M) -> Any:
+        async def idempotent_coroutine(message: T) -> Any:
             begun, process = await begin_unless_cancelled(message), os.getpid()
             if isinstance(begun, Duplicate):
                 return begun.result[RETURNED]
@@ -178,10 +276,10 @@ def make_handler_idempotent(
                     await asyncio.shield(asyncio.to_thread(unlock, begun, process, error))
                 raise
 
-        return cast("Callable[[M], R]", idempotent_coroutine)
+        return cast("Callable[[T], R]", idempotent_coroutine)
 
     @functools.wraps(handler)
-    def idempotent(message: M) -> Any:
+    def idempotent(message: T) -> Any:
         begun, process = begin(message), os.getpid()
         if isinstance(begun, Duplicate):
             return begun.result[RETURNED]

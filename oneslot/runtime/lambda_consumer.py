@@ -9,7 +9,7 @@
 | `ONESLOT_TABLE_ORDERS`             | the table that a decision calls "orders"; one for each |
 | `ONESLOT_KEY_ORDERS`               | that table's key, such as `id`, or `customer,order` with a sort key |
 | `ONESLOT_SEND_MAILS`               | the target that a decision calls "mails": a queue's URL, or the ARN of a topic or bus |
-| `ONESLOT_MAX_RECEIVE_COUNT` ...    | the deferral's numbers, optional; see `sqs/deferral.py` |
+| `ONESLOT_MAX_RECEIVE_COUNT` ...    | the deferral's numbers, optional; see `sqs/queue.py` |
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ with uncollected():
     from oneslot.runtime.consumer.consumer import Consumer
     from oneslot.runtime.consumer.group_commit import GroupCommit
     from oneslot.runtime.consumer.queues import SQS, Queues
-    from oneslot.runtime.consumer.record import Parse
     from oneslot.runtime.effects import Effects
-    from oneslot.runtime.protocol import JsonMessage, Message
-    from oneslot.runtime.sqs.deferral import deferral_of
-    from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-    from oneslot.runtime.stores.expressions import DynamoDB
+    from oneslot.runtime.protocol import Message
+    from oneslot.runtime.record import Parse
+    from oneslot.runtime.sqs.queue import deferral_of
+    from oneslot.runtime.stores.dynamodb import DynamoDB, DynamoDBLedger
     from oneslot.runtime.stores.transaction import KEY_PREFIX
     from oneslot.runtime.surroundings import Executor, Lock, Surroundings
+    from oneslot.runtime.typed import JsonMessage
 
 M = TypeVar("M", bound=Message)
 

@@ -26,9 +26,9 @@ from aws_lambda_powertools.utilities.idempotency.persistence.datarecord import S
 
 from oneslot.runtime.attempt import finish, take_claim
 from oneslot.runtime.consumer.consumer import run_side_by_side
-from oneslot.runtime.consumer.record import Receipt, Record
 from oneslot.runtime.effects import Effects
 from oneslot.runtime.protocol import Answer, Busy, Claim, Conflict, Duplicate, Fenced, M, Message, Outcome, Store
+from oneslot.runtime.record import Receipt, Record
 from oneslot.runtime.surroundings import Executor
 from oneslot.runtime.values import to_json
 

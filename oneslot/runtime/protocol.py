@@ -14,11 +14,10 @@ claim that lands late, after its own retry, changes nothing that its owner relie
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from oneslot.runtime.effects import Effects, Item, Result, Write
-from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.runtime.values import from_json
 
@@ -170,32 +169,6 @@ class Message(Protocol):
     @property
     def payload_hash(self) -> str:
         """A digest of the content: the same id with another digest is a conflict."""
-
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar as TypeVarWithDefault
-
-    Body = TypeVarWithDefault("Body", default=Any)
-else:
-    Body = TypeVar("Body")
-
-
-@dataclass(frozen=True, slots=True)
-class JsonMessage(Generic[Body]):
-    """A message whose body the decision reads as it is: the `parse` of a consumer that accepts every body.
-
-    `body` is a JSON object, or with `typed` an object of a declared shape. Where the consumer has its own `identity`, a body
-    that is not JSON is its text.
-    `payload_hash` is by default the body's digest.
-    """
-
-    message_id: str
-    payload_hash: str = ""
-    body: Body = field(default_factory=dict, repr=False)  # type: ignore[assignment]  # of a message without a shape
-
-    def __post_init__(self) -> None:
-        if not self.payload_hash:
-            object.__setattr__(self, "payload_hash", payload_hash(cast(Any, self.body)))
 
 
 M = TypeVar("M", bound=Message)

@@ -1,7 +1,8 @@
 """Everything that code takes from outside of itself: clocks, chance, threads, and writes that must reach the disk.
 
 Real by default; the simulation and unit tests give virtual ones. No other module of the runtime, the worker, the mapping,
-`sending` or `repair` names `time`, `threading`, `queue`, `random`, `uuid` or `concurrent.futures`.
+`sending` or `repair` names `time`, `threading`, `queue`, `random`, `uuid` or `concurrent.futures`. `Backoff` is the one way to
+wait before a retry.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, Full
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 __all__ = [
     "Condition",
@@ -164,3 +165,43 @@ class Surroundings:
     steady: Callable[[], float] = time.monotonic
     threads: Threads = field(default_factory=Threads)
     append: Callable[[Path, bytes], None] = append_synced
+
+
+T = TypeVar("T")
+
+FIRST_BACKOFF_MS = 25
+LONGEST_BACKOFF_MS = 1_000
+REPORTING_MS = 1_500
+"""Left of a lease for reporting an error: once Lambda ends the invocation, nothing of its batch is reported."""
+
+
+class Backoff:
+    """Pauses before a retry, each at most twice as long as the one before, while there is time.
+
+    Time is up `REPORTING_MS` before `deadline`, or halfway from `started` to a nearer deadline (epoch ms; default now).
+    """
+
+    def __init__(self, surroundings: Surroundings, deadline: int, started: int | None = None) -> None:
+        self._surroundings = surroundings
+        started = surroundings.now_ms() if started is None else started
+        self._end = deadline - max(0, min(REPORTING_MS, (deadline - started) // 2))
+        self._ceiling = FIRST_BACKOFF_MS
+
+    def pause(self) -> bool:
+        """Sleep, and return True; return False at once if the pause would outlast the time."""
+        pause = self._surroundings.jitter() * self._ceiling
+        if self._surroundings.now_ms() + pause >= self._end:
+            return False
+        self._surroundings.sleep(pause / 1000)
+        self._ceiling = min(LONGEST_BACKOFF_MS, self._ceiling * 2)
+        return True
+
+
+def retry(call: Callable[[], T], error: Exception, is_transient: Callable[[Exception], bool], backoff: Backoff) -> T:
+    """Repeat a call that failed with `error`, after each transient error while there is time; then raise the last one."""
+    while is_transient(error) and backoff.pause():
+        try:
+            return call()
+        except Exception as another:
+            error = another
+    raise error

@@ -1,15 +1,53 @@
-"""The `parse` of a consumer whose bodies have a declared shape: a pydantic model, a dataclass or a TypedDict."""
+"""A message whose body is JSON: as it is, or of a declared shape, a pydantic model, a dataclass or a TypedDict."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from decimal import Decimal
 from types import UnionType
-from typing import Any, NotRequired, Required, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NotRequired,
+    Required,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from oneslot.runtime.effects import Unprocessable
-from oneslot.runtime.protocol import Body, JsonMessage
+from oneslot.runtime.record import payload_hash
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    Body = TypeVarWithDefault("Body", default=Any)
+else:
+    Body = TypeVar("Body")
+
+
+@dataclass(frozen=True, slots=True)
+class JsonMessage(Generic[Body]):
+    """A message whose body the decision reads as it is: the `parse` of a consumer that accepts every body.
+
+    `body` is a JSON object, or with `typed` an object of a declared shape. Where the consumer has its own `identity`, a body
+    that is not JSON is its text.
+    `payload_hash` is by default the body's digest.
+    """
+
+    message_id: str
+    payload_hash: str = ""
+    body: Body = field(default_factory=dict, repr=False)  # type: ignore[assignment]  # of a message without a shape
+
+    def __post_init__(self) -> None:
+        if not self.payload_hash:
+            object.__setattr__(self, "payload_hash", payload_hash(cast(Any, self.body)))
+
 
 _WORDS = {str: "text", bool: "true or false", int: "a whole number", float: "a number", type(None): "null"}
 _HELD: dict[type, tuple[type, ...]] = {float: (float, int, Decimal)}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from oneslot.runtime.failures import name_of
-from oneslot.runtime.sqs.deletion import BATCH, delete_messages
+from oneslot.runtime.sqs.batches import BATCH, delete_messages
 from oneslot.runtime.surroundings import Empty, Full
 from oneslot.worker.job import Job, Shift
 

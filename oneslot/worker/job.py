@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from oneslot.runtime.claims import Claims
-from oneslot.runtime.sqs.fifo import is_fifo
+from oneslot.runtime.attempt import Claims
+from oneslot.runtime.sqs.queue import is_fifo
 from oneslot.runtime.surroundings import Event, Surroundings
 from oneslot.worker.log import WorkerLog
 from oneslot.worker.settings import WorkerSettings

@@ -6,8 +6,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from oneslot.runtime.sqs.deferral import LONGEST_LAMBDA_SECONDS, QUEUE_VISIBILITY_SECONDS, USUAL_RECEIVES, Deferral
-from oneslot.runtime.sqs.fifo import RETRIES_SPEND_RECEIVES, is_fifo
+from oneslot.runtime.sqs.queue import (
+    LONGEST_LAMBDA_SECONDS,
+    QUEUE_VISIBILITY_SECONDS,
+    RETRIES_SPEND_RECEIVES,
+    USUAL_RECEIVES,
+    Deferral,
+    is_fifo,
+)
 
 # SQS: a message can be in flight for 12 hours from its receive, however often it is extended.
 LONGEST_IN_FLIGHT_SECONDS = 43_200

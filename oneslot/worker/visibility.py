@@ -10,7 +10,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.runtime.failures import name_of
-from oneslot.runtime.sqs.sending import is_final
+from oneslot.runtime.sqs.batches import is_final
 from oneslot.worker.job import Job, Shift, State
 from oneslot.worker.settings import LONGEST_IN_FLIGHT_SECONDS, WorkerSettings
 

@@ -17,8 +17,7 @@ from oneslot.runtime.surroundings import Surroundings, Thread
 from oneslot.worker.acknowledgement import DELETERS, Acknowledgement
 from oneslot.worker.job import InHand, Job, Shift, State
 from oneslot.worker.log import WorkerLog
-from oneslot.worker.poller import FIFO_POLLERS, POLLERS, JobPoller
-from oneslot.worker.pool import Handler, Pool
+from oneslot.worker.pool import FIFO_POLLERS, POLLERS, Handler, JobPoller, Pool
 from oneslot.worker.settings import WorkerSettings
 from oneslot.worker.visibility import Visibility
 

@@ -14,8 +14,7 @@ from aws_cdk import AssetHashType, BundlingOptions, DockerImage
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
-from oneslot.cdk.asset.code import WriteFiles, asset_hash, source_files
-from oneslot.cdk.asset.vendoring import VendoringProblem, read_pins
+from oneslot.cdk.asset import VendoringProblem, WriteFiles, asset_hash, read_pins, source_files
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "oneslot" / "audit" / "glue.py"

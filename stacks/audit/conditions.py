@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from oneslot.cdk.monitoring.alarms import AlarmCondition, over_window
-from oneslot.cdk.monitoring.metrics import metric
+from oneslot.cdk.alarms import AlarmCondition, over_window
+from oneslot.cdk.metrics import metric
 from stacks.audit.delivery_archive import BUFFER_SECONDS
 from stacks.audit.storage import UNDELIVERED
 from stacks.shared.measures import audit_violations

@@ -10,7 +10,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from oneslot.cdk.resources import log_group, removal_policy
-from oneslot.cdk.roles import allow, document, service_role, through
+from oneslot.cdk.rights import allow, document, service_role, through
 from stacks.audit.storage import UNDELIVERED, AuditStorage
 from stacks.shared.deployed import Deployed
 from stacks.shared.rules import objects_in_report

@@ -12,7 +12,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
-from oneslot.cdk.roles import allow, document, service_role, through
+from oneslot.cdk.rights import allow, document, service_role, through
 from stacks.audit.asset import audit_modules, audit_packages, audit_script
 from stacks.audit.storage import AuditStorage
 from stacks.shared.deployed import Deployed

@@ -8,9 +8,9 @@ from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from oneslot.cdk.monitoring.alarms import RUNBOOKS
+from oneslot.cdk.alarms import RUNBOOKS
 from oneslot.cdk.resources import name_in_this_stack
-from oneslot.cdk.rules import accept
+from oneslot.cdk.rights import accept
 
 MISSING_HOURS = 44
 """A day, and the longest night: 20 hours (nightly.asl.json).

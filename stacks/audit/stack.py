@@ -6,7 +6,7 @@ from aws_cdk import CfnOutput, DefaultStackSynthesizer, Duration, Stack
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from oneslot.cdk.monitoring.alarms import Alarms
+from oneslot.cdk.alarms import Alarms
 from stacks.audit.conditions import audit_conditions
 from stacks.audit.delivery_archive import DeliveryArchive
 from stacks.audit.job import AuditJob

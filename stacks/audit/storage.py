@@ -10,7 +10,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from oneslot.cdk.resources import removal_policy
-from oneslot.cdk.rules import accept
+from oneslot.cdk.rights import accept
 from stacks.shared.resources import customer_managed_key
 
 ACCESS_LOG_DAYS = 90

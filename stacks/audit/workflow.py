@@ -12,9 +12,9 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from oneslot.cdk.monitoring.alarms import RUNBOOKS
+from oneslot.cdk.alarms import RUNBOOKS
 from oneslot.cdk.resources import log_group, name_in_this_stack, removal_policy
-from oneslot.cdk.roles import allow, document, service_role
+from oneslot.cdk.rights import allow, document, service_role
 from stacks.audit.job import AuditJob
 from stacks.audit.storage import AuditStorage
 from stacks.settings import Settings

@@ -8,7 +8,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from oneslot.cdk.monitoring.metrics import ConsumerMetrics
+from oneslot.cdk.metrics import ConsumerMetrics
 from stacks.shared.measures import LATENCY_METRIC, OUTCOMES, audit_violations
 
 WIDTH, HEIGHT = 8, 6  # three graphs in a row of CloudWatch's 24 columns

@@ -8,8 +8,7 @@ from __future__ import annotations
 from aws_cdk import DefaultStackSynthesizer, Stack
 from constructs import Construct
 
-from oneslot.cdk.monitoring.alarms import Alarms
-from oneslot.cdk.monitoring.conditions import conditions
+from oneslot.cdk.alarms import Alarms, conditions
 from stacks.operations.dashboard import Dashboard
 from stacks.settings import THRESHOLDS, Settings
 from stacks.shared.deployed import Deployed

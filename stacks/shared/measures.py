@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from oneslot.cdk.monitoring import metrics
-from oneslot.cdk.monitoring.metrics import ConsumerMetrics, metric
+from oneslot.cdk import metrics
+from oneslot.cdk.metrics import ConsumerMetrics, metric
 from stacks.shared.deployed import Deployed
 
 SERVICE = "appointments"

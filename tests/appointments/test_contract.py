@@ -17,8 +17,7 @@ from jsonschema.validators import extend
 
 from appointments import nhs_number
 from appointments.messages import DELIVERY_CHANNELS, ODS_CODE, SERVICE_TYPE, TIME, parse_message
-from oneslot.runtime.consumer.record import Record
-from oneslot.runtime.identity import MESSAGE_ID
+from oneslot.runtime.record import MESSAGE_ID, Record
 from tests.kits.consumer import booking, cancellation, record
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "look-up" / "schemas"

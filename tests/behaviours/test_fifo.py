@@ -21,7 +21,7 @@ from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.synthesis import synthesise
 from oneslot.local.mapping.event_source_mapping import EventSourceMapping
 from oneslot.operator.target import Target
-from oneslot.runtime.sqs.fifo import is_fifo
+from oneslot.runtime.sqs.queue import is_fifo
 from oneslot.runtime.values import from_attributes, to_attributes
 from tests.behaviours.conftest import Terminal, running_stack
 from tests.kits.consumer import booking, slot_item

@@ -18,7 +18,7 @@ from tests.kits.consumer import REGION, Context, bench, booking, record
 
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = (f"{ROOT}/oneslot/", f"{ROOT}/lambda_src/")
-MOST_CALLS, MOST_FILES, MOST_CHANGES_OF_FILE = 170, 15, 43
+MOST_CALLS, MOST_FILES, MOST_CHANGES_OF_FILE = 167, 14, 40
 """Of all files, as each value here. They were 501, 18 and 135 before effects were compiled once."""
 PARSERS = ("parse_body", "identify", "payload_hash", "parse_message")
 

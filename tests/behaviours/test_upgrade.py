@@ -25,9 +25,9 @@ from oneslot.local.mapping import event_source_mapping
 from oneslot.local.mapping.event_source_mapping import EventSourceMapping
 from oneslot.local.mapping.installation import install
 from oneslot.operator.evidence.tables import scan
-from oneslot.runtime.identity import payload_hash
+from oneslot.runtime.record import payload_hash
 from oneslot.runtime.sqs.dead_letters import peek
-from oneslot.runtime.sqs.queue_depth import queue_depth
+from oneslot.runtime.sqs.queue import queue_depth
 from oneslot.runtime.values import to_attributes
 from tests.kits.consumer import booking, cancellation, slot_item
 from tests.kits.local_mapping import wait_for

@@ -17,7 +17,7 @@ from lab.explore.scenarios import FORGOTTEN, ONE_REQUEST
 from oneslot.dynamodb_in_memory import InMemoryDynamoDB
 from oneslot.explorer.world import NOON, SqsMessage
 from oneslot.runtime.effects import Effects, Unprocessable
-from oneslot.runtime.identity import payload_hash
+from oneslot.runtime.record import payload_hash
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.runtime.values import to_attributes

@@ -19,7 +19,7 @@ from demo.plan import Plan, make_plan
 from oneslot.errors import BadInput
 from oneslot.operator.sending.messages import MALFORMED, RequestCopy
 from oneslot.runtime.effects import Unprocessable
-from oneslot.runtime.identity import identify, parse_body, payload_hash
+from oneslot.runtime.record import identify, parse_body, payload_hash
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 PLAN = make_plan(12, 200, 1, date(2026, 11, 23))

@@ -18,7 +18,7 @@ from moto import mock_aws
 from appointments.allocation import FREE_SLOTS_INDEX, free_key, utc_text
 from booking.consumer import appointments_consumer
 from oneslot.runtime.consumer.consumer import Consumer
-from oneslot.runtime.consumer.record import Delivery, Record
+from oneslot.runtime.record import Delivery, Record
 from oneslot.runtime.sqs import lambda_event
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.runtime.values import from_attributes, to_attributes

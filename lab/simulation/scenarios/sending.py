@@ -19,10 +19,10 @@ from oneslot.errors import OneslotError
 from oneslot.operator.sending.archive import Archive, read_archive
 from oneslot.operator.sending.messages import Archived, RequestCopy
 from oneslot.operator.sending.sender import BatchSender, send_all
-from oneslot.runtime.identity import IDENTITY_ATTRIBUTE
-from oneslot.runtime.sqs.fifo import is_fifo
+from oneslot.runtime.record import IDENTITY_ATTRIBUTE
 from oneslot.runtime.sqs.producer import Accepted as Result
 from oneslot.runtime.sqs.producer import NotAccepted, Outgoing, Producer, Refused
+from oneslot.runtime.sqs.queue import is_fifo
 from oneslot.worker.settings import WorkerSettings
 
 ARCHIVE = "Q7"

@@ -20,8 +20,7 @@ from oneslot.runtime.handlers import make_handler_idempotent
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.worker.job import State
 from oneslot.worker.log import WorkerLog
-from oneslot.worker.poller import LONGEST_PAUSE
-from oneslot.worker.pool import Handler
+from oneslot.worker.pool import LONGEST_PAUSE, Handler
 from oneslot.worker.settings import WorkerSettings
 from oneslot.worker.visibility import configuration
 from oneslot.worker.worker import Worker

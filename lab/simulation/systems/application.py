@@ -20,11 +20,10 @@ from lab.simulation.world.kernel import MICROSECONDS, Process
 from lab.simulation.world.simulation import Simulation
 from oneslot.laws.evidence import Evidence
 from oneslot.runtime.consumer.consumer import Consumer
-from oneslot.runtime.consumer.record import Delivery
 from oneslot.runtime.protocol import COMPLETE
+from oneslot.runtime.record import Delivery
 from oneslot.runtime.sqs.dead_letters import REASON_ATTRIBUTE
-from oneslot.runtime.sqs.deferral import SHORT_WAITS_SHARE
-from oneslot.runtime.sqs.fifo import is_fifo
+from oneslot.runtime.sqs.queue import SHORT_WAITS_SHARE, is_fifo
 from oneslot.runtime.values import from_attributes, to_attributes
 
 ON_ITS_WAY = "on its way"

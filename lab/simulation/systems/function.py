@@ -17,7 +17,7 @@ from typing import Any
 from lab.simulation.world.kernel import Process, Waiter
 from lab.simulation.world.simulation import Simulation
 from oneslot.local.mapping.handler_process import INIT_SECONDS, Answered, FunctionError
-from oneslot.runtime.sqs.batch_response import REPORT_FAILURES
+from oneslot.runtime.sqs.answer import REPORT_FAILURES
 
 Handler = Callable[[Mapping[str, Any], Any], Any]
 

@@ -13,19 +13,9 @@ from typing import Any
 from zlib import crc32
 
 from lab.explore.faults import SERVER_ERROR, all_faults
-from oneslot.explorer.faults import (
-    ANSWERED,
-    CRASHES,
-    LATER,
-    NEVER,
-    NOW,
-    SILENCE,
-    TIMED_OUT,
-    Choice,
-    error_choice,
-)
+from oneslot.explorer.faults import ANSWERED, CRASHES, LATER, NEVER, NOW, SILENCE, TIMED_OUT, Choice, error_choice
 from oneslot.explorer.world import ApiCall
-from oneslot.runtime.sqs.fifo import is_fifo
+from oneslot.runtime.sqs.queue import is_fifo
 
 CALL, STATEMENT, APPEND = "call", "statement", "append"
 CRASH, PAUSE, SUSPEND, TORN = "crash", "pause", "suspend, and the steady clock stands still", "crash, and a torn line"

@@ -28,7 +28,7 @@ from lab.simulation.world.faults import (
 from lab.simulation.world.journal import Journal
 from lab.simulation.world.kernel import MICROSECONDS, START_MS, Kernel, Process, Waiter
 from oneslot.explorer.faults import DEATH, LATER, NEVER, SILENCE, Choice
-from oneslot.runtime.sqs.errors import THROTTLED
+from oneslot.runtime.failures import THROTTLED
 
 REGION = "eu-west-2"
 SLOWEST_SECONDS = 0.04

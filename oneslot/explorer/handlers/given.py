@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from oneslot.explorer.handlers.laws import Law
-from oneslot.runtime.sqs.deferral import QUEUE_VISIBILITY_SECONDS, USUAL_RECEIVES
+from oneslot.runtime.sqs.queue import QUEUE_VISIBILITY_SECONDS, USUAL_RECEIVES
 
 USUAL_COPIES = 2
 

@@ -28,8 +28,8 @@ from oneslot.explorer.handlers.surroundings.chance import DRAW, Draws
 from oneslot.explorer.handlers.surroundings.environment import LambdaEnvironment, LambdaEnvironments
 from oneslot.explorer.refusal import NotExplorable, Stop
 from oneslot.explorer.world import ApiCall
-from oneslot.runtime.sqs import marshalling
-from oneslot.runtime.sqs.batch_response import Invalid, judge
+from oneslot.runtime.sqs import answer as answers
+from oneslot.runtime.sqs.answer import Invalid, judge
 
 BOTH_WAYS = 2
 """The random numbers of an invocation that are drawn low and high; later ones are fixed."""
@@ -48,7 +48,7 @@ DEFAULT_WORKERS = 5
 LONGEST_OUTPUT = 4_000
 """The characters of an invocation's output that are kept, from its end."""
 
-RUNTIME = str(Path(marshalling.__file__).parents[1])
+RUNTIME = str(Path(answers.__file__).parents[1])
 """The folder of the library that may run inside the handler."""
 
 HANDLER_REMEDY = "Name the handler as its template does, such as app.handler."
@@ -61,7 +61,7 @@ ANSWER_REMEDY = (
 SERVER_ERROR = 500
 
 TIMED_OUT = "TimeoutError: the function's timeout, while it sleeps"
-OWN_FAILURES = (TIMED_OUT, SystemExit.__name__, marshalling.MarshalError.__name__, "InvalidAnswer")
+OWN_FAILURES = (TIMED_OUT, SystemExit.__name__, answers.MarshalError.__name__, "InvalidAnswer")
 """How the errors of an invocation start that no other event would spare it."""
 
 OF_AWS = "/boto"
@@ -106,7 +106,7 @@ class HandlerProgram:
         else:
             event = followed(self.event) if self.code.follows else json.loads(self.event)
         answer = handler(event, HandlerContext(process, self))  # type: ignore[arg-type]
-        text = marshalling.encoded(answer)
+        text = answers.encoded(answer)
         if self.keeps_answer:
             process.returned = _sorted(text)  # type: ignore[attr-defined]
         self.code.status = int(answer.get("statusCode", 200)) if self.reads_status and isinstance(answer, dict) else 0

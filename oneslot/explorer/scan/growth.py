@@ -12,18 +12,7 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import quote_plus
 
-from oneslot.explorer.handlers.asked import (
-    CLOSED,
-    ENOUGH,
-    LIST,
-    NUMBER,
-    OBJECT,
-    OBJECTS,
-    ROWS,
-    TEXT,
-    Asked,
-    Place,
-)
+from oneslot.explorer.handlers.asked import CLOSED, ENOUGH, LIST, NUMBER, OBJECT, OBJECTS, ROWS, TEXT, Asked, Place
 from oneslot.explorer.handlers.made import Tried
 from oneslot.explorer.handlers.templates.sources import BUS, FunctionSource
 from oneslot.explorer.refusal import NotExplorable

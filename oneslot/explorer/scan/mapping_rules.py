@@ -10,7 +10,7 @@ from typing import Any, Literal
 from oneslot.explorer.handlers.templates.intrinsics import Resolver
 from oneslot.explorer.handlers.templates.sources import ASYNCHRONOUS, FIFO, QUEUES, STREAMS, FunctionSource, references
 from oneslot.explorer.handlers.templates.template import DEFAULT_SECONDS, redrive_policy
-from oneslot.runtime.sqs.deferral import FEWEST_RECEIVES
+from oneslot.runtime.sqs.queue import FEWEST_RECEIVES
 
 LAMBDA = "https://docs.aws.amazon.com/lambda/latest/dg"
 QUEUE_PAGE = f"{LAMBDA}/services-sqs-configure.html"

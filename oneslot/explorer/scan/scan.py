@@ -24,14 +24,7 @@ from oneslot.explorer.handlers.given import GIVEN, Given
 from oneslot.explorer.handlers.made import Tried, trying
 from oneslot.explorer.handlers.scenario_file import check_rows, check_scenario, read_scenario
 from oneslot.explorer.handlers.templates.intrinsics import PSEUDO, Resolver
-from oneslot.explorer.handlers.templates.sources import (
-    QUEUES,
-    SQS,
-    TASK,
-    FunctionSource,
-    references,
-    sources_of,
-)
+from oneslot.explorer.handlers.templates.sources import QUEUES, SQS, TASK, FunctionSource, references, sources_of
 from oneslot.explorer.handlers.templates.tables import tables_of
 from oneslot.explorer.handlers.templates.template import (
     PARAMETER_REMEDY,
@@ -45,13 +38,7 @@ from oneslot.explorer.handlers.templates.template import (
 )
 from oneslot.explorer.handlers.verdict import Kind, Result
 from oneslot.explorer.refusal import NotExplorable
-from oneslot.explorer.scan.batches import (
-    NO_SECOND,
-    NO_TEST_OF_BATCH,
-    OWN_CHOICES,
-    in_batches,
-    one_at_a_time,
-)
+from oneslot.explorer.scan.batches import NO_SECOND, NO_TEST_OF_BATCH, OWN_CHOICES, in_batches, one_at_a_time
 from oneslot.explorer.scan.events import Facts
 from oneslot.explorer.scan.first_events import (
     KNOWN,

@@ -27,7 +27,7 @@ from urllib.parse import parse_qs
 from ministack import app
 from ministack.services import dynamodb, sqs
 
-from oneslot.runtime.sqs.sending import Entry
+from oneslot.runtime.sqs.batches import Entry
 from oneslot.runtime.values import MAXIMUM_DIGITS
 
 GRACE_SECONDS = 5.0

@@ -39,7 +39,7 @@ def synthesise(output: Path, *, context: dict[str, Any], app: Path = REPOSITORY)
         "CDK_DEFAULT_REGION": REGION,
         # As `cdk synth --no-validation`: the validation takes half of the time. `make synth` and `make deploy` validate.
         "CDK_VALIDATION": "false",
-        # The function runs on this machine, so its asset gets this machine's packages: oneslot/cdk/asset/vendoring.py.
+        # The function runs on this machine, so its asset gets this machine's packages: oneslot/cdk/asset.py.
         "ONESLOT_LOCAL_ASSET": "1",
         "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
     }

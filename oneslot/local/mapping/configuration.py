@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from oneslot.errors import UnsupportedMapping
-from oneslot.runtime.sqs.batch_response import REPORT_FAILURES
+from oneslot.runtime.sqs.answer import REPORT_FAILURES
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda.client import LambdaClient

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from oneslot.local.mapping.installation import Installation, modules_of_lambda
-from oneslot.runtime.sqs import marshalling
+from oneslot.runtime.sqs import answer
 
 BOOTSTRAP = Path(__file__).with_name("bootstrap.py")
 # Lambda gives the init phase 10 s. A laptop that starts all of its processes at once may need longer for the imports,
@@ -58,7 +58,7 @@ class HandlerProcess:
         settings = {
             "handler": function.handler,
             "answers": their_answers,
-            "marshalling": marshalling.__file__,
+            "marshalling": answer.__file__,
             "search_first": [str(installation.code)],
             # Nothing else of this environment: code that the asset lacks must fail here as it does on Lambda.
             "brought": modules_of_lambda(),

@@ -20,10 +20,10 @@ from oneslot.local.mapping.batching import Batch, collect, not_behind
 from oneslot.local.mapping.configuration import MappingConfiguration
 from oneslot.local.mapping.handler_process import Answered, FunctionError, Outcome, Throttled
 from oneslot.local.mapping.statistics import StatisticsCounter
-from oneslot.runtime.sqs.batch_response import Invalid, Split, judge
-from oneslot.runtime.sqs.deletion import Deletion, delete_messages
-from oneslot.runtime.sqs.fifo import is_fifo
+from oneslot.runtime.sqs.answer import Invalid, Split, judge
+from oneslot.runtime.sqs.batches import Deletion, delete_messages
 from oneslot.runtime.sqs.lambda_event import event
+from oneslot.runtime.sqs.queue import is_fifo
 from oneslot.runtime.surroundings import Surroundings, Thread
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from oneslot.operator.evidence.export import export_history
 from oneslot.operator.options import NEW_FOLDER, on_stack
 from oneslot.operator.target import Target, home_folder
 from oneslot.operator.terminal import Terminal
-from oneslot.runtime.sqs.queue_depth import queue_depth
+from oneslot.runtime.sqs.queue import queue_depth
 from oneslot.wording import numbered
 
 

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from oneslot.operator.evidence.malformed import DELIVERY_LOG, Malformed, malformed_delivery
 from oneslot.operator.evidence.tables import NOT_FOUND
 from oneslot.operator.target import Target
-from oneslot.runtime.stores.expressions import error_code
+from oneslot.runtime.failures import error_code
 
 DELIVERY = "delivery"
 FAILED = "failed"

@@ -25,7 +25,7 @@ from oneslot.operator.evidence.deliveries import read_deliveries
 from oneslot.operator.evidence.operator_log import drops, read_lines, sent_as
 from oneslot.operator.evidence.tables import scan
 from oneslot.operator.target import ARCHIVE_FILE, Target
-from oneslot.runtime.sqs.queue_depth import queue_depth
+from oneslot.runtime.sqs.queue import queue_depth
 
 ITEMS_PER_FILE = 200_000
 UNFINISHED = ".unfinished-"

@@ -21,7 +21,7 @@ from oneslot.operator.evidence.tables import Missing, scan, unless_missing
 from oneslot.operator.sending.archive import AcceptedRequest, read_archive
 from oneslot.operator.target import Target
 from oneslot.runtime.sqs.dead_letters import DeadLetter
-from oneslot.runtime.sqs.queue_depth import QueueDepth, queue_depth
+from oneslot.runtime.sqs.queue import QueueDepth, queue_depth
 
 # A log line may be this much older than the first archived request, because the clocks differ.
 CLOCK_DIFFERENCE_MS = 60_000

@@ -17,7 +17,7 @@ from oneslot.operator.evidence.deliveries import Failure, read_failures
 from oneslot.operator.evidence.malformed import RELEASED, Malformed, Tally, tally
 from oneslot.operator.evidence.tables import Missing, unless_missing
 from oneslot.operator.target import Target
-from oneslot.runtime.sqs.queue_depth import QueueDepth, queue_depth
+from oneslot.runtime.sqs.queue import QueueDepth, queue_depth
 from oneslot.wording import numbered
 
 # A count reads the whole ledger, so it may take this share of the time at most, and less while the queue stays empty. It does

@@ -11,9 +11,8 @@ from botocore.exceptions import ClientError
 
 from oneslot.errors import TableThrottled
 from oneslot.operator.explanations import how_to_restore
-from oneslot.runtime.backoff import Backoff
-from oneslot.runtime.stores.expressions import error_code
-from oneslot.runtime.surroundings import Surroundings
+from oneslot.runtime.failures import error_code
+from oneslot.runtime.surroundings import Backoff, Surroundings
 from oneslot.runtime.values import from_attributes, to_attributes
 
 if TYPE_CHECKING:

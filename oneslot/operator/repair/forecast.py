@@ -17,18 +17,12 @@ from oneslot.operator.evidence.deliveries import Failure
 from oneslot.operator.evidence.malformed import blocking_attributes
 from oneslot.operator.evidence.tables import Missing, read_rows, unless_missing
 from oneslot.operator.target import Target
-from oneslot.runtime.consumer.record import parsed
 from oneslot.runtime.effects import Unprocessable, conflict
-from oneslot.runtime.identity import parse_body, payload_hash
+from oneslot.runtime.handlers import OUTCOME_UNKNOWN
 from oneslot.runtime.protocol import conflicts
-from oneslot.runtime.sqs.dead_letters import (
-    RECEIVES_EXHAUSTED,
-    DeadLetter,
-    identity_and_content,
-    identity_of,
-)
-from oneslot.runtime.sqs.fifo import is_fifo
-from oneslot.runtime.unknown_outcome import OUTCOME_UNKNOWN
+from oneslot.runtime.record import parse_body, parsed, payload_hash
+from oneslot.runtime.sqs.dead_letters import RECEIVES_EXHAUSTED, DeadLetter, identity_and_content, identity_of
+from oneslot.runtime.sqs.queue import is_fifo
 
 T = TypeVar("T")
 

@@ -14,13 +14,7 @@ from oneslot.laws.evidence import Evidence
 from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.laws.traces import COMPLETE, result_of
 from oneslot.operator.evidence.deliveries import failure_of, valid_deliveries
-from oneslot.operator.evidence.malformed import (
-    Malformed,
-    Standing,
-    malformed_evidence,
-    malformed_ledger_row,
-    standing,
-)
+from oneslot.operator.evidence.malformed import Malformed, Standing, malformed_evidence, malformed_ledger_row, standing
 from oneslot.operator.evidence.tables import Missing, read_row, unless_missing
 from oneslot.operator.repair.forecast import Forecast, forecast_all
 from oneslot.operator.sending.archive import AcceptedRequest, read_archive

@@ -14,9 +14,9 @@ from oneslot.operator.evidence import tables
 from oneslot.operator.evidence.malformed import Standing, format_malformed, malformed_ledger_row, standing
 from oneslot.operator.evidence.operator_log import BEGUN, DONE, NOT_DONE, OperatorLog
 from oneslot.operator.target import Target
+from oneslot.runtime.failures import error_code
 from oneslot.runtime.protocol import UNSENT, Claim
-from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from oneslot.runtime.stores.expressions import DynamoDB, error_code
+from oneslot.runtime.stores.dynamodb import DynamoDB, DynamoDBLedger
 from oneslot.runtime.values import to_attributes
 
 UNLOCK, FORGET = "ledger unlock", "ledger forget"

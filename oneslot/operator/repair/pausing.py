@@ -17,7 +17,7 @@ from oneslot.errors import MappingNotFound
 from oneslot.local.mapping.event_source_mapping import PAUSED_AT
 from oneslot.operator.evidence.operator_log import BEGUN, DONE, OperatorLog
 from oneslot.operator.target import Target
-from oneslot.runtime.stores.expressions import error_code
+from oneslot.runtime.failures import error_code
 
 PAUSED_BY, PAUSED_BECAUSE = "oneslot:paused-by", "oneslot:paused-because"
 TAGS = (PAUSED_AT, PAUSED_BY, PAUSED_BECAUSE)

@@ -20,10 +20,9 @@ from oneslot.operator.evidence.dead_letters import count_in_flight, read_dead_le
 from oneslot.operator.sending.pacing import Pacer
 from oneslot.operator.sending.sender import WITHIN_SECONDS
 from oneslot.operator.target import Target
+from oneslot.runtime.sqs.batches import Entry, SendsBatches, send_all
 from oneslot.runtime.sqs.dead_letters import QUARANTINE_ATTRIBUTES, HeldLetter, Reading
-from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
-from oneslot.runtime.sqs.queue_depth import queue_depth
-from oneslot.runtime.sqs.sending import Entry, SendsBatches, send_all
+from oneslot.runtime.sqs.queue import GROUP_ATTRIBUTE, is_fifo, queue_depth
 from oneslot.wording import numbered
 
 PASSES = 2

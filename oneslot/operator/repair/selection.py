@@ -10,7 +10,7 @@ from pathlib import Path
 from oneslot.declaration.reading import find_declaration
 from oneslot.errors import FileUnreadable, InvalidArguments, InvalidFile
 from oneslot.operator.repair.forecast import Forecast
-from oneslot.runtime.identity import is_message_id
+from oneslot.runtime.record import is_message_id
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from oneslot.declaration.reading import declared
 from oneslot.errors import FileUnreadable, InvalidFile
 from oneslot.operator.sending.messages import Archived, RequestCopy, group_of
 from oneslot.runtime.effects import Unprocessable
-from oneslot.runtime.identity import Content, parse_body, payload_hash
+from oneslot.runtime.record import Content, parse_body, payload_hash
+from oneslot.runtime.sqs.batches import text_attributes
 from oneslot.runtime.sqs.dead_letters import identity_and_content, identity_of
-from oneslot.runtime.sqs.sending import text_attributes
 
 # SQS's limit for one message (1 MiB).
 LARGEST_BODY_BYTES = 1_048_576

@@ -11,9 +11,9 @@ from oneslot.errors import MessageRefused, QueueTimeout
 from oneslot.operator.sending.archive import Archive
 from oneslot.operator.sending.messages import RequestCopy
 from oneslot.operator.sending.pacing import Timetable
-from oneslot.runtime.sqs import sending
-from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
-from oneslot.runtime.sqs.sending import BATCH, BATCH_BYTES, Entry, SendAnswer, SendsBatches, text_attributes
+from oneslot.runtime.sqs import batches as sqs_batches
+from oneslot.runtime.sqs.batches import BATCH, BATCH_BYTES, Entry, SendAnswer, SendsBatches, text_attributes
+from oneslot.runtime.sqs.queue import GROUP_ATTRIBUTE, is_fifo
 from oneslot.runtime.surroundings import Future, Surroundings
 from oneslot.wording import numbered
 
@@ -62,7 +62,7 @@ class BatchSender:
         missing = len(messages)
         error: Exception | None = None
         entries = [self._entry(message) for message in messages]
-        for answer in sending.send_all(self._client, self._queue_url, entries, WITHIN_SECONDS, self._surroundings):
+        for answer in sqs_batches.send_all(self._client, self._queue_url, entries, WITHIN_SECONDS, self._surroundings):
             yield answer
             if answer.refused:
                 codes = ", ".join(sorted({code for _, code in answer.refused}))

@@ -2,6 +2,6 @@
 
 from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.consumer.queues import Queues
-from oneslot.runtime.consumer.record import Delivery
+from oneslot.runtime.record import Delivery
 
 __all__ = ["Consumer", "Delivery", "Queues"]

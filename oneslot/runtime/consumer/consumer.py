@@ -24,12 +24,11 @@ from typing import Any, Generic, Protocol, TypeVar, assert_never, cast
 from oneslot.runtime.attempt import attempt
 from oneslot.runtime.consumer.group_commit import EarlyAnswer, GroupCommit
 from oneslot.runtime.consumer.queues import Queues
-from oneslot.runtime.consumer.record import FIELDS, Delivery, Parse, Record, print_line
 from oneslot.runtime.effects import Effects, Unprocessable, conflict
 from oneslot.runtime.failures import name_of, own_text, place_of
-from oneslot.runtime.identity import Identify
 from oneslot.runtime.protocol import Answer, Busy, Conflict, Fenced, M, Outcome, Store
-from oneslot.runtime.sqs.fifo import HeldBack
+from oneslot.runtime.record import FIELDS, Delivery, Identify, Parse, Record, print_line
+from oneslot.runtime.sqs.queue import HeldBack
 from oneslot.runtime.surroundings import Executor
 
 T = TypeVar("T")

@@ -25,12 +25,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic
 
-from oneslot.runtime.consumer.record import Receipt, Record
 from oneslot.runtime.effects import MAXIMUM_WRITES, Effects, InvalidEffects, Item
-from oneslot.runtime.failures import name_of
+from oneslot.runtime.failures import cancellation_reasons, name_of
 from oneslot.runtime.protocol import COMPLETE, Answer, M, Message
+from oneslot.runtime.record import Receipt, Record
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from oneslot.runtime.stores.expressions import cancellation_reasons
 from oneslot.runtime.surroundings import Executor
 from oneslot.runtime.values import from_attributes, from_json
 

@@ -7,12 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from oneslot.runtime.consumer.record import Record
 from oneslot.runtime.effects import Unprocessable
-from oneslot.runtime.identity import IDENTITY_ATTRIBUTE, message_attributes
+from oneslot.runtime.record import IDENTITY_ATTRIBUTE, Record, message_attributes
 from oneslot.runtime.sqs.dead_letters import DETAIL_ATTRIBUTE, QUARANTINE_ATTRIBUTES, REASON_ATTRIBUTE, SOURCE_ATTRIBUTE
-from oneslot.runtime.sqs.deferral import Deferral
-from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, RETRIES_SPEND_RECEIVES, is_fifo
+from oneslot.runtime.sqs.queue import GROUP_ATTRIBUTE, RETRIES_SPEND_RECEIVES, Deferral, is_fifo
 from oneslot.runtime.surroundings import Surroundings
 
 # SQS takes ten attributes with a message.

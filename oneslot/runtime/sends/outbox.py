@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from oneslot.runtime.effects import MAXIMUM_SENDS, InvalidContent, InvalidEffects, Send
-from oneslot.runtime.sqs.fifo import is_fifo
+from oneslot.runtime.sqs.queue import is_fifo
 from oneslot.runtime.values import InvalidValue, plain_json
 
 SENDS = "sends"

@@ -22,13 +22,12 @@ from typing import Any
 
 from oneslot.runtime.effects import Item
 from oneslot.runtime.envelopes import SEND_SOURCE
-from oneslot.runtime.failures import name_of
-from oneslot.runtime.identity import IDENTITY_ATTRIBUTE
+from oneslot.runtime.failures import ONE_MESSAGE, name_of
 from oneslot.runtime.protocol import COMPLETE, SENDER, UNSENT
+from oneslot.runtime.record import IDENTITY_ATTRIBUTE
 from oneslot.runtime.sends.outbox import BUS, SENDS, TOPIC, Unsent, kind_of, region_of, text_of, unsent
-from oneslot.runtime.sqs.errors import ONE_MESSAGE
-from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
-from oneslot.runtime.sqs.sending import BATCH, Entry, next_batch, text_attributes
+from oneslot.runtime.sqs.batches import BATCH, Entry, next_batch, text_attributes
+from oneslot.runtime.sqs.queue import GROUP_ATTRIBUTE, is_fifo
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.values import from_attributes
 

@@ -10,15 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from oneslot.runtime.backoff import Backoff
 from oneslot.runtime.effects import Unprocessable
-from oneslot.runtime.identity import Identify, Identity, identified, identify, parse_body
-from oneslot.runtime.sqs.deletion import BATCH, delete_messages
-from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
+from oneslot.runtime.record import Identify, Identity, identified, identify, parse_body
+from oneslot.runtime.sqs.batches import BATCH, delete_messages, is_final
 from oneslot.runtime.sqs.lambda_event import received, record
-from oneslot.runtime.sqs.queue_depth import queue_depth
-from oneslot.runtime.sqs.sending import is_final
-from oneslot.runtime.surroundings import Surroundings
+from oneslot.runtime.sqs.queue import GROUP_ATTRIBUTE, is_fifo, queue_depth
+from oneslot.runtime.surroundings import Backoff, Surroundings
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from oneslot.runtime.identity import IDENTITY_ATTRIBUTE, MESSAGE_ID_FORM, is_message_id
-from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
-from oneslot.runtime.sqs.sending import Entry, SendsBatches, send_all, text_attributes
+from oneslot.runtime.record import IDENTITY_ATTRIBUTE, MESSAGE_ID_FORM, is_message_id
+from oneslot.runtime.sqs.batches import Entry, SendsBatches, send_all, text_attributes
+from oneslot.runtime.sqs.queue import GROUP_ATTRIBUTE, is_fifo
 from oneslot.runtime.surroundings import Surroundings
 
 

@@ -8,10 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from oneslot.runtime.backoff import Backoff, retry
 from oneslot.runtime.effects import LEDGER, Effects, InvalidContent, Item, describe
+from oneslot.runtime.failures import (
+    CONDITION_FAILED,
+    TRANSIENT_ERRORS,
+    cancellation_reasons,
+    error_code,
+    found_item,
+    is_transient,
+    refusal,
+    refusal_of,
+)
 from oneslot.runtime.protocol import (
     COMPLETE,
     IN_PROGRESS,
@@ -30,25 +39,53 @@ from oneslot.runtime.protocol import (
     refused_commit,
     taken,
 )
-from oneslot.runtime.stores.expressions import (
-    CONDITION_FAILED,
-    TRANSIENT_ERRORS,
-    DynamoDB,
-    cancellation_reasons,
-    error_code,
-    found_item,
-    is_transient,
-    refusal,
-    refusal_of,
-)
-from oneslot.runtime.stores.limits import declared_keys, declared_types, require_retention
-from oneslot.runtime.stores.transaction import Transaction, compiled, require_identity
-from oneslot.runtime.surroundings import Surroundings
+from oneslot.runtime.stores.limits import LONGEST_PARTITION_KEY, declared_keys, declared_types, require_retention
+from oneslot.runtime.stores.transaction import Transaction, compiled
+from oneslot.runtime.surroundings import Backoff, Surroundings, retry
 from oneslot.runtime.values import from_attributes, to_attributes
 
 T = TypeVar("T")
 
 _EXPIRY = ", expires_at = :expires_at"
+
+
+class DynamoDB(Protocol):
+    """The calls of a DynamoDB client that the runtime makes. As properties, they fit boto3's client and its typed stubs."""
+
+    @property
+    def update_item(self) -> Callable[..., Any]:
+        """Change one item under a condition."""
+
+    @property
+    def transact_write_items(self) -> Callable[..., Any]:
+        """Change several items under conditions, all or none."""
+
+    @property
+    def get_item(self) -> Callable[..., Any]:
+        """Read one item."""
+
+    @property
+    def batch_get_item(self) -> Callable[..., Any]:
+        """Read up to 100 items by their keys."""
+
+    @property
+    def query(self) -> Callable[..., Any]:
+        """Read the items of one partition."""
+
+
+def require_identity(message_id: object, payload_hash: object) -> None:
+    """Reject an id that cannot be a key: one that is empty, for which all such messages would count as one.
+
+    Raises:
+        ValueError: unless the id is text of 1 to 2,048 bytes.
+        TypeError: unless the digest is text. A store that keeps texts would call a number's duplicate a conflict.
+    """
+    if not isinstance(message_id, str) or not message_id:
+        raise ValueError("the message id must be text and not empty; raise Unprocessable for a message that has none")
+    if len(message_id.encode("utf-8", "surrogatepass")) > LONGEST_PARTITION_KEY:
+        raise ValueError(f"the message id has more than {LONGEST_PARTITION_KEY:,} bytes; use a digest of it as the id")
+    if not isinstance(payload_hash, str):
+        raise TypeError("the digest of the message's content must be text, such as a hexdigest()")
 
 
 class DynamoDBLedger:

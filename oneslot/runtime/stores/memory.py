@@ -13,8 +13,7 @@ from oneslot.dynamodb_in_memory import InMemoryDynamoDB
 from oneslot.dynamodb_in_memory.contents import TableSchema
 from oneslot.runtime.effects import LEDGER, Effects, InvalidEffects, Put, Write
 from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Taken
-from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from oneslot.runtime.stores.expressions import DynamoDB
+from oneslot.runtime.stores.dynamodb import DynamoDB, DynamoDBLedger
 from oneslot.runtime.stores.transaction import element, key_of
 from oneslot.runtime.surroundings import Lock, Surroundings
 from oneslot.runtime.values import canonical_json, from_attributes, from_json, to_attributes

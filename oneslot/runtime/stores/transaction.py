@@ -32,20 +32,12 @@ from oneslot.runtime.stores.conditions import condition_text, path_of, shown_pat
 from oneslot.runtime.stores.limits import (
     ALWAYS_FITS,
     LARGEST_TEXT,
-    LONGEST_PARTITION_KEY,
     refuse_key,
     refuse_overlaps,
     refuse_repeats,
     refuse_sizes,
 )
-from oneslot.runtime.values import (
-    InvalidValue,
-    canonical_json,
-    from_json,
-    number_text,
-    shown_name,
-    to_attributes,
-)
+from oneslot.runtime.values import InvalidValue, canonical_json, from_json, number_text, shown_name, to_attributes
 
 Keys = Mapping[str, tuple[str, ...]]
 """The names of a table's key attributes, the partition key first, by the table's logical name."""
@@ -88,21 +80,6 @@ class Transaction(NamedTuple):
     result: Result
     items: Sequence[Mapping[str, Any]]
     targets: Sequence[tuple[Any, ...]]
-
-
-def require_identity(message_id: object, payload_hash: object) -> None:
-    """Reject an id that cannot be a key: one that is empty, for which all such messages would count as one.
-
-    Raises:
-        ValueError: unless the id is text of 1 to 2,048 bytes.
-        TypeError: unless the digest is text. A store that keeps texts would call a number's duplicate a conflict.
-    """
-    if not isinstance(message_id, str) or not message_id:
-        raise ValueError("the message id must be text and not empty; raise Unprocessable for a message that has none")
-    if len(message_id.encode("utf-8", "surrogatepass")) > LONGEST_PARTITION_KEY:
-        raise ValueError(f"the message id has more than {LONGEST_PARTITION_KEY:,} bytes; use a digest of it as the id")
-    if not isinstance(payload_hash, str):
-        raise TypeError("the digest of the message's content must be text, such as a hexdigest()")
 
 
 def compiled(

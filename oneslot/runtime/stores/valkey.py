@@ -15,19 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from oneslot.runtime.backoff import Backoff, retry
-from oneslot.runtime.effects import (
-    Delete,
-    Effects,
-    Expected,
-    InvalidEffects,
-    Item,
-    Put,
-    Raw,
-    Update,
-    Write,
-    describe,
-)
+from oneslot.runtime.effects import Delete, Effects, Expected, InvalidEffects, Item, Put, Raw, Update, Write, describe
 from oneslot.runtime.protocol import (
     COMPLETE,
     Busy,
@@ -43,10 +31,11 @@ from oneslot.runtime.protocol import (
     refused_commit,
     taken,
 )
+from oneslot.runtime.stores.dynamodb import require_identity
 from oneslot.runtime.stores.limits import declared_keys, require_retention
-from oneslot.runtime.stores.transaction import compiled, key_of, require_identity
+from oneslot.runtime.stores.transaction import compiled, key_of
 from oneslot.runtime.stores.valkey_client import Client, RedisClient
-from oneslot.runtime.surroundings import Surroundings
+from oneslot.runtime.surroundings import Backoff, Surroundings, retry
 from oneslot.runtime.values import from_attribute, from_json, number, shown_name, to_attribute, to_json
 
 logger = logging.getLogger(__name__)

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from lab.documentation.reference import LOOK_UP, PAGES, current
-from oneslot.cdk.monitoring.metrics import deliveries_metric
+from oneslot.cdk.metrics import deliveries_metric
 from oneslot.cdk.numbers import FOREVER, LOG_RETENTION_DAYS, Numbers, Thresholds
-from oneslot.runtime.consumer.record import Delivery
-from oneslot.runtime.sqs.deferral import Deferral
+from oneslot.runtime.record import Delivery
+from oneslot.runtime.sqs.queue import Deferral
 from oneslot.worker.log import NAMESPACE
 from stacks.context import KINDS, OVERRIDABLE, default_of
 from stacks.settings import QUEUE_KINDS, RANGES, THRESHOLDS

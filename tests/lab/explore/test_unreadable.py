@@ -14,7 +14,7 @@ from oneslot.explorer.counterexample import counterexample, replay
 from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.scenario import Scenario
 from oneslot.runtime.consumer.queues import Queues
-from oneslot.runtime.consumer.record import Record
+from oneslot.runtime.record import Record
 
 SMALL = replace(ONE_REQUEST, deliveries=((0,),), faults=0, expiries=0)
 

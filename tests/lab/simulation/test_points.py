@@ -11,7 +11,7 @@ from oneslot.worker.job import InHand
 
 def test_point_comes_before_each_statement_that_runs() -> None:
     points: list[int] = []
-    backoff = import_module("oneslot.runtime.backoff")
+    backoff = import_module("oneslot.runtime.surroundings")
 
     with instrumented([backoff]) as modules:
         modules.set_point(lambda: points.append(1))

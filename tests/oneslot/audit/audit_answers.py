@@ -17,7 +17,7 @@ from oneslot.operator.evidence.verdict import CheckVerdict, judge
 from oneslot.operator.sending.archive import AcceptedRequest
 from oneslot.operator.sending.messages import Archived
 from oneslot.runtime.sqs.dead_letters import DeadLetter
-from oneslot.runtime.sqs.queue_depth import QueueDepth
+from oneslot.runtime.sqs.queue import QueueDepth
 from tests.kits.histories import World
 
 Found = set[tuple[str, str]]

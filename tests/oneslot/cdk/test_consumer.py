@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from oneslot.cdk import ContradictorySettings, ExactlyOnceConsumer, TableRights, existing, new_table
+from oneslot.cdk import ContradictorySettings, ExactlyOnceConsumer, TableRights, new_table, tables
 from oneslot.cdk.relay import FORMS
 from oneslot.cdk.tables import text
 from oneslot.declaration.reading import parse_declaration
@@ -19,7 +19,7 @@ from oneslot.operator.target import STACK_OUTPUTS, Outputs
 from oneslot.runtime import lambda_consumer
 from oneslot.runtime.protocol import SENDER, UNSENT
 from oneslot.runtime.sends.outbox import TARGETS
-from oneslot.runtime.sqs.deferral import Deferral, deferral_of
+from oneslot.runtime.sqs.queue import Deferral, deferral_of
 from oneslot.runtime.stores.transaction import KEY_PREFIX
 from stacks.shared.rules import add_rules
 from tests.kits.stacks import assert_snapshot
@@ -225,7 +225,7 @@ def test_relay_knows_rows_streams_and_targets_as_the_runtime_does(sending: Defin
     assert [each["AttributeName"] for each in index["KeySchema"]] == ["message_id", UNSENT]
     assert index["Projection"]["NonKeyAttributes"] == ["updated", SENDER]
     assert tuple(TARGETS.values()) == FORMS
-    assert existing.WITH_NEW_IMAGES == relay_verb.WITH_NEW_IMAGES
+    assert tables.WITH_NEW_IMAGES == relay_verb.WITH_NEW_IMAGES
 
 
 def test_alarm_of_the_relay_is_about_the_line_of_its_looks_and_their_absence(sending: Defined) -> None:

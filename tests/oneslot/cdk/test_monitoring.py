@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from oneslot.cdk import Numbers, new_table
-from oneslot.cdk.monitoring.metrics import VERSION_FIELD
+from oneslot.cdk.metrics import VERSION_FIELD
 from oneslot.cdk.numbers import stalled_minutes
-from oneslot.runtime.consumer.record import Delivery, print_line
-from oneslot.runtime.sqs.deferral import Deferral
+from oneslot.runtime.record import Delivery, print_line
+from oneslot.runtime.sqs.queue import Deferral
 from tests.oneslot.cdk.kit import Defined, define, new_stack
 
 from aws_cdk import Duration  # isort: skip

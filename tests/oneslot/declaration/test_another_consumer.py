@@ -19,11 +19,11 @@ from oneslot.local.processes import start_ticks
 from oneslot.local.state import LocalState
 from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.consumer.queues import Queues
-from oneslot.runtime.consumer.record import Delivery
-from oneslot.runtime.protocol import JsonMessage
+from oneslot.runtime.record import Delivery
 from oneslot.runtime.sqs.lambda_event import Context
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.surroundings import Surroundings
+from oneslot.runtime.typed import JsonMessage
 from oneslot.runtime.values import to_attributes
 from tests.kits.consumer import NHS_NUMBER, bench, record
 from tests.kits.moto_stack import ENVIRONMENT, Functions, document, invoke

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oneslot.runtime.backoff import Backoff
-from oneslot.runtime.surroundings import Surroundings
+from oneslot.runtime.surroundings import Backoff, Surroundings
 from tests.kits.consumer import Clock
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from oneslot.runtime import powertools
-from oneslot.runtime.attempt import attempt, take_claim
-from oneslot.runtime.claims import Claims, current, on_release
+from oneslot.runtime.attempt import Claims, attempt, current, on_release, take_claim
 from oneslot.runtime.effects import Effects
 from oneslot.runtime.handlers import make_handler_idempotent
-from oneslot.runtime.protocol import Busy, Claim, Committed, Fenced, JsonMessage
+from oneslot.runtime.protocol import Busy, Claim, Committed, Fenced
 from oneslot.runtime.stores.memory import MemoryLedger
 from oneslot.runtime.surroundings import Surroundings
+from oneslot.runtime.typed import JsonMessage
 
 LEASE = 9_000
 LIMIT = 100_000

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from oneslot.runtime.consumer.record import Record
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.envelopes import eventbridge, plain, s3, sns
-from oneslot.runtime.identity import Identify
-from oneslot.runtime.protocol import JsonMessage
+from oneslot.runtime.record import Identify, Record
+from oneslot.runtime.typed import JsonMessage
 from tests.kits.consumer import record
 
 # What is read, and what differs between two copies, as in the guides of SNS, EventBridge and S3.

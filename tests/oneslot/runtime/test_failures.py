@@ -12,8 +12,8 @@ from oneslot.runtime.attempt import attempt
 from oneslot.runtime.effects import Effects, InvalidContent, InvalidEffects, Put, Unprocessable
 from oneslot.runtime.failures import name_of, own_text, place_of
 from oneslot.runtime.handlers import LockLost
-from oneslot.runtime.protocol import JsonMessage
 from oneslot.runtime.stores.memory import MemoryLedger
+from oneslot.runtime.typed import JsonMessage
 from tests.kits.consumer import NHS_NUMBER
 
 

@@ -13,9 +13,8 @@ from appointments import nhs_number
 from appointments.messages import Request, parse_message
 from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.consumer.queues import Queues
-from oneslot.runtime.consumer.record import Delivery
 from oneslot.runtime.effects import Effects
-from oneslot.runtime.identity import IDENTITY_ATTRIBUTE
+from oneslot.runtime.record import IDENTITY_ATTRIBUTE, Delivery
 from oneslot.runtime.sqs.dead_letters import DETAIL_ATTRIBUTE, REASON_ATTRIBUTE
 from oneslot.runtime.stores.memory import MemoryLedger
 from tests.kits.consumer import NHS_NUMBER, Clock, Context, booking, cancellation, record, surroundings

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oneslot.runtime.effects import Unprocessable
-from oneslot.runtime.identity import identify, is_message_id, parse_body, payload_hash
+from oneslot.runtime.record import identify, is_message_id, parse_body, payload_hash
 
 
 def attribute(value: str) -> dict[str, Any]:

@@ -21,10 +21,10 @@ from oneslot.runtime.lambda_consumer import (
     number,
     uncollected,
 )
-from oneslot.runtime.protocol import JsonMessage
 from oneslot.runtime.sqs.lambda_event import Context, event_of
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.surroundings import Executor
+from oneslot.runtime.typed import JsonMessage
 from oneslot.runtime.values import from_attributes
 from stacks.settings import STAGES
 from tests.kits.consumer import create_table

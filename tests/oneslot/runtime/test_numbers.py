@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from oneslot.cdk import numbers
-from oneslot.runtime.sqs import deferral
+from oneslot.runtime.sqs import queue
 from oneslot.runtime.stores import memory
 
-PACKAGE = Path(deferral.__file__).parents[2]
+PACKAGE = Path(queue.__file__).parents[2]
 ABOUT = {"receives": "receives|receive_count", "visibility": "visibility", "retention": "retention", "lease": "lease"}
 
 
@@ -44,14 +44,14 @@ def test_number_of_receives_visibility_retention_or_lease_is_written_in_one_plac
             for one in _numbers(file):
                 places[one].append(str(file.relative_to(PACKAGE)))
 
-    assert places["receives", "5"] == ["runtime/sqs/deferral.py"]
+    assert places["receives", "5"] == ["runtime/sqs/queue.py"]
     assert {one: files for one, files in places.items() if len(files) > 1} == {}
 
 
 def test_construct_has_the_numbers_of_the_runtime() -> None:
-    construct, runtime = numbers.Numbers(), deferral.Deferral()
+    construct, runtime = numbers.Numbers(), queue.Deferral()
 
-    assert numbers.FEWEST_RECEIVES == deferral.FEWEST_RECEIVES
-    assert construct.max_receive_count == runtime.max_receive_count == deferral.USUAL_RECEIVES
+    assert numbers.FEWEST_RECEIVES == queue.FEWEST_RECEIVES
+    assert construct.max_receive_count == runtime.max_receive_count == queue.USUAL_RECEIVES
     assert construct.longest_lease_seconds == runtime.longest_lease_seconds
     assert construct.ledger_retention_seconds == memory.RETENTION_SECONDS

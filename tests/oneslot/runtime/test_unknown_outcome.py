@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from oneslot.runtime.effects import Effects, Unprocessable
-from oneslot.runtime.handlers import make_handler_idempotent
-from oneslot.runtime.protocol import Answer, Busy, Conflict, JsonMessage
+from oneslot.runtime.handlers import NOT_DONE, UNKNOWN, Done, again, ask, make_handler_idempotent, performing, set_aside
+from oneslot.runtime.protocol import Answer, Busy, Conflict
 from oneslot.runtime.stores.memory import MemoryLedger
-from oneslot.runtime.unknown_outcome import NOT_DONE, UNKNOWN, Done, again, ask, performing, set_aside
+from oneslot.runtime.typed import JsonMessage
 from tests.kits.consumer import Clock, surroundings
 
 MESSAGE = JsonMessage("m-1", "digest")

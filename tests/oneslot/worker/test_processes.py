@@ -20,8 +20,8 @@ import pytest
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment
 from oneslot.operator.commands.worker.worker import worker
+from oneslot.runtime.sqs.batches import SendsBatches
 from oneslot.runtime.sqs.producer import Outgoing, Producer
-from oneslot.runtime.sqs.sending import SendsBatches
 from oneslot.runtime.values import from_attributes, to_attributes
 from tests.kits.consumer import booking, create_table, slot_item
 from tests.kits.local_mapping import wait_for

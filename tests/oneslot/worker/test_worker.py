@@ -12,9 +12,9 @@ from unittest.mock import Mock
 import pytest
 from botocore.exceptions import ClientError
 
-from oneslot.runtime.claims import on_release
+from oneslot.runtime.attempt import on_release
 from oneslot.runtime.handlers import Locked
-from oneslot.worker import poller
+from oneslot.worker import pool
 from oneslot.worker import worker as worker_module
 from oneslot.worker.acknowledgement import Acknowledgement
 from oneslot.worker.job import Job
@@ -200,7 +200,7 @@ def test_handler_that_exits_fails_only_its_message() -> None:
 
 
 def test_log_names_an_aws_error_by_its_code_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(poller, "PAUSE_AFTER_ERROR", 0.0)
+    monkeypatch.setattr(pool, "PAUSE_AFTER_ERROR", 0.0)
     queue = FakeQueue(["9990000018"])
     errors = iter([ClientError({"Error": {"Code": "AccessDenied", "Message": "999"}}, "Any")])
     queue.before_receive = lambda: _raise(next(errors, None))

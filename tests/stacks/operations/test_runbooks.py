@@ -19,7 +19,7 @@ from awscli.clidriver import create_clidriver  # type: ignore[import-untyped]
 
 from oneslot.operator.cli import main as oneslot
 from oneslot.operator.target import Outputs
-from oneslot.runtime.unknown_outcome import OUTCOME_UNKNOWN
+from oneslot.runtime.handlers import OUTCOME_UNKNOWN
 from stacks.context import OVERRIDABLE, settings_from_context
 from stacks.settings import STAGES
 from tests.kits.stacks import Stage

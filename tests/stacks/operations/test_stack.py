@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from appointments.outcomes import ANSWERED
-from oneslot.cdk.monitoring.metrics import PAUSED, PAUSED_NAMESPACE
+from oneslot.cdk.metrics import PAUSED, PAUSED_NAMESPACE
 from stacks.audit.workflow import DEFINITION
 from stacks.shared.measures import LATENCY_METRIC, OUTCOMES
 from tests.kits.stacks import Stage, resolve
@@ -85,7 +85,9 @@ def test_watched_metrics_are_published(operations: Stage, audit: Stage) -> None:
 
 
 def test_outcomes_are_those_of_the_delivery_log_and_the_handler() -> None:
-    source = "".join(path.read_text(encoding="utf-8") for path in CONSUMER.glob("*.py"))
+    source = "".join(
+        path.read_text(encoding="utf-8") for path in (*CONSUMER.glob("*.py"), CONSUMER.parent / "record.py")
+    )
     own = set(re.findall(r'outcome(?:: str)? = "([a-z]+)"', source)) | {"duplicate"}
     assert own >= {"busy", "fenced", "quarantined", "failed"}
     assert set(OUTCOMES) == own | ANSWERED

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from oneslot.cdk.asset.vendoring import read_pins
+from oneslot.cdk.asset import read_pins
 from stacks.appointments.stack import SOURCE
 from tests.kits.stacks import Stage, synthesise
 

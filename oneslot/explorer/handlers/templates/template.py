@@ -17,7 +17,7 @@ from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
 from oneslot.explorer.handlers.templates.sources import QUEUES, SQS, STREAMS, FunctionSource, functions, sources_of
 from oneslot.explorer.handlers.templates.terraform import is_plan, template_of
 from oneslot.explorer.refusal import NotExplorable
-from oneslot.runtime.sqs.deferral import QUEUE_VISIBILITY_SECONDS, USUAL_RECEIVES
+from oneslot.runtime.sqs.queue import QUEUE_VISIBILITY_SECONDS, USUAL_RECEIVES
 
 TABLES = ("AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable")
 LAYERS = ("AWS::Serverless::LayerVersion", "AWS::Lambda::LayerVersion")

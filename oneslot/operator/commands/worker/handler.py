@@ -18,8 +18,7 @@ from oneslot.errors import InvalidArguments, InvalidConfiguration, InvalidName, 
 from oneslot.operator.target import open_target
 from oneslot.runtime.lambda_consumer import QUEUE_URL, WORKER_THREADS
 from oneslot.worker.acknowledgement import DELETERS
-from oneslot.worker.poller import FIFO_POLLERS
-from oneslot.worker.pool import Handler
+from oneslot.worker.pool import FIFO_POLLERS, Handler
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient

@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from oneslot.cdk.asset.code import asset_files, asset_hash, lambda_code
+from oneslot.cdk.asset import asset_files, asset_hash, lambda_code
 from oneslot.cdk.numbers import ContradictorySettings
 from oneslot.local.aws.cloud_assembly import read_stack
 from tests.oneslot.cdk.kit import define, handler_folder

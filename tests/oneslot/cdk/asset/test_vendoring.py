@@ -11,8 +11,8 @@ from pathlib import Path, PurePosixPath
 import packaging.tags
 import pytest
 
-from oneslot.cdk.asset import vendoring
-from oneslot.cdk.asset.vendoring import LOCAL_VARIABLE, Pin, VendoringProblem, read_pins, vendored_files
+from oneslot.cdk import asset
+from oneslot.cdk.asset import LOCAL_VARIABLE, Pin, VendoringProblem, read_pins, vendored_files
 
 CODE = b"ANSWER = 42\n"
 
@@ -156,7 +156,7 @@ def test_vendoring_fetches_the_wheel_when_it_is_compiled(
     tmp_path: Path, site: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(site, "1.0", pure=False)
-    monkeypatch.setattr(vendoring, "_fetched_files", lambda _: {PurePosixPath("fetched"): b""})
+    monkeypatch.setattr(asset, "_fetched_files", lambda _: {PurePosixPath("fetched"): b""})
     assert vendored_files(requirements(tmp_path, "1.0"), [str(site)]) == {PurePosixPath("fetched"): b""}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from oneslot.laws.evidence import Evidence
 from oneslot.runtime.effects import Effects, Once, Put, Unprocessable
-from oneslot.runtime.protocol import JsonMessage
+from oneslot.runtime.typed import JsonMessage
 
 NOW = 1_795_161_600_000
 

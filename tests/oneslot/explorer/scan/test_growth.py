@@ -11,16 +11,7 @@ import pytest
 from oneslot.dynamodb_in_memory.contents import TableSchema
 from oneslot.explorer.handlers.given import Given
 from oneslot.explorer.handlers.made import Tried, trying
-from oneslot.explorer.handlers.templates.sources import (
-    COGNITO,
-    DYNAMODB,
-    HTTP_1,
-    S3,
-    SNS,
-    SQS,
-    TASK,
-    FunctionSource,
-)
+from oneslot.explorer.handlers.templates.sources import COGNITO, DYNAMODB, HTTP_1, S3, SNS, SQS, TASK, FunctionSource
 from oneslot.explorer.scan.events import Facts
 from oneslot.explorer.scan.first_events import asked_of, assumed_of, options_for
 from oneslot.explorer.scan.growth import DECODE, Grown, growth

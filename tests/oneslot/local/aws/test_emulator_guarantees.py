@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from oneslot.local.aws.connection import Connection
-from oneslot.runtime.sqs.sending import text_attributes
+from oneslot.runtime.sqs.batches import text_attributes
 from tests.kits.consumer import create_table, moto_client
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from oneslot.operator.evidence.operator_log import drops, open_operator_log
 from oneslot.operator.repair.dropping import drop
 from oneslot.operator.repair.forecast import forecast_all
 from oneslot.operator.repair.redrive import Redrive, redrive
-from oneslot.runtime.identity import payload_hash
+from oneslot.runtime.record import payload_hash
 from oneslot.runtime.sqs.dead_letters import QUARANTINE_ATTRIBUTES, peek
 from tests.kits.consumer import NHS_NUMBER, Intercepted, Killed, booking, raising, record
 from tests.kits.moto_stack import NOW, Functions, MotoStack, document, invoke, put_bookings, put_one_of_each

@@ -14,7 +14,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from oneslot.cdk.monitoring import metrics
+from oneslot.cdk import metrics
 from oneslot.errors import MappingNotFound
 from oneslot.operator.repair import pausing
 from oneslot.operator.target import Target

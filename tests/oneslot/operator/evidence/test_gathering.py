@@ -21,7 +21,7 @@ from oneslot.operator.sending.archive import Archive
 from oneslot.operator.sending.messages import Archived, RequestCopy
 from oneslot.operator.target import Target
 from oneslot.runtime.sqs.dead_letters import DeadLetter
-from oneslot.runtime.sqs.queue_depth import QueueDepth, queue_depth
+from oneslot.runtime.sqs.queue import QueueDepth, queue_depth
 from oneslot.runtime.surroundings import Surroundings
 from tests.kits.consumer import BEFORE, booking
 from tests.kits.moto_stack import ENVIRONMENT, Functions, MotoStack, invoke

@@ -13,7 +13,7 @@ from oneslot.errors import MalformedRow
 from oneslot.operator.evidence.deliveries import valid_deliveries
 from oneslot.operator.evidence.malformed import Malformed, malformed_delivery, malformed_ledger_row, malformed_rows
 from oneslot.operator.evidence.operator_log import read_lines
-from oneslot.runtime.identity import payload_hash
+from oneslot.runtime.record import payload_hash
 from oneslot.runtime.values import from_attributes, to_attributes
 from tests.kits.consumer import booking, cancellation, record
 from tests.kits.moto_stack import MotoStack, document, invoke

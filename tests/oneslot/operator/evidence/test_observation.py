@@ -10,7 +10,7 @@ from oneslot.operator.commands.watch import _line
 from oneslot.operator.evidence import observation
 from oneslot.operator.evidence.malformed import Tally
 from oneslot.operator.evidence.observation import LOOKS_WHEN_EMPTY, Observer, until_drained
-from oneslot.runtime.sqs.queue_depth import QueueDepth
+from oneslot.runtime.sqs.queue import QueueDepth
 from tests.kits.moto_stack import MotoStack
 
 

@@ -16,7 +16,7 @@ from oneslot.operator.evidence.verdict import CheckVerdict, judge
 from oneslot.operator.sending.archive import AcceptedRequest
 from oneslot.operator.sending.messages import MALFORMED, Archived
 from oneslot.runtime.sqs.dead_letters import DeadLetter
-from oneslot.runtime.sqs.queue_depth import QueueDepth
+from oneslot.runtime.sqs.queue import QueueDepth
 
 NOW = 1_800_000_000_000
 EMPTY = QueueDepth(0, 0, 0)

@@ -12,9 +12,9 @@ from oneslot.declaration.declaration import Declaration, Tools
 from oneslot.errors import TableThrottled
 from oneslot.operator.evidence.tables import read_rows
 from oneslot.operator.repair.forecast import facts_of
-from oneslot.runtime.identity import Identity
+from oneslot.runtime.handlers import performing, set_aside
+from oneslot.runtime.record import Identity
 from oneslot.runtime.surroundings import Surroundings
-from oneslot.runtime.unknown_outcome import performing, set_aside
 from oneslot.runtime.values import to_attributes
 from tests.kits.consumer import booking, cancellation, record
 from tests.kits.moto_stack import NOW, MotoStack, document, invoke

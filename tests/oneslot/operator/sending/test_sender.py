@@ -15,7 +15,7 @@ from oneslot.errors import InvalidArchive, MessageRefused, QueueTimeout
 from oneslot.operator.sending.archive import Archive, read_archive
 from oneslot.operator.sending.messages import Archived, RequestCopy
 from oneslot.operator.sending.sender import BatchSender, Sent, batches, send_all
-from oneslot.runtime.sqs.sending import BATCH_BYTES
+from oneslot.runtime.sqs.batches import BATCH_BYTES
 from oneslot.runtime.surroundings import Surroundings, Threads
 from tests.kits.sqs import ACCEPTED, ScriptedSqs, Step, all_but, fail, service_error
 

@@ -16,13 +16,13 @@ from oneslot.runtime import powertools as idempotency
 from oneslot.runtime.attempt import attempt
 from oneslot.runtime.consumer.consumer import Consumer, process
 from oneslot.runtime.consumer.queues import Queues
-from oneslot.runtime.consumer.record import FIELDS, Delivery
 from oneslot.runtime.effects import INVALID_MESSAGE_ID, Effects, Once, Put, Unprocessable
-from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.powertools import exactly_once
-from oneslot.runtime.protocol import Claim, Committed, Duplicate, Exists, Fenced, JsonMessage, Taken
-from oneslot.runtime.sqs.deferral import Deferral
+from oneslot.runtime.protocol import Claim, Committed, Duplicate, Exists, Fenced, Taken
+from oneslot.runtime.record import FIELDS, Delivery, payload_hash
+from oneslot.runtime.sqs.queue import Deferral
 from oneslot.runtime.stores.memory import MemoryLedger
+from oneslot.runtime.typed import JsonMessage
 from tests.kits.consumer import NHS_NUMBER, Clock, Context, record, service_error, surroundings
 from tests.kits.sqs import ScriptedSqs
 
@@ -128,9 +128,7 @@ def test_unknown_outcome_deletes_nothing() -> None:
 
 def test_id_is_not_logged_when_the_body_has_no_digest(monkeypatch: pytest.MonkeyPatch) -> None:
     """No parser has seen it: it may be anything, an NHS number, too."""
-    monkeypatch.setattr(
-        "oneslot.runtime.consumer.record.payload_hash", raiser(Unprocessable("not_json", "nested too deep"))
-    )
+    monkeypatch.setattr("oneslot.runtime.record.payload_hash", raiser(Unprocessable("not_json", "nested too deep")))
     desk = Desk()
     assert desk.deliver(record({"message_id": "m"})) == []
     assert [(line.outcome, line.reason, line.message_id) for line in desk.log] == [("quarantined", "not_json", None)]

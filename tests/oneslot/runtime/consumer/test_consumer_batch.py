@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from oneslot.runtime import powertools
 from oneslot.runtime.consumer import consumer
 from oneslot.runtime.consumer.consumer import Process, stopping_groups
-from oneslot.runtime.consumer.record import Record
+from oneslot.runtime.record import Record
 from tests.kits.consumer import as_record, record
 
 BOTH_WAYS = pytest.mark.parametrize("process", [consumer.process, powertools.process], ids=["plain", "powertools"])

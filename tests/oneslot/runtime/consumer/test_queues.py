@@ -14,7 +14,7 @@ from moto import mock_aws
 
 from oneslot.runtime.consumer.queues import SQS, Queues
 from oneslot.runtime.effects import Unprocessable
-from oneslot.runtime.sqs.deferral import Deferral
+from oneslot.runtime.sqs.queue import Deferral
 from tests.kits.consumer import as_record, record
 from tests.kits.sqs import ScriptedSqs
 

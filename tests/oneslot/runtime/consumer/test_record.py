@@ -10,10 +10,9 @@ from typing import Any, cast
 import jsonschema
 import pytest
 
-from oneslot.runtime.consumer.record import FIELDS, Delivery, Record, print_line
 from oneslot.runtime.effects import INVALID_MESSAGE_ID, Unprocessable
-from oneslot.runtime.identity import Identity, InvalidIdentity, payload_hash
-from oneslot.runtime.protocol import JsonMessage
+from oneslot.runtime.record import FIELDS, Delivery, Identity, InvalidIdentity, Record, payload_hash, print_line
+from oneslot.runtime.typed import JsonMessage
 from tests.kits.consumer import NHS_NUMBER, record
 
 

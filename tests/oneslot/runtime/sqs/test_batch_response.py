@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oneslot.runtime.sqs.batch_response import Invalid, Split, judge
+from oneslot.runtime.sqs.answer import Invalid, Split, judge
 
 BATCH = ("a", "b", "c")
 ALL = Split(BATCH, ())

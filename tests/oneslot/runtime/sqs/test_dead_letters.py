@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lab.simulation.sqs.service import SQSService
-from oneslot.runtime.identity import Identity
+from oneslot.runtime.record import Identity
 from oneslot.runtime.sqs.dead_letters import RECEIVES_EXHAUSTED, identity_and_content, peek, reading, waiting_behind
 from oneslot.runtime.surroundings import Surroundings
 from tests.kits.consumer import NHS_NUMBER, Intercepted, booking, raising, record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oneslot.runtime.sqs.deferral import Deferral, deferral_of
+from oneslot.runtime.sqs.queue import Deferral, deferral_of
 
 HOUR_MS = 3_600_000
 

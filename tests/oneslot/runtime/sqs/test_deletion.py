@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from oneslot.runtime.sqs.deletion import delete_messages
+from oneslot.runtime.sqs.batches import delete_messages
 from tests.kits.sqs import ACCEPTED, ScriptedSqs, Step, all_but, fail
 
 UNREACHABLE = fail(EndpointConnectionError(endpoint_url="https://sqs"))

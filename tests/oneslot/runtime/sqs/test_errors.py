@@ -23,7 +23,7 @@ from botocore.exceptions import (
     UnauthorizedSSOTokenError,
 )
 
-from oneslot.runtime.sqs.errors import lacks_credentials
+from oneslot.runtime.failures import lacks_credentials
 from oneslot.runtime.sqs.producer import Accepted, NotAccepted, Outgoing, Producer, Refused
 from tests.kits.consumer import Clock, surroundings
 

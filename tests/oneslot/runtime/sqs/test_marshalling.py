@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from oneslot.runtime.sqs.marshalling import MarshalError, encoded
+from oneslot.runtime.sqs.answer import MarshalError, encoded
 
 Point = namedtuple("Point", "x y")
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ConnectTimeoutError, ParamValidationError, ReadTimeoutError
 
-from oneslot.runtime.sqs.errors import THROTTLED
+from oneslot.runtime.failures import THROTTLED
+from oneslot.runtime.sqs.batches import BATCH_BYTES
 from oneslot.runtime.sqs.producer import Accepted, NotAccepted, Outgoing, Producer, Refused
-from oneslot.runtime.sqs.sending import BATCH_BYTES
 from tests.kits.sqs import ACCEPTED, Entries, Fate, ScriptedSqs, all_but, fail, service_error
 
 TOO_LONG = "AWS.SimpleQueueService.BatchRequestTooLong"

@@ -13,18 +13,7 @@ import redis
 from boto3.dynamodb.conditions import Attr
 
 from lab.simulation.systems.valkey import Valkey, ValkeyClient
-from oneslot.runtime.effects import (
-    Check,
-    Delete,
-    Effects,
-    InvalidContent,
-    InvalidEffects,
-    Once,
-    Put,
-    Raw,
-    Send,
-    Update,
-)
+from oneslot.runtime.effects import Check, Delete, Effects, InvalidContent, InvalidEffects, Once, Put, Raw, Send, Update
 from oneslot.runtime.protocol import (
     ANY_CONTENT,
     Busy,

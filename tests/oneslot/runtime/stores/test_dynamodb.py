@@ -18,9 +18,9 @@ from oneslot.runtime.effects import (
     Put,
     Update,
 )
+from oneslot.runtime.failures import TRANSIENT_ERRORS
 from oneslot.runtime.protocol import Claim, CommitRefused, Committed
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from oneslot.runtime.stores.expressions import TRANSIENT_ERRORS
 from tests.kits.consumer import Failing, Intercepted, cancelled, raising, service_error, surroundings
 from tests.kits.stores import KEY, TABLE, InDynamoDB, in_dynamodb
 

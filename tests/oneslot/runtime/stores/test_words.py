@@ -24,11 +24,12 @@ from oneslot.runtime.effects import (
     Update,
     Write,
 )
-from oneslot.runtime.protocol import Answer, Committed, JsonMessage, Taken
+from oneslot.runtime.protocol import Answer, Committed, Taken
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.limits import declared_keys, declared_types
 from oneslot.runtime.stores.memory import MemoryLedger
 from oneslot.runtime.stores.transaction import compiled
+from oneslot.runtime.typed import JsonMessage
 from oneslot.runtime.values import to_attributes
 from tests.kits.consumer import Clock, surroundings
 from tests.kits.stores import KEYS, claim, found, in_either

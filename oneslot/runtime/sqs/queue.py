@@ -1,4 +1,6 @@
-"""Deferral: how long SQS hides a message before its next receive. Every receive counts towards the dead-letter queue.
+"""A queue: its kind, its depth, and how long it hides a message before the next receive.
+
+Every receive counts towards the dead-letter queue.
 
 | the message            | its wait                                                                    |
 |------------------------|-----------------------------------------------------------------------------|
@@ -15,6 +17,68 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs.client import SQSClient
+
+GROUP_ATTRIBUTE = "MessageGroupId"
+_FIFO = ".fifo"
+
+
+RETRIES_SPEND_RECEIVES = (
+    "short retries on a FIFO queue spend a message's receives within seconds, and its group then goes on without it"
+)
+"""Why a retry delay is refused there; see `docs/do/keep-order.md`."""
+
+
+class HeldBack(Exception):
+    """An earlier record of the message group failed in this batch; this one must wait behind it."""
+
+
+def is_fifo(name: str) -> bool:
+    """Return whether a queue's URL or ARN names a FIFO queue: SQS reserves the ending for them."""
+    return name.endswith(_FIFO)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDepth:
+    """Numbers of messages that wait to be received, are in flight (received and hidden), or are delayed.
+
+    SQS's numbers are approximate, and settle about a minute after the last message moved.
+    """
+
+    waiting: int
+    in_flight: int
+    delayed: int
+
+    @property
+    def total(self) -> int:
+        """The number of messages in any state."""
+        return self.waiting + self.in_flight + self.delayed
+
+    @property
+    def empty(self) -> bool:
+        """Return whether the queue holds no message."""
+        return self.total == 0
+
+
+def queue_depth(client: SQSClient, queue_url: str) -> QueueDepth:
+    """Return the depth that SQS reports."""
+    attributes = client.get_queue_attributes(
+        QueueUrl=queue_url,
+        AttributeNames=[
+            "ApproximateNumberOfMessages",
+            "ApproximateNumberOfMessagesNotVisible",
+            "ApproximateNumberOfMessagesDelayed",
+        ],
+    )["Attributes"]
+    return QueueDepth(
+        waiting=int(attributes["ApproximateNumberOfMessages"]),
+        in_flight=int(attributes["ApproximateNumberOfMessagesNotVisible"]),
+        delayed=int(attributes["ApproximateNumberOfMessagesDelayed"]),
+    )
+
 
 SHORT_WAITS_SHARE = 2
 """Short waits spend fewer than 1/SHORT_WAITS_SHARE of a message's receives."""

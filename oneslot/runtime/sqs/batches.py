@@ -1,4 +1,4 @@
-"""Send messages to a queue in batches: fill each call, read the answer to every entry, retry what was not accepted.
+"""Send and delete messages in batches: fill each call, read the answer to every entry, retry what SQS did not confirm.
 
 An entry that an answer leaves out counts as not accepted, and so does a call without an answer. The queue may get such a
 message twice; the ledger makes that harmless.
@@ -7,19 +7,21 @@ message twice; the ledger makes that harmless.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
-from oneslot.runtime.backoff import Backoff
-from oneslot.runtime.sqs.errors import HOPELESS, ONE_MESSAGE, THROTTLED, lacks_credentials
-from oneslot.runtime.surroundings import Surroundings
+from oneslot.runtime.failures import HOPELESS, ONE_MESSAGE, THROTTLED, lacks_credentials
+from oneslot.runtime.surroundings import Backoff, Surroundings
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs.client import SQSClient
 
 T = TypeVar("T")
 
 BATCH = 10
-"""Messages in one SendMessageBatch, by its API reference."""
+"""Messages in one SendMessageBatch or DeleteMessageBatch, by their API references."""
 BATCH_BYTES = 1_048_576
 """Bytes in one SendMessageBatch, attributes included, by its API reference."""
 
@@ -169,3 +171,66 @@ def next_batch(waiting: Sequence[Entry[T]], most: int = BATCH, most_bytes: int =
         if entry.ordered is not None:
             groups.add(entry.ordered)
     return batch
+
+
+@dataclass(slots=True)
+class Deletion:
+    """What SQS said of each receipt, by its place.
+
+    Attributes:
+        deleted: deleted.
+        refused: refused for good, with the code.
+        unconfirmed: neither, in the time that there was. SQS may redeliver them.
+        retried: how many entries were sent again.
+    """
+
+    deleted: list[int] = field(default_factory=list)
+    refused: dict[int, str] = field(default_factory=dict)
+    unconfirmed: list[int] = field(default_factory=list)
+    retried: int = 0
+
+
+def delete_messages(
+    client: SQSClient,
+    queue_url: str,
+    receipts: Sequence[str],
+    surroundings: Surroundings,
+    *,
+    within_ms: int,
+    on_error: Callable[[Exception], object] | None = None,
+) -> Deletion:
+    """Delete these receipts, and retry for `within_ms` in each batch what SQS throttled or left out of its answer.
+
+    `on_error` gets the error of a call, which is then retried; without it the error is raised.
+    """
+    deletion = Deletion()
+    for start in range(0, len(receipts), BATCH):
+        waiting = list(range(start, min(start + BATCH, len(receipts))))
+        backoff = Backoff(surroundings, surroundings.now_ms() + within_ms)
+        while True:
+            try:
+                waiting = _delete_once(client, queue_url, receipts, waiting, deletion)
+            except (BotoCoreError, ClientError, OSError) as error:
+                if on_error is None:
+                    raise
+                on_error(error)
+            if not waiting or not backoff.pause():
+                break
+            deletion.retried += len(waiting)
+        deletion.unconfirmed += waiting
+    return deletion
+
+
+def _delete_once(
+    client: SQSClient, queue_url: str, receipts: Sequence[str], waiting: Sequence[int], deletion: Deletion
+) -> list[int]:
+    """Delete up to `BATCH` messages; return the places to retry. An entry that the answer does not mention is one."""
+    answer = client.delete_message_batch(
+        QueueUrl=queue_url,
+        Entries=[{"Id": str(at), "ReceiptHandle": receipts[at]} for at in waiting],
+    )
+    deleted = {int(entry["Id"]) for entry in answer.get("Successful", ())}
+    refused = {int(entry["Id"]): entry["Code"] for entry in answer.get("Failed", ()) if is_final(entry)}
+    deletion.deleted += sorted(deleted)
+    deletion.refused |= refused
+    return [at for at in waiting if at not in deleted and at not in refused]

@@ -1,1 +1,0 @@
-"""The Lambda function's code, and the pinned packages in it."""

@@ -1,1 +1,0 @@
-"""The metrics of a deployed consumer, and the alarms over them."""
