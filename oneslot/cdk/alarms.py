@@ -48,28 +48,24 @@ class AlarmCondition:
     part: int = 1
 
 
-class Alarms(Construct):
-    """One CloudWatch alarm for each condition. It notifies `topic` when it starts and when it ends."""
+def define_alarms(
+    scope: Construct,
+    watched: list[AlarmCondition],
+    topic: sns.ITopic | None,
+    silent: str = "whom to notify is the account's choice; without a topic the alarm is seen in CloudWatch",
+) -> list[cloudwatch.Alarm]:
+    """Define and return one CloudWatch alarm for each condition. It notifies `topic` when it starts and when it ends.
 
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        conditions: list[AlarmCondition],
-        topic: sns.ITopic | None,
-        silent: str = "whom to notify is the account's choice; without a topic the alarm is seen in CloudWatch",
-    ) -> None:
-        """Define the alarms. `silent`: why they notify no one, if `topic` is None."""
-        super().__init__(scope, construct_id)
-        self._silent = silent
-        if topic:
-            _let_publish(topic, self)
-        self.alarms = [self._alarm(condition, topic) for condition in conditions]
-
-    def _alarm(self, condition: AlarmCondition, topic: sns.ITopic | None) -> cloudwatch.Alarm:
+    Args:
+        silent: why they notify no one, if `topic` is None.
+    """
+    scope = Construct(scope, "Alarms")
+    if topic:
+        _let_publish(topic, scope)
+    alarms = []
+    for condition in watched:
         alarm = cloudwatch.Alarm(
-            self,
+            scope,
             "".join(word.capitalize() for word in condition.name.split("-")) + str(condition.part).removeprefix("1"),
             alarm_description=f"{condition.means} What to do: {RUNBOOKS}#{condition.name}",
             metric=condition.metric,
@@ -79,15 +75,13 @@ class Alarms(Construct):
             datapoints_to_alarm=condition.periods,
             treat_missing_data=condition.silence,
         )
+        alarms.append(alarm)
         if topic:
             alarm.add_alarm_action(actions.SnsAction(topic))
             alarm.add_ok_action(actions.SnsAction(topic))
         else:
-            accept(
-                alarm,
-                {"HIPAA.Security-CloudWatchAlarmAction": self._silent},
-            )
-        return alarm
+            accept(alarm, {"HIPAA.Security-CloudWatchAlarmAction": silent})
+    return alarms
 
 
 def _let_publish(topic: sns.ITopic, scope: Construct) -> None:

@@ -19,9 +19,9 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from oneslot.cdk.alarms import Alarms, conditions, relay_conditions
+from oneslot.cdk.alarms import conditions, define_alarms, relay_conditions
 from oneslot.cdk.asset import lambda_code
-from oneslot.cdk.function import ConsumerFunction, EventSource, GradualDeployment, Network
+from oneslot.cdk.function import ConsumerFunction, FunctionProperties, deploy_gradually, event_source
 from oneslot.cdk.metrics import ConsumerMetrics, count_deliveries
 from oneslot.cdk.numbers import (
     FOREVER,
@@ -32,7 +32,7 @@ from oneslot.cdk.numbers import (
     refuse,
     refused_on_fifo,
 )
-from oneslot.cdk.queues import ExistingQueue, RequestQueue, find_queues, mixed_queues, numbers_of
+from oneslot.cdk.queues import find_queues, mixed_queues, new_queues, numbers_of
 from oneslot.cdk.relay import RelayFunction, Target, send_variables
 from oneslot.cdk.resources import path_name, require_variable_name, unique_name
 from oneslot.cdk.rights import TableRights, consumer_rights, use_key
@@ -140,20 +140,12 @@ class ExactlyOnceConsumer(Construct):
         }
         variables = {**_table_variables(self.tables, keys or {}), **send_variables(sends or {})}
         refuse(mixed_queues(existing_queue, existing_dead_letter_queue, queue_name, fifo=fifo))
-        queues: ExistingQueue | RequestQueue
         if existing_queue:
             queues = find_queues(existing_queue, existing_dead_letter_queue)
             self.numbers = numbers_of(queues, self.numbers)
         else:
-            queues = RequestQueue(
-                self,
-                "Requests",
-                name=queue_name or unique_name(self, LONGEST_NAME),
-                numbers=self.numbers,
-                fifo=fifo,
-                retain=retain_data,
-                key=key,
-            )
+            name = queue_name or unique_name(self, LONGEST_NAME)
+            queues = new_queues(self, name, self.numbers, fifo=fifo, retain=retain_data, key=key)
         self.queue, self.dead_letter_queue = queues.queue, queues.dead_letter_queue
         if self.queue.fifo and (sentence := next(refused_on_fifo(self.numbers), None)):
             raise ContradictorySettings(sentence)
@@ -163,13 +155,26 @@ class ExactlyOnceConsumer(Construct):
         self.ledger: Table = existing_ledger or new_ledger(
             self, "Ledger", numbers=self.numbers, retain_data=retain_data, key=key, streams=bool(sends)
         )
-        code = _code(self, entry, code, handler)
+        if (entry is None) == (code is None):
+            raise ContradictorySettings(
+                "the function's code is entry, a folder, or code, an asset, and exactly one of them is needed; pass one"
+            )
+        properties = FunctionProperties(
+            code=code or lambda_code(str(entry), handler, self),
+            numbers=self.numbers,
+            retain=retain_data,
+            key=key,
+            layers=layers,
+            tracing=tracing,
+            vpc=vpc,
+            vpc_subnets=vpc_subnets,
+            security_groups=security_groups,
+        )
         retention = {"ONESLOT_LEDGER_RETENTION_SECONDS": str(self.numbers.ledger_retention_seconds or FOREVER)}
-        network = Network(vpc, vpc_subnets, security_groups)
         consumer = ConsumerFunction(
             self,
             "Consumer",
-            code=code,
+            properties,
             handler=handler,
             description=description,
             environment={
@@ -190,25 +195,17 @@ class ExactlyOnceConsumer(Construct):
                 keys=self._keys(key),
                 group_commit=group_commit,
             ),
-            numbers=self.numbers,
             published=gradual_deployment,
             snap_start=snap_start,
-            retain=retain_data,
-            key=key,
-            layers=layers,
-            tracing=tracing,
-            network=network,
         )
         self.function, self.log_group = consumer.function, consumer.log_group
-        self.mapping = EventSource(
-            self, "EventSource", numbers=self.numbers, queue=self.queue, function=consumer.target
-        ).mapping
+        self.mapping = event_source(self, self.numbers, self.queue, consumer.target)
         namespace = metrics_namespace or f"Oneslot/{path_name(self, LONGEST_NAMESPACE)}"
         self.relay = (
             RelayFunction(
                 self,
                 "Sends",
-                code=code,
+                properties,
                 ledger=self.ledger,
                 targets=sends,
                 environment={
@@ -218,12 +215,6 @@ class ExactlyOnceConsumer(Construct):
                     **send_variables(sends),
                 },
                 namespace=namespace,
-                numbers=self.numbers,
-                retain=retain_data,
-                key=key,
-                layers=layers,
-                tracing=tracing,
-                network=network,
             )
             if sends
             else None
@@ -240,14 +231,7 @@ class ExactlyOnceConsumer(Construct):
             dimensions=metrics_dimensions or {},
         )
         if gradual_deployment and consumer.alias:
-            GradualDeployment(
-                self,
-                "Deployment",
-                alias=consumer.alias,
-                function=self.function,
-                metrics=self.metrics,
-                log_group=self.log_group,
-            )
+            deploy_gradually(self, consumer, consumer.alias, self.metrics)
         if count_outcomes:
             count_deliveries(Construct(self, "Counts"), self.log_group, self.metrics.namespace)
 
@@ -277,7 +261,7 @@ class ExactlyOnceConsumer(Construct):
             ContradictorySettings: the stack has outputs with this prefix.
         """
         stack = Stack.of(self)
-        letters = _letters(self.node.id) or "Consumer"
+        letters = re.sub("[^A-Za-z0-9]", "", self.node.id) or "Consumer"  # CloudFormation's alphabet for outputs
         choices = itertools.chain(("", letters), (f"{letters}{number}" for number in itertools.count(2)))
         if prefix is None:
             prefix = next(each for each in choices if not stack.node.try_find_child(f"{each}QueueUrl"))
@@ -314,7 +298,7 @@ class ExactlyOnceConsumer(Construct):
         every = conditions(self.metrics, limits, self.numbers)
         if self.relay:
             every += relay_conditions(self.metrics.namespace)
-        return Alarms(self, "Alarms", conditions=every, topic=topic).alarms
+        return define_alarms(self, every, topic)
 
     def metric_deliveries(self, outcome: str = "", **options: Any) -> cloudwatch.Metric:
         """Return the number of deliveries with this outcome of the library's, such as `duplicate`; of all without one.
@@ -341,19 +325,6 @@ class ExactlyOnceConsumer(Construct):
             *(key_of(rights.table) for rights in self.tables.values()),
         ]
         return list({each.node.path: each for each in found if each}.values())
-
-
-def _code(scope: Construct, entry: str | Path | None, code: lambda_.Code | None, handler: str) -> lambda_.Code:
-    if (entry is None) == (code is None):
-        raise ContradictorySettings(
-            "the function's code is entry, a folder, or code, an asset, and exactly one of them is needed; pass one"
-        )
-    return code or lambda_code(str(entry), handler, scope)
-
-
-def _letters(construct_id: str) -> str:
-    """Return the id's letters and digits, of which CloudFormation takes the name of an output."""
-    return re.sub("[^A-Za-z0-9]", "", construct_id)
 
 
 def _table_variables(tables: Mapping[str, TableRights], keys: Mapping[str, str | tuple[str, str]]) -> dict[str, str]:

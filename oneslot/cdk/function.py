@@ -15,7 +15,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from oneslot.cdk.alarms import Alarms, canary_conditions
+from oneslot.cdk.alarms import canary_conditions, define_alarms
 from oneslot.cdk.metrics import ALIAS, ConsumerMetrics, count_failures_by_version
 from oneslot.cdk.numbers import Numbers
 from oneslot.cdk.resources import log_group
@@ -32,13 +32,19 @@ NETWORK = [
 """What Lambda does in the role's name to put a function into a network: AWS's policy `AWSLambdaVPCAccessExecutionRole`."""
 
 
-@dataclass(frozen=True)
-class Network:
-    """The network of the function: CDK's properties of these names. Without `vpc` it is Lambda's own."""
+@dataclass(frozen=True, kw_only=True)
+class FunctionProperties:
+    """What the consumer's function and its relay have in common. Without `vpc` their network is Lambda's own."""
 
-    vpc: ec2.IVpc | None = None
-    vpc_subnets: ec2.SubnetSelection | None = None
-    security_groups: Sequence[ec2.ISecurityGroup] | None = None
+    code: lambda_.Code
+    numbers: Numbers
+    retain: bool
+    key: kms.IKey | None
+    layers: Sequence[lambda_.ILayerVersion] | None
+    tracing: lambda_.Tracing | None
+    vpc: ec2.IVpc | None
+    vpc_subnets: ec2.SubnetSelection | None
+    security_groups: Sequence[ec2.ISecurityGroup] | None
 
 
 class ConsumerFunction(Construct):
@@ -52,32 +58,28 @@ class ConsumerFunction(Construct):
         self,
         scope: Construct,
         construct_id: str,
+        properties: FunctionProperties,
         *,
-        code: lambda_.Code,
         handler: str,
         description: str,
         environment: Mapping[str, str],
         rights: Callable[[logs.ILogGroup], dict[str, iam.PolicyDocument]],
-        numbers: Numbers,
         timeout_seconds: int | None = None,
-        published: bool,
-        snap_start: bool,
-        retain: bool,
-        key: kms.IKey | None = None,
-        layers: Sequence[lambda_.ILayerVersion] | None = None,
-        tracing: lambda_.Tracing | None = None,
-        network: Network,
+        published: bool = False,
+        snap_start: bool = False,
     ) -> None:
         super().__init__(scope, construct_id)
-        self.log_group = log_group(self, "LogGroup", days=numbers.log_retention_days, retain=retain, key=key)
-        policies = {**rights(self.log_group), **({"Network": document(allow(NETWORK, "*"))} if network.vpc else {})}
+        numbers, key, vpc = properties.numbers, properties.key, properties.vpc
+        days = numbers.log_retention_days
+        self.log_group = log_group(self, "LogGroup", days=days, retain=properties.retain, key=key)
+        policies = {**rights(self.log_group), **({"Network": document(allow(NETWORK, "*"))} if vpc else {})}
         self.role = service_role(
             self,
             "Role",
             "lambda",
             policies,
             wildcards={"*": "Lambda's network interfaces and X-Ray's segments have no names"}
-            if network or tracing
+            if vpc or properties.tracing
             else {},
             only_this_account=False,
         )
@@ -85,7 +87,7 @@ class ConsumerFunction(Construct):
             self,
             "Function",
             description=description,
-            code=code,
+            code=properties.code,
             handler=handler,
             runtime=lambda_.Runtime.PYTHON_3_14,
             architecture=lambda_.Architecture.ARM_64,
@@ -99,11 +101,11 @@ class ConsumerFunction(Construct):
             environment=dict(environment),
             environment_encryption=key,  # Lambda gives the role a grant on it, so the role needs no right of its own
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if snap_start else None,
-            layers=layers,
-            tracing=tracing,
-            vpc=network.vpc,
-            vpc_subnets=network.vpc_subnets,
-            security_groups=network.security_groups,
+            layers=properties.layers,
+            tracing=properties.tracing,
+            vpc=vpc,
+            vpc_subnets=properties.vpc_subnets,
+            security_groups=properties.security_groups,
         )
         # Lambda takes snapshots of published versions only, and shifts traffic between them; a deployment moves the alias.
         self.alias = (
@@ -133,7 +135,7 @@ class ConsumerFunction(Construct):
                 ),
             },
         )
-        if not network.vpc:
+        if not vpc:
             accept(
                 self.function,
                 {
@@ -144,92 +146,64 @@ class ConsumerFunction(Construct):
             )
 
 
-class EventSource(Construct):
-    """An event source mapping with partial batch responses: a failed record returns, the rest of its batch is deleted.
+def event_source(
+    scope: Construct, numbers: Numbers, queue: sqs.IQueue, function: lambda_.IFunction
+) -> lambda_.EventSourceMapping:
+    """Return a mapping with partial batch responses: a failed record returns, the rest of its batch is deleted.
 
     CDK's `add_event_source` would grant its own, wider set of rights.
     """
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        numbers: Numbers,
-        queue: sqs.IQueue,
-        function: lambda_.IFunction,
-    ) -> None:
-        super().__init__(scope, construct_id)
-        window, pollers = numbers.batching_window_seconds, numbers.provisioned_pollers
-        self.mapping = lambda_.EventSourceMapping(
-            self,
-            "Mapping",
-            target=function,
-            event_source_arn=queue.queue_arn,
-            batch_size=numbers.batch_size,
-            max_batching_window=Duration.seconds(window) if window else None,
-            # Lambda takes one of the two: with pollers, the most of them limit the consumers at once.
-            max_concurrency=None if pollers else numbers.max_concurrency,
-            provisioned_poller_config=lambda_.ProvisionedPollerConfig(
-                minimum_pollers=pollers, maximum_pollers=numbers.most_pollers
-            )
-            if pollers
-            else None,
-            report_batch_item_failures=True,
+    window, pollers = numbers.batching_window_seconds, numbers.provisioned_pollers
+    return lambda_.EventSourceMapping(
+        Construct(scope, "EventSource"),
+        "Mapping",
+        target=function,
+        event_source_arn=queue.queue_arn,
+        batch_size=numbers.batch_size,
+        max_batching_window=Duration.seconds(window) if window else None,
+        # Lambda takes one of the two: with pollers, the most of them limit the consumers at once.
+        max_concurrency=None if pollers else numbers.max_concurrency,
+        provisioned_poller_config=lambda_.ProvisionedPollerConfig(
+            minimum_pollers=pollers, maximum_pollers=numbers.most_pollers
         )
+        if pollers
+        else None,
+        report_batch_item_failures=True,
+    )
 
 
-class GradualDeployment(Construct):
-    """A CodeDeploy group that moves `alias` to its new version: a tenth for five minutes, then the rest.
+def deploy_gradually(
+    scope: Construct, consumer: ConsumerFunction, alias: lambda_.Alias, metrics: ConsumerMetrics
+) -> None:
+    """Let CodeDeploy move `alias` to its new version: a tenth for five minutes, then the rest.
 
-    One failure of the new version rolls it back. Both versions work on the queue meanwhile, which the ledger allows.
+    One failure of the new version rolls it back. Both versions work on the queue meanwhile, which the ledger allows. The alarms
+    that the group reads notify no one.
     """
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        alias: lambda_.Alias,
-        function: lambda_.IFunction,
-        metrics: ConsumerMetrics,
-        log_group: logs.ILogGroup,
-    ) -> None:
-        """Define the group, and the alarms that it reads. They notify no one."""
-        super().__init__(scope, construct_id)
-        count_failures_by_version(self, log_group, metrics.namespace)
-        alarms = Alarms(
-            self,
-            "Alarms",
-            conditions=canary_conditions(metrics, alias.version.version),
-            topic=None,
-            silent="CodeDeploy reads it, and rolls the deployment back",
-        ).alarms
-        role = service_role(
-            self,
-            "Role",
-            "codedeploy",
-            {
-                "Shift": document(
-                    allow(
-                        ["lambda:GetAlias", "lambda:GetProvisionedConcurrencyConfig", "lambda:UpdateAlias"],
-                        function.function_arn,
-                        # As text: the alias itself waits for this role.
-                        f"{function.function_arn}:{ALIAS}",
-                    )
-                ),
-                "Watch": document(allow(["cloudwatch:DescribeAlarms"], "*")),
-            },
-            wildcards={"*": "CodeDeploy describes alarms by their names, which the call takes no resource for"},
-            only_this_account=False,  # no document says that CodeDeploy names the account
-        )
-        group = codedeploy.LambdaDeploymentGroup(
-            self,
-            "Group",
-            application=codedeploy.LambdaApplication(self, "Application"),
-            alias=alias,
-            alarms=alarms,
-            role=role.without_policy_updates(),
-            deployment_config=codedeploy.LambdaDeploymentConfig.CANARY_10_PERCENT_5_MINUTES,
-        )
-        group.node.add_dependency(role)
+    scope, arn = Construct(scope, "Deployment"), consumer.function.function_arn
+    count_failures_by_version(scope, consumer.log_group, metrics.namespace)
+    watched = canary_conditions(metrics, alias.version.version)
+    alarms = define_alarms(scope, watched, None, "CodeDeploy reads it, and rolls the deployment back")
+    shift = ["lambda:GetAlias", "lambda:GetProvisionedConcurrencyConfig", "lambda:UpdateAlias"]
+    role = service_role(
+        scope,
+        "Role",
+        "codedeploy",
+        {
+            # The alias as text: it waits for this role.
+            "Shift": document(allow(shift, arn, f"{arn}:{ALIAS}")),
+            "Watch": document(allow(["cloudwatch:DescribeAlarms"], "*")),
+        },
+        wildcards={"*": "CodeDeploy describes alarms by their names, which the call takes no resource for"},
+        only_this_account=False,  # no document says that CodeDeploy names the account
+    )
+    group = codedeploy.LambdaDeploymentGroup(
+        scope,
+        "Group",
+        application=codedeploy.LambdaApplication(scope, "Application"),
+        alias=alias,
+        alarms=alarms,
+        role=role.without_policy_updates(),
+        deployment_config=codedeploy.LambdaDeploymentConfig.CANARY_10_PERCENT_5_MINUTES,
+    )
+    group.node.add_dependency(role)

@@ -23,8 +23,18 @@ ORDER = {
 """A FIFO queue's properties, for high throughput."""
 
 
-class RequestQueue(Construct):
-    """An encrypted queue, TLS only. A message whose receives run out moves to `dead_letter_queue`.
+@dataclass(frozen=True)
+class QueuePair:
+    """A queue, new or existing, and its dead-letter queue."""
+
+    queue: sqs.IQueue
+    dead_letter_queue: sqs.IQueue
+
+
+def new_queues(
+    scope: Construct, name: str, numbers: Numbers, *, fifo: bool, retain: bool, key: kms.IKey | None
+) -> QueuePair:
+    """Return an encrypted queue, TLS only, and the dead-letter queue that gets a message whose receives run out.
 
     The queue is standard, or FIFO with high throughput: order and SQS's own deduplication within each message group.
     Without a deduplication id SQS takes the SHA-256 of the body, so equal bodies are one request.
@@ -32,52 +42,39 @@ class RequestQueue(Construct):
     The dead-letter queue keeps messages longer (SQS counts a message's age from its first send), takes larger ones
     (quarantine adds a reason), and belongs to this queue alone.
     """
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        name: str,
-        numbers: Numbers,
-        fifo: bool,
-        retain: bool,
-        key: kms.IKey | None = None,
-    ) -> None:
-        super().__init__(scope, construct_id)
-        # The two refer to each other, which CloudFormation cannot resolve, so one has a name of its own.
-        queue_name = f"{name}.fifo" if fifo else name
-        queue_arn = Stack.of(self).format_arn(service="sqs", resource=queue_name, arn_format=ArnFormat.NO_RESOURCE_NAME)
-        common: dict[str, Any] = {
-            "encryption": sqs.QueueEncryption.KMS if key else sqs.QueueEncryption.SQS_MANAGED,
-            "encryption_master_key": key,
-            "enforce_ssl": True,
-            "removal_policy": removal_policy(retain=retain),
-            **(ORDER if fifo else {}),
-        }
-        self.dead_letter_queue = sqs.Queue(
-            self,
-            "DeadLetterQueue",
-            retention_period=Duration.seconds(numbers.dead_letter_retention_seconds),
-            max_message_size_bytes=1_048_576,
-            redrive_allow_policy=sqs.RedriveAllowPolicy(
-                redrive_permission=sqs.RedrivePermission.BY_QUEUE,
-                source_queues=[sqs.Queue.from_queue_arn(self, "Source", queue_arn)],
-            ),
-            **common,
-        )
-        self.queue = sqs.Queue(
-            self,
-            "Queue",
-            queue_name=queue_name,
-            retention_period=Duration.seconds(numbers.queue_retention_seconds),
-            visibility_timeout=Duration.seconds(numbers.visibility_timeout_seconds),
-            max_message_size_bytes=262_144,  # so the dead-letter queue has room for the reason of a quarantine
-            dead_letter_queue=sqs.DeadLetterQueue(
-                queue=self.dead_letter_queue, max_receive_count=numbers.max_receive_count
-            ),
-            **common,
-        )
+    scope = Construct(scope, "Requests")
+    # The two refer to each other, which CloudFormation cannot resolve, so one has a name of its own.
+    queue_name = f"{name}.fifo" if fifo else name
+    queue_arn = Stack.of(scope).format_arn(service="sqs", resource=queue_name, arn_format=ArnFormat.NO_RESOURCE_NAME)
+    common: dict[str, Any] = {
+        "encryption": sqs.QueueEncryption.KMS if key else sqs.QueueEncryption.SQS_MANAGED,
+        "encryption_master_key": key,
+        "enforce_ssl": True,
+        "removal_policy": removal_policy(retain=retain),
+        **(ORDER if fifo else {}),
+    }
+    dead = sqs.Queue(
+        scope,
+        "DeadLetterQueue",
+        retention_period=Duration.seconds(numbers.dead_letter_retention_seconds),
+        max_message_size_bytes=1_048_576,
+        redrive_allow_policy=sqs.RedriveAllowPolicy(
+            redrive_permission=sqs.RedrivePermission.BY_QUEUE,
+            source_queues=[sqs.Queue.from_queue_arn(scope, "Source", queue_arn)],
+        ),
+        **common,
+    )
+    queue = sqs.Queue(
+        scope,
+        "Queue",
+        queue_name=queue_name,
+        retention_period=Duration.seconds(numbers.queue_retention_seconds),
+        visibility_timeout=Duration.seconds(numbers.visibility_timeout_seconds),
+        max_message_size_bytes=262_144,  # so the dead-letter queue has room for the reason of a quarantine
+        dead_letter_queue=sqs.DeadLetterQueue(queue=dead, max_receive_count=numbers.max_receive_count),
+        **common,
+    )
+    return QueuePair(queue, dead)
 
 
 SQS_DEFAULTS = {"visibilityTimeout": 30, "messageRetentionPeriod": 345_600, "maximumMessageSize": 1_048_576}
@@ -85,14 +82,6 @@ SQS_DEFAULTS = {"visibilityTimeout": 30, "messageRetentionPeriod": 345_600, "max
 
 QUARANTINE_BYTES = 8_192
 """Quarantine adds three attributes to a message: under 1 KiB today."""
-
-
-@dataclass(frozen=True)
-class ExistingQueue:
-    """A queue that the stack or another one defines, and its dead-letter queue."""
-
-    queue: sqs.IQueue
-    dead_letter_queue: sqs.IQueue
 
 
 def mixed_queues(
@@ -108,7 +97,7 @@ def mixed_queues(
         )
 
 
-def find_queues(queue: sqs.IQueue, dead_letter_queue: sqs.IQueue | None) -> ExistingQueue:
+def find_queues(queue: sqs.IQueue, dead_letter_queue: sqs.IQueue | None) -> QueuePair:
     """Return the queue with its dead-letter queue: the one that it names, or the given one for an imported queue.
 
     Raises:
@@ -133,10 +122,10 @@ def find_queues(queue: sqs.IQueue, dead_letter_queue: sqs.IQueue | None) -> Exis
             f"existing_queue {name} is {kinds[queue.fifo]} and its dead-letter queue {dead.node.path} is "
             f"{kinds[dead.fifo]}, which SQS refuses; make both {kinds[queue.fifo]}"
         )
-    return ExistingQueue(queue, dead)
+    return QueuePair(queue, dead)
 
 
-def numbers_of(existing: ExistingQueue, numbers: Numbers) -> Numbers:
+def numbers_of(existing: QueuePair, numbers: Numbers) -> Numbers:
     """Return the numbers with what the existing queues have in place of what a new queue would get.
 
     Raises:
@@ -174,9 +163,7 @@ def _queue_problems(queue: sqs.IQueue, declared: Mapping[str, Any], numbers: Num
         )
 
 
-def _no_room_for_the_reason(
-    existing: ExistingQueue, queue: Mapping[str, Any], dead: Mapping[str, Any]
-) -> Iterator[str]:
+def _no_room_for_the_reason(existing: QueuePair, queue: Mapping[str, Any], dead: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence if a quarantined message, which is larger by its reason, would not fit the dead-letter queue.
 
     Queues whose sizes are SQS's own only get a warning: few messages are as large, and SQS moves one without a reason.

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from aws_cdk import Duration, Token
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as events_targets
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from oneslot.cdk.function import ConsumerFunction, Network
+from oneslot.cdk.function import ConsumerFunction, FunctionProperties
 from oneslot.cdk.metrics import OLDEST_UNSENT
-from oneslot.cdk.numbers import ContradictorySettings, Numbers
+from oneslot.cdk.numbers import ContradictorySettings
 from oneslot.cdk.resources import require_variable_name
 from oneslot.cdk.rights import accept_wildcards, allow, document, title, use_key
 from oneslot.cdk.tables import UNSENT_INDEX, key_of
@@ -72,24 +71,18 @@ class RelayFunction(Construct):
         self,
         scope: Construct,
         construct_id: str,
+        properties: FunctionProperties,
         *,
-        code: lambda_.Code,
         ledger: dynamodb.ITable | dynamodb.ITableV2,
         targets: Mapping[str, Target],
         environment: Mapping[str, str],
         namespace: str,
-        numbers: Numbers,
-        retain: bool,
-        key: kms.IKey | None,
-        layers: Sequence[lambda_.ILayerVersion] | None,
-        tracing: lambda_.Tracing | None,
-        network: Network,
     ) -> None:
         super().__init__(scope, construct_id)
         stream = ledger.table_stream_arn or ""  # `check_ledger` refuses a ledger without one
 
         def rights(log_group: logs.ILogGroup) -> dict[str, iam.PolicyDocument]:
-            keys = [allowed for allowed in (key, key_of(ledger)) if allowed]
+            keys = [allowed for allowed in (properties.key, key_of(ledger)) if allowed]
             used = [use_key(each) for each in {each.node.path: each for each in keys}.values()]
             return {
                 "Ledger": document(
@@ -108,20 +101,12 @@ class RelayFunction(Construct):
         relay = ConsumerFunction(
             self,
             "Relay",
-            code=code,
+            properties,
             handler=HANDLER,
             description="Sends the messages that follow a commit, from the ledger's stream",
             environment={**environment, "ONESLOT_UNSENT_INDEX": UNSENT_INDEX},
             rights=rights,
-            numbers=numbers,
             timeout_seconds=TIMEOUT_SECONDS,
-            published=False,
-            snap_start=False,
-            retain=retain,
-            key=key,
-            layers=layers,
-            tracing=tracing,
-            network=network,
         )
         accept_wildcards(relay.role, {"*": "Lambda lists streams, and the call takes no resource"})
         self.function = relay.function

@@ -190,7 +190,7 @@ def finish(store: Store, claim: Claim, message: M, decide: Callable[[M], Effects
     try:
         return _decide_and_commit(store, claim, message, decide)
     except BaseException as error:  # SystemExit too: the process may live on
-        _release_after(error, store, claim)
+        release_after(error, store, claim)
         raise
 
 
@@ -216,8 +216,9 @@ def _decide_and_commit(store: Store, claim: Claim, message: M, decide: Callable[
                 effects = decide(message) if instead is None else instead()
 
 
-def _release_after(error: BaseException, store: Store, claim: Claim) -> None:
+def release_after(error: BaseException, store: Store, claim: Claim) -> None:
+    """Release a claim whose work raised `error`, which is what the caller must see, whatever the release raises."""
     try:
         store.release(claim)
-    except Exception as failure:  # `error` is what the caller must see
+    except Exception as failure:
         error.add_note(f"{type(failure).__name__} while the claim was released: its lease lasts to its end")

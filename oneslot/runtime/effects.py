@@ -268,22 +268,12 @@ class Raw:
 
 
 Write = Put | Update | Delete | Check | Raw
-WRITES = (Put, Update, Delete, Check, Raw)
+_WORDS = {Put: "a put into", Update: "an update of", Delete: "a delete in", Check: "a check of", Raw: "a raw write to"}
 
 
 def describe(write: Write) -> str:
     """Return the write's kind and table, for an error."""
-    match write:
-        case Put():
-            return f"a put into {write.table!r}"
-        case Update():
-            return f"an update of {write.table!r}"
-        case Delete():
-            return f"a delete in {write.table!r}"
-        case Check():
-            return f"a check of {write.table!r}"
-        case Raw():
-            return f"a raw write to {write.table!r}"
+    return f"{next(words for kind, words in _WORDS.items() if isinstance(write, kind))} {write.table!r}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +333,7 @@ class Effects:
     all_writes: tuple[Write, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for name, given, kinds in (("writes", self.writes, WRITES), ("sends", self.sends, Send)):
+        for name, given, kinds in (("writes", self.writes, Write), ("sends", self.sends, Send)):
             if not isinstance(given, list | tuple):
                 raise InvalidEffects(f"`{name}` is a {type(given).__name__}; put all {name} into one list")
             for each in given:

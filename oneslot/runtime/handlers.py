@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar, cast
 
-from oneslot.runtime.attempt import finish, on_release, take_claim
+from oneslot.runtime.attempt import finish, on_release, release_after, take_claim
 from oneslot.runtime.effects import Effects, InvalidEffects, Unprocessable, conflict
 from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Fenced, M, Outcome, Store
 
@@ -210,7 +210,7 @@ def make_handler_idempotent(
         may_overlap: the service that takes the effect ignores a repeated key. A worker that stops may then unlock the
             message while the handler runs, so that the next worker need not wait for the lock to end.
         if_unknown: what the next attempt does after one that may have had the effect: `again`, `set_aside` or
-            `ask(probe)`; see `unknown_outcome`. It runs under the lock, for a coroutine function in a thread.
+            `ask(probe)`. It runs under the lock, for a coroutine function in a thread.
 
     Raises:
         ValueError: for `may_overlap` with another policy than `again`.
@@ -239,14 +239,8 @@ def make_handler_idempotent(
     end = functools.partial(_marked, ledger, lock_timeout)
 
     def unlock(claim: Claim, process: int, error: BaseException) -> None:
-        if os.getpid() != process:
-            return  # a child that the handler forked: its parent may still work
-        try:
-            release(ledger, claim)
-        except Exception as failure:  # `error` is what the caller must see
-            error.add_note(
-                f"{type(failure).__name__} while the message was unlocked: the lock may last for lock_timeout"
-            )
+        if os.getpid() == process:  # else a child that the handler forked: its parent may still work
+            release_after(error, ledger, claim)
 
     async def begin_unless_cancelled(message: T) -> Claim | Duplicate:
         beginning = asyncio.ensure_future(asyncio.to_thread(begin, message))

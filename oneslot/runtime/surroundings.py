@@ -15,10 +15,10 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, Full
-from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
 __all__ = [
@@ -46,24 +46,12 @@ class Thread(Protocol):
         """Return whether it still runs."""
 
 
-class Lock(Protocol):
-    """A lock for a `with` block; not reentrant."""
-
-    def __enter__(self) -> bool: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
+Lock = AbstractContextManager[Any]
+"""A lock for a `with` block; not reentrant."""
 
 
-class Condition(Protocol):
+class Condition(AbstractContextManager[Any], Protocol):
     """A condition variable with its lock, for a `with` block; reentrant."""
-
-    def __enter__(self) -> bool: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
 
     def wait_for(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
         """Wait until the predicate holds, at most `timeout` seconds; return whether it does."""

@@ -6,7 +6,7 @@ from aws_cdk import CfnOutput, DefaultStackSynthesizer, Duration, Stack
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from oneslot.cdk.alarms import Alarms
+from oneslot.cdk.alarms import define_alarms
 from stacks.audit.conditions import audit_conditions
 from stacks.audit.delivery_archive import DeliveryArchive
 from stacks.audit.job import AuditJob
@@ -64,7 +64,7 @@ class AuditStack(Stack):
         )
         succeeded = workflow.machine.metric_succeeded(period=Duration.hours(1), statistic="Sum")
         watched = audit_conditions(stream=archive.stream, bucket=storage.bucket.bucket_name, stage=settings.stage)
-        Alarms(self, "Alarms", conditions=watched, topic=topic)
+        define_alarms(self, watched, topic)
         MissingAudit(self, "Missing", succeeded=succeeded, topic=topic)
         outputs = {
             "AuditBucketName": storage.bucket.bucket_name,

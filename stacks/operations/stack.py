@@ -8,7 +8,7 @@ from __future__ import annotations
 from aws_cdk import DefaultStackSynthesizer, Stack
 from constructs import Construct
 
-from oneslot.cdk.alarms import Alarms, conditions
+from oneslot.cdk.alarms import conditions, define_alarms
 from stacks.operations.dashboard import Dashboard
 from stacks.settings import THRESHOLDS, Settings
 from stacks.shared.deployed import Deployed
@@ -31,18 +31,14 @@ class OperationsStack(Stack):
         )
         deployed = Deployed(self, appointments, settings.fifo)
         watched = measures(deployed, settings.stage)
-        alarms = Alarms(
-            self,
-            "Alarms",
-            conditions=conditions(watched, THRESHOLDS, settings.numbers),
-            topic=named_topic(self, "Topic", settings.alarm_topic_arn),
-        )
+        topic = named_topic(self, "Topic", settings.alarm_topic_arn)
+        alarms = define_alarms(self, conditions(watched, THRESHOLDS, settings.numbers), topic)
         Dashboard(
             self,
             "Operations",
             stage=settings.stage,
             measures=watched,
-            alarms=alarms.alarms,
+            alarms=alarms,
             oldest_message_seconds=THRESHOLDS.alarm_oldest_message_seconds,
             audit=settings.audit,
         )

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
 
 from oneslot.operator.evidence.consumer_configuration import is_content_based
 from oneslot.operator.target import Target
 from oneslot.runtime.sqs import dead_letters
-from oneslot.runtime.sqs.dead_letters import DeadLetter, Reading, peek, reading, waiting_behind
+from oneslot.runtime.sqs.dead_letters import DeadLetter, Reading, peek, waiting_behind
 from oneslot.wording import counted
 
 
-def read_dead_letters(target: Target) -> AbstractContextManager[Reading]:
+def read_dead_letters(target: Target) -> Reading:
     """Read the dead-letter queue of a stack in batches; what is not deleted is visible again afterwards."""
-    return reading(
-        target.sqs,
-        target.outputs.dead_letter_queue_url,
-        surroundings=target.surroundings,
-        **_rules(target),
-    )
+    url = target.outputs.dead_letter_queue_url
+    return Reading(target.sqs, url, surroundings=target.surroundings, **_rules(target))
 
 
 def list_dead_letters(target: Target) -> list[DeadLetter]:
     """Return every dead letter that the queue of a stack shows, and make all of them visible again."""
-    return peek(
-        target.sqs,
-        target.outputs.dead_letter_queue_url,
-        **_rules(target),
-    )
+    return peek(target.sqs, target.outputs.dead_letter_queue_url, **_rules(target))
 
 
 def _rules(target: Target) -> dict[str, Any]:

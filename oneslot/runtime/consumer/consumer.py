@@ -64,17 +64,10 @@ Handle = Callable[[Record[M]], None]
 """Makes an attempt at one record; raises if SQS must deliver it again."""
 
 
-class Process(Protocol):
-    """A way to process a batch: `process` below, or Powertools' batch processor."""
-
-    def __call__(
-        self,
-        records: Sequence[Record[M]],
-        handle: Handle[M],
-        executor: Executor | None,
-        is_answered: Callable[[Record[M]], bool],
-    ) -> Mapping[str, Any]:
-        """Handle every record; return Lambda's partial batch response, which names the failed records."""
+Process = Callable[
+    [Sequence[Record[Any]], Handle[Any], Executor | None, Callable[[Record[Any]], bool]], Mapping[str, Any]
+]
+"""A way to process a batch: `process` below, or Powertools' batch processor."""
 
 
 def process(

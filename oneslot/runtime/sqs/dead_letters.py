@@ -6,9 +6,8 @@ The nightly audit on AWS reads the queue with it as well; `oneslot.operator.evid
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.record import Identify, Identity, identified, identify, parse_body
@@ -97,37 +96,38 @@ class HeldLetter:
         return self.system.get(GROUP_ATTRIBUTE)
 
 
+@dataclass(slots=True)
 class Reading:
-    """One pass over the queue, in batches as SQS returns them.
+    """One pass over the queue, in batches as SQS returns them. It adds 1 to the receive count of every message.
 
-    `withheld` returns whether an id must not be shown. `content_based` returns whether the consumer identifies a message
-    without an id by its content; it is called only for such a message. `identity` is the consumer's own rule for the id.
+    As a context, it ends by making every letter visible that was not deleted. After a failure its visibility timeout does so.
+
+    Attributes:
+        withheld: whether an id must not be shown.
+        content_based: whether the consumer identifies a message without an id by its content; asked only for such a message.
+        identity: the consumer's own rule for the id.
     """
 
-    def __init__(
-        self,
-        client: SQSClient,
-        queue_url: str,
-        withheld: Callable[[str], bool],
-        content_based: Callable[[], bool],
-        surroundings: Surroundings,
-        *,
-        identity: Identify | None = None,
-    ) -> None:
-        self._client = client
-        self._surroundings = surroundings
-        self._queue_url = queue_url
-        self._withheld = withheld
-        self._content_based = content_based
-        self._identity = identity
-        self._receipts: dict[str, str] = {}
+    client: SQSClient
+    queue_url: str
+    withheld: Callable[[str], bool] = lambda _: False
+    content_based: Callable[[], bool] = lambda: False
+    identity: Identify | None = None
+    surroundings: Surroundings = field(default_factory=Surroundings)
+    _receipts: dict[str, str] = field(default_factory=dict, init=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.put_back()
 
     def __iter__(self) -> Iterator[list[HeldLetter]]:
         empty = 0
         while empty < EMPTY_ANSWERS:
             # The first receive of an empty queue is a long poll, because that asks all servers.
-            answer = self._client.receive_message(
-                QueueUrl=self._queue_url,
+            answer = self.client.receive_message(
+                QueueUrl=self.queue_url,
                 MaxNumberOfMessages=BATCH,
                 WaitTimeSeconds=0 if empty else WAIT_SECONDS,
                 VisibilityTimeout=HIDDEN_SECONDS,
@@ -141,21 +141,21 @@ class Reading:
                 self._receipts[message["MessageId"]] = message["ReceiptHandle"]
             if fresh:
                 yield [self._held(message) for message in fresh]
-            if len(messages) == BATCH and is_fifo(self._queue_url):
+            if len(messages) == BATCH and is_fifo(self.queue_url):
                 self._reopen_last_group(messages)
 
     def delete(self, letters: Iterable[HeldLetter]) -> list[HeldLetter]:
         """Delete letters from the queue; return those that SQS deleted within `RETRIED_MS`."""
         waiting = list(letters)
         receipts = [held.receipt for held in waiting]
-        deletion = delete_messages(self._client, self._queue_url, receipts, self._surroundings, within_ms=RETRIED_MS)
+        deletion = delete_messages(self.client, self.queue_url, receipts, self.surroundings, within_ms=RETRIED_MS)
         gone = [waiting[at] for at in deletion.deleted]
         for held in gone:
             self._receipts[held.letter.sqs_message_id] = ""
         return gone
 
     def put_back(self) -> None:
-        """Make every letter that was not deleted visible at once. After a failure its visibility timeout does so."""
+        """Make every letter that was not deleted visible at once."""
         self._show([receipt for receipt in self._receipts.values() if receipt])
 
     def _reopen_last_group(self, messages: Sequence[MessageTypeDef]) -> None:
@@ -169,11 +169,11 @@ class Reading:
             self._show([self._receipts[each] for each in last if self._receipts[each]])
 
     def _show(self, waiting: list[str]) -> None:
-        backoff = self._backoff()
+        backoff = Backoff(self.surroundings, self.surroundings.now_ms() + RETRIED_MS)
         while waiting:
             batch, waiting = waiting[:BATCH], waiting[BATCH:]
-            answer = self._client.change_message_visibility_batch(
-                QueueUrl=self._queue_url,
+            answer = self.client.change_message_visibility_batch(
+                QueueUrl=self.queue_url,
                 Entries=[
                     {"Id": str(at), "ReceiptHandle": receipt, "VisibilityTimeout": 0}
                     for at, receipt in enumerate(batch)
@@ -185,9 +185,6 @@ class Reading:
             waiting += again
             if again and not backoff.pause():
                 break
-
-    def _backoff(self) -> Backoff:
-        return Backoff(self._surroundings, self._surroundings.now_ms() + RETRIED_MS)
 
     def _held(self, message: MessageTypeDef) -> HeldLetter:
         attributes: Mapping[str, Any] = message.get("MessageAttributes", {})
@@ -210,45 +207,20 @@ class Reading:
     def _shown_identity(self, message: MessageTypeDef) -> str | None:
         body, attributes = message["Body"], message.get("MessageAttributes", {})
         try:
-            if self._identity is not None:
-                identity = identity_and_content(self._identity, message).message_id
+            if self.identity is not None:
+                identity = identity_and_content(self.identity, message).message_id
             else:
                 identity = identity_of(body, attributes)
         except Unprocessable as problem:
-            if problem.reason != MISSING_MESSAGE_ID or self._identity or not self._content_based():
+            if problem.reason != MISSING_MESSAGE_ID or self.identity or not self.content_based():
                 return None
             return identity_of(body, attributes, content_based=True)
-        return None if self._withheld(identity) else identity
+        return None if self.withheld(identity) else identity
 
 
-@contextmanager
-def reading(
-    client: SQSClient,
-    queue_url: str,
-    *,
-    withheld: Callable[[str], bool] = lambda _: False,
-    content_based: Callable[[], bool] = lambda: False,
-    surroundings: Surroundings | None = None,
-    identity: Identify | None = None,
-) -> Iterator[Reading]:
-    """Read the queue, then put back what was not deleted. A pass adds 1 to the receive count of every message."""
-    look = Reading(client, queue_url, withheld, content_based, surroundings or Surroundings(), identity=identity)
-    try:
-        yield look
-    finally:
-        look.put_back()
-
-
-def peek(
-    client: SQSClient,
-    queue_url: str,
-    *,
-    withheld: Callable[[str], bool] = lambda _: False,
-    content_based: Callable[[], bool] = lambda: False,
-    identity: Identify | None = None,
-) -> list[DeadLetter]:
-    """Return every dead letter that the queue shows, and make all of them visible again."""
-    with reading(client, queue_url, withheld=withheld, content_based=content_based, identity=identity) as look:
+def peek(client: SQSClient, queue_url: str, **options: Any) -> list[DeadLetter]:
+    """Return every dead letter that the queue shows, and make all of them visible again. `options`: as of `Reading`."""
+    with Reading(client, queue_url, **options) as look:
         return [held.letter for batch in look for held in batch]
 
 

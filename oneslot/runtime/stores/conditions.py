@@ -6,7 +6,7 @@ A path is a name or a tuple in our words, and text such as `lines[0].price` in b
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from typing import TYPE_CHECKING, Any
 
 from oneslot.runtime.effects import (
@@ -130,6 +130,8 @@ def repeats(write: Write) -> str:
     return "" if _ends(write, write.expect) else _STAYS
 
 
+_UNDERSTOOD = ("=", "<>", "attribute_not_exists")
+"""The comparisons of which a write can be seen to end them."""
 _NONE, _STAYS = "has no condition", "does not end its own condition"
 
 
@@ -144,11 +146,13 @@ def _raw_repeats(raw: Raw) -> str:
 def _ends(write: Put | Update, expected: Expected) -> bool:
     """Return whether the write's own effect makes the condition false."""
     if isinstance(write, Put):
-        return any(_differs(write.item, *term) for term in _terms(expected))
+        return any(_differs(write.item, *term) for term in terms(expected) if term[0] and term[1] in _UNDERSTOOD)
     given, added, appended = (_by_path(part) for part in (write.set, write.add, write.append))
     removed = {path_of(path) for path in write.remove}
     moves = any(isinstance(path[-1], int) for path in removed)  # the elements behind the one removed
-    for path, operator, value in _terms(expected):
+    for path, operator, value in terms(expected):
+        if operator not in _UNDERSTOOD or not path:
+            continue
         if moves and any(isinstance(step, int) for step in path):
             continue
         if operator == "attribute_not_exists":
@@ -183,23 +187,20 @@ def _by_path(attributes: Mapping[Any, Any]) -> dict[Path, Any]:
     return {path_of(path): value for path, value in attributes.items()}
 
 
-def _terms(expected: Expected) -> Iterator[tuple[Path, str, Any]]:
-    """Yield path, operator and value of each equality, inequality and missing attribute, all of which must hold."""
-    if isinstance(expected, Mapping):
-        yield from ((path_of(path), "=", value) for path, value in expected.items())
+def terms(expected: Expected | None) -> Iterator[tuple[Path, str, Any]]:
+    """Yield path, operator and value of each comparison, all of which must hold.
+
+    What compares no attribute with a value, such as `OR` and `size`, has an empty path.
+    """
+    if expected is None or isinstance(expected, Mapping):
+        yield from ((path_of(path), "=", value) for path, value in (expected or {}).items())
         return
     expression = expected.get_expression()
     operator, (first, *others) = expression["operator"], expression["values"]
     if operator == "AND":
         for each in (first, *others):
-            yield from _terms(each)
-    elif (
-        operator in ("=", "<>", "attribute_not_exists")
-        and not _is_attribute(others)
-        and not hasattr(first, "get_expression")
-    ):
+            yield from terms(each)
+    elif hasattr(first, "get_expression") or any(hasattr(each, "name") for each in others):
+        yield (), operator, None
+    else:
         yield built_path(first.name), operator, others[0] if others else None
-
-
-def _is_attribute(others: Iterable[Any]) -> bool:
-    return any(hasattr(each, "name") for each in others)

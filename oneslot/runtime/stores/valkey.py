@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from oneslot.runtime.effects import Delete, Effects, Expected, InvalidEffects, Item, Put, Raw, Update, Write, describe
+from oneslot.runtime.effects import Delete, Effects, InvalidEffects, Item, Put, Raw, Update, Write, describe
 from oneslot.runtime.protocol import (
     COMPLETE,
     Busy,
@@ -31,6 +31,7 @@ from oneslot.runtime.protocol import (
     refused_commit,
     taken,
 )
+from oneslot.runtime.stores.conditions import terms
 from oneslot.runtime.stores.dynamodb import require_identity
 from oneslot.runtime.stores.limits import declared_keys, require_retention
 from oneslot.runtime.stores.transaction import compiled, key_of
@@ -363,8 +364,10 @@ def _described(write: Write, key: Item) -> Mapping[str, Any]:
     """Return a write as the script takes it: `new`, `expect`, `compare`, then `clear`, `remove`, `set` and `add`."""
     if isinstance(write, Raw) or (isinstance(write, Update) and write.append):
         raise _not_kept(write)
-    terms = [*_terms(write, write.expect)]
-    compare = [term for term in terms if term[1] != "="]
+    relied = [*terms(write.expect)]
+    if any(len(path) != 1 or operator not in ("=", *_COMPARISONS) for path, operator, _ in relied):
+        raise _not_kept(write)
+    compare = [(str(name), operator, value) for (name,), operator, value in relied if operator != "="]
     change: Mapping[Any, Any] = {}
     remove: tuple[Any, ...] = ()
     add: Mapping[str, Any] = {}
@@ -373,39 +376,22 @@ def _described(write: Write, key: Item) -> Mapping[str, Any]:
             change = write.item
         case Update():
             # An item that is made has its key, as DynamoDB's has.
-            change = {**write.set, **({} if terms else key)}
+            change = {**write.set, **({} if relied else key)}
             remove, add = write.remove, write.add
-    names = (*change, *remove, *(name for name, _, _ in terms))
+    names = (*change, *remove)
     numbers = (*add.values(), *(number for _, _, number in compare))
     exact = all(type(number) is int and abs(number) <= LARGEST_SUM for number in numbers)
     if not exact or not all(isinstance(each, str) for each in names):
         raise _not_kept(write)
     return {
         "new": isinstance(write, Put) and not write.replace,
-        "expect": _pairs(write.table, ((name, value) for name, operator, value in terms if operator == "=")),
+        "expect": _pairs(write.table, ((str(name), value) for (name,), operator, value in relied if operator == "=")),
         "compare": compare,
         "clear": isinstance(write, Delete) or (isinstance(write, Put) and write.replace),
         "remove": list(remove),
         "set": _pairs(write.table, change.items()),
         "add": list(add.items()),
     }
-
-
-def _terms(write: Write, expected: Expected | None) -> Iterator[tuple[str, str, Any]]:
-    """Yield name, operator and value of each comparison on which the write relies."""
-    if expected is None or isinstance(expected, Mapping):
-        yield from ((name, "=", value) for name, value in (expected or {}).items())
-        return
-    expression = expected.get_expression()
-    operator, (attribute, *values) = expression["operator"], expression["values"]
-    if operator == "AND":
-        for each in (attribute, *values):
-            yield from _terms(write, each)
-        return
-    plain = not hasattr(attribute, "get_expression") and not {".", "["} & {*attribute.name}  # no size(), and no path
-    if operator not in ("=", *_COMPARISONS) or not plain or hasattr(values[0], "name"):
-        raise _not_kept(write)
-    yield attribute.name, operator, values[0]
 
 
 def _not_kept(write: Write) -> InvalidEffects:

@@ -138,7 +138,7 @@ def test_e_handlers_error_is_raised_when_unlocking_fails(
         down.setattr(world.ledger, "release", refuse)
         with pytest.raises(error, match="the handler's own") as raised:
             world.handler(fail)(MESSAGE)
-    assert raised.value.__notes__ == ["TimeoutError while the message was unlocked: the lock may last for lock_timeout"]
+    assert raised.value.__notes__ == ["TimeoutError while the claim was released: its lease lasts to its end"]
     with pytest.raises(Locked):
         world.handler()(MESSAGE)
 

@@ -11,7 +11,7 @@ import pytest
 
 from lab.simulation.sqs.service import SQSService
 from oneslot.runtime.record import Identity
-from oneslot.runtime.sqs.dead_letters import RECEIVES_EXHAUSTED, identity_and_content, peek, reading, waiting_behind
+from oneslot.runtime.sqs.dead_letters import RECEIVES_EXHAUSTED, Reading, identity_and_content, peek, waiting_behind
 from oneslot.runtime.surroundings import Surroundings
 from tests.kits.consumer import NHS_NUMBER, Intercepted, booking, raising, record
 from tests.kits.moto_stack import MotoStack
@@ -176,11 +176,11 @@ def test_batch_is_repeated_unless_an_entry_is_final(moto_stack: MotoStack, faile
     bench, url = moto_stack.bench, moto_stack.target.outputs.dead_letter_queue_url
     bench.deliver(*[record(f"not json {number}") for number in range(3)])
     returning = FailingOnce(bench.sqs, "change_message_visibility_batch", failed)
-    with reading(returning, url, surroundings=FAST) as look:  # type: ignore[arg-type]
+    with Reading(returning, url, surroundings=FAST) as look:  # type: ignore[arg-type]
         assert [len(batch) for batch in look] == [3]
 
     deleting = FailingOnce(bench.sqs, "delete_message_batch", failed)
-    with reading(deleting, url, surroundings=FAST) as look:  # type: ignore[arg-type]
+    with Reading(deleting, url, surroundings=FAST) as look:  # type: ignore[arg-type]
         seen = [held for batch in look for held in batch]
         gone = look.delete(seen)
 
@@ -195,7 +195,7 @@ def test_reading_stops_repeating_when_sqs_stays_silent(moto_stack: MotoStack) ->
     moto_stack.bench.deliver(record("not json"))
     silent = Intercepted(moto_stack.bench.sqs)
     silent.__dict__["delete_message_batch"] = silent.__dict__["change_message_visibility_batch"] = lambda **_: {}
-    with reading(silent, moto_stack.target.outputs.dead_letter_queue_url, surroundings=surroundings) as look:  # type: ignore[arg-type]
+    with Reading(silent, moto_stack.target.outputs.dead_letter_queue_url, surroundings=surroundings) as look:  # type: ignore[arg-type]
         assert [look.delete(batch) for batch in look] == [[]]
     assert 10 < sum(slept) < 20
 
