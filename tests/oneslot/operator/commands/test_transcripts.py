@@ -329,6 +329,10 @@ USAGE = (
     *("check --loud --json", "dlq drop --json", "status --json"),
 )
 ROWS["usage"] = [("nothing", line) for line in USAGE]
+LIKE = {**dict.fromkeys(MISSING, "booked"), "torn": "booked", "malformed": "booked"}
+"""States that add to another one: their sections have the lines that differ from its section of the same command line."""
+AS_JSON = {"gone", "fresh", "booked", "letters", "malformed", "broken", "no ledger", "claims", "paused", "given"}
+"""States that are also shown as JSON: one of each shape that the documents have."""
 REMEDIES = {"status", "watch", "check", "inspect", "dlq-list", "dlq-redrive", "ledger-show", "ledger-forget"}
 """Verbs whose sentences name a command, which on AWS names the stack."""
 
@@ -356,7 +360,7 @@ def forms_of(name: str, state: str, line: str) -> list[str]:
     forms = [line]
     if not changes(line) and name != "usage":
         # The document of `inspect` is made at one place, of what the text shows: one request of each state is enough.
-        if name != "inspect" or re.search(r"inspect (m-1|by-hand|leased|unknown|\d+)$", line):
+        if state in AS_JSON and (name != "inspect" or re.search(r"inspect (m-1|by-hand|leased|unknown|\d+)$", line)):
             forms.append(f"{line} --json")
         if name in REMEDIES and state not in ("nothing", "gone", "failing", "paused"):
             forms.append(f"{line} --stack Oneslot-prod")
@@ -375,12 +379,23 @@ def sections(name: str) -> dict[str, str]:
 
 
 def texts_of(stack: MotoStack, name: str, state: str, line: str) -> dict[str, str]:
-    """Return what each form of a line writes. Of a stack on AWS it has the lines that differ from the local stack's."""
+    """Return what each form of a line writes, or how that differs from another section.
+
+    The other section is the local stack's for a stack on AWS, and that of the state in `LIKE`.
+    """
     texts = {form: transcript(stack.home, form) for form in forms_of(name, state, line)}
-    if (of_aws := f"{line} --stack Oneslot-prod") in texts:
-        local, on_aws = (texts[each].splitlines(keepends=True) for each in (line, of_aws))
-        texts[of_aws] = "".join(each for each in difflib.ndiff(local, on_aws) if each[0] in "-+")
-    return {f"=== oneslot {form} ({state})": text for form, text in texts.items()}
+    expected, shown = sections(name), {}
+    for form, text in texts.items():
+        like = expected.get(f"=== oneslot {form} ({LIKE.get(state)})")
+        base = texts[line] if form.endswith(" --stack Oneslot-prod") else like
+        shown[f"=== oneslot {form} ({state})"] = text if base is None else differences(base, text)
+    return shown
+
+
+def differences(base: str, text: str) -> str:
+    """Return the lines of a text that its base lacks, and those of the base that it lacks."""
+    compared = difflib.ndiff(base.splitlines(keepends=True), text.splitlines(keepends=True))
+    return "".join(each for each in compared if each[0] in "-+")
 
 
 def compare(name: str, written: dict[str, str]) -> list[str]:
