@@ -11,13 +11,13 @@ from appointments.statuses import CANCELLED
 from oneslot.laws.form import TIME
 from oneslot.operator.evidence.malformed import Malformed
 from oneslot.operator.evidence.tables import Missing
-from oneslot.operator.repair.forecast import OTHER_CONTENT, Outlook, Reader, Rows
+from oneslot.operator.repair.forecast import OTHER_CONTENT, Outlook, Rows, TableReader
 
 PROCESSED = (Outlook.RETRIED, "the consumer processes it")
 """The outlook of a request without an answer: each reason for which the consumer refuses one was looked for."""
 
 
-def foresee(request: Request, rows: Rows, reader: Reader, now_ms: int) -> tuple[Outlook, str] | Missing:
+def foresee(request: Request, rows: Rows, reader: TableReader, now_ms: int) -> tuple[Outlook, str] | Missing:
     """Return the outlook, by the consumer's rules in the consumer's order; see `oneslot.operator.repair.forecast.Foresight`."""
     appointment = rows[APPOINTMENTS]
     if isinstance(appointment, Missing):
@@ -27,7 +27,7 @@ def foresee(request: Request, rows: Rows, reader: Reader, now_ms: int) -> tuple[
     return _answered(request, appointment) if appointment is not None else _unanswered(request, reader, now_ms)
 
 
-def _unanswered(request: BookRequest, reader: Reader, now_ms: int) -> tuple[Outlook, str] | Missing:
+def _unanswered(request: BookRequest, reader: TableReader, now_ms: int) -> tuple[Outlook, str] | Missing:
     if int(request.not_after.timestamp() * 1000) <= now_ms:
         return Outlook.REFUSED, "its window has passed, so it is refused"
     known = reader.has(SLOTS, request.practice)

@@ -274,7 +274,7 @@ def run_operator(application: Repaired, process: Process, machine: str, commands
 def run_redrive(application: Repaired, target: Target, log: OperatorLog) -> None:
     """Redrive what it helps, or now and then everything."""
     everything = not application.settled and target.surroundings.jitter() * 4 < 1
-    planned = {each.letter.sqs_message_id for each in forecast_all(target, []) if everything or each.helps}
+    planned = {each.letter.sqs_message_id for each in forecast_all(target)[0] if everything or each.helps}
     if not planned:
         return
     one = Redrive(frozenset(planned), RATE, target.surroundings.new_id())
@@ -287,7 +287,7 @@ def run_redrive(application: Repaired, target: Target, log: OperatorLog) -> None
 def run_drop(application: Repaired, target: Target, log: OperatorLog) -> None:
     """Drop what has its answer; or, accepting the loss, everything."""
     accept_loss = target.surroundings.jitter() * 2 < 1
-    forecasts = [each for each in forecast_all(target, []) if each.finished or accept_loss]
+    forecasts = [each for each in forecast_all(target)[0] if each.finished or accept_loss]
     drop(target, {each.letter.sqs_message_id: each for each in forecasts}, log, lambda _: None)
 
 

@@ -55,10 +55,10 @@ def selection_options(function: F) -> F:
     return function
 
 
-def read_letters(terminal: Terminal, target: Target, missing: list[Missing]) -> list[Forecast]:
-    """Return a forecast for each visible dead letter; append the tables that are missing to `missing`."""
+def read_letters(terminal: Terminal, target: Target) -> tuple[list[Forecast], list[Missing]]:
+    """Return a forecast for each visible dead letter, and the missing tables that these needed."""
     with terminal.working("Reading the dead-letter queue"):
-        return forecast_all(target, missing)
+        return forecast_all(target)
 
 
 @dataclass(frozen=True)
@@ -119,8 +119,7 @@ def choose(terminal: Terminal, target: Target, selection: Selection, takes: Call
 
     Raises `TableMissing`: the effect of a change cannot be foretold without each table.
     """
-    missing: list[Missing] = []
-    everything = read_letters(terminal, target, missing)
+    everything, missing = read_letters(terminal, target)
     if missing:
         raise TableMissing(" ".join(["Nothing was changed.", *format_missing(missing, target.command)]))
     behind = count_hidden(target, len(everything))
@@ -195,8 +194,7 @@ def list_letters(terminal: Terminal, target: Target, reason: str | None) -> int:
     Nothing is removed. Each look adds 1 to the messages' receive counts, which have no effect in a dead-letter queue.
     Exit status 1 if a table is missing; the messages are listed even so.
     """
-    missing: list[Missing] = []
-    everything = read_letters(terminal, target, missing)
+    everything, missing = read_letters(terminal, target)
     forecasts = with_failures(target, Selection(reason=reason).chosen(everything))
     behind = count_hidden(target, len(everything))
     terminal.result(

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache, partial
+from itertools import chain
 from typing import Any, TypeVar
 
 from oneslot.declaration.declaration import Declaration
 from oneslot.errors import name_fault
-from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.laws.traces import COMPLETE, result_of
 from oneslot.operator.evidence.dead_letters import read_dead_letters
 from oneslot.operator.evidence.deliveries import Failure
@@ -119,20 +119,27 @@ class Forecast:
         }
 
 
-class Reader:
-    """Reads the consumer's tables for its `Foresight`."""
+class TableReader:
+    """Reads the tables for one look at the dead letters. `missing` has those that it needed and DynamoDB does not know."""
 
-    def __init__(self, target: Target, asked: Callable[[Callable[[], Any], str, str], Any]) -> None:
+    def __init__(self, target: Target) -> None:
+        self.missing: list[Missing] = []
         self._target = target
-        self._asked = asked
+
+    def rows(self, table: str, key: str, ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]] | Missing:
+        """Return the rows that have these values of the key, or the missing table."""
+        dynamodb, surroundings = self._target.dynamodb, self._target.surroundings
+        name, attributes = self._target.tables[table]
+        return self._unless_missing(
+            table, lambda: read_rows(dynamodb, name, key, ids, attributes, surroundings=surroundings)
+        )
 
     @cache  # noqa: B019 - a reader lives as long as one forecast
     def has(self, table: str, key: str) -> bool | Missing:
         """Return whether a table has a row with this partition key."""
-        name = self._target.outputs.tables[table]
         query = partial(
             self._target.dynamodb.query,
-            TableName=name,
+            TableName=self._target.outputs.tables[table],
             ConsistentRead=True,  # an eventually consistent read could miss a row that was put a moment ago
             KeyConditionExpression="#key = :key",
             ExpressionAttributeNames={"#key": self._target.declaration.schema.tables[table].key[0]},
@@ -140,14 +147,19 @@ class Reader:
             Limit=1,
             Select="COUNT",
         )
-        found: bool | Missing = self._asked(lambda: bool(query()["Count"]), table, name)
-        return found
+        return self._unless_missing(table, lambda: bool(query()["Count"]))
+
+    def _unless_missing(self, table: str, read: Callable[[], T]) -> T | Missing:
+        answer = unless_missing(read, table, self._target.tables[table][0])
+        if isinstance(answer, Missing) and answer not in self.missing:
+            self.missing.append(answer)
+        return answer
 
 
 Rows = Mapping[str, Mapping[str, Any] | Missing | None]
 """A request's rows in the tables whose key is its id: the row, None without one, or the missing table."""
 
-Foresight = Callable[[Any, Rows, Reader, int], "tuple[Outlook, str] | Missing | None"]
+Foresight = Callable[[Any, Rows, TableReader, int], "tuple[Outlook, str] | Missing | None"]
 """A consumer's `tools.foresee`: the parsed message, its rows, a reader and the time (epoch ms) → the outlook with its reason.
 
 `RETRIED` means that the consumer refuses it for no reason, whatever it said before; None that nothing shows this, so a
@@ -184,7 +196,7 @@ def foresee(  # noqa: PLR0911 - one return for each fate
     row: Mapping[str, Any] | Missing | None,
     rows: Rows,
     *,
-    foresight: Callable[[Facts, Rows], tuple[Outlook, str] | Missing | None],
+    reader: TableReader,
     now_ms: int,
     target: Target,
 ) -> tuple[Outlook, str]:
@@ -210,7 +222,8 @@ def foresee(  # noqa: PLR0911 - one return for each fate
         return Outlook.FAILS_AGAIN, f"{malformed[0]}. See: {command(f'ledger show {facts.message_id}')}"
     if row is not None and (known := _foresee_known(facts, row, now_ms)):
         return known
-    foreseen = foresight(facts, rows)
+    own: Foresight | None = declaration.tool("foresee")
+    foreseen = own(facts.request, rows, reader, now_ms) if own else foresee_rows(facts, rows)
     if isinstance(foreseen, Missing):
         return _fails_without(foreseen)
     if foreseen is None and refused:
@@ -263,64 +276,43 @@ def _foresee_known(facts: Facts, row: Mapping[str, Any], now_ms: int) -> tuple[O
     return None
 
 
-def forecast_all(target: Target, missing: list[Missing], about: str | None = None) -> list[Forecast]:
-    """Read the dead-letter queue and return a forecast for each message, in about 2 KB of memory each.
+def forecast_all(target: Target, about: str | None = None) -> tuple[list[Forecast], list[Missing]]:
+    """Read the dead-letter queue. Return a forecast for each message, and the missing tables that these needed.
 
-    `about` leaves out the messages that have another id.
-
-    Missing tables that a forecast needed are added to `missing`.
+    A forecast takes about 2 KB of memory. `about` leaves out the messages that have another id.
     """
-    client, outputs = target.dynamodb, target.outputs
-    fifo = is_fifo(outputs.queue_url)
+    declaration, fifo = target.declaration, is_fifo(target.outputs.queue_url)
     found: list[tuple[DeadLetter, Facts, int, str | None]] = []
     with read_dead_letters(target) as look:
-        for batch in look:
-            for held in batch:
-                if about is not None and not held.letter.answers_to(about):
-                    continue
-                facts = facts_of(
-                    {"Body": held.body, "MessageAttributes": held.attributes, "Attributes": held.system},
-                    target.declaration,
-                    held.letter.message_id,
-                )
+        for held in chain.from_iterable(look):
+            if about is None or held.letter.answers_to(about):
+                message = {"Body": held.body, "MessageAttributes": held.attributes, "Attributes": held.system}
+                facts = facts_of(message, declaration, held.letter.message_id)
                 found.append((held.letter, facts, len(held.body.encode()), held.group if fifo else None))
+    reader = TableReader(target)
     ids = sorted({facts.message_id for _, facts, *_ in found if facts.message_id})
-    ledger = outputs.ledger_table_name
-    declaration = target.declaration
-
-    def asked(read: Callable[[], T], table: str, name: str) -> T | Missing:
-        answer = unless_missing(read, table, name)
-        if isinstance(answer, Missing) and answer not in missing:
-            missing.append(answer)
-        return answer
-
-    read = partial(read_rows, client, surroundings=target.surroundings)
-    rows = asked(partial(read, ledger, "message_id", ids, LEDGER_ATTRIBUTES), "ledger", ledger)
+    ledger = reader.rows("ledger", "message_id", ids)
     # A row of the consumer's outlives the ledger's, so it may show the answer of a request whose ledger row is not complete.
-    known = {} if isinstance(rows, Missing) else rows
+    known = {} if isinstance(ledger, Missing) else ledger
     open_ids = [each for each in ids if known.get(each, {}).get("status") != COMPLETE]
-    effects: dict[str, Mapping[str, Any] | Missing] = {}
-    for name, each in declaration.schema.tables.items():
-        if each.by_request and len(each.key) == 1:  # with a sort key, the id alone names no row
-            stored = outputs.tables[name]
-            effects[name] = asked(partial(read, stored, each.key[0], open_ids, each.attributes), name, stored)
-    own, reader = declaration.tool("foresee"), Reader(target, asked)
+    effects = {
+        name: reader.rows(name, table.key[0], open_ids)
+        for name, table in declaration.schema.tables.items()
+        if table.by_request and len(table.key) == 1  # with a sort key, the id alone names no row
+    }
     now_ms = target.surroundings.now_ms()
-
-    def foresight(facts: Facts, its_rows: Rows) -> Any:
-        return own(facts.request, its_rows, reader, now_ms) if own else foresee_rows(facts, its_rows)
-
     forecasts = []
     for place, (letter, facts, size, group) in enumerate(found):
-        row = rows if isinstance(rows, Missing) else rows.get(facts.message_id or "")
-        its_rows = {
-            name: found_rows if isinstance(found_rows, Missing) else found_rows.get(facts.message_id or "")
-            for name, found_rows in effects.items()
-        }
-        outlook, because = foresee(letter, facts, row, its_rows, foresight=foresight, now_ms=now_ms, target=target)
-        known_row = None if isinstance(row, Missing) else row
-        forecasts.append(Forecast(letter, facts, outlook, because, size, known_row, place, group))
-    return sorted(forecasts, key=lambda each: (each.letter.reason, each.letter.sent, each.letter.sqs_message_id))
+        row, rows = _row_of(facts, ledger), {name: _row_of(facts, each) for name, each in effects.items()}
+        outlook, because = foresee(letter, facts, row, rows, reader=reader, now_ms=now_ms, target=target)
+        kept = None if isinstance(row, Missing) else row
+        forecasts.append(Forecast(letter, facts, outlook, because, size, kept, place, group))
+    forecasts.sort(key=lambda each: (each.letter.reason, each.letter.sent, each.letter.sqs_message_id))
+    return forecasts, reader.missing
+
+
+def _row_of(facts: Facts, rows: Mapping[str, Mapping[str, Any]] | Missing) -> Mapping[str, Any] | Missing | None:
+    return rows if isinstance(rows, Missing) else rows.get(facts.message_id or "")
 
 
 def grouped(forecasts: Sequence[Forecast]) -> Iterator[tuple[str, Outlook, list[Forecast]]]:

@@ -188,6 +188,7 @@ def inspect(target: Target, message_id: str) -> Inspection:
                 rows[name] = found
                 named = {**found, **named}
     malformed_lines: list[Malformed] = []
+    dead_letters, needed = forecast_all(target, about=message_id)
     return Inspection(
         message_id,
         ledger,
@@ -198,10 +199,10 @@ def inspect(target: Target, message_id: str) -> Inspection:
             if message_id in (line.request.message_id, *line.sqs_message_ids)
         ],
         deliveries=list(valid_deliveries(target, malformed_lines, mentioning=message_id)),
-        dead_letters=forecast_all(target, missing, about=message_id),
+        dead_letters=dead_letters,
         now_ms=target.surroundings.now_ms(),
         malformed_lines=malformed_lines,
-        missing=missing,
+        missing=list(dict.fromkeys([*missing, *needed])),
         declaration=target.declaration,
     )
 
