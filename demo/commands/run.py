@@ -21,9 +21,9 @@ from oneslot.declaration.reading import declared
 from oneslot.local.stack import LocalStack, local_stack
 from oneslot.operator.commands.audit import audit_history
 from oneslot.operator.commands.check import check_target, show
+from oneslot.operator.commands.export import export_history
 from oneslot.operator.commands.send import send_messages
 from oneslot.operator.commands.watch import LOCAL_INTERVAL, follow
-from oneslot.operator.evidence.export import export_history
 from oneslot.operator.evidence.verdict import CheckVerdict
 from oneslot.operator.options import COUNT, json_option, local_stack_options
 from oneslot.operator.target import Target, home_folder, local_target

@@ -26,8 +26,7 @@ from oneslot.errors import (
 )
 from oneslot.laws.traces import LEDGER
 from oneslot.operator.commands.check import verdicts_table
-from oneslot.operator.commands.export import export_stack, new_folder
-from oneslot.operator.evidence.export import place_for, whole_histories
+from oneslot.operator.commands.export import export_stack, new_folder, place_for, whole_histories
 from oneslot.operator.explanations import explain
 from oneslot.operator.options import NEW_FOLDER, SparkMemory, json_option, stack_option
 from oneslot.operator.target import Target, format_command, home_folder, open_target

@@ -1,19 +1,40 @@
-"""`export`: a stack's evidence as a history, which the audit reads."""
+"""`export`: a stack's evidence as a history, which the audit reads.
+
+The tables are scanned and written in the layout of DynamoDB's export to S3, because the embedded AWS accepts the export call
+and writes nothing. The scan is one moment's state only if nothing is written meanwhile, so drain the queue first. Only
+the declared attributes are read, so a history of appointments holds no patient's number.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import chain, islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import click
 
-from oneslot.operator.evidence.export import export_history
+from oneslot.audit.layout import CONTEXT, Full, Part, item_line, write_export
+from oneslot.errors import FolderExists
+from oneslot.local.state import private_folder
+from oneslot.operator.evidence.consumer_configuration import FOREVER, ledger_forgotten_before, ledger_retention_seconds
+from oneslot.operator.evidence.dead_letters import count_hidden, format_hidden, list_dead_letters
+from oneslot.operator.evidence.deliveries import read_deliveries
+from oneslot.operator.evidence.operator_log import drops, read_lines, sent_as
+from oneslot.operator.evidence.tables import scan
 from oneslot.operator.options import NEW_FOLDER, on_stack
-from oneslot.operator.target import Target, home_folder
+from oneslot.operator.target import ARCHIVE_FILE, Target, home_folder
 from oneslot.operator.terminal import Terminal
 from oneslot.runtime.sqs.queue import queue_depth
 from oneslot.wording import numbered
+
+ITEMS_PER_FILE = 200_000
+UNFINISHED = ".unfinished-"
+ARN = "arn:aws:dynamodb:{region}:000000000000:table/{name}"
 
 
 @click.command(short_help="Export a stack's evidence for the audit.")
@@ -51,3 +72,104 @@ def export_stack(target: Target, folder: Path, note: Callable[[str], None]) -> d
 def new_folder(kind: str) -> Path:
     """Return a folder of the state folder that is named by the time: `history/20261124T120000`."""
     return home_folder() / kind / datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+
+
+def export_history(target: Target, folder: Path, note: Callable[[str], None] = lambda _: None) -> dict[str, int]:
+    """Write the history into a new folder; return the number of rows of each source.
+
+    `note` is called with a sentence about what the history lacks. The folder gets its name when it is complete, because the
+    audit takes every table and list in it as complete.
+    """
+    with place_for(folder) as unfinished:
+        written = private_folder(Path(unfinished) / folder.name)
+        counts = _write_history(target, written, note)
+        written.rename(folder)
+    return counts
+
+
+def place_for(folder: Path) -> TemporaryDirectory[str]:
+    """Return a temporary folder beside the new `folder`. Raises `BadInput` if that exists."""
+    if folder.exists():
+        raise FolderExists(f"{folder} exists already. Name a new folder.")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    return TemporaryDirectory(prefix=f"{UNFINISHED}{folder.name}-", dir=folder.parent)
+
+
+def whole_histories(folder: Path) -> list[Path]:
+    """Return the complete histories in a folder, sorted by name, without those of a killed export."""
+    return sorted(path for path in folder.glob("*") if not path.name.startswith(UNFINISHED))
+
+
+def _write_history(target: Target, folder: Path, note: Callable[[str], None]) -> dict[str, int]:
+    now = time.time_ns() // 1_000_000
+    counts = {}
+    for table, (name, attributes) in target.tables.items():
+        rows = scan(target.dynamodb, name, attributes)
+        counts[table] = _write_table(folder / table, name, rows, now)
+    counts["deliveries"] = _write_lines(folder / "deliveries" / "deliveries.jsonl", read_deliveries(target))
+    accepted = _accepted(target)
+    if first := next(accepted, None):
+        counts["accepted"] = _write_lines(folder / "accepted" / ARCHIVE_FILE, chain([first], accepted))
+    letters = list_dead_letters(target)
+    hidden = count_hidden(target, len(letters))
+    counts["dead-letters"] = _write_lines(
+        folder / "dead-letters" / "dead-letters.jsonl", (letter.line for letter in letters)
+    )
+    counts["dropped"] = _write_lines(folder / "dropped" / "dropped.jsonl", map(_dropped, drops(target)))
+    # SQS cannot list a queue, and only an empty one needs no list: then an unfinished request is lost, unless the dead-letter
+    # queue hides it.
+    if hidden:
+        note(
+            f"{' '.join(format_hidden(hidden))} The history has no list of waiting messages, so the audit calls no recent "
+            "request lost."
+        )
+    elif queue_depth(target.sqs, target.outputs.queue_url).empty:
+        counts["waiting"] = _write_lines(folder / "waiting" / "waiting.jsonl", ())
+    seconds = ledger_retention_seconds(target)
+    kept: dict[str, Any] = {"ledger_retention": FOREVER} if seconds is None else {"ledger_retention_seconds": seconds}
+    if before := ledger_forgotten_before(target, time.time_ns() // 1_000_000):
+        kept["ledger_forgotten_before"] = datetime.fromtimestamp(before / 1000, UTC).isoformat()
+    (folder / CONTEXT).write_text(json.dumps(kept) + "\n", encoding="utf-8")
+    return counts
+
+
+def _accepted(target: Target) -> Iterator[dict[str, Any]]:
+    """Yield the archive's lines about this stack, without its name.
+
+    A last line that a crash cut off is skipped. Its request is in the delivery log, or was not accepted.
+    """
+    for line in read_lines(target.archive):
+        if line.pop("stack", target.identity) == target.identity:
+            yield line
+
+
+def _dropped(line: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "message_id": line.get("message_id"),
+        "source_message_id": sent_as(line),
+        "at": round(datetime.fromisoformat(line["at"]).timestamp() * 1000),
+    }
+
+
+def _write_table(folder: Path, name: str, rows: Iterator[Mapping[str, Any]], now: int) -> int:
+    count = 0
+
+    def parts() -> Iterator[Part]:
+        nonlocal count
+        while lines := [item_line(row) for row in islice(rows, ITEMS_PER_FILE)]:
+            count += len(lines)
+            yield Part(b"".join(lines), len(lines))
+        if not count:
+            yield Part(b"", 0)  # as DynamoDB does: a file for a partition without items
+
+    write_export(folder, ARN.format(region="eu-west-2", name=name), Full(now), parts())
+    return count
+
+
+def _write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
+    path.parent.mkdir(parents=True)
+    count = 0
+    with path.open("w", encoding="utf-8") as file:
+        for count, row in enumerate(rows, 1):  # noqa: B007 - the count is the answer
+            file.write(json.dumps(row) + "\n")
+    return count

@@ -15,7 +15,7 @@ from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import deploy
 from oneslot.local.state import LocalState
-from oneslot.operator.evidence.export import export_history
+from oneslot.operator.commands.export import export_history
 from oneslot.operator.target import Target, local_target
 from tests.kits.histories import System
 from tests.oneslot.audit.audit_answers import audit_found

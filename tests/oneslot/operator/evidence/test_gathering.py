@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oneslot.local.aws.connection import Connection
+from oneslot.operator.commands.export import export_history
 from oneslot.operator.evidence import gathering as evidence
 from oneslot.operator.evidence.dead_letters import list_dead_letters
-from oneslot.operator.evidence.export import export_history
 from oneslot.operator.evidence.gathering import gather
 from oneslot.operator.evidence.verdict import judge
 from oneslot.operator.sending.archive import Archive

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from oneslot.errors import HistoryRefused
 from oneslot.operator.commands import audit
-from oneslot.operator.evidence.export import export_history, whole_histories
+from oneslot.operator.commands.export import export_history, whole_histories
 from oneslot.operator.explanations import explain
 from tests.kits.consumer import booking, record, service_error
 from tests.kits.moto_stack import MotoStack, document, invoke
@@ -37,7 +37,7 @@ def test_export_leaves_nothing_when_interrupted(
     """The tables are written by then; alone they would show that nothing was accepted or delivered."""
     consumed(moto_stack)
     folder = tmp_path / "exports" / "mine"
-    monkeypatch.setattr("oneslot.operator.evidence.export.read_deliveries", stopped)
+    monkeypatch.setattr("oneslot.operator.commands.export.read_deliveries", stopped)
     assert invoke("export", "--output", str(folder)).exit_code == 130
     assert list(folder.parent.iterdir()) == []
 
@@ -79,7 +79,7 @@ def test_audit_is_offered_no_history_of_a_killed_export(
         stopped()
 
     with monkeypatch.context() as patched:
-        patched.setattr("oneslot.operator.evidence.export.read_deliveries", look)
+        patched.setattr("oneslot.operator.commands.export.read_deliveries", look)
         with pytest.raises(KeyboardInterrupt):
             export_history(moto_stack.target, histories / "20260102T000000")
     (unfinished,) = [path for path in seen if path.name != "20260101T000000"]
