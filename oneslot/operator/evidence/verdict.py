@@ -113,37 +113,43 @@ def judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[B
     delivery log are left out; a share above the audit's limit is a failure. `lasting` replaces the breaches found, where an
     earlier look has shown which of them last. `command` is `Target.command`.
     """
-    return replace(_judge_all(gathered, command, lasting), laws=gathered.declaration.judged)
+    rows, lines = malformed_evidence(gathered.evidence), gathered.malformed_lines
+    breaches: Sequence[Breach] | None
+    if unread := _say_unread(gathered.missing, rows):
+        breaches = None
+    else:
+        breaches = _find_breaches(gathered) if lasting is None else lasting
+    counts = _count(gathered, breaches)
+    said: tuple[Kind, str] = ("unreadable", unread) if unread else _conclude(gathered, breaches or (), counts, command)
+    if lines and not unread:
+        said = _with_malformed_lines(*said, gathered)
+    laws = gathered.declaration.judged
+    return CheckVerdict(*said, counts, tuple(breaches or ()), [*rows, *lines], gathered.missing, laws)
 
 
-def _judge_all(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[Breach] | None) -> CheckVerdict:
-    lines = gathered.malformed_lines
-    rows = malformed_evidence(gathered.evidence)
-    if missing := gathered.missing:
-        names = " and ".join(map(str, missing))
-        sentence = f"No verdict: {names}. Restore it, then check again."
-        return CheckVerdict("unreadable", sentence, _count(gathered, None), malformed=[*rows, *lines], missing=missing)
+def _say_unread(missing: Sequence[Missing], rows: Sequence[Malformed]) -> str | None:
+    """Return why the rows cannot be judged; None if they can."""
+    if missing:
+        return f"No verdict: {' and '.join(map(str, missing))}. Restore it, then check again."
     if rows:
         more = f" and {len(rows) - 1:,} more" if rows[1:] else ""
-        sentence = f"No verdict: {rows[0]}{more}. Complete or delete the row, then check again."
-        return CheckVerdict("unreadable", sentence, _count(gathered, None), malformed=[*rows, *lines])
-    verdict = _judge(gathered, command, lasting)
-    if not lines:
-        return verdict
-    evidence = gathered.evidence
-    rows_read = len(evidence.ledger) + sum(map(len, evidence.tables.values()))
-    read = rows_read + len(evidence.deliveries)
+        return f"No verdict: {rows[0]}{more}. Complete or delete the row, then check again."
+    return None
+
+
+def _with_malformed_lines(kind: Kind, sentence: str, gathered: Gathered) -> tuple[Kind, str]:
+    """Return a verdict that also speaks of the malformed lines. Above the audit's limit it is not a success."""
+    evidence, lines = gathered.evidence, gathered.malformed_lines
+    read = len(evidence.ledger) + sum(map(len, evidence.tables.values())) + len(evidence.deliveries)
     above = len(lines) > REJECT_SHARE * max(read, 1)
-    compared = "more than" if above else "within"
     malformed = counted(len(lines), "line of the delivery log is", "lines of the delivery log are")
-    sentence = (
-        f"{verdict.sentence} {malformed} malformed, {compared} "
+    sentence += (
+        f" {malformed} malformed, {'more than' if above else 'within'} "
         f"the limit of {REJECT_SHARE:.3%} of all rows and lines. The first: {lines[0]}."
     )
-    kind: Kind = "unreadable" if above and verdict.kind in ("holds", "nothing") else verdict.kind
-    if kind == "unreadable":
-        sentence = f"Not sound, because too many lines are malformed. {sentence}"
-    return replace(verdict, kind=kind, sentence=sentence, malformed=lines)
+    if above and kind in ("holds", "nothing"):
+        return "unreadable", f"Not sound, because too many lines are malformed. {sentence}"
+    return kind, sentence
 
 
 def seen_before(breaches: Sequence[Breach], earlier: Sequence[Breach]) -> list[Breach]:
@@ -162,40 +168,39 @@ def unsettled(verdict: CheckVerdict, command: Callable[[str], str]) -> CheckVerd
     return replace(verdict, kind="unfinished", sentence=sentence, counts=counts, breaches=())
 
 
-def _judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[Breach] | None) -> CheckVerdict:
-    breaches = list(lasting or ())
-    if lasting is None:
-        named = replace(gathered, evidence=with_unidentified(gathered))
-        found = groups.judge(named.evidence, gathered.declaration.laws)  # as the audit
-        shown = [replace(each, subject=each.subject.removeprefix(UNIDENTIFIED_PREFIX)) for each in found]
-        breaches = [*shown, *_lost_without_identity(named)]
-    counts = _count(gathered, breaches)
+def _find_breaches(gathered: Gathered) -> list[Breach]:
+    """Return the breaches that the audit would find, and the lost messages without an id."""
+    named = replace(gathered, evidence=with_unidentified(gathered))
+    found = groups.judge(named.evidence, gathered.declaration.laws)
+    shown = [replace(each, subject=each.subject.removeprefix(UNIDENTIFIED_PREFIX)) for each in found]
+    return [*shown, *_lost_without_identity(named)]
+
+
+def _conclude(
+    gathered: Gathered, breaches: Sequence[Breach], counts: Counts, command: Callable[[str], str]
+) -> tuple[Kind, str]:
+    """Return the kind of the verdict and its sentence, for evidence that can be read."""
     if breaches:
         names = ", ".join(dict.fromkeys(breach.invariant for breach in breaches))
-        sentence = (
+        return "broken", (
             f"Broken: {counted(len(breaches), 'breach', 'breaches')} of {names}. "
             f"The first: {breaches[0].subject}: {breaches[0].detail}."
         )
-        return CheckVerdict("broken", sentence, counts, breaches)
     if not gathered.queue.empty:
-        sentence = (
+        return "unfinished", (
             f"Not finished: the queue still holds {numbered(gathered.queue.total, 'message')}. Every answer so far is sound. "
             f"Wait with `{command('watch --until-drained')}`, then check again."
         )
-        return CheckVerdict("unfinished", sentence, counts)
     if gathered.hidden:
         hidden = counted(gathered.hidden, "dead letter is", "dead letters are")
-        sentence = (
+        return "unfinished", (
             f"Not finished: about {hidden} not shown, because another reader hides them or they wait behind others of "
             f"their group on a FIFO queue. See `{command('dlq list')}`, then check again."
         )
-        return CheckVerdict("unfinished", sentence, counts)
-    made = list(gathered.evidence.effects())
-    kept = (gathered.evidence.ledger, made, gathered.accepted, gathered.dead_letters)
-    if not any(kept) and not gathered.too_old:
-        sentence = f"Nothing to check: no request has been sent. Send some, then run `{command('check')}` again."
-        return CheckVerdict("nothing", sentence, counts)
-    return CheckVerdict("holds", _success(counts, gathered.declaration), counts)
+    left = (gathered.evidence.ledger, list(gathered.evidence.effects()), gathered.accepted, gathered.dead_letters)
+    if not any(left) and not gathered.too_old:
+        return "nothing", f"Nothing to check: no request has been sent. Send some, then run `{command('check')}` again."
+    return "holds", _success(counts, gathered.declaration)
 
 
 def _success(counts: Counts, declaration: Declaration) -> str:
