@@ -77,16 +77,15 @@ def _line(snapshot: Snapshot) -> str:
     queue = snapshot.queue
     ago = snapshot.counted_seconds_ago  # a large ledger is counted more rarely than the queue
     age = f", {ago:,.0f} s ago" if ago >= OLD_SECONDS else ""
+    kinds = Counter(each.short for each in snapshot.failing).most_common()
+    failing = (
+        f"; failed again and again: {', '.join(f'{count:,} with {kind}' for kind, count in kinds)}" if kinds else ""
+    )
     return (
         f"queue {queue.waiting:,} waiting, {queue.in_flight:,} in flight; dead letters {snapshot.dead_letters:,}; "
         f"ledger {count_text(snapshot.complete)} complete, {count_text(snapshot.in_progress)} in progress"
-        f"{age}{_speed(snapshot)}{_failing(snapshot)}"
+        f"{age}{_speed(snapshot)}{failing}"
     )
-
-
-def _failing(snapshot: Snapshot) -> str:
-    kinds = Counter(each.short for each in snapshot.failing).most_common()
-    return f"; failed again and again: {', '.join(f'{count:,} with {kind}' for kind, count in kinds)}" if kinds else ""
 
 
 def _speed(snapshot: Snapshot) -> str:

@@ -12,7 +12,6 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from oneslot.errors import InvalidArchive
 from oneslot.operator.sending.messages import Archived, RequestCopy
@@ -57,13 +56,13 @@ class Archive:
     def accepted(self, messages: Iterable[tuple[RequestCopy, str]]) -> None:
         """Write messages that the queue has just accepted, each with its SQS id, and wait until they are on disk."""
         now = self._surroundings.now_ms()
-        lines = [json.dumps(self._line(message, sqs_message_id, now)) + "\n" for message, sqs_message_id in messages]
+        lines = [
+            json.dumps({**asdict(message.request), "sent": now, "copies": 1, "sqs_message_ids": [each], **self._stack})
+            for message, each in messages
+        ]
         if lines:
             begun = _CUT_OFF if is_cut_off(self._path) else ""
-            self._surroundings.append(self._path, "".join([begun, *lines]).encode())
-
-    def _line(self, message: RequestCopy, sqs_message_id: str, now: int) -> dict[str, Any]:
-        return {**asdict(message.request), "sent": now, "copies": 1, "sqs_message_ids": [sqs_message_id], **self._stack}
+            self._surroundings.append(self._path, (begun + "".join(f"{line}\n" for line in lines)).encode())
 
 
 def read_archive(path: Path, stack: str) -> Iterator[AcceptedRequest]:

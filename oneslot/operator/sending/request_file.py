@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from oneslot.declaration.reading import declared
 from oneslot.errors import FileUnreadable, InvalidFile
@@ -51,7 +51,7 @@ def load_requests(path: Path, attributes: Mapping[str, str] | None = None) -> tu
 def read_requests(path: Path, attributes: Mapping[str, str] | None = None) -> Iterator[RequestCopy]:
     """Yield the file's requests; skip empty lines. Raises `BadInput` for a line that is not one, or another kind of file."""
     try:
-        with _open(path) as file:
+        with sys.stdin if path == STANDARD_INPUT else path.open(encoding="utf-8") as file:
             for line, text in enumerate(file, 1):
                 text = text.lstrip(BYTE_ORDER_MARK).strip()  # noqa: PLW2901 - an editor on Windows writes one before the first line
                 if text:
@@ -65,10 +65,6 @@ def read_requests(path: Path, attributes: Mapping[str, str] | None = None) -> It
 def read_request(text: str, attributes: Mapping[str, str] | None = None) -> RequestCopy:
     """Return the message with this body. Raises `BadInput` for one that is not a request."""
     return _message("The message", text.strip(), 0, attributes or {})
-
-
-def _open(path: Path) -> TextIO:
-    return sys.stdin if path == STANDARD_INPUT else path.open(encoding="utf-8")
 
 
 def _message(where: str, text: str, number: int, attributes: Mapping[str, str]) -> RequestCopy:

@@ -144,7 +144,8 @@ def batches(messages: Iterable[RequestCopy], rate: float | None = None) -> Itera
     batch: list[RequestCopy] = []
     size, first_due = 0, 0.0
     for number, message in enumerate(messages):
-        due, length = number / rate if rate else 0.0, _size(message)
+        due = number / rate if rate else 0.0
+        length = Entry(message, {"MessageBody": message.body, **text_attributes(message.attributes)}).size
         full = len(batch) == BATCH or size + length > BATCH_BYTES
         if batch and (full or due - first_due > TOGETHER_SECONDS):
             yield first_due, batch
@@ -166,7 +167,3 @@ def _unfinished(running: Iterable[Future[None]]) -> list[Future[None]]:
         else:
             unfinished.append(future)
     return unfinished
-
-
-def _size(message: RequestCopy) -> int:
-    return Entry(message, {"MessageBody": message.body, **text_attributes(message.attributes)}).size
