@@ -1,24 +1,32 @@
-"""Reads by key: GetItem, BatchGetItem and TransactGetItems."""
+"""Reads: by key (GetItem, BatchGetItem, TransactGetItems), and Query and Scan, of a table or of an index."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from oneslot.dynamodb_in_memory.answers import answer, client_error, refuse, refuse_unknown
+from oneslot.dynamodb_in_memory.contents import Index, TableSchema
 from oneslot.dynamodb_in_memory.expressions import InvalidExpression, TypedItem
-from oneslot.dynamodb_in_memory.expressions.parser import parse_projection
+from oneslot.dynamodb_in_memory.expressions.parser import Parsed, parse_projection
 from oneslot.dynamodb_in_memory.expressions.paths import Path, project, refuse_overlaps
-from oneslot.dynamodb_in_memory.expressions.scope import Scope
-from oneslot.dynamodb_in_memory.tables import StoredTables, refuse_unused
+from oneslot.dynamodb_in_memory.expressions.trees import Scope, paths_of
+from oneslot.dynamodb_in_memory.expressions.updates import key_condition
+from oneslot.dynamodb_in_memory.expressions.values import order_key, type_of
+from oneslot.dynamodb_in_memory.tables import MAXIMUM_TRANSACTION_ITEMS, StoredTables, checked_condition, refuse_unused
 
 MAXIMUM_BATCH_KEYS = 100
 """BatchGetItem's limit (API reference)."""
 
-MAXIMUM_TRANSACTION_ITEMS = 100
-"""The limit of TransactGetItems and TransactWriteItems (API reference)."""
-
 PROJECTION = "ProjectionExpression ExpressionAttributeNames"
+
+
+_SHARED = (
+    "TableName IndexName ConsistentRead ExclusiveStartKey ExpressionAttributeNames ExpressionAttributeValues "
+    "FilterExpression Limit ProjectionExpression Select"
+)
+
+Keep = Callable[[TypedItem], bool]
 
 
 class Reads(StoredTables):
@@ -80,6 +88,50 @@ class Reads(StoredTables):
     def _projected(self, items: Sequence[TypedItem], wanted: Sequence[Path] | None) -> list[TypedItem]:
         return [dict(item) if wanted is None else project(item, wanted) for item in items]
 
+    def query(self, **request: Any) -> Mapping[str, Any]:
+        """Read one partition, of the table or of an index, in the order of its sort key."""
+        refuse_unknown("Query", request, f"{_SHARED} KeyConditionExpression ScanIndexForward")
+        return self._page("Query", request)
+
+    def scan(self, **request: Any) -> Mapping[str, Any]:
+        """Read a whole table or index, in the order of its keys."""
+        refuse_unknown("Scan", request, _SHARED)
+        return self._page("Scan", request)
+
+    def _page(self, name: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        table = self._table(name, request)
+        index = self._index(name, table, request)
+        try:
+            selected, passes, wanted = _expressions(name, table, index, request)
+            order = _order(table, index, whole=name == "Scan")
+            found = [item for item in self._items(request).values() if selected(item)]
+            found.sort(key=order)
+            if not request.get("ScanIndexForward", True):
+                found.reverse()
+            if "ExclusiveStartKey" in request:
+                found = _after(table, index, found, request, order)
+        except InvalidExpression as error:
+            raise client_error(name, "ValidationException", str(error)) from None
+        read = found[: request.get("Limit")]
+        kept = [item for item in read if passes(item)]
+        page: dict[str, Any] = {"Count": len(kept), "ScannedCount": len(read)}
+        if request.get("Select") != "COUNT":
+            page["Items"] = self._projected(kept, wanted)
+        # With a limit, DynamoDB stops at the last item without looking whether another follows.
+        if len(read) == request.get("Limit"):
+            page["LastEvaluatedKey"] = {key: read[-1][key] for key in (*table.keys, *(index.keys if index else ()))}
+        return answer(page)
+
+    def _index(self, name: str, table: TableSchema, request: Mapping[str, Any]) -> Index | None:
+        if "IndexName" not in request:
+            return None
+        index = table.indexes.get(request["IndexName"])
+        if index is None:
+            refuse(name, "ValidationException", f"The table does not have the specified index: {request['IndexName']}")
+        if index.is_global and request.get("ConsistentRead"):
+            refuse(name, "ValidationException", "Consistent reads are not supported on global secondary indexes")
+        return index
+
 
 def projected_paths(request: Mapping[str, Any]) -> list[Path]:
     """Return the paths of a request's projection.
@@ -91,3 +143,101 @@ def projected_paths(request: Mapping[str, Any]) -> list[Path]:
     paths = [path.path(scope) for path in parse_projection(request["ProjectionExpression"]).paths]
     refuse_overlaps(paths)
     return paths
+
+
+def _expressions(
+    name: str, table: TableSchema, index: Index | None, request: Mapping[str, Any]
+) -> tuple[Keep, Keep, Sequence[Path] | None]:
+    """Return which items a read selects, which of them pass its filter, and the paths that it returns (None for all)."""
+    scope, parsed = Scope(request), list[Parsed]()
+    keys = table.keys if index is None else index.keys
+    selects: Keep = (lambda item: True) if index is None else (lambda item: all(key in item for key in keys))
+    if name == "Query":
+        condition = checked_condition(request.get("KeyConditionExpression", ""), scope)
+        parsed.append(condition)
+        in_partition = _partition(table, keys, condition.tree, scope)
+        selected: Keep = in_partition if index is None else (lambda item: selects(item) and in_partition(item))
+    else:
+        selected = selects
+    passes: Keep = lambda item: True  # noqa: E731
+    if "FilterExpression" in request:
+        filtering = checked_condition(request["FilterExpression"], scope)
+        parsed.append(filtering)
+        if name == "Query" and any(path[0] in keys for path in paths_of(filtering.tree, scope)):
+            raise InvalidExpression("Filter Expression can only contain non-primary key attributes")
+        passes = lambda item: filtering.tree.holds(item, scope)  # noqa: E731
+    wanted = _returned(table, index, request)
+    if "ProjectionExpression" in request:
+        parsed.append(parse_projection(request["ProjectionExpression"]))
+    refuse_unused(request, parsed)
+    return selected, passes, wanted
+
+
+def _partition(table: TableSchema, keys: Sequence[str], tree: Any, scope: Scope) -> Keep:
+    value, holds = key_condition(tree, scope, keys[0], keys[1] if len(keys) > 1 else "")
+    if type_of(value) != table.types.get(keys[0], type_of(value)):
+        raise InvalidExpression(
+            "One or more parameter values were invalid: Condition parameter type does not match schema type"
+        )
+    return holds
+
+
+def _returned(table: TableSchema, index: Index | None, request: Mapping[str, Any]) -> Sequence[Path] | None:
+    """Return the paths that a read returns; None for whole items."""
+    select = request.get("Select")
+    held = None if index is None or index.projected is None else {*table.keys, *index.keys, *index.projected}
+    if "ProjectionExpression" in request:
+        if select not in (None, "SPECIFIC_ATTRIBUTES"):
+            raise InvalidExpression(f"Cannot specify the ProjectionExpression when choosing to get {select}")
+        paths = projected_paths(request)
+        if held is not None and index is not None and index.is_global and any(path[0] not in held for path in paths):
+            raise InvalidExpression(
+                f"One or more parameter values were invalid: the index does not project all of {paths}"
+            )
+        return paths
+    if select == "SPECIFIC_ATTRIBUTES" or (select == "ALL_PROJECTED_ATTRIBUTES" and index is None):
+        raise InvalidExpression(
+            f"One or more parameter values were invalid: Select type {select} does not fit the request"
+        )
+    if held is None:
+        return None
+    if select == "ALL_ATTRIBUTES":
+        if index is not None and index.is_global:
+            raise InvalidExpression(
+                "Select type ALL_ATTRIBUTES is not supported for an index whose projection is not ALL"
+            )
+        return None  # a local index reads the rest from its table
+    return [(name,) for name in sorted(held)]
+
+
+def _order(table: TableSchema, index: Index | None, *, whole: bool) -> Callable[[TypedItem], Any]:
+    """Return the order of a page: by sort key, in a scan by partition first, in an index by the primary key last."""
+    keys = table.keys if index is None else index.keys
+    names = [*(keys if whole else keys[1:]), *(() if index is None else table.keys)]
+
+    def order(item: TypedItem) -> Any:
+        contents = []
+        for name in names:
+            ((kind, content),) = item[name].items()
+            contents.append((kind, order_key(kind)(content)))
+        return contents
+
+    return order
+
+
+def _after(
+    table: TableSchema,
+    index: Index | None,
+    found: list[TypedItem],
+    request: Mapping[str, Any],
+    order: Callable[[TypedItem], Any],
+) -> list[TypedItem]:
+    start = request["ExclusiveStartKey"]
+    if set(start) != {*table.keys, *(index.keys if index else ())}:
+        raise InvalidExpression("The provided starting key is invalid")
+    if not found:
+        return []
+    at = order(start)
+    if request.get("ScanIndexForward", True):
+        return [item for item in found if order(item) > at]
+    return [item for item in found if order(item) < at]

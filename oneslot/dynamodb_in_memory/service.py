@@ -12,12 +12,11 @@ from typing import Any
 
 from oneslot.dynamodb_in_memory.answers import answer, refuse_unknown
 from oneslot.dynamodb_in_memory.contents import Index, TableSchema
-from oneslot.dynamodb_in_memory.queries import Queries
 from oneslot.dynamodb_in_memory.reads import Reads
-from oneslot.dynamodb_in_memory.transactions import Transactions
+from oneslot.dynamodb_in_memory.writes import Writes
 
 
-class InMemoryDynamoDB(Queries, Reads, Transactions):
+class InMemoryDynamoDB(Reads, Writes):
     """The stand-in. Each public method is an operation, with boto3's name and parameters."""
 
     def create_table(self, **request: Any) -> Mapping[str, Any]:

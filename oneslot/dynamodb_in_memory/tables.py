@@ -10,9 +10,11 @@ from oneslot.dynamodb_in_memory.contents import Contents, TableSchema
 from oneslot.dynamodb_in_memory.expressions import AttributeValue, InvalidExpression, TypedItem
 from oneslot.dynamodb_in_memory.expressions.parser import Parsed, ParsedCondition, parse_condition
 from oneslot.dynamodb_in_memory.expressions.paths import Path
-from oneslot.dynamodb_in_memory.expressions.scope import Scope
+from oneslot.dynamodb_in_memory.expressions.trees import Scope
 from oneslot.dynamodb_in_memory.expressions.values import normalised, type_of
 
+MAXIMUM_TRANSACTION_ITEMS = 100
+"""The limit of TransactGetItems and TransactWriteItems (API reference)."""
 INVALID = "One or more parameter values were invalid: "
 
 

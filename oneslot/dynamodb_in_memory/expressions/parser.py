@@ -8,26 +8,16 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NoReturn, TypeVar
 
-from oneslot.dynamodb_in_memory.expressions.conditions import (
-    BeginsWith,
-    Between,
+from oneslot.dynamodb_in_memory.expressions.trees import (
     Both,
-    Comparison,
+    Computed,
     ConditionNode,
-    Contains,
-    HasType,
-    In,
-    Not,
-    PathExists,
-)
-from oneslot.dynamodb_in_memory.expressions.reserved_words import RESERVED
-from oneslot.dynamodb_in_memory.expressions.scope import (
     IfNotExists,
-    ListAppend,
+    Not,
     Operand,
     PathOperand,
     SizeOf,
-    Sum,
+    Test,
     ValueOperand,
 )
 from oneslot.dynamodb_in_memory.expressions.values import InvalidExpression
@@ -35,13 +25,14 @@ from oneslot.dynamodb_in_memory.expressions.values import InvalidExpression
 _TOKEN = re.compile(r"[ \t\r\n]*(#\w+|:\w+|[A-Za-z_]\w*|[0-9]+|<>|<=|>=|[=<>(),.\[\]+-])", re.ASCII)
 _COMPARATORS = ("=", "<>", "<", "<=", ">", ">=")
 _SECTIONS = ("SET", "REMOVE", "ADD", "DELETE")
-_CONDITION_FUNCTIONS = {
-    "attribute_exists": 1,
-    "attribute_not_exists": 1,
-    "attribute_type": 2,
-    "begins_with": 2,
-    "contains": 2,
+_CONDITION_FUNCTIONS: dict[str, tuple[type, ...]] = {
+    "attribute_exists": (PathOperand,),
+    "attribute_not_exists": (PathOperand,),
+    "attribute_type": (PathOperand, ValueOperand),
+    "begins_with": (object, object),
+    "contains": (object, object),
 }
+"""The kinds of operands of each function."""
 MAXIMUM_CHOICES = 100
 """The most operands of IN (developer guide, expressions)."""
 
@@ -191,36 +182,29 @@ class _Parser:
             low = self._condition_operand()
             if not self._keyword("AND"):
                 self.fail()
-            return Between(left, low, self._condition_operand())
+            return Test("BETWEEN", (left, low, self._condition_operand()))
         if self._keyword("IN"):
             self.expect("(")
             choices = self.several(self._condition_operand)
             self.expect(")")
             if len(choices) > MAXIMUM_CHOICES:
                 raise InvalidExpression("The IN operator is provided with too many operands")
-            return In(left, tuple(choices))
+            return Test("IN", (left, *choices))
         comparator = self.take()
         if comparator not in _COMPARATORS:
             self._next -= 1
             self.fail()
-        return Comparison(left, comparator, self._condition_operand())
+        return Test(comparator, (left, self._condition_operand()))
 
     def _function(self) -> ConditionNode:
         name = self.take()
-        wanted = _CONDITION_FUNCTIONS.get(name)
-        if wanted is None:
+        kinds = _CONDITION_FUNCTIONS.get(name)
+        if kinds is None:
             raise InvalidExpression(f"Invalid function name; function: {name}")
-        operands = self._arguments(name, wanted, self._condition_operand)
-        match name, operands:
-            case "attribute_exists" | "attribute_not_exists", [PathOperand() as path]:
-                return PathExists(path, name == "attribute_exists")
-            case "attribute_type", [PathOperand() as path, ValueOperand() as kind]:
-                return HasType(path, kind)
-            case "begins_with", [operand, start]:
-                return BeginsWith(operand, start)
-            case "contains", [operand, element]:
-                return Contains(operand, element)
-        raise InvalidExpression(f"Operator or function requires a document path; operator or function: {name}")
+        operands = self._arguments(name, len(kinds), self._condition_operand)
+        if not all(map(isinstance, operands, kinds)):
+            raise InvalidExpression(f"Operator or function requires a document path; operator or function: {name}")
+        return Test(name, tuple(operands))
 
     def _condition_operand(self) -> Operand:
         if self.peek() == "(":
@@ -248,8 +232,7 @@ class _Parser:
     def _update_value(self) -> Operand:
         value = self._group(self._update_value) if self.peek() == "(" else self._update_operand()
         if self.peek() in ("+", "-"):
-            sign = 1 if self.take() == "+" else -1
-            return Sum(value, self._update_operand(), sign)
+            return Computed(self.take(), value, self._update_operand())
         return value
 
     def _update_operand(self) -> Operand:
@@ -263,7 +246,7 @@ class _Parser:
             raise InvalidExpression(f"Invalid function name; function: {word}")
         first, second = self._arguments(word, 2, self._update_operand)
         if word == "list_append":
-            return ListAppend(first, second)
+            return Computed(word, first, second)
         if not isinstance(first, PathOperand):
             raise InvalidExpression(
                 "Operator or function requires a document path; operator or function: if_not_exists"
@@ -375,3 +358,47 @@ class _Parser:
 
 def _is_name(token: str) -> bool:
     return token[:1].isalpha() or token[:1] == "_"
+
+
+_WORDS = """
+    ABORT ABSOLUTE ACTION ADD AFTER AGENT AGGREGATE ALL ALLOCATE ALTER ANALYZE AND ANY ARCHIVE ARE ARRAY AS ASC ASCII
+    ASENSITIVE ASSERTION ASYMMETRIC AT ATOMIC ATTACH ATTRIBUTE AUTH AUTHORIZATION AUTHORIZE AUTO AVG BACK BACKUP BASE
+    BATCH BEFORE BEGIN BETWEEN BIGINT BINARY BIT BLOB BLOCK BOOLEAN BOTH BREADTH BUCKET BULK BY BYTE CALL CALLED CALLING
+    CAPACITY CASCADE CASCADED CASE CAST CATALOG CHAR CHARACTER CHECK CLASS CLOB CLOSE CLUSTER CLUSTERED CLUSTERING
+    CLUSTERS COALESCE COLLATE COLLATION COLLECTION COLUMN COLUMNS COMBINE COMMENT COMMIT COMPACT COMPILE COMPRESS
+    CONDITION CONFLICT CONNECT CONNECTION CONSISTENCY CONSISTENT CONSTRAINT CONSTRAINTS CONSTRUCTOR CONSUMED CONTINUE
+    CONVERT COPY CORRESPONDING COUNT COUNTER CREATE CROSS CUBE CURRENT CURSOR CYCLE DATA DATABASE DATE DATETIME DAY
+    DEALLOCATE DEC DECIMAL DECLARE DEFAULT DEFERRABLE DEFERRED DEFINE DEFINED DEFINITION DELETE DELIMITED DEPTH DEREF
+    DESC DESCRIBE DESCRIPTOR DETACH DETERMINISTIC DIAGNOSTICS DIRECTORIES DISABLE DISCONNECT DISTINCT DISTRIBUTE DO
+    DOMAIN DOUBLE DROP DUMP DURATION DYNAMIC EACH ELEMENT ELSE ELSEIF EMPTY ENABLE END EQUAL EQUALS ERROR ESCAPE ESCAPED
+    EVAL EVALUATE EXCEEDED EXCEPT EXCEPTION EXCEPTIONS EXCLUSIVE EXEC EXECUTE EXISTS EXIT EXPLAIN EXPLODE EXPORT
+    EXPRESSION EXTENDED EXTERNAL EXTRACT FAIL FALSE FAMILY FETCH FIELDS FILE FILTER FILTERING FINAL FINISH FIRST FIXED
+    FLATTERN FLOAT FOR FORCE FOREIGN FORMAT FORWARD FOUND FREE FROM FULL FUNCTION FUNCTIONS GENERAL GENERATE GET GLOB
+    GLOBAL GO GOTO GRANT GREATER GROUP GROUPING HANDLER HASH HAVE HAVING HEAP HIDDEN HOLD HOUR IDENTIFIED IDENTITY IF
+    IGNORE IMMEDIATE IMPORT IN INCLUDING INCLUSIVE INCREMENT INCREMENTAL INDEX INDEXED INDEXES INDICATOR INFINITE
+    INITIALLY INLINE INNER INNTER INOUT INPUT INSENSITIVE INSERT INSTEAD INT INTEGER INTERSECT INTERVAL INTO INVALIDATE
+    IS ISOLATION ITEM ITEMS ITERATE JOIN KEY KEYS LAG LANGUAGE LARGE LAST LATERAL LEAD LEADING LEAVE LEFT LENGTH LESS
+    LEVEL LIKE LIMIT LIMITED LINES LIST LOAD LOCAL LOCALTIME LOCALTIMESTAMP LOCATION LOCATOR LOCK LOCKS LOG LOGED LONG
+    LOOP LOWER MAP MATCH MATERIALIZED MAX MAXLEN MEMBER MERGE METHOD METRICS MIN MINUS MINUTE MISSING MOD MODE MODIFIES
+    MODIFY MODULE MONTH MULTI MULTISET NAME NAMES NATIONAL NATURAL NCHAR NCLOB NEW NEXT NO NONE NOT NULL NULLIF NUMBER
+    NUMERIC OBJECT OF OFFLINE OFFSET OLD ON ONLINE ONLY OPAQUE OPEN OPERATOR OPTION OR ORDER ORDINALITY OTHER OTHERS OUT
+    OUTER OUTPUT OVER OVERLAPS OVERRIDE OWNER PAD PARALLEL PARAMETER PARAMETERS PARTIAL PARTITION PARTITIONED PARTITIONS
+    PATH PERCENT PERCENTILE PERMISSION PERMISSIONS PIPE PIPELINED PLAN POOL POSITION PRECISION PREPARE PRESERVE PRIMARY
+    PRIOR PRIVATE PRIVILEGES PROCEDURE PROCESSED PROJECT PROJECTION PROPERTY PROVISIONING PUBLIC PUT QUERY QUIT QUORUM
+    RAISE RANDOM RANGE RANK RAW READ READS REAL REBUILD RECORD RECURSIVE REDUCE REF REFERENCE REFERENCES REFERENCING
+    REGEXP REGION REINDEX RELATIVE RELEASE REMAINDER RENAME REPEAT REPLACE REQUEST RESET RESIGNAL RESOURCE RESPONSE
+    RESTORE RESTRICT RESULT RETURN RETURNING RETURNS REVERSE REVOKE RIGHT ROLE ROLES ROLLBACK ROLLUP ROUTINE ROW ROWS
+    RULE RULES SAMPLE SATISFIES SAVE SAVEPOINT SCAN SCHEMA SCOPE SCROLL SEARCH SECOND SECTION SEGMENT SEGMENTS SELECT
+    SELF SEMI SENSITIVE SEPARATE SEQUENCE SERIALIZABLE SESSION SET SETS SHARD SHARE SHARED SHORT SHOW SIGNAL SIMILAR
+    SIZE SKEWED SMALLINT SNAPSHOT SOME SOURCE SPACE SPACES SPARSE SPECIFIC SPECIFICTYPE SPLIT SQL SQLCODE SQLERROR
+    SQLEXCEPTION SQLSTATE SQLWARNING START STATE STATIC STATUS STORAGE STORE STORED STREAM STRING STRUCT STYLE SUB
+    SUBMULTISET SUBPARTITION SUBSTRING SUBTYPE SUM SUPER SYMMETRIC SYNONYM SYSTEM TABLE TABLESAMPLE TEMP TEMPORARY
+    TERMINATED TEXT THAN THEN THROUGHPUT TIME TIMESTAMP TIMEZONE TINYINT TO TOKEN TOTAL TOUCH TRAILING TRANSACTION
+    TRANSFORM TRANSLATE TRANSLATION TREAT TRIGGER TRIM TRUE TRUNCATE TTL TUPLE TYPE UNDER UNDO UNION UNIQUE UNIT UNKNOWN
+    UNLOGGED UNNEST UNPROCESSED UNSIGNED UNTIL UPDATE UPPER URL USAGE USE USER USERS USING UUID VACUUM VALUE VALUED
+    VALUES VARCHAR VARIABLE VARIANCE VARINT VARYING VIEW VIEWS VIRTUAL VOID WAIT WHEN WHENEVER WHERE WHILE WINDOW WITH
+    WITHIN WITHOUT WORK WRAPPED WRITE YEAR ZONE
+"""
+
+RESERVED = frozenset(_WORDS.split())
+"""The words that an expression must write as `#` placeholders (developer guide, reserved words)."""

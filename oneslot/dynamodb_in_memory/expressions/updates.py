@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from oneslot.dynamodb_in_memory.expressions.conditions import BeginsWith, Between, Both, Comparison, ConditionNode
 from oneslot.dynamodb_in_memory.expressions.parser import ParsedUpdate
 from oneslot.dynamodb_in_memory.expressions.paths import Path, changed, find, refuse_overlaps
-from oneslot.dynamodb_in_memory.expressions.scope import PathOperand, Scope, ValueOperand, required
+from oneslot.dynamodb_in_memory.expressions.trees import (
+    INCORRECT_TYPE,
+    Both,
+    ConditionNode,
+    PathOperand,
+    Scope,
+    Test,
+    ValueOperand,
+    required,
+)
 from oneslot.dynamodb_in_memory.expressions.values import (
+    COMPARATORS,
     SETS,
     AttributeValue,
     InvalidExpression,
@@ -63,7 +72,7 @@ def key_condition(
     Raises:
         InvalidExpression: for anything but `=` on the partition key and at most one condition on the sort key.
     """
-    by_name: dict[str, ConditionNode] = {}
+    by_name: dict[str, Test] = {}
     for part in _parts(tree):
         name = _key_of(part, scope)
         if name in by_name:
@@ -72,28 +81,27 @@ def key_condition(
     partition = by_name.pop(partition_key, None)
     if partition is None:
         raise InvalidExpression(f"Query condition missed key schema element: {partition_key}")
-    if not isinstance(partition, Comparison) or partition.comparator != "=":
+    if partition.name != "=":
         raise InvalidExpression("Query key condition not supported")
     if by_name and (not sort_key or sort_key not in by_name):
         raise InvalidExpression(f"Query condition missed key schema element: {sort_key or partition_key}")
-    return required(partition.right, {}, scope), lambda item: tree.holds(item, scope)
+    return required(partition.operands[1], {}, scope), lambda item: tree.holds(item, scope)
 
 
-def _parts(tree: ConditionNode) -> Iterator[ConditionNode]:
+def _parts(tree: ConditionNode) -> Iterator[Test]:
+    """Yield the simple conditions that AND joins."""
     if isinstance(tree, Both) and not tree.either:
         yield from _parts(tree.left)
         yield from _parts(tree.right)
-    else:
+    elif isinstance(tree, Test) and tree.name in ("=", *COMPARATORS, "BETWEEN", "begins_with"):
         yield tree
-
-
-def _key_of(condition: ConditionNode, scope: Scope) -> str:
-    """Return the attribute that a simple condition with values compares."""
-    if not isinstance(condition, Comparison | Between | BeginsWith) or (
-        isinstance(condition, Comparison) and condition.comparator == "<>"
-    ):
+    else:
         raise InvalidExpression("Invalid operator used in KeyConditionExpression")
-    first, *others = condition.operands()
+
+
+def _key_of(condition: Test, scope: Scope) -> str:
+    """Return the attribute that a simple condition with values compares."""
+    first, *others = condition.operands
     if not isinstance(first, PathOperand) or not all(isinstance(other, ValueOperand) for other in others):
         raise InvalidExpression(
             "Invalid condition in KeyConditionExpression: an attribute, an operator and values needed"
@@ -106,7 +114,4 @@ def _key_of(condition: ConditionNode, scope: Scope) -> str:
 
 def _refuse_other_types(name: str, value: AttributeValue, allowed: tuple[str, ...]) -> None:
     if type_of(value) not in allowed:
-        kind = type_of(value)
-        raise InvalidExpression(
-            f"Incorrect operand type for operator or function; operator: {name}, operand type: {kind}"
-        )
+        raise InvalidExpression(f"{INCORRECT_TYPE} operator: {name}, operand type: {type_of(value)}")

@@ -157,6 +157,13 @@ def added(left: AttributeValue, right: AttributeValue, sign: int = 1) -> Attribu
     return {"N": number_text(str(total))}
 
 
+def appended(left: AttributeValue, right: AttributeValue) -> AttributeValue:
+    """Return two lists as one."""
+    if "L" not in left or "L" not in right:
+        raise InvalidUpdate("An operand in the update expression has an incorrect data type")
+    return {"L": [*left["L"], *right["L"]]}
+
+
 def joined(left: AttributeValue, right: AttributeValue) -> AttributeValue:
     """Return two sets of one type as one."""
     kind = _same_set(left, right)

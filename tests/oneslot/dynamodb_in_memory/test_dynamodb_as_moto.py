@@ -14,7 +14,7 @@ from moto import mock_aws
 from moto.dynamodb.parsing.reserved_keywords import ReservedKeywords
 
 from oneslot.dynamodb_in_memory import InMemoryDynamoDB
-from oneslot.dynamodb_in_memory.expressions.reserved_words import RESERVED
+from oneslot.dynamodb_in_memory.expressions.parser import RESERVED
 from tests.kits.consumer import create_tables, moto_client, slot_item
 from tests.oneslot.dynamodb_in_memory.clock import Clock
 
