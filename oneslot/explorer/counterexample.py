@@ -15,7 +15,7 @@ from oneslot.explorer.explorer import BrokenLaws
 from oneslot.explorer.faults import PERFORMED
 from oneslot.explorer.renaming import rename, swap
 from oneslot.explorer.scenario import SQS, ExploredSubject, Scenario
-from oneslot.explorer.services.web import reads
+from oneslot.explorer.services.account import reads
 from oneslot.explorer.state import ExploredState
 from oneslot.explorer.system import Step, System
 from oneslot.explorer.wording import describe_call, describe_observation, describe_world, lettered

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from lab.simulation.sqs.queue import EXPIRED, GONE, Message, Queue
-from oneslot.explorer.services.sqs.requests import refuse_value
+from oneslot.explorer.services.sqs import refuse_value
 
 DEDUPLICATION_MS = 5 * 60 * 1000
 """How long SQS remembers a MessageDeduplicationId and a ReceiveRequestAttemptId (API reference)."""

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from oneslot.dynamodb_in_memory.answers import refuse
-from oneslot.explorer.services.sqs.requests import ACCOUNT, MAXIMUM_BYTES, REGION, queue_url, refuse_value
+from oneslot.explorer.services.sqs import ACCOUNT, MAXIMUM_BYTES, REGION, queue_url, refuse_value
 
 MAXIMUM_HIDDEN_MS = 12 * 60 * 60 * 1000
 """The longest time from a receive to the end of the visibility timeout (developer guide, visibility timeout)."""

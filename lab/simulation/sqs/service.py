@@ -16,7 +16,7 @@ from typing import Any
 from lab.simulation.sqs.fifo import FifoQueue
 from lab.simulation.sqs.queue import Message, Queue
 from oneslot.dynamodb_in_memory.answers import answer, refuse, refuse_unknown
-from oneslot.explorer.services.sqs.requests import (
+from oneslot.explorer.services.sqs import (
     MAXIMUM_ENTRIES,
     PREFIX,
     Answer,

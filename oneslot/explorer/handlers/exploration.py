@@ -44,7 +44,7 @@ from oneslot.explorer.handlers.surroundings.takeover import taken_over
 from oneslot.explorer.handlers.templates.tables import tables_of
 from oneslot.explorer.handlers.verdict import Explored, Kind, Level, Result, levels_of, over_budget
 from oneslot.explorer.refusal import NotExplorable
-from oneslot.explorer.services.values import PARAMETERS, SECRETS
+from oneslot.explorer.services.stand_in import PARAMETERS, SECRETS
 from oneslot.explorer.system import System
 from oneslot.explorer.world import ApiCall
 

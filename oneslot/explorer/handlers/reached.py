@@ -12,7 +12,7 @@ from typing import Any
 
 from oneslot.explorer.execution.process import RunningInvocation
 from oneslot.explorer.handlers.surroundings.chance import DRAW
-from oneslot.explorer.services.web import reads
+from oneslot.explorer.services.account import reads
 
 RAN = "__ran__"
 """The name of `ran` in a handler's modules."""

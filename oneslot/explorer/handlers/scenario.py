@@ -19,7 +19,7 @@ from oneslot.explorer.handlers.services import AccountServices
 from oneslot.explorer.renaming import OWN_NAME
 from oneslot.explorer.scenario import SQS, ExploredSubject, Scenario
 from oneslot.explorer.services.objects import before as objects_before
-from oneslot.explorer.services.sqs.explored import DELETED
+from oneslot.explorer.services.sqs import DELETED
 from oneslot.explorer.state import GONE, NOT_STARTED, ExploredState
 from oneslot.explorer.world import STATE, SqsMessage, World, from_text, to_text
 

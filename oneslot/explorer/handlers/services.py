@@ -16,8 +16,7 @@ from oneslot.explorer.faults import CRASHES, LATER, LOST, NEVER, TIMED_OUT, Choi
 from oneslot.explorer.handlers.aws import OWN
 from oneslot.explorer.handlers.surroundings.chance import DRAW
 from oneslot.explorer.refusal import NotExplorable
-from oneslot.explorer.services import web
-from oneslot.explorer.services.account import READING, Account
+from oneslot.explorer.services.account import READING, SAFE_METHODS, Account
 from oneslot.explorer.services.batches import BATCHES, NAMES
 from oneslot.explorer.services.stand_in import perform
 from oneslot.explorer.world import EFFECT, STATE, UNANSWERED, ApiCall, World, from_text, to_text
@@ -220,7 +219,7 @@ def handler_faults(request: ApiCall, *, ordered: bool = False, names: Collection
         # Of a handler that looks at the status, every number may be told apart.
         others = HTTP_OTHERS if not HTTP_ERRORS.isdisjoint(names) else ()
         refusals = (HTTP_503, *others)
-        return (CRASHES[0], *refusals) if operation in web.READING else (*CRASHES, *refusals, HTTP_TIMED_OUT)
+        return (CRASHES[0], *refusals) if operation in SAFE_METHODS else (*CRASHES, *refusals, HTTP_TIMED_OUT)
     own: list[Choice] = []
     if name == "transact_write_items":
         own.append(Choice("TransactionConflict at item 1", NEVER, conflict=0))

@@ -25,6 +25,16 @@ Sent = dict[str, list[Mapping[str, Any]]]
 
 READING = ("get_", "list_", "describe_", "query", "scan", "head_", "batch_get")
 """How the names of operations begin that change nothing."""
+SAFE_METHODS = ("get", "head", "options")
+"""The methods of HTTP that change nothing (RFC 9110)."""
+
+Parameters = Mapping[str, Any]
+
+
+def reads(name: str) -> bool:
+    """Return whether a call, by its name, changes nothing."""
+    service, _, operation = name.rpartition(".")
+    return operation in SAFE_METHODS if service == "http" else operation.startswith(READING)
 
 
 @dataclass
@@ -86,7 +96,7 @@ class Account:
         return str(held[token]["id"])
 
 
-Operation = Callable[[Account, Mapping[str, Any]], Mapping[str, Any]]
+Operation = Callable[[Account, Parameters], Mapping[str, Any]]
 """One operation of a stand-in: the answer to these parameters, in the shapes of boto3's client.
 
 Bytes are `bytes`, times are aware `datetime`s; the body of a stream is given and returned as `bytes`. It raises botocore's

@@ -14,7 +14,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-Parameters = Mapping[str, Any]
+from oneslot.explorer.services.account import Parameters
+
 Answer = Mapping[str, Any]
 Entry = tuple[str, Any]
 """An entry, with its table; "" for none."""

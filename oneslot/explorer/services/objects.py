@@ -12,13 +12,12 @@ from typing import Any, NoReturn
 from urllib.parse import unquote
 
 from oneslot.dynamodb_in_memory.answers import client_error, refuse_unknown
-from oneslot.explorer.services.account import Account, Operation
+from oneslot.explorer.services.account import Account, Operation, Parameters
 
 BUCKET = "s3/"
 MAXIMUM_KEYS = 1000
 """The keys of one listing (API reference)."""
 
-Parameters = Mapping[str, Any]
 Objects = dict[str, dict[str, Any]]
 
 _KEPT = ("ContentType", "Metadata", "ContentEncoding", "ContentDisposition", "CacheControl")

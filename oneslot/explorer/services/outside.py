@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from oneslot.dynamodb_in_memory.answers import UnsupportedRequest, refuse
-from oneslot.explorer.services.account import Account, Operation
+from oneslot.explorer.services.account import Account, Operation, Parameters
 
 ID = object()
 """Stands for the id of an effect in an answer."""
@@ -25,7 +25,6 @@ MAXIMUM_BYTES = 262_144
 MAXIMUM_ENTRIES = 10
 """The limit of a batch of SNS and of EventBridge (API references)."""
 
-Parameters = Mapping[str, Any]
 Refusal = tuple[str, str, Callable[[Parameters], Any]]
 """A code, a message, and when AWS gives it."""
 

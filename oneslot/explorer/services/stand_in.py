@@ -1,29 +1,207 @@
-"""The stand-ins for AWS's services, as the explorer of any handler calls them: one function an operation."""
+"""The stand-ins for AWS's services, as the explorer of any handler calls them: one function an operation.
+
+Here are those of few operations: HTTP, Step Functions, Systems Manager's parameters and Secrets Manager. They leave out
+connections that are kept, the states and the end of an execution, a task's own timeout, and writes of values.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 from oneslot.dynamodb_in_memory import InMemoryDynamoDB
-from oneslot.dynamodb_in_memory.answers import UnsupportedRequest
-from oneslot.explorer.services import objects, outside, values, web, workflows
-from oneslot.explorer.services.account import READING, Account, Operation
-from oneslot.explorer.services.sqs import explored
+from oneslot.dynamodb_in_memory.answers import UnsupportedRequest, refuse, refuse_unknown
+from oneslot.explorer.services import objects, outside, sqs
+from oneslot.explorer.services.account import READING, SAFE_METHODS, Account, Operation, Parameters
+
+PARAMETERS, SECRETS = "parameters", "secrets"
+WRITTEN = datetime(2026, 1, 1, tzinfo=UTC)
+"""When the values were written."""
+
+MAXIMUM_NAME = 80
+_FORBIDDEN = re.compile(r"""[\s<>{}\[\]?*"#%\\^|~`$&,;:/\x00-\x1f\x7f-\x9f]""")
+"""What the name of an execution may not include (API reference, StartExecution)."""
+
+_HTTP_KEYS = "http/keys"
+"""The container of the keys of requests that took effect."""
+
+
+def request(account: Account, method: str, parameters: Parameters) -> Mapping[str, Any]:
+    """Answer a request of HTTP as the user says, and record it as an outside effect unless it only reads.
+
+    A request with the Idempotency-Key of an earlier one takes effect once. Raises `UnsupportedRequest` without an answer.
+    """
+    url, headers, body = parameters["url"], parameters["headers"], parameters["body"]
+    address = f"{method.upper()} {url.partition('?')[0]}"
+    given = next((one for pattern, one in account.answers.items() if fnmatchcase(address, pattern)), None)
+    if given is None:
+        raise UnsupportedRequest(
+            f'no answer is given. Give it: answers={{"{address}": {{"status": 200, "body": {{}}}}}}'
+        )
+    if method not in SAFE_METHODS:
+        key = headers.get("idempotency-key")
+        known = account.state.setdefault(_HTTP_KEYS, {})
+        if key is None or f"{address} {key}" not in known:
+            text = body.decode(errors="replace")
+            account.record("http", method, url, {"body": text, **({"key": key} if key else {})})
+            if key:
+                known[f"{address} {key}"] = True
+    return _answer(given(parameters) if callable(given) else given)
+
+
+def _answer(given: Mapping[str, Any]) -> dict[str, Any]:
+    body, headers = given.get("body", b""), {"Content-Type": "application/json"}
+    if not isinstance(body, (bytes, str)):
+        body = json.dumps(body)
+    encoded = body.encode() if isinstance(body, str) else body
+    return {"status": given.get("status", 200), "headers": {**headers, **given.get("headers", {})}, "body": encoded}
+
+
+def _parameter(name: str, value: Any) -> dict[str, Any]:
+    return {
+        "Name": name,
+        "Type": "String",
+        "Value": value if isinstance(value, str) else ",".join(value),
+        "Version": 1,
+        "LastModifiedDate": WRITTEN,
+        "ARN": f"arn:aws:ssm:eu-west-2:000000000000:parameter/{name.lstrip('/')}",
+        "DataType": "text",
+    }
+
+
+def _given(account: Account, kind: str, asked: str) -> Mapping[str, Any]:
+    """Return the given values. Raises `UnsupportedRequest`, with the remedy, if there are none of this kind at all."""
+    if kind not in account.values:
+        raise UnsupportedRequest(f'no values are given. Give them: {kind}={{"{asked}": "..."}}')
+    return account.values[kind]
+
+
+def get_parameter(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+    """Return one parameter."""
+    name = parameters["Name"]
+    values = _given(account, PARAMETERS, name)
+    if name not in values:
+        refuse("GetParameter", "ParameterNotFound", f"Parameter {name} not found.")
+    return {"Parameter": _parameter(name, values[name])}
+
+
+def get_parameters(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+    """Return parameters by their names."""
+    values = _given(account, PARAMETERS, parameters["Names"][0])
+    found = [_parameter(name, values[name]) for name in parameters["Names"] if name in values]
+    return {"Parameters": found, "InvalidParameters": [name for name in parameters["Names"] if name not in values]}
+
+
+def get_parameters_by_path(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+    """Return the parameters below a path."""
+    path = f"{parameters['Path'].rstrip('/')}/"
+    values = _given(account, PARAMETERS, f"{path}name")
+    names = [name for name in sorted(values) if name.startswith(path)]
+    if not parameters.get("Recursive"):
+        names = [name for name in names if "/" not in name[len(path) :]]
+    return {"Parameters": [_parameter(name, values[name]) for name in names]}
+
+
+def get_secret_value(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+    """Return one secret, by its name or ARN."""
+    asked = parameters["SecretId"]
+    values = _given(account, SECRETS, asked)
+    name = asked if asked in values else asked.rpartition(":secret:")[2].rpartition("-")[0]
+    if name not in values:
+        message = "Secrets Manager can't find the specified secret."
+        refuse("GetSecretValue", "ResourceNotFoundException", message)
+    value = values[name]
+    content = (
+        {"SecretBinary": value}
+        if isinstance(value, bytes)
+        else {"SecretString": value if isinstance(value, str) else json.dumps(value)}
+    )
+    return {
+        "ARN": f"arn:aws:secretsmanager:eu-west-2:000000000000:secret:{name}-a1b2c3",
+        "Name": name,
+        "VersionId": "00000000-0000-4000-8000-000000000001",
+        **content,
+        "VersionStages": ["AWSCURRENT"],
+        "CreatedDate": WRITTEN,
+    }
+
+
+def start_execution(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+    """Start an execution.
+
+    With "the same name and input as a running execution, the call succeeds and return the same response as the original
+    request"; with another input it is refused (API reference). Without a name each call starts one.
+    """
+    name = "StartExecution"
+    refuse_unknown(name, parameters, "stateMachineArn name input traceHeader")
+    arn, given = parameters["stateMachineArn"], parameters.get("input", "{}")
+    wanted = parameters.get("name")
+    if wanted is not None and (not 1 <= len(wanted) <= MAXIMUM_NAME or _FORBIDDEN.search(wanted)):
+        refuse(name, "InvalidName", f"Invalid Name: '{wanted}'")
+    try:
+        json.loads(given)
+    except ValueError:
+        refuse(name, "InvalidExecutionInput", f"Invalid State Machine Execution Input: '{given[:80]}'")
+    executions = account.state.setdefault(f"states/{arn}", {})
+    if wanted in executions:
+        started = executions[wanted]
+        if started["input"] != given:
+            refuse(name, "ExecutionAlreadyExists", f"Execution Already Exists: '{_arn(arn, wanted)}'")
+        return {"executionArn": _arn(arn, wanted), "startDate": started["startDate"]}
+    effect_id = account.record("stepfunctions", "start_execution", arn, parameters)
+    executions[wanted or effect_id] = {"input": given, "startDate": account.now}
+    return {"executionArn": _arn(arn, wanted or effect_id), "startDate": account.now}
+
+
+def describe_execution(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+    """Describe an execution, which runs."""
+    arn = parameters["executionArn"]
+    machine, _, wanted = arn.replace(":execution:", ":stateMachine:").rpartition(":")
+    started = account.state.get(f"states/{machine}", {}).get(wanted)
+    if started is None:
+        refuse("DescribeExecution", "ExecutionDoesNotExist", f"Execution Does Not Exist: '{arn}'")
+    return {"executionArn": arn, "stateMachineArn": machine, "name": wanted, "status": "RUNNING", **started}
+
+
+def _end_task(operation: str, name: str, account: Account, parameters: Parameters) -> Mapping[str, Any]:
+    """End a task. A token serves once: a task that has ended is refused as one that timed out (API reference)."""
+    token = parameters["taskToken"]
+    ended = account.state.setdefault("states/ended tasks", {})
+    if token in ended:
+        refuse(name, "TaskTimedOut", "Task Timed Out: 'Provided task does not exist anymore'")
+    ended[token] = {}
+    account.record("stepfunctions", operation, token, parameters)
+    return {}
+
+
+def _arn(machine: str, name: str) -> str:
+    return f"{machine.replace(':stateMachine:', ':execution:')}:{name}"
+
 
 OPERATIONS: dict[str, Operation] = {
-    **explored.OPERATIONS,
+    **sqs.OPERATIONS,
     **outside.OPERATIONS,
     **objects.OPERATIONS,
-    **workflows.OPERATIONS,
-    **values.OPERATIONS,
+    "stepfunctions.start_execution": start_execution,
+    "stepfunctions.describe_execution": describe_execution,
+    "stepfunctions.send_task_success": partial(_end_task, "send_task_success", "SendTaskSuccess"),
+    "stepfunctions.send_task_failure": partial(_end_task, "send_task_failure", "SendTaskFailure"),
+    "ssm.get_parameter": get_parameter,
+    "ssm.get_parameters": get_parameters,
+    "ssm.get_parameters_by_path": get_parameters_by_path,
+    "secretsmanager.get_secret_value": get_secret_value,
 }
 """The operations by "service.operation", with the names that boto3 gives them. DynamoDB has a class."""
 
 _TARGETS = ("FunctionName", "TopicArn", "QueueUrl", "Bucket", "Name", "Id")
 
 
-def perform(account: Account, service: str, operation: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+def perform(account: Account, service: str, operation: str, parameters: Parameters) -> Mapping[str, Any]:
     """Perform a call in the account.
 
     The order is: the user's answer, the stand-in, a refusal by name. A call that the user answers leaves the account,
@@ -31,7 +209,7 @@ def perform(account: Account, service: str, operation: str, parameters: Mapping[
     """
     name = f"{service}.{operation}"
     if service == "http":
-        return web.request(account, operation, parameters)
+        return request(account, operation, parameters)
     given = account.answers.get(name)
     if given is not None:
         if not operation.startswith(READING):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from oneslot.explorer.services.sqs.requests import ACCOUNT, REGION, queue_url
+from oneslot.explorer.services.sqs import ACCOUNT, REGION, queue_url
 
 PSEUDO = {
     "AWS::AccountId": ACCOUNT,
