@@ -74,9 +74,7 @@ class Aftermath:
     ) -> list[str]:
         """`received`: the deliveries of each message so far."""
         system, scenario, laws = self._system, self._system.scenario, self._system.subject.laws
-        now = scenario.redelivered_at(expiries)
-        name = len(scenario.deliveries)
-        breaches: list[str] = []
+        now, first = scenario.redelivered_at(expiries), len(scenario.deliveries)
         everything = (1 << len(scenario.messages)) - 1
         acknowledged |= scenario.deleted(system.worlds[world])
         again = [0] * len(scenario.messages)
@@ -89,27 +87,24 @@ class Aftermath:
                     continue
                 due = True
                 again[position] += 1
-                delivered = self.deliver(world, position, now, name, received[position] + again[position])
+                delivered = self.deliver(world, position, now, first + len(made), received[position] + again[position])
                 made.append(Redelivery(position, now, delivered))
-                name += 1
                 world = delivered.world
-                breaches += delivered.breaches
                 acknowledged |= system.acknowledges((position,), delivered.outcome)
                 acknowledged |= scenario.deleted(system.worlds[world])
                 hidden = max(hidden, _hidden_ms(delivered.calls, scenario.visibility_ms))
             if acknowledged != everything:
                 now += hidden + TRAVEL_MS
-        world, now, sent = self.drained(world, now, name, made)
-        name += len(sent)
-        breaches += [breach for one in sent for breach in one.delivered.breaches]
+        world, now, sent = self.drained(world, now, first + len(made))
+        made += sent
+        breaches = [breach for one in made for breach in one.delivered.breaches]
         if acknowledged != everything:
             remains = REMAINS[scenario.deliverer == SQS]
             breaches.append(
                 f"{scenario.unfinished} {scenario.redeliveries} deliveries without a fault, a message {remains}"
             )
         for position in range(len(scenario.messages)) if scenario.once_more else ():
-            delivered = self.deliver(world, position, now, name)
-            name += 1
+            delivered = self.deliver(world, position, now, first + len(made) + position)
             breaches += delivered.breaches
             breaches += collect(
                 laws.of_duplicate(system.worlds[world], scenario.messages[position], delivered.calls, delivered.outcome)
@@ -119,24 +114,24 @@ class Aftermath:
             breaches += collect(laws.at_last(system.worlds[world], scenario.ends_with))
         return [*breaches, *system.in_state(world, acknowledged, now)]
 
-    def drained(self, world: int, now: int, name: int, made: list[Redelivery]) -> tuple[int, int, list[Redelivery]]:
+    def drained(self, world: int, now: int, name: int) -> tuple[int, int, list[Redelivery]]:
         """Deliver what the code sent to its own queue, and what that sends, until none is left, or too often.
 
-        Return the world and the time after it, and the deliveries, which it also adds to `made`.
+        Return the world and the time after it, and the deliveries. `name`: the number of the first of them.
         """
-        system, scenario, first, receives = self._system, self._system.scenario, len(made), 0
+        system, scenario, made, receives = self._system, self._system.scenario, list[Redelivery](), 0
         taken = system.taken(world)
-        while taken is not None and len(made) - first < MOST_SENT:
+        while taken is not None and len(made) < MOST_SENT:
             receives += 1
             (left, position), now = taken, now + TRAVEL_MS
-            delivered = self.deliver(left, position, now, name + len(made) - first, receives)
+            delivered = self.deliver(left, position, now, name + len(made), receives)
             made.append(Redelivery(position, now, delivered))
             world = delivered.world
             if system.acknowledges((position,), delivered.outcome) or receives == scenario.redeliveries:
                 taken, receives = system.taken(world), 0
             else:
                 taken, now = (world, position), now + _hidden_ms(delivered.calls, scenario.visibility_ms)
-        return world, now, made[first:]
+        return world, now, made
 
     def deliver(self, world: int, message: int, now: int, name: int, receives: int = 1) -> Delivered:
         """Deliver one message alone and without a fault, under a name of its own."""

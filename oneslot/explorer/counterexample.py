@@ -217,10 +217,11 @@ def _what_came_after(system: System, state: ExploredState, made_before: set[int]
         yield f"     then faults stop; messages are delivered until acknowledged{more}"
         return
     made, now, before = Aftermath(system).deliveries(state), scenario.clock(state.expiries), _rows(system, state.world)
+    forgets = "has deleted" if scenario.deliverer == SQS else "does not repeat"
     yield (
         "What came after, without a fault:"
         if made
-        else f"What came after: nothing, because {scenario.deliverer} {_forgets(scenario)} the message."
+        else f"What came after: nothing, because {scenario.deliverer} {forgets} the message."
     )
     for number, one in enumerate(made):
         letter, later = _letter(name + number), (one.at - now) / 1000
@@ -243,10 +244,6 @@ _OF_OTHERS = {
     "crash before the message is deleted": "crash before the answer arrives",
 }
 """The names of steps where no queue holds the message."""
-
-
-def _forgets(scenario: Scenario) -> str:
-    return "has deleted" if scenario.deliverer == SQS else "does not repeat"
 
 
 def _move(system: System, step: Step) -> Move:

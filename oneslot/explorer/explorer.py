@@ -146,19 +146,14 @@ class Explorer:
                 self._note(step.breaches, current, "step", number)
             self._targets.append(number)
         self._offsets.append(len(self._targets))
-        if moved and system.scenario.may_end(state.codes, bool(state.network)):
+        laws: tuple[str, ...] = ()
+        if not moved or system.scenario.may_end(state.codes, bool(state.network)):
             laws = self._aftermath(state)
-            if laws:
-                self._broken_states[current] = laws
-                self._note(laws, current, "aftermath")
         if not moved:
             self.ends.add(current)
-            laws = self._aftermath(state)
             if system.scenario.ends_by_itself and state.acknowledged != (1 << len(system.scenario.messages)) - 1:
                 laws = (*laws, "E1: one transient fault of a write, and the delivery did not finish")
-            if laws:
-                self._broken_states[current] = laws
-                self._note(laws, current, "aftermath")
+        self._note_state(laws, current, "aftermath")
 
     def _number(self, state: ExploredState, parent: int) -> int:
         number = self._numbers.get(state)
@@ -168,10 +163,13 @@ class Explorer:
             self._parents.append(parent)
             system = self.system
             laws = system.in_state(state.world, state.acknowledged, system.scenario.clock(state.expiries))
-            if laws:
-                self._broken_states[number] = laws
-                self._note(laws, number, "state")
+            self._note_state(laws, number, "state")
         return number
+
+    def _note_state(self, laws: tuple[str, ...], at: int, where: str) -> None:
+        if laws:
+            self._broken_states[at] = laws
+            self._note(laws, at, where)
 
     def _note(self, laws: tuple[str, ...], at: int, where: str, then: int = -1) -> None:
         new = {law_name(law) for law in laws} - set(self._laws)

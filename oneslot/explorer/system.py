@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from oneslot.explorer.execution.behaviour import COLD, Behaviour
 from oneslot.explorer.execution.process import TIMEOUT, HandlerEnd
@@ -21,17 +21,17 @@ WARM = "invoked in the environment of the one before"
 
 
 class Step(NamedTuple):
-    """A transition of one delivery, and the laws that it broke.
+    """A transition to a state, and the laws that it broke.
 
     `delivery` is -1 if the step is of no delivery. `call` is the number of the request, `node` that of the delivery's
     history after the step, and `observation` that of what the delivery saw; each may be -1.
     """
 
+    state: ExploredState
     delivery: int
     strand: int
     name: str
-    call: int
-    state: ExploredState
+    call: int = -1
     breaches: tuple[str, ...] = ()
     fault: bool = False
     node: int = -1
@@ -41,21 +41,17 @@ class Step(NamedTuple):
 class _Move(NamedTuple):
     """A step of one delivery, independent of the others; `code` and `world` are those after it.
 
-    `sent` is a request that it leaves in the network, or -1. `environment` is the one that it leaves, if it matters. The
-    other fields are those of `Step`.
+    `sent` is a request that it leaves in the network, or -1. `environment` is the one that it leaves, if it matters.
+    `step` has the fields of `Step` but the state.
     """
 
-    strand: int
-    name: str
-    call: int
     world: int
     code: int
     sent: int
-    breaches: tuple[str, ...]
-    fault: bool
-    node: int
     environment: int
+    is_fault: bool
     observation: int
+    step: tuple[Any, ...]
 
 
 class System:
@@ -122,9 +118,8 @@ class System:
         if key not in self._behaviours:
             batch = [replace(self.messages[position], receives=key[2]) for position in messages]
             program = self.subject.program(batch, self.scenario.side_by_side, key[1])
-            behaviour = Behaviour(program, self.requests, self.observations, self.subject.process)
-            behaviour.left_by(self._environments)
-            self._behaviours[key] = behaviour
+            more = (self.subject.process, self._environments)
+            self._behaviours[key] = Behaviour(program, self.requests, self.observations, *more)
         return self._behaviours[key]
 
     def behaviour_of(self, delivery: int) -> Behaviour:
@@ -169,23 +164,22 @@ class System:
             if moves is None:
                 moves = self._moves[key] = list(self._moves_of(*key))
             before, after = codes[:delivery], codes[delivery + 1 :]
-            for strand, name, call, then, new, sent, breaches, fault, node, environment, seen in moves:
+            for then, new, sent, environment, is_fault, _, step in moves:
                 left = network if sent < 0 else tuple(sorted((*network, sent)))
                 kept = warm if environment == COLD else environment
-                reached = ExploredState(
-                    then, expiries, faults - fault, acknowledged, left, (*before, new, *after), kept
-                )
-                yield Step(delivery, strand, name, call, reached, breaches, fault, node, seen)
+                new_codes = (*before, new, *after)
+                reached = ExploredState(then, expiries, faults - is_fault, acknowledged, left, new_codes, kept)
+                yield Step(reached, *step)
         for position, request in enumerate(network):
             if position and network[position - 1] == request:
                 continue
             landed, _, breaches = self.apply(world, request, self._clocks[expiries])
             left = network[:position] + network[position + 1 :]
-            yield Step(-1, 0, "lands late", request, state._replace(world=landed, network=left), breaches)
+            yield Step(state._replace(world=landed, network=left), -1, 0, "lands late", request, breaches)
         yield from self._expires(state)
         if active or network:
             for later in self.scenario.times_after(expiries, running):
-                yield Step(-1, 0, "time passes", -1, state._replace(expiries=later))
+                yield Step(state._replace(expiries=later), -1, 0, "time passes")
 
     def _expires(self, state: ExploredState) -> Iterator[Step]:
         if self.scenario.expires is None or all(code == GONE for code in state.codes):
@@ -193,7 +187,7 @@ class System:
         expire = self.requests(self.scenario.expires.text)
         rest, _, breaches = self.apply(state.world, expire, self._clocks[state.expiries])
         if rest != state.world:
-            yield Step(-1, 0, EXPIRED, -1, state._replace(world=rest), breaches)
+            yield Step(state._replace(world=rest), -1, 0, EXPIRED, breaches=breaches)
 
     def _starts(self, state: ExploredState, delivery: int) -> Iterator[Step]:
         behaviour, now = self._behaviour[delivery], self._clocks[state.expiries] + self._ahead[delivery]
@@ -206,7 +200,7 @@ class System:
             acknowledged = state.acknowledged & ~self.scenario.unacknowledged_by(delivery)
             codes = _put(state.codes, delivery, code)
             started = state._replace(codes=codes, warm=warm, acknowledged=acknowledged)
-            yield Step(delivery, 0, name, -1, started, breaches, node=node)
+            yield Step(started, delivery, 0, name, breaches=breaches, node=node)
 
     def _ended(self, world: int, delivery: int, node: int) -> tuple[int, tuple[str, ...], int]:
         """Return the code after a history, the breaches if it has ended, and the environment that it leaves."""
@@ -294,7 +288,11 @@ class System:
             if faulty or not any(one.is_fault for one in choices):
                 self.offered.add(seen_request)
             else:
-                choices = tuple(self._without_fault(choices, world))
+                choices = tuple(
+                    replace(one, is_fault=False)
+                    for one in choices
+                    if not one.is_fault or (one.again and any(True for _ in self.worlds[world].lines(one.again)))
+                )
             at = (world, self._clocks[expiries], delivery, code)
             performed = None
             if (strand, seen_request) in self.next_calls(pending):
@@ -309,12 +307,6 @@ class System:
         """Return the pending calls that may come next without a fault: the end of a timeout only if there is no other."""
         waits = json.dumps([TIMEOUT])[:-1]
         return [one for one in pending if not self.requests.texts[one[1]].startswith(waits)] or pending
-
-    def _without_fault(self, choices: Sequence[Choice], world: int) -> Iterator[Choice]:
-        """Yield the choices that do not count as a fault in this world."""
-        for one in choices:
-            if not one.is_fault or (one.again and any(True for _ in self.worlds[world].lines(one.again))):
-                yield replace(one, is_fault=False)
 
     def _move(self, at: tuple[int, int, int, int], strand: int, request: int, choice: Choice) -> _Move:
         """`at`: the world, the time (epoch ms), the delivery's number and its code."""
@@ -335,8 +327,8 @@ class System:
             code, ended, environment = self._ended(after, delivery, history)
             breaches += ended
         sent = request if choice.performed == LATER else -1
-        left = (sent, breaches, choice.is_fault, history, environment, seen)
-        return _Move(strand, choice.name, request, after, code, *left)
+        step = (delivery, strand, choice.name, request, breaches, choice.is_fault, history, seen)
+        return _Move(after, code, sent, environment, choice.is_fault, seen, step)
 
     def _environment(self, behaviour: Behaviour, node: int) -> int:
         """Return the number of the environment that an invocation leaves."""
@@ -348,10 +340,10 @@ class System:
     def _deletion(self, state: ExploredState, delivery: int, messages: int) -> Iterator[Step]:
         codes = _put(state.codes, delivery, GONE)
         deleted = state._replace(acknowledged=state.acknowledged | messages, codes=codes)
-        yield Step(delivery, 0, "message deleted", -1, deleted)
+        yield Step(deleted, delivery, 0, "message deleted")
         if state.faults and not self.scenario.ends_by_itself:
             lost = state._replace(faults=state.faults - 1, codes=codes)
-            yield Step(delivery, 0, "crash before the message is deleted", -1, lost, fault=True)
+            yield Step(lost, delivery, 0, "crash before the message is deleted", fault=True)
 
 
 def _put(codes: tuple[int, ...], position: int, code: int) -> tuple[int, ...]:

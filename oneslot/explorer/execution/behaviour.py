@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from oneslot.explorer.execution.process import HandlerEnd, Program, RunningInvocation
@@ -70,7 +70,9 @@ class Behaviour:
         requests: Interner,
         observations: Interner,
         process: type[RunningInvocation] = RunningInvocation,
+        environments: Sequence[tuple[Behaviour, int]] = (),
     ) -> None:
+        """`environments`: for each the history of the invocation that left it; they may become more."""
         self.nodes: list[Node] = []
         self.executions = 0
         self._program = program
@@ -80,16 +82,12 @@ class Behaviour:
         self._children: dict[tuple[int, int, int, int], int] = {}
         self._unread: dict[tuple[int, int, int, int], int] = {}
         self._remembered: dict[tuple[int, tuple[tuple[int, int], ...], HandlerEnd | None, str | None], int] = {}
-        self._environments: list[tuple[Behaviour, int]] = []
+        self._environments = environments
         self._alive: OrderedDict[int, RunningInvocation] = OrderedDict()
 
     def start(self, clock: int, environment: int = COLD) -> int:
         """Return the history of an invocation that starts at `clock` (epoch ms)."""
         return self._child((-1, environment, -1, clock))
-
-    def left_by(self, environments: list[tuple[Behaviour, int]]) -> None:
-        """Set the environments: each is the history of the invocation that left it."""
-        self._environments = environments
 
     def advance(self, node: int, strand: int, observation: int, clock: int) -> int:
         """Return the history after `node` in which `strand` saw `observation` at `clock` (epoch ms)."""

@@ -41,7 +41,7 @@ from oneslot.explorer.handlers.scenario import (
 )
 from oneslot.explorer.handlers.services import EXPIRE, AccountServices, handler_faults
 from oneslot.explorer.handlers.surroundings.takeover import taken_over
-from oneslot.explorer.handlers.templates.tables import tables_of
+from oneslot.explorer.handlers.templates.template import tables_of
 from oneslot.explorer.handlers.verdict import Explored, Kind, Level, Result, levels_of, over_budget
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.services.stand_in import PARAMETERS, SECRETS
@@ -414,7 +414,7 @@ class Exploration:
                 self.rejected = self.code.status
             once.positions.append(position)
             once.views.append(View(system.worlds[world], scenario.tables, delivered.outcome.answer))
-        world, _, sent = Aftermath(system).drained(world, now, name + len(order) * scenario.redeliveries, [])
+        world, _, sent = Aftermath(system).drained(world, now, name + len(order) * scenario.redeliveries)
         for one in sent:
             once.positions.append(order[-1])
             once.views.append(View(system.worlds[one.delivered.world], scenario.tables, one.delivered.outcome.answer))

@@ -16,7 +16,7 @@ from typing import Any
 
 from oneslot.explorer.execution.process import RunningInvocation
 from oneslot.explorer.handlers.asked import Asked, is_installed
-from oneslot.explorer.handlers.memory.imported import Shared
+from oneslot.explorer.handlers.memory.memory import Shared
 from oneslot.explorer.handlers.memory.visible import LOOP, Loop, Visible
 from oneslot.explorer.handlers.reached import RAN, Reached, ran
 from oneslot.explorer.handlers.surroundings.chance import HASH, hashed

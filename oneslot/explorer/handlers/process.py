@@ -21,8 +21,7 @@ from typing import Any, NoReturn
 from oneslot.explorer.execution.process import HandlerEnd, Program, RunningInvocation
 from oneslot.explorer.handlers.asked import is_installed
 from oneslot.explorer.handlers.memory.contents import Opaque
-from oneslot.explorer.handlers.memory.imported import Imported
-from oneslot.explorer.handlers.memory.memory import Memory, waiting_frames
+from oneslot.explorer.handlers.memory.memory import Imported, Memory, waiting_frames
 from oneslot.explorer.handlers.modules import Code, followed
 from oneslot.explorer.handlers.surroundings.chance import DRAW, Draws
 from oneslot.explorer.handlers.surroundings.environment import LambdaEnvironment, LambdaEnvironments

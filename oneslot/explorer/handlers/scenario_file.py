@@ -13,7 +13,7 @@ from typing import Any
 from oneslot.dynamodb_in_memory.contents import TableSchema
 from oneslot.errors import InvalidScenario, name_fault
 from oneslot.explorer.handlers.scenario import message_of, messages_of
-from oneslot.explorer.handlers.templates.tables import tables_of
+from oneslot.explorer.handlers.templates.template import tables_of
 from oneslot.explorer.world import SqsMessage, World
 
 

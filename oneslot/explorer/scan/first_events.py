@@ -6,6 +6,7 @@ A template does not say what a body holds. So the open places begin empty and gr
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -60,6 +61,16 @@ ANSWERS = "answers"
 MOST_ALIKE = 4  # messages that differ from the first in one name
 COLUMNS = "columns"
 """The fact that names the columns of a table in an object."""
+
+MOST_LEVELS = 7
+_ENDS = ("SUCCEEDED", "COMPLETED", "COMPLETE", "SUCCESS", "ACTIVE", "AVAILABLE")
+"""The states in which waiting code goes on."""
+_OF_PAGES = re.compile(r"token|marker|truncated|more|^next", re.IGNORECASE)
+"""The names of an answer that has a next page."""
+
+
+_SIMPLE: dict[str, Any] = {"map": {}, "blob": b"content-1", "boolean": True}
+"""Values of other types than numbers."""
 
 
 def first_facts(source: FunctionSource) -> Facts:
@@ -207,3 +218,33 @@ def assumed_of(facts: Facts) -> Iterator[str]:
 def shown(facts: Facts) -> Any:
     """Return what a report shows of the facts: the payload alone where it is all that grew."""
     return facts if [name for name in facts if name not in (PAYLOAD, AUTHORIZER)] else facts[PAYLOAD]
+
+
+def answer_of(operation: str) -> dict[str, Any] | None:
+    """Return an answer of "service.operation" with each member of its shape; None if botocore does not know it."""
+    import botocore.session
+    from botocore import xform_name
+    from botocore.exceptions import BotoCoreError
+
+    service, _, name = operation.partition(".")
+    try:
+        model: Any = botocore.session.get_session().get_service_model(service)
+    except BotoCoreError:
+        return None
+    found = [one for one in model.operation_names if xform_name(one) == name]
+    shape = model.operation_model(found[0]).output_shape if found else None
+    return _value(shape, "", 0) if shape is not None else {}
+
+
+def _value(shape: Any, name: str, level: int) -> Any:
+    match shape.type_name:
+        case "structure":
+            held = {} if level > MOST_LEVELS else shape.members
+            return {one: _value(kind, one, level + 1) for one, kind in held.items() if not _OF_PAGES.search(one)}
+        case "list":
+            return [_value(shape.member, name, level + 1)] * 2  # a table's first row may be its heading
+        case "string":
+            ends = [one for one in _ENDS if one in shape.enum]
+            return (ends or shape.enum or [f"{name.lower()}-1"])[0]
+        case kind:
+            return _SIMPLE.get(kind, 1)

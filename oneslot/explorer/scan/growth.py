@@ -16,7 +16,6 @@ from oneslot.explorer.handlers.asked import CLOSED, ENOUGH, LIST, NUMBER, OBJECT
 from oneslot.explorer.handlers.made import Tried
 from oneslot.explorer.handlers.templates.sources import BUS, FunctionSource
 from oneslot.explorer.refusal import NotExplorable
-from oneslot.explorer.scan.answers import answer_of
 from oneslot.explorer.scan.events import (
     KEY,
     METHOD,
@@ -29,7 +28,7 @@ from oneslot.explorer.scan.events import (
     concrete_path,
     stored_by,
 )
-from oneslot.explorer.scan.first_events import ANSWERS, COLUMNS, first_facts
+from oneslot.explorer.scan.first_events import ANSWERS, COLUMNS, answer_of, first_facts
 
 MOST_TRIES = 100
 """How many events are tried. Each is one delivery, or two where it does not serve."""

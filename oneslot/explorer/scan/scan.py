@@ -25,13 +25,13 @@ from oneslot.explorer.handlers.made import Tried, trying
 from oneslot.explorer.handlers.scenario_file import check_rows, check_scenario, read_scenario
 from oneslot.explorer.handlers.templates.intrinsics import PSEUDO, Resolver
 from oneslot.explorer.handlers.templates.sources import QUEUES, SQS, TASK, FunctionSource, references, sources_of
-from oneslot.explorer.handlers.templates.tables import tables_of
 from oneslot.explorer.handlers.templates.template import (
     PARAMETER_REMEDY,
     function_properties,
     functions_of,
     options_of,
     read_template,
+    tables_of,
     template_file,
     template_tables,
     variables_of,
@@ -52,8 +52,7 @@ from oneslot.explorer.scan.first_events import (
 )
 from oneslot.explorer.scan.growth import Grown, growth
 from oneslot.explorer.scan.mapping_rules import Finding, findings, may_batch
-from oneslot.explorer.scan.tracked import Tracked
-from oneslot.explorer.scan.written_test import written_test
+from oneslot.explorer.scan.written_test import Tracked, written_test
 
 Verdict = Literal[Kind, "always refuses", "refused", "fault"]
 JUDGED: tuple[Verdict, ...] = ("holds", "breaks")

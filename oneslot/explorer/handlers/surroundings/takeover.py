@@ -1,4 +1,7 @@
-"""Time, ids, random numbers and threads inside the handler: they are the explorer's."""
+"""Time, ids, random numbers, threads and HTTP inside the handler: they are the explorer's.
+
+HTTP is taken over below requests, urllib3 and urllib: by a connection whose answers are the explorer's.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ import dataclasses
 import datetime
 import functools
 import gc
+import http.client
+import io
 import logging
 import multiprocessing.shared_memory
 import os
@@ -23,14 +28,15 @@ from typing import Any
 from unittest import mock
 
 import boto3.s3.transfer
+import urllib3.connection
 
 from oneslot.explorer.handlers.surroundings.chance import own_chance
 from oneslot.explorer.handlers.surroundings.environment import SUBPROCESS, LambdaEnvironments, separate_environments
 from oneslot.explorer.handlers.surroundings.files import own_files
-from oneslot.explorer.handlers.surroundings.http import answered
 from oneslot.explorer.handlers.surroundings.replaced import Replacement, Running, replaced, within
 from oneslot.explorer.handlers.surroundings.threads import as_strands, own_lock
 from oneslot.explorer.refusal import NotExplorable
+from oneslot.explorer.world import ApiCall, from_text
 
 try:
     import _time_machine
@@ -41,6 +47,13 @@ except ImportError as error:  # pragma: no cover
     ) from error
 
 _TRANSFER: Any = boto3.s3.transfer
+_CONNECTIONS = (
+    (http.client.HTTPConnection, "http"),
+    (http.client.HTTPSConnection, "https"),
+    (urllib3.connection.HTTPConnection, "http"),
+    (urllib3.connection.HTTPSConnection, "https"),
+)
+_PORTS = {"http": 80, "https": 443}
 
 
 class Clock:
@@ -74,6 +87,40 @@ class LogClock:
         return int(self.time() * 1e9)
 
 
+class Wire:
+    """What a connection has in place of a socket: it collects a request, and reads the answer to it."""
+
+    def __init__(self, process: Any, origin: str) -> None:
+        self._process, self._origin = process, origin
+        self._sent = bytearray()
+
+    def sendall(self, data: Any) -> None:
+        """Collect a part of the request."""
+        self._sent += data
+
+    def makefile(self, *modes: Any, **options: Any) -> io.BytesIO:
+        """Wait for the explorer, and return the answer as it comes over the wire. Raises `TimeoutError`."""
+        head, _, body = bytes(self._sent).partition(b"\r\n\r\n")
+        self._sent.clear()
+        first, *lines = head.decode("latin-1").split("\r\n")
+        method, path, _ = first.split(" ", 2)
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        parameters = {"url": self._origin + path, "headers": headers, "body": body}
+        seen = from_text(self._process.wait(ApiCall.of(f"http.{method.lower()}", parameters)))
+        if "unanswered" in seen:
+            raise TimeoutError("timed out")
+        answer = seen["answer"]
+        given = {**answer["headers"], "Content-Length": len(answer["body"]), "Connection": "close"}
+        status = f"HTTP/1.1 {answer['status']} {http.client.responses.get(answer['status'], '')}"
+        text = "\r\n".join([status, *(f"{name}: {value}" for name, value in given.items()), "", ""])
+        return io.BytesIO(text.encode("latin-1") + answer["body"])
+
+    def settimeout(self, *_: Any) -> None:
+        """Ignore the timeout, because the explorer decides whether a call times out."""
+
+    setsockopt = shutdown = close = settimeout
+
+
 _THREAD = ("a thread", "Use a ThreadPoolExecutor, or call the function directly")
 REFUSED: tuple[tuple[Any, str, str, str], ...] = (
     (threading.Thread, "start", *_THREAD),
@@ -99,7 +146,8 @@ def taken_over(running: Running, environment: dict[str, str], own: Sequence[Path
         raise NotExplorable(
             "freezegun is active, and the explorer moves the clock itself. Leave freezegun out of this test."
         )
-    running = _in_this_thread(running)
+    here, unlimited = get_ident(), running
+    running = lambda: unlimited() if get_ident() == here else None  # noqa: E731
     with ExitStack() as stack:
         patch = stack.enter_context
         stack.callback(time.tzset)  # after the variables are back
@@ -108,7 +156,7 @@ def taken_over(running: Running, environment: dict[str, str], own: Sequence[Path
         patch(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         patch(separate_environments(running, own))
-        patch(replaced((*own_files(), *own_chance(running), *answered(running), *as_strands(running), *_refused())))
+        patch(replaced((*own_files(), *own_chance(running), *_connections(running), *as_strands(running), *_refused())))
         patch(mock.patch.object(threading, "Lock", own_lock(running)))
         patch(mock.patch.object(logging, "time", LogClock(running)))
         # A handler's dataclasses are made again for each environment, and the text of their methods is always the same.
@@ -145,20 +193,25 @@ def _in_one_thread(running: Running) -> Any:
     return transfer_manager
 
 
-def _in_this_thread(running: Running) -> Running:
-    here = get_ident()
-    return lambda: running() if get_ident() == here else None
-
-
 def _refused() -> Iterator[Replacement]:
+    def acting() -> Any:
+        return LambdaEnvironments.current and LambdaEnvironments.current.acting()
+
+    def refuse(what: str, remedy: str, process: Any, *_: Any, **__: Any) -> None:
+        process.refuse(f"The handler uses {what}, which the explorer cannot schedule. {remedy}.")
+
     for owner, name, what, remedy in REFUSED:
         if hasattr(owner, name):
-            yield owner, name, within(_acting, functools.partial(_refuse, what, remedy), getattr(owner, name))
+            yield owner, name, within(acting, functools.partial(refuse, what, remedy), getattr(owner, name))
 
 
-def _acting() -> Any:
-    return LambdaEnvironments.current and LambdaEnvironments.current.acting()
+def _connections(running: Running) -> Iterator[Replacement]:
+    """Yield what gives the connections of the process that `running` returns a wire of the explorer."""
 
+    def connect(scheme: str, process: Any, original: Any, connection: Any) -> None:
+        port = "" if connection.port == _PORTS[scheme] else f":{connection.port}"
+        connection.sock = Wire(process, f"{scheme}://{connection.host}{port}")
+        connection.is_verified = True  # as urllib3 knows it after a handshake
 
-def _refuse(what: str, remedy: str, process: Any, *_: Any, **__: Any) -> None:
-    process.refuse(f"The handler uses {what}, which the explorer cannot schedule. {remedy}.")
+    for kind, scheme in _CONNECTIONS:
+        yield kind, "connect", within(running, functools.partial(connect, scheme), kind.connect)

@@ -1,6 +1,5 @@
 """Tables and variables of an explored handler: from a CloudFormation template, or by hand."""
 
-from oneslot.explorer.handlers.templates.tables import table
-from oneslot.explorer.handlers.templates.template import from_template
+from oneslot.explorer.handlers.templates.template import from_template, table
 
 __all__ = ["from_template", "table"]

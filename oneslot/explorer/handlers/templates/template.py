@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from oneslot.dynamodb_in_memory.contents import TableSchema
+from oneslot.dynamodb_in_memory.contents import Index, TableSchema
 from oneslot.dynamodb_in_memory.service import table_of
 from oneslot.explorer.handlers.given import Given
 from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
@@ -277,3 +277,22 @@ def parameters_of(resolver: Resolver) -> dict[str, Any]:
 def _polled_source(resolver: Resolver, function: str) -> FunctionSource:
     """Return the queue or stream whose mapping invokes the function; one without properties if there is none."""
     return next((one for one in sources_of(resolver, function) if one.kind in (*QUEUES, *STREAMS)), FunctionSource(SQS))
+
+
+def table(
+    name: str, key: str, sort: str = "", time_to_live: str = "", **indexes: str | tuple[str, str]
+) -> tuple[str, TableSchema]:
+    """Return a table by hand: `table("orders", "id", by_customer=("customer", "day"))`, with its global indexes."""
+    keys = {index: (parts, "") if isinstance(parts, str) else parts for index, parts in indexes.items()}
+    made = {index: Index(first, second, is_global=True) for index, (first, second) in keys.items()}
+    return name, TableSchema(key, sort, made, time_to_live=time_to_live)
+
+
+def tables_of(tables: Any) -> dict[str, TableSchema]:
+    """Return tables from {"orders": "id"}, {"orders": ("customer", "id")}, ["orders:id"] or [table("orders", "id")]."""
+    found: dict[str, TableSchema] = {}
+    for one in tables.items() if isinstance(tables, Mapping) else tables:
+        name, keys = one.split(":") if isinstance(one, str) else one
+        keys = tuple(keys.split("/")) if isinstance(one, str) else (keys,) if isinstance(keys, str) else keys
+        found[name] = keys if isinstance(keys, TableSchema) else TableSchema(*keys)
+    return found

@@ -11,7 +11,7 @@ from oneslot.explorer.handlers.given import GIVEN, Given
 from oneslot.explorer.handlers.scenario_file import check_rows, read_scenario
 from oneslot.explorer.handlers.surroundings.environment import sealed
 from oneslot.explorer.handlers.templates import from_template
-from oneslot.explorer.handlers.templates.tables import tables_of
+from oneslot.explorer.handlers.templates.template import tables_of
 from oneslot.explorer.handlers.verdict import STATUSES
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.operator.terminal import Terminal

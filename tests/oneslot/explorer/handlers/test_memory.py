@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from oneslot.explorer.handlers.memory.contents import Opaque
-from oneslot.explorer.handlers.memory.imported import Imported, Shared
-from oneslot.explorer.handlers.memory.memory import Memory
+from oneslot.explorer.handlers.memory.memory import Imported, Memory, Shared
 from oneslot.explorer.handlers.memory.visible import Loop, Visible, read_later
 from oneslot.explorer.handlers.surroundings.threads import StrandLock
 

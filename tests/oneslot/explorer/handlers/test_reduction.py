@@ -22,7 +22,7 @@ from oneslot.explorer.handlers.scenario import HandlerScenario, HandlerSubject, 
 from oneslot.explorer.handlers.services import AccountServices, handler_faults
 from oneslot.explorer.handlers.surroundings.takeover import taken_over
 from oneslot.explorer.handlers.templates.sources import FunctionSource
-from oneslot.explorer.handlers.templates.tables import tables_of
+from oneslot.explorer.handlers.templates.template import tables_of
 from oneslot.explorer.scan.events import PAYLOAD
 from oneslot.explorer.scan.first_events import KNOWN, options_for
 from oneslot.explorer.state import ExploredState

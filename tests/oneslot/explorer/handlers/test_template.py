@@ -11,8 +11,7 @@ import pytest
 from oneslot.dynamodb_in_memory.contents import Index, TableSchema
 from oneslot.explorer.handlers.exploration import explore
 from oneslot.explorer.handlers.templates.intrinsics import Resolver
-from oneslot.explorer.handlers.templates.tables import table, tables_of
-from oneslot.explorer.handlers.templates.template import from_template, read_template, template_tables
+from oneslot.explorer.handlers.templates.template import from_template, read_template, table, tables_of, template_tables
 from oneslot.explorer.refusal import NotExplorable
 
 SHOP = Path(__file__).parent / "shop" / "template.yaml"

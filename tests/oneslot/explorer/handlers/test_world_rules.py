@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from oneslot.explorer.handlers.exploration import explore
-from oneslot.explorer.handlers.templates.tables import table
+from oneslot.explorer.handlers.templates.template import table
 
 HOLDS = "holds at every level"
 

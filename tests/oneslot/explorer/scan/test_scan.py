@@ -24,8 +24,7 @@ from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.scan import report
 from oneslot.explorer.scan import scan as scanning
 from oneslot.explorer.scan.scan import NO_TEST, Row, Scan, Verdict, scan
-from oneslot.explorer.scan.tracked import Tracked
-from oneslot.explorer.scan.written_test import SHOWS_NOTHING, why_not, written_test
+from oneslot.explorer.scan.written_test import SHOWS_NOTHING, Tracked, why_not, written_test
 from oneslot.operator.commands.explore.scan import scan as command
 from tests.oneslot.explorer.scan.shop import row_of, written
 
