@@ -145,7 +145,10 @@ class HandlerLaws(Laws):
             if law is not as_if_once:
                 yield from broken(law, view)
             elif self.once:
-                yield from self._as_if_once(view, missing)
+                rows = self._masked(view.rows)
+                if rows not in self.once:
+                    yield f"as-if-once: {difference(rows, self.once[0], self.tables)}"
+                yield from (f"as-if-once: {one} never happens, and single deliveries do it" for one in missing)
 
     def of_deliveries(self, world: World, delivered: Sequence[int]) -> Iterator[str]:
         """Yield each effect that happens more often than its message came: something in the process repeats it.
@@ -156,13 +159,6 @@ class HandlerLaws(Laws):
         if as_if_once in self.laws:
             for effect in self.left.beyond(effects_of(world), delivered):
                 yield f"as-if-once: {effect} happens more often than the message came"
-
-    def _as_if_once(self, view: View, missing: Sequence[str]) -> Iterator[str]:
-        rows = self._masked(view.rows)
-        if rows not in self.once:
-            yield f"as-if-once: {difference(rows, self.once[0], self.tables)}"
-        for effect in missing:
-            yield f"as-if-once: {effect} never happens, and single deliveries do it"
 
     def _key(self, table: str, row: Mapping[str, Any]) -> str:
         keys = self.tables[table].keys if table in self.tables else ("Key",)
@@ -214,7 +210,13 @@ def difference(rows: Rows, once: Rows, tables: Mapping[str, TableSchema]) -> str
                 key = "/".join(str(row.get(part)) for part in keys)
                 name = changed[0]
                 found, usual = row.get(name), wanted.get(name)
-                hint = f' (a counter of deliveries? ignore=["{table}.{name}"])' if _is_one_more(found, usual) else ""
+                numbers = all(
+                    isinstance(one, int | float | Decimal) and not isinstance(one, bool) for one in (found, usual)
+                )
+                is_one_more = (
+                    numbers and found - usual == 1
+                )  # as a counter's after one more delivery, which is shortest
+                hint = f' (a counter of deliveries? ignore=["{table}.{name}"])' if is_one_more else ""
                 return f"{table} {key}: {name} is {_short(found)}, and single deliveries leave {_short(usual)}{hint}"
     return "the tables differ"
 
@@ -225,12 +227,6 @@ def without_values(sentence: str) -> str:
     if row:
         return f"{row[1]}.{row[2]}"
     return re.split(r" has \d+ rows?,| never happens,|: does not hold| is answered with ", sentence)[0]
-
-
-def _is_one_more(found: Any, usual: Any) -> bool:
-    """Return whether a value is as a counter's after one more delivery: what the shortest path has."""
-    numbers = all(isinstance(one, (int, float, Decimal)) and not isinstance(one, bool) for one in (found, usual))
-    return numbers and found - usual == 1
 
 
 def _rows(count: int) -> str:

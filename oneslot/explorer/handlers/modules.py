@@ -28,6 +28,7 @@ _COMPILABLE = (importlib.machinery.SourceFileLoader, importlib.machinery.Sourcel
 """The loaders of modules that can be made again for each environment. An extension module is left to Python, which
 loads it once in a process."""
 
+_OF_TESTS = ("tests", "test_", "conftest", "__main__")
 _ASYNCHRONOUS = ("aioboto3", "aiobotocore")
 _AWAIT_REMEDY = "Call boto3 in the coroutine, or await asyncio.to_thread with its call."
 
@@ -108,28 +109,19 @@ class Code:
             return False
         return not is_installed(path[len(root) :])
 
-    @staticmethod
-    def _has_the_name(name: str, file: str | None, entries: set[str]) -> bool:
-        """Return whether a module of another folder has the name of one of ours, such as another service's `app`."""
-        if file is None or file.startswith(_OURS) or is_installed(file):
-            return False
-        first = name.partition(".")[0]
-        return not entries.isdisjoint((f"{first}.py", first))
-
     @contextmanager
     def importable(self) -> Iterator[None]:
         """Put the roots first on the path, and hide what is imported of them, or under their names, already."""
         entries = {entry.name for root in self.roots if root.is_dir() for entry in root.iterdir()}
-        hidden = {
-            name: module
-            for name, module in sys.modules.items()
-            if not name.startswith(("tests", "test_", "conftest", "__main__"))
-            and (
-                name.startswith(_ASYNCHRONOUS)
-                or self.is_own(file := getattr(module, "__file__", None))
-                or self._has_the_name(name, file, entries)
-            )
-        }
+        hidden: dict[str, ModuleType] = {}
+        for name, module in sys.modules.items():
+            file, first = getattr(module, "__file__", None), name.partition(".")[0]
+            # A module of another folder may have the name of one of ours, such as another service's `app`.
+            is_other = file is not None and not file.startswith(_OURS) and not is_installed(file)
+            has_our_name = is_other and not entries.isdisjoint((f"{first}.py", first))
+            if name.startswith(_ASYNCHRONOUS) or self.is_own(file) or has_our_name:
+                hidden[name] = module
+        hidden = {one: hidden[one] for one in hidden if not one.startswith(_OF_TESTS)}
         for name in hidden:
             del sys.modules[name]
         sys.path[:0] = map(str, self.roots)
@@ -235,8 +227,5 @@ class _Followed(str):
 
 def followed(event: str) -> Any:
     """Return an event, from its JSON, whose lookups of `RECORDS` and `RECEIVES` are noted in `Code.looked_up`."""
-    return json.loads(event, object_pairs_hook=_with_followed_names)
-
-
-def _with_followed_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {_Followed(name) if name in (RECORDS, RECEIVES) else name: value for name, value in pairs}
+    names = {name: _Followed(name) for name in (RECORDS, RECEIVES)}
+    return json.loads(event, object_pairs_hook=lambda pairs: {names.get(name, name): value for name, value in pairs})

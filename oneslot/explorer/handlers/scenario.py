@@ -174,37 +174,31 @@ class HandlerSubject(ExploredSubject):
     def program(self, messages: Sequence[SqsMessage], side_by_side: bool, delivery: int = 0) -> Program:
         """Return one invocation with these messages."""
         event: Any = {"Records": [message.record(position) for position, message in enumerate(messages)]}
-        reads_status = False
-        batch: dict[str, str] | None = {message.sqs_id: message.sqs_id for message in messages}
-        is_stream = False
-        if isinstance(messages[0], Direct):
+        batch = {message.sqs_id: message.sqs_id for message in messages}
+        is_direct = isinstance(messages[0], Direct)
+        if is_direct:
             events = [json.loads(message.body) for message in messages]
             event = events[0] if len(events) == 1 else {"Records": [one for each in events for one in each["Records"]]}
-            batch = {
-                number: message.sqs_id
-                for message, each in zip(messages, events, strict=True)
-                for number in _sequence_numbers(each)
-            }
-            is_stream, reads_status = bool(batch), is_http(event)
-        if not self.reports_failures or not batch:
-            batch = None
+            pairs = zip(messages, events, strict=True)
+            batch = {number: message.sqs_id for message, each in pairs for number in _sequence_numbers(each)}
         return HandlerProgram(
-            self.code, json.dumps(event), delivery, self.timeout_ms, batch, is_stream, self.keeps_answer, reads_status
+            self.code,
+            json.dumps(event),
+            delivery,
+            self.timeout_ms,
+            batch=batch if self.reports_failures and batch else None,
+            is_stream=is_direct and bool(batch),
+            keeps_answer=self.keeps_answer,
+            reads_status=is_direct and is_http(event),
         )
 
 
 def _sequence_numbers(event: Any) -> list[str]:
     """Return the identifiers of a batch from a stream. No other source than streams and SQS has its answer read."""
     records = event.get("Records", []) if isinstance(event, dict) else []
-    return [
-        number
-        for record in records
-        for number in (
-            record.get("dynamodb", {}).get("SequenceNumber"),
-            record.get("kinesis", {}).get("sequenceNumber"),
-        )
-        if number is not None
-    ]
+    places = (("dynamodb", "SequenceNumber"), ("kinesis", "sequenceNumber"))
+    numbers = (record.get(source, {}).get(name) for record in records for source, name in places)
+    return [number for number in numbers if number is not None]
 
 
 def group_of(message: SqsMessage) -> str | None:
@@ -290,9 +284,11 @@ def messages_of(given: Sequence[Any], event: Any, *, fifo: bool, splits: bool = 
         return tuple(
             StreamRecord(str(position), json.dumps({"Records": [one]})) for position, one in enumerate(event["Records"])
         )
-    if event is not None and not _is_sqs(event):
-        return (Direct("0", json.dumps(event)),)
-    every = given if event is None else event["Records"]
+    every: Any = given
+    if event is not None:
+        every = event.get("Records") or () if isinstance(event, dict) else ()
+        if not every or not all("body" in record for record in every):
+            return (Direct("0", json.dumps(event)),)
     return tuple(message_of(position, one, fifo=fifo) for position, one in enumerate(every))
 
 
@@ -305,8 +301,3 @@ def message_of(position: int, message: Any, *, fifo: bool = False) -> SqsMessage
     number = position if fifo else None
     is_guess = not is_record and not isinstance(message, str)
     return Numbered(str(position), text, 1, number, position, json.dumps(more), is_guess)
-
-
-def _is_sqs(event: Any) -> bool:
-    records: list[Any] = event.get("Records") or [] if isinstance(event, dict) else []
-    return bool(records) and all("body" in record for record in records)

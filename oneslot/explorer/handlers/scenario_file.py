@@ -29,7 +29,9 @@ def read_scenario(file: Path, names: Collection[str]) -> dict[str, Any]:
             f"{file}, which is run as Python, raised {name_fault(error)}. Correct the file."
         ) from error
     for name, value in values.items():
-        if name not in names and not _is_helper(name, value):
+        is_helper = name.startswith("_") or name.isupper() or isinstance(value, ModuleType | type)
+        is_helper = is_helper or (callable(value) and not get_close_matches(name, ["law"]))
+        if name not in names and not is_helper:
             near = get_close_matches(name, sorted(names), 1)
             meant = f" Did you mean {near[0]}?" if near else ""
             raise InvalidScenario(
@@ -39,12 +41,6 @@ def read_scenario(file: Path, names: Collection[str]) -> dict[str, Any]:
     given = {name: value for name, value in values.items() if name in names}
     check_scenario(given, file)
     return given
-
-
-def _is_helper(name: str, value: Any) -> bool:
-    if name.startswith("_") or name.isupper() or isinstance(value, ModuleType | type):
-        return True
-    return callable(value) and not get_close_matches(name, ["law"])
 
 
 def check_scenario(given: Mapping[str, Any], file: Path) -> None:
@@ -89,10 +85,6 @@ def _is_json(value: Any) -> bool:
 def _is_event(value: Any) -> bool:
     """Return whether this is a whole event. What has Records is read as `explore` reads it."""
     return value is not None and _is_read(lambda: messages_of((), value, fifo=False, splits=True))
-
-
-def _is_message(value: Any) -> bool:
-    return _is_read(lambda: (message_of(0, value),))
 
 
 def _is_read(read: Callable[[], Sequence[SqsMessage]]) -> bool:
@@ -142,7 +134,7 @@ _ANSWERS = _is_mapping(lambda one: callable(one) or isinstance(one, Mapping))
 _TEXTS = _is_list(_is(str))
 CHECKS: dict[str, _Check] = {
     "messages": (
-        _is_list(_is_message),
+        _is_list(lambda one: _is_read(lambda: (message_of(0, one),))),
         "a list of one or more: bodies as text or JSON, records of SQS, or whole events",
     ),
     "event": (_is_event, "one whole event in JSON; its Records, if it has any, are a list of objects"),

@@ -47,13 +47,20 @@ def _fail(name: str, status: int, code: str, message: str) -> NoReturn:
     raise client_error(name, code, message, ResponseMetadata={"HTTPStatusCode": status})
 
 
+def _existing(name: str, held: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return an object, or raise the refusal of an operation because there is none."""
+    if held is None and name == "HeadObject":
+        _fail(name, 404, "404", "Not Found")
+    if held is None:
+        _fail(name, 404, "NoSuchKey", "The specified key does not exist.")
+    return held
+
+
 def _refuse_condition(name: str, held: Mapping[str, Any] | None, parameters: Parameters) -> None:
     """Raise the refusal of a conditional write, as S3 gives it."""
     wanted = parameters.get("IfMatch")
-    if wanted is not None and held is None:
-        _fail(name, 404, "NoSuchKey", "The specified key does not exist.")
     taken = parameters.get("IfNoneMatch") == "*" and held is not None
-    if taken or (wanted is not None and held is not None and wanted.strip('"') != etag(held).strip('"')):
+    if taken or (wanted is not None and wanted.strip('"') != etag(_existing(name, held)).strip('"')):
         message = "At least one of the pre-conditions you specified did not hold"
         _fail(name, 412, "PreconditionFailed", message)
 
@@ -70,12 +77,7 @@ def put_object(account: Account, parameters: Parameters) -> Mapping[str, Any]:
 
 def _found(name: str, account: Account, parameters: Parameters) -> Mapping[str, Any]:
     refuse_unknown(name, parameters, _READ)
-    held = _objects(account, parameters).get(parameters["Key"])
-    if held is None:
-        if name == "HeadObject":
-            _fail(name, 404, "404", "Not Found")
-        _fail(name, 404, "NoSuchKey", "The specified key does not exist.")
-    return held
+    return _existing(name, _objects(account, parameters).get(parameters["Key"]))
 
 
 def _described(held: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,9 +120,7 @@ def copy_object(account: Account, parameters: Parameters) -> Mapping[str, Any]:
     if isinstance(source, str):
         bucket, _, key = unquote(source).lstrip("/").partition("/")
         source = {"Bucket": bucket, "Key": key}
-    held = _objects(account, source).get(source["Key"])
-    if held is None:
-        _fail("CopyObject", 404, "NoSuchKey", "The specified key does not exist.")
+    held = _existing("CopyObject", _objects(account, source).get(source["Key"]))
     replaces = parameters.get("MetadataDirective") == "REPLACE"
     is_same = (source["Bucket"], source["Key"]) == (parameters["Bucket"], parameters["Key"])
     if is_same and not (replaces or parameters.keys() & {"StorageClass", "ServerSideEncryption"}):

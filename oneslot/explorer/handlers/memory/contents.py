@@ -57,26 +57,15 @@ _ABC_DATA = type(vars(Mapping)["_abc_impl"])
 UNCHANGING = {
     *(bool, int, float, complex, str, bytes, type(None), type(...), range, decimal.Decimal, datetime.date),
     *(datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone, zoneinfo.ZoneInfo, slice),
-    *(
-        types.CodeType,
-        types.FrameType,
-        types.TracebackType,
-        re.Pattern,
-        re.Match,
-        struct.Struct,
-        weakref.ref,
-        _ABC_DATA,
-    ),
+    *(types.CodeType, types.FrameType, types.TracebackType, re.Pattern, re.Match, struct.Struct, weakref.ref),
+    _ABC_DATA,
     *(types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType),
     *(types.GetSetDescriptorType, MemberDescriptorType, ssl.SSLContext.__base__, type(NotImplemented)),
 }
 """The kinds of values that no invocation changes. The variables of a kept traceback's frames are not looked into."""
 
 _ITERABLES: tuple[Any, ...] = ([], (), "", "\u00e9", {}, {}.values(), {}.items(), set(), range(0), range(1 << 70))
-ITERATORS = (
-    *(type(iter(one)) for one in _ITERABLES),
-    *(type(reversed([])), reversed, enumerate, zip),
-)
+ITERATORS = (*(type(iter(one)) for one in _ITERABLES), type(reversed([])), reversed, enumerate, zip)
 
 _OF_DECIMALS = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp", "traps")
 _ALGORITHMS = [hashlib.new(name) for name in hashlib.algorithms_guaranteed]

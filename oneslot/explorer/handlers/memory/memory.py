@@ -18,6 +18,7 @@ import threading
 import weakref
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import Context
 from itertools import chain
 from types import CodeType, FrameType, FunctionType, MemberDescriptorType, ModuleType
@@ -89,17 +90,13 @@ class Shared:
         if not isinstance(value, (type, ModuleType, BaseClient, ServiceResource)):
             return False
         if isinstance(value, type):
-            return _is_of_library(value, own)
+            if not value.__flags__ & _HEAP_TYPE:
+                return True
+            name = value.__module__
+            return name not in own and getattr(sys.modules.get(name), value.__name__, None) is value
         if isinstance(value, ModuleType):
             return value.__name__ not in own
         return any(value is one for one in made_clients())
-
-
-def _is_of_library(kind: type, own: Collection[str]) -> bool:
-    if not kind.__flags__ & _HEAP_TYPE:
-        return True
-    name = kind.__module__
-    return name not in own and getattr(sys.modules.get(name), kind.__name__, None) is kind
 
 
 class Imported:
@@ -304,15 +301,11 @@ class Memory:
         if kind.__module__.startswith("oneslot.explorer."):
             return [getattr(value, name, None) for name in ("number_of_invocation", "is_held")]
         slots = [one for base in kind.__mro__ for one in vars(base).items() if type(one[1]) is MemberDescriptorType]
-        filled = ((name, held) for name, one in slots for held in _slot(one, value))
+        filled: list[tuple[str, Any]] = []
+        for name, one in slots:
+            with suppress(AttributeError, TypeError):  # nothing is in it
+                filled.append((name, one.__get__(value)))
         return self._pairs(filled), self._pairs((attributes_of(value) or {}).items())
-
-
-def _slot(descriptor: Any, value: Any) -> list[Any]:
-    try:
-        return [descriptor.__get__(value)]
-    except (AttributeError, TypeError):  # nothing is in it
-        return []
 
 
 def _of_set(value: Iterable[Any]) -> list[str]:

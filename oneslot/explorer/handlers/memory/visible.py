@@ -215,15 +215,11 @@ def read_later(code: CodeType, offset: int) -> frozenset[str] | None:
     """Return the local variables that may be read after the instruction at `offset`; None for all of them."""
     if _LOOK_AROUND & set(code.co_names):
         return None
-    following = _live_after(code).get(offset)
+    following = _Function(code).after.get(offset)
     return None if following is None else frozenset(following) | {*code.co_cellvars, *code.co_freevars}
 
 
 @functools.lru_cache(maxsize=1_000)
-def _live_after(code: CodeType) -> dict[int, set[str]]:
-    return _Function(code).after
-
-
 class _Function:
     """The variables that are live before and after each instruction of a function, by its offset."""
 
@@ -235,7 +231,6 @@ class _Function:
         self._before: dict[int, set[str]] = defaultdict(set)
         while self._improved():
             pass
-        self.after = dict(self.after)
 
     def _improved(self) -> bool:
         changed = False

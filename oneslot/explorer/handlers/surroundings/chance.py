@@ -101,7 +101,11 @@ def _numbers() -> Iterator[Replacement]:
     for name in dir(random):
         if getattr(getattr(random, name), "__self__", None) is random._inst:
             yield random, name, _drawn(name)
-    yield random.Random, "seed", _seeded
+
+    def seeded(process: Any, original: Any, generator: Any, a: Any = None, version: int = 2) -> None:
+        original(generator, int.from_bytes(process.unique_bytes(32), "big") if a is None else a, version)
+
+    yield random.Random, "seed", seeded
     for owner, name in ((os, "urandom"), (os, "getrandom"), (random, "_urandom"), (ssl, "RAND_bytes")):
         yield owner, name, lambda process, _, size, *flags: process.unique_bytes(size)
     for name in ("uuid1", "uuid6", "uuid7"):
@@ -123,7 +127,7 @@ def _clocks() -> Iterator[Replacement]:
     for name in _SELECTORS:
         if hasattr(selectors, name):
             yield getattr(selectors, name), "select", _selected
-    yield socket, "getfqdn", _full_name
+    yield socket, "getfqdn", lambda process, _, name="": name or "explored"
 
 
 def _of_machine() -> Iterator[Replacement]:
@@ -150,10 +154,6 @@ def _drawn(name: str) -> Any:
     return drawn
 
 
-def _seeded(process: Any, original: Any, generator: Any, a: Any = None, version: int = 2) -> None:
-    original(generator, int.from_bytes(process.unique_bytes(32), "big") if a is None else a, version)
-
-
 def _selected(process: Any, original: Any, selector: Any, timeout: float | None = None) -> Any:
     """Wait in the explorer's time, as the event loop of asyncio does for its threads and its next timer."""
     process.awaited = [one for one in process.awaited if not one.done()]
@@ -166,10 +166,6 @@ def _selected(process: Any, original: Any, selector: Any, timeout: float | None 
     elif timeout > 0:
         process.sleep(math.ceil(timeout * 1000 + 1) / 1000)  # a timer is due after its time, not at it
     return original(selector, 0)
-
-
-def _full_name(process: Any, original: Any, name: str = "") -> str:
-    return name or "explored"
 
 
 def _uname(process: Any, original: Any) -> Any:

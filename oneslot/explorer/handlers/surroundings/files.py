@@ -9,6 +9,7 @@ import re
 import sqlite3
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -17,20 +18,8 @@ from oneslot.explorer.handlers.surroundings.replaced import Replacement
 
 _OF_OS = (
     *("access", "chdir", "chmod", "chown", "getxattr", "lchown", "listdir", "listxattr", "lstat", "mkdir", "open"),
-    *(
-        "pathconf",
-        "readlink",
-        "remove",
-        "removexattr",
-        "rmdir",
-        "scandir",
-        "setxattr",
-        "stat",
-        "statvfs",
-        "truncate",
-        "unlink",
-    ),
-    *("utime", "link", "rename", "replace", "symlink"),
+    *("pathconf", "readlink", "remove", "removexattr", "rmdir", "scandir", "setxattr", "stat", "statvfs", "truncate"),
+    *("unlink", "utime", "link", "rename", "replace", "symlink"),
 )
 _OPEN = ((builtins, "open"), (io, "open"), (sqlite3, "connect"), (sqlite3.dbapi2, "connect"))
 _DATABASE = re.compile("(file:(?://(?:localhost)?)?)?(/.*)", re.DOTALL)
@@ -45,14 +34,10 @@ _NAMED = ("path", "src", "dst", "file", "database")
 
 def own_files() -> Iterator[Replacement]:
     """Yield what lets each environment find its own /tmp under its name."""
-    of_os = {
-        getattr(os, name): _moving(getattr(os, name), 2 if name in _TWO_PATHS else 1)
-        for name in _OF_OS
-        if hasattr(os, name)
-    }
-    for name in _OF_OS:
-        if hasattr(os, name):
-            yield os, name, of_os[getattr(os, name)]
+    of_os: dict[Any, Any] = {}
+    for name in filter(partial(hasattr, os), _OF_OS):
+        moving = _moving(getattr(os, name), 2 if name in _TWO_PATHS else 1)
+        yield os, name, of_os.setdefault(getattr(os, name), moving)
     for method in vars(tempfile._TemporaryFileCloser).values():  # type: ignore[attr-defined]
         if isinstance(method, FunctionType) and method.__defaults__:  # it deletes by a default value
             yield method, "__defaults__", tuple(of_os.get(one, one) for one in method.__defaults__)

@@ -13,7 +13,10 @@ from typing import Any
 from oneslot.explorer.execution.process import StrandFuture
 from oneslot.explorer.handlers.surroundings.replaced import Replacement, Running, within
 
-WAITS = "waits for another thread", "Use a ThreadPoolExecutor and its futures, or the strands cannot be scheduled"
+WAITS = (
+    "The handler waits for another thread, which the explorer cannot schedule. Use a ThreadPoolExecutor and its futures, or "
+    "the strands cannot be scheduled."
+)
 
 
 class StrandPool:
@@ -92,7 +95,7 @@ def as_strands(running: Running) -> Iterator[Replacement]:
         (executor, "shutdown", _shutdown),
         (concurrent.futures, "wait", _wait),
         (concurrent.futures, "as_completed", _as_completed),
-        (threading.Condition, "wait", _refuse_waiting),
+        (threading.Condition, "wait", lambda process, *_, **__: process.refuse(WAITS)),
         (asyncio.BaseEventLoop, "run_in_executor", _run_in_executor),
     ):
         yield owner, name, within(running, inside, getattr(owner, name))
@@ -120,9 +123,7 @@ def _submit(
 
 
 def _run_in_executor(process: Any, _: Any, loop: Any, executor: Any, task: Callable[..., Any], *values: Any) -> Any:
-    if executor is None:
-        executor = process.default_executor
-    future = _pool(process, executor).submit(lambda: task(*values))
+    future = _pool(process, executor or process.default_executor).submit(lambda: task(*values))
     process.awaited.append(future)
     return asyncio.wrap_future(future, loop=loop)
 
@@ -162,7 +163,3 @@ def _as_completed(
         for one in done:
             left.remove(one)
             yield one
-
-
-def _refuse_waiting(process: Any, *_: Any, **__: Any) -> None:
-    process.refuse(f"The handler {WAITS[0]}, which the explorer cannot schedule. {WAITS[1]}.")
