@@ -210,13 +210,7 @@ def difference(rows: Rows, once: Rows, tables: Mapping[str, TableSchema]) -> str
                 key = "/".join(str(row.get(part)) for part in keys)
                 name = changed[0]
                 found, usual = row.get(name), wanted.get(name)
-                numbers = all(
-                    isinstance(one, int | float | Decimal) and not isinstance(one, bool) for one in (found, usual)
-                )
-                is_one_more = (
-                    numbers and found - usual == 1
-                )  # as a counter's after one more delivery, which is shortest
-                hint = f' (a counter of deliveries? ignore=["{table}.{name}"])' if is_one_more else ""
+                hint = f' (a counter of deliveries? ignore=["{table}.{name}"])' if _is_one_more(found, usual) else ""
                 return f"{table} {key}: {name} is {_short(found)}, and single deliveries leave {_short(usual)}{hint}"
     return "the tables differ"
 
@@ -227,6 +221,12 @@ def without_values(sentence: str) -> str:
     if row:
         return f"{row[1]}.{row[2]}"
     return re.split(r" has \d+ rows?,| never happens,|: does not hold| is answered with ", sentence)[0]
+
+
+def _is_one_more(found: Any, usual: Any) -> bool:
+    """Return whether a value is as a counter's after one more delivery: what the shortest path has."""
+    numbers = all(isinstance(one, int | float | Decimal) and not isinstance(one, bool) for one in (found, usual))
+    return numbers and found - usual == 1
 
 
 def _rows(count: int) -> str:

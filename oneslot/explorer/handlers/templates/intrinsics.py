@@ -194,16 +194,6 @@ def _replaced(node: Any, own: Mapping[str, str]) -> Any:
     return node
 
 
-def _if(resolver: Resolver, argument: Sequence[Any]) -> Any:
-    condition, yes, no = argument
-    return resolver.value(yes if resolver.holds(condition) else no)
-
-
-def _join(resolver: Resolver, argument: Sequence[Any]) -> str:
-    separator, parts = argument
-    return str(separator).join(str(one) for one in resolver.value(parts))
-
-
 def _select(resolver: Resolver, argument: Sequence[Any]) -> Any:
     position, among = argument
     try:
@@ -212,18 +202,13 @@ def _select(resolver: Resolver, argument: Sequence[Any]) -> Any:
         raise Unresolved("Fn::Select") from None
 
 
-def _split(resolver: Resolver, argument: Sequence[Any]) -> list[str]:
-    separator, text = argument
-    return str(resolver.value(text)).split(separator)
-
-
 _FUNCTIONS: dict[str, Callable[[Resolver, Any], Any]] = {
     "Ref": Resolver.ref,
     "Fn::GetAtt": Resolver.attribute,
     "Fn::Sub": Resolver.sub,
-    "Fn::Join": _join,
-    "Fn::If": _if,
+    "Fn::Join": lambda resolver, given: str(given[0]).join(map(str, resolver.value(given[1]))),
+    "Fn::If": lambda resolver, given: resolver.value(given[1] if resolver.holds(given[0]) else given[2]),
     "Fn::Select": _select,
-    "Fn::Split": _split,
+    "Fn::Split": lambda resolver, given: str(resolver.value(given[1])).split(given[0]),
     "Fn::FindInMap": Resolver.find_in_map,
 }
