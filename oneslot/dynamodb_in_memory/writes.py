@@ -100,10 +100,7 @@ class Writes(StoredTables):
             key, before, after, written = self._outcome(name, request, unchanged=False)
         except ConditionFailed as failed:
             raise client_error(
-                name,
-                "ConditionalCheckFailedException",
-                "The conditional request failed",
-                **failed.found(request),
+                name, "ConditionalCheckFailedException", "The conditional request failed", **failed.found(request)
             ) from None
         except ItemRefused as refused:
             raise client_error(name, "ValidationException", str(refused)) from None

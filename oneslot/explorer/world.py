@@ -118,10 +118,7 @@ class World:
 
     @classmethod
     def of(
-        cls,
-        contents: Contents,
-        queues: Mapping[str, list[Mapping[str, Any]]],
-        others: Iterable[Line] = (),
+        cls, contents: Contents, queues: Mapping[str, list[Mapping[str, Any]]], others: Iterable[Line] = ()
     ) -> World:
         """Return the world in which the services hold this."""
         lines: list[list[Any]] = [

@@ -91,10 +91,7 @@ _RESOURCES = ("TableName", "Bucket", "QueueUrl", "TopicArn", "FunctionName", "st
 
 
 def explore(
-    handler: str,
-    *,
-    progress: Callable[[str, int, int], None] = lambda level, states, waiting: None,
-    **options: Any,
+    handler: str, *, progress: Callable[[str, int, int], None] = lambda level, states, waiting: None, **options: Any
 ) -> Result:
     """Explore an unmodified handler. `options` are the attributes of `Given`, by their names.
 

@@ -63,10 +63,7 @@ def test_cancelled_transaction_leaves_its_token_unused() -> None:
 
 @pytest.mark.parametrize(
     ("expression", "values", "error"),
-    [
-        ("SET #undefined = :a", {":a": {"S": "a"}}, "ValidationException"),
-        ("SET a = :a", {":a": {"S": "a"}}, None),
-    ],
+    [("SET #undefined = :a", {":a": {"S": "a"}}, "ValidationException"), ("SET a = :a", {":a": {"S": "a"}}, None)],
 )
 def test_request_is_refused_when_a_name_is_undefined(expression: str, values: Any, error: str | None) -> None:
     request = {"TableName": "ledger", "Key": KEY, "UpdateExpression": expression, "ExpressionAttributeValues": values}

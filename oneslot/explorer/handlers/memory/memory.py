@@ -28,15 +28,7 @@ from boto3.resources.base import ServiceResource
 from botocore.client import BaseClient
 
 from oneslot.explorer.handlers.aws import made_clients
-from oneslot.explorer.handlers.memory.contents import (
-    ITERATORS,
-    PLAIN,
-    UNCHANGING,
-    Opaque,
-    content_of,
-    nothing,
-    reader,
-)
+from oneslot.explorer.handlers.memory.contents import ITERATORS, PLAIN, UNCHANGING, Opaque, content_of, nothing, reader
 from oneslot.explorer.handlers.memory.visible import Loop, Visible
 
 Modules = Mapping[str, ModuleType | None]

@@ -416,10 +416,7 @@ def separate_environments(running: Callable[[], Any], own: Sequence[Path] = ()) 
     """Give each environment of the processes that `running` returns its own variables and /tmp."""
     _add_watch()
     outer, writes_nothing, providers = LambdaEnvironments.current, sys.dont_write_bytecode, dict(_providers())
-    with (
-        tempfile.TemporaryDirectory(prefix="oneslot-explore-") as base,
-        mock.patch.object(tempfile, "tempdir", TMP),
-    ):
+    with tempfile.TemporaryDirectory(prefix="oneslot-explore-") as base, mock.patch.object(tempfile, "tempdir", TMP):
         _providers().clear()
         LambdaEnvironments.current = LambdaEnvironments(running, Path(base), own)
         # Neither Python nor pytest, which compiles some modules itself, keeps bytecode beside a library: Lambda cannot.

@@ -10,13 +10,7 @@ import pytest
 from oneslot.explorer.handlers.exploration import explore
 from oneslot.explorer.handlers.verdict import Result
 
-TABLES = {
-    "stock": "sku",
-    "orders": ("customer", "order"),
-    "customers": "id",
-    "baskets": "id",
-    "ledger": "message_id",
-}
+TABLES = {"stock": "sku", "orders": ("customer", "order"), "customers": "id", "baskets": "id", "ledger": "message_id"}
 ENVIRONMENT = {
     **{f"ONESLOT_TABLE_{table.upper()}": table for table in TABLES if table != "ledger"},
     "ONESLOT_KEY_ORDERS": "customer,order",

@@ -90,11 +90,7 @@ WHERE_LAMBDA_KEEPS_IT = {
         "seen.last = order",
     ),
     "a queue": ("from collections import deque\nseen = deque()", "return order in seen", "seen.append(order)"),
-    "a count": (
-        "import itertools\ncount = itertools.count()",
-        "return next(count) % 2",
-        "pass",
-    ),
+    "a count": ("import itertools\ncount = itertools.count()", "return next(count) % 2", "pass"),
     "the seed of random numbers": (
         "import random",
         "random.seed(1) if order == 'first' else None; return random.getstate() == random.Random(2).getstate()",
@@ -487,10 +483,7 @@ RIGHT = {
         "open(os.devnull, 'w').close()",
     ),
     "a signal that its import sets": ("import signal; signal.signal(signal.SIGTERM, lambda *_: None)", "pass"),
-    "named files": (
-        "import tempfile",
-        "with tempfile.NamedTemporaryFile('w+', dir='/tmp') as f: f.write(order)",
-    ),
+    "named files": ("import tempfile", "with tempfile.NamedTemporaryFile('w+', dir='/tmp') as f: f.write(order)"),
     "a file relative to a folder": (
         "",
         "os.makedirs('/tmp/d'); d = os.open('/tmp/d', os.O_RDONLY); "

@@ -349,13 +349,7 @@ def handler(event, context):
 """
 
 
-@pytest.mark.parametrize(
-    ("bodies", "ending"),
-    [
-        (("b",), ", but message 2 writes nothing"),
-        ((), ""),
-    ],
-)
+@pytest.mark.parametrize(("bodies", "ending"), [(("b",), ", but message 2 writes nothing"), ((), "")])
 def test_verdict_says_which_message_writes_nothing(bodies: tuple[str, ...], ending: str, tmp_path: Path) -> None:
     result = of_app(tmp_path, DO_NOTHING_FOR.format(bodies=bodies), messages=["a", "b"])
 

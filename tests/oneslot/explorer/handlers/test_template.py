@@ -124,11 +124,7 @@ def test_what_the_template_lacks_is_named_with_the_remedy(options: dict[str, Any
 def test_file_that_is_no_template_is_refused(tmp_path: Path) -> None:
     (tmp_path / "one.yaml").write_text("a: 1")
 
-    for path, words in (
-        (tmp_path, "no .*json"),
-        (tmp_path / "one.yaml", "no Resources"),
-        (tmp_path / "x", "No such"),
-    ):
+    for path, words in ((tmp_path, "no .*json"), (tmp_path / "one.yaml", "no Resources"), (tmp_path / "x", "No such")):
         with pytest.raises(NotExplorable, match=words):
             from_template(path)
 

@@ -123,16 +123,10 @@ ORDER = {
         fifo=True,
     ),
     "two groups that add to one row": case(
-        "breaks",
-        READ_ADD_PUT,
-        messages=[in_group("a", 1), in_group("b", 2)],
-        fifo=True,
+        "breaks", READ_ADD_PUT, messages=[in_group("a", 1), in_group("b", 2)], fifo=True
     ),
     "one group that adds to one row": case(
-        HOLDS,
-        READ_ADD_PUT,
-        messages=[in_group("a", 1), in_group("a", 2)],
-        fifo=True,
+        HOLDS, READ_ADD_PUT, messages=[in_group("a", 1), in_group("a", 2)], fifo=True
     ),
     "the last state of a shard": case(
         HOLDS,

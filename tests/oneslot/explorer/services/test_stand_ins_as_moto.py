@@ -176,10 +176,7 @@ def test_objects_are_as_in_moto(moto: Moto, calls: list[tuple[str, str, dict[str
 
 
 bodies, ids = st.sampled_from(["m", "n"]), st.sampled_from(["1", "2", "a b"])
-executions = {
-    "name": st.sampled_from(["o-1", "o-2", "a b"]),
-    "input": st.sampled_from(["{}", "[1]", "no JSON"]),
-}
+executions = {"name": st.sampled_from(["o-1", "o-2", "a b"]), "input": st.sampled_from(["{}", "[1]", "no JSON"])}
 event = {
     "Source": st.just("shop"),
     "DetailType": st.just("paid"),
