@@ -26,7 +26,8 @@ from oneslot.explorer.handlers.effects import Left
 from oneslot.explorer.handlers.given import USUAL_COPIES, Given
 from oneslot.explorer.handlers.laws import HandlerLaws, Law, View, as_if_once, without_values
 from oneslot.explorer.handlers.modules import RECEIVES, RECORDS, Code, found
-from oneslot.explorer.handlers.process import AT_IMPORT, OWN_FAILURES, RunningHandler, ServerError, running
+from oneslot.explorer.handlers.process import AT_IMPORT, OWN_FAILURES, RunningHandler, running
+from oneslot.explorer.handlers.program import ServerError
 from oneslot.explorer.handlers.reached import ANSWERED, is_write
 from oneslot.explorer.handlers.repeats import Repeats
 from oneslot.explorer.handlers.scenario import (

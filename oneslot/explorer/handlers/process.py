@@ -9,11 +9,9 @@ import io
 import json
 import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
@@ -22,13 +20,13 @@ from oneslot.explorer.execution.process import HandlerEnd, Program, RunningInvoc
 from oneslot.explorer.handlers.asked import is_installed
 from oneslot.explorer.handlers.memory.contents import Opaque
 from oneslot.explorer.handlers.memory.memory import Imported, Memory, waiting_frames
-from oneslot.explorer.handlers.modules import Code, followed
+from oneslot.explorer.handlers.modules import Code
+from oneslot.explorer.handlers.program import HandlerProgram
 from oneslot.explorer.handlers.surroundings.chance import DRAW, Draws
 from oneslot.explorer.handlers.surroundings.environment import LambdaEnvironment, LambdaEnvironments
 from oneslot.explorer.refusal import NotExplorable, Stop
 from oneslot.explorer.world import ApiCall
 from oneslot.runtime.sqs import answer as answers
-from oneslot.runtime.sqs.answer import Invalid, judge
 
 BOTH_WAYS = 2
 """The random numbers of an invocation that are drawn low and high; later ones are fixed."""
@@ -52,13 +50,6 @@ RUNTIME = str(Path(answers.__file__).parents[1])
 
 HANDLER_REMEDY = "Name the handler as its template does, such as app.handler."
 
-ANSWER_REMEDY = (
-    'Return None or {"batchItemFailures": [...]}, or give reports_failures=False for a mapping without '
-    "ReportBatchItemFailures."
-)
-
-SERVER_ERROR = 500
-
 TIMED_OUT = "TimeoutError: the function's timeout, while it sleeps"
 OWN_FAILURES = (TIMED_OUT, SystemExit.__name__, answers.MarshalError.__name__, "InvalidAnswer")
 """How the errors of an invocation start that no other event would spare it."""
@@ -70,101 +61,9 @@ AT_IMPORT = "at import"
 """How the error of an invocation starts whose module raised."""
 
 
-class ServerError(Exception):
-    """An HTTP answer with a status of 500 or more: the client sends its request again."""
-
-
-class InvalidAnswer(Exception):
-    """The whole batch failed, because Lambda cannot read the answer."""
-
-
-@dataclass(frozen=True)
-class HandlerProgram:
-    """The program of a process: the event, and what Lambda says beside it.
-
-    Attributes:
-        batch: the message of each identifier that an answer may report as failed; None if Lambda reads no answer.
-        is_stream: whether the records after a failed one are delivered again, too.
-        reads_status: whether a client reads the answer's HTTP status.
-    """
-
-    code: Code
-    event: str
-    identity: int
-    timeout_ms: int
-    batch: Mapping[str, str] | None
-    is_stream: bool = False
-    keeps_answer: bool = False
-    reads_status: bool = False
-
-    def __call__(self, process: RunningInvocation, context: Any) -> Mapping[str, Any]:
-        """Run the handler once. Raises what it raises."""
-        handler = self.code.load()
-        if self.code.asked is not None:
-            event = self.code.asked.event(self.event)
-        else:
-            event = followed(self.event) if self.code.follows else json.loads(self.event)
-        answer = handler(event, HandlerContext(process, self))  # type: ignore[arg-type]
-        text = answers.encoded(answer)
-        if self.keeps_answer:
-            process.returned = _sorted(text)  # type: ignore[attr-defined]
-        self.code.status = int(answer.get("statusCode", 200)) if self.reads_status and isinstance(answer, dict) else 0
-        if self.code.status >= SERVER_ERROR:
-            raise ServerError(f"it answers {self.code.status}")
-        batch = self.batch or {}
-        verdict = judge(text, tuple(batch), reports_failures=self.batch is not None)
-        if isinstance(verdict, Invalid):
-            raise InvalidAnswer(f"{verdict.reason} {ANSWER_REMEDY}")
-        failed, ids = verdict.failed, tuple(batch)
-        if self.is_stream and failed:
-            failed = ids[ids.index(failed[0]) :]
-        return {"batchItemFailures": [{"itemIdentifier": batch[one]} for one in failed]}
-
-
-def _sorted(answer: str) -> str:
-    """Return an answer with its names in order. Bytes need not be JSON."""
-    with suppress(ValueError):
-        return json.dumps(json.loads(answer), sort_keys=True)
-    return answer
-
-
 def is_failure(observation: str) -> bool:
     """Return whether a call failed by an injected fault. A condition that does not hold is an answer."""
     return "unanswered" in observation[:14] or INJECTED in observation
-
-
-class HandlerContext:
-    """Lambda's context."""
-
-    def __init__(self, process: RunningHandler, invocation: HandlerProgram) -> None:
-        self._process, self._invocation = process, invocation
-        self.function_name = self.log_group_name = "explored"
-        self.function_version, self.memory_limit_in_mb = "$LATEST", 128
-        self.invoked_function_arn = "arn:aws:lambda:eu-west-2:000000000000:function:explored"
-        self.identity = self.client_context = None
-        self.number_of_invocation = invocation.identity
-
-    @property
-    def aws_request_id(self) -> str:
-        """The id of the invocation."""
-        self._process.code.reads_identity = True
-        return f"5b4e0c1a-0000-4000-8000-{self._invocation.identity + 1:012d}"
-
-    @property
-    def log_stream_name(self) -> str:
-        """The environment's own log stream.
-
-        "The log stream is a sequence of log events that share the same source": each environment has one (AWS Lambda,
-        Sending Lambda function logs to CloudWatch Logs,
-        https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs.html).
-        """
-        return f"2026/11/20/[$LATEST]{self._process.seed_of_environment():032x}"
-
-    def get_remaining_time_in_millis(self) -> int:
-        """Return the milliseconds that are left: some fewer in each invocation."""
-        self._process.code.reads_identity = True
-        ends = self._process.started_at + self._invocation.timeout_ms - self._invocation.identity
-        return max(0, ends - self._process.read_clock())
 
 
 class RunningHandler(RunningInvocation):
