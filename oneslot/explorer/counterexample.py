@@ -125,9 +125,9 @@ def replay(kept: Counterexample, scenario: Scenario, subject: ExploredSubject) -
         broken += step.breaches
         broken += system.in_state(state.world, state.acknowledged, sized.clock(state.expiries))
     if kept.where == "aftermath":
-        lines += _what_came_after(system, state, {move.delivery for move in kept.moves})
-        first = max((move.delivery for move in kept.moves), default=-1) + 1
-        told += _told_after(system, state, first)
+        for line, who, text in _what_came_after(system, state, {move.delivery for move in kept.moves}):
+            lines.append(line)
+            told += [(who, text)] if text else []
         broken += Aftermath(system)(state)
     lines += [f"  => {law}" for law in dict.fromkeys(broken)] or ["  => no law is broken"]
     short = [f"{', '.join(_deliveries(sized))}.", *_shortened(told, LONGEST_STORY - 1)]
@@ -140,26 +140,13 @@ def replay(kept: Counterexample, scenario: Scenario, subject: ExploredSubject) -
 
 def _told(system: System, step: Step) -> Iterator[tuple[str, str]]:
     """Yield who acts in a step, and what: writes, faults, and how an invocation ends. The usual rest is left out."""
-    who, text = _describe_step(system, step)[0], _describe_step(system, step)[3:]
+    described = _describe_step(system, step)
+    who, text = described[0], described[3:]
     is_read = step.call >= 0 and reads(ApiCall(system.requests.texts[step.call]).parts[0])
     if step.name == PERFORMED.name and is_read:
         text = text.partition("; ")[2]
     if text and text not in _USUAL:
         yield who, text.replace(" -> done", "")
-
-
-def _told_after(system: System, state: ExploredState, first: int) -> Iterator[tuple[str, str]]:
-    """Yield the same of the deliveries after a path. `first`: the number of the first of them."""
-    for number, one in enumerate(Aftermath(system).deliveries(state), first):
-        for request, observation, _ in one.delivered.steps:
-            call = ApiCall(system.requests.texts[request])
-            if not reads(call.parts[0]):
-                seen = _seen(system, request, observation)
-                yield (
-                    _letter(number),
-                    f"{describe_call(call, system.scenario.tables)} -> {seen}".removesuffix(" -> done"),
-                )
-        yield _letter(number), f"ends, {_ending(one.delivered.outcome, 0, plain=True)}"
 
 
 def _shortened(told: Sequence[tuple[str, str]], most: int) -> list[str]:
@@ -208,35 +195,39 @@ def _changes(before: Sequence[str], after: Sequence[str]) -> list[str]:
     return changed + [f"      gone: {line}" for line in before if line.split(":")[0] not in held]
 
 
-def _what_came_after(system: System, state: ExploredState, made_before: set[int]) -> Iterator[str]:
-    """Yield the end of a schedule. `made_before`: the deliveries on the path."""
+def _what_came_after(system: System, state: ExploredState, made_before: set[int]) -> Iterator[tuple[str, str, str]]:
+    """Yield the lines of the end of a schedule, each with who acts and what a short path has of it.
+
+    `made_before`: the deliveries on the path.
+    """
     scenario, name = system.scenario, max(made_before, default=-1) + 1
     delivered = {position for one in made_before if one >= 0 for position in scenario.deliveries[one]}
     if not scenario.plain:
         more = ", then once more" if scenario.once_more else ""
-        yield f"     then faults stop; messages are delivered until acknowledged{more}"
+        yield f"     then faults stop; messages are delivered until acknowledged{more}", "", ""
         return
     made, now, before = Aftermath(system).deliveries(state), scenario.clock(state.expiries), _rows(system, state.world)
     forgets = "has deleted" if scenario.deliverer == SQS else "does not repeat"
-    yield (
-        "What came after, without a fault:"
-        if made
-        else f"What came after: nothing, because {scenario.deliverer} {forgets} the message."
-    )
+    nothing = f"What came after: nothing, because {scenario.deliverer} {forgets} the message."
+    yield "What came after, without a fault:" if made else nothing, "", ""
     for number, one in enumerate(made):
         letter, later = _letter(name + number), (one.at - now) / 1000
         message = f"message {one.position + 1}" if len(scenario.messages) > 1 else "the message"
         message = message if one.position < len(scenario.messages) else "what was sent to its queue"
         when = f"{later:,.0f} s later " if later >= 1 else ""
         again = " again" if one.position in delivered else ""
-        yield f"     {letter}  {when}{scenario.deliverer} delivers {message}{again}"
+        yield f"     {letter}  {when}{scenario.deliverer} delivers {message}{again}", "", ""
         delivered.add(one.position)
         for request, observation, world in one.delivered.steps:
-            call = describe_call(ApiCall(system.requests.texts[request]), scenario.tables)
-            yield f"     {letter}  {call} -> {_seen(system, request, observation)}"
-            yield from _changes(before, after := _rows(system, world))
+            call = ApiCall(system.requests.texts[request])
+            text = f"{describe_call(call, scenario.tables)} -> {_seen(system, request, observation)}"
+            is_read = reads(call.parts[0])
+            yield f"     {letter}  {text}", letter, "" if is_read else text.removesuffix(" -> done")
+            after = _rows(system, world)
+            yield from ((change, "", "") for change in _changes(before, after))
             before = after
-        yield f"     {letter}  ends, {_ending(one.delivered.outcome, 0, plain=True)}"
+        text = f"ends, {_ending(one.delivered.outcome, 0, plain=True)}"
+        yield f"     {letter}  {text}", letter, text
 
 
 _OF_OTHERS = {

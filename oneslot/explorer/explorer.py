@@ -127,13 +127,6 @@ class Explorer:
             breaches=tuple(self.breaches),
         )
 
-    def edges(self) -> dict[ExploredState, list[ExploredState]]:
-        """Return the graph: each state's successors, one for each step."""
-        return {
-            state: [self.states[target] for target in self._targets[self._offsets[one] : self._offsets[one + 1]]]
-            for one, state in enumerate(self.states)
-        }
-
     def _expand(self, current: int) -> None:
         system = self.system
         state = self.states[current]

@@ -104,4 +104,4 @@ class HandlerContext:
         """Return the milliseconds that are left: some fewer in each invocation."""
         self._process.code.reads_identity = True
         ends = self._process.started_at + self._invocation.timeout_ms - self._invocation.identity
-        return max(0, ends - self._process.read_clock())
+        return int(max(0, ends - self._process.read_clock()))

@@ -82,11 +82,6 @@ def _is_json(value: Any) -> bool:
     return True
 
 
-def _is_event(value: Any) -> bool:
-    """Return whether this is a whole event. What has Records is read as `explore` reads it."""
-    return value is not None and _is_read(lambda: messages_of((), value, fifo=False, splits=True))
-
-
 def _is_read(read: Callable[[], Sequence[SqsMessage]]) -> bool:
     try:
         for position, message in enumerate(read()):
@@ -137,7 +132,10 @@ CHECKS: dict[str, _Check] = {
         _is_list(lambda one: _is_read(lambda: (message_of(0, one),))),
         "a list of one or more: bodies as text or JSON, records of SQS, or whole events",
     ),
-    "event": (_is_event, "one whole event in JSON; its Records, if it has any, are a list of objects"),
+    "event": (
+        lambda value: value is not None and _is_read(lambda: messages_of((), value, fifo=False, splits=True)),
+        "one whole event in JSON; its Records, if it has any, are a list of objects",
+    ),
     "tables": (_is_tables, 'tables with one or two keys, such as {"orders": "id"} or {"orders": ("customer", "id")}'),
     "law": (
         lambda value: value is None or callable(value) or _is_list(callable)(value),

@@ -75,7 +75,10 @@ def functions(resolver: Resolver) -> list[str]:
 def sources_of(resolver: Resolver, function: str) -> list[FunctionSource]:
     """Return what invokes a function: each route of an API is a source of its own."""
     found = [*_events(resolver, function), *_resources(resolver, function)]
-    found = found or [FunctionSource(principal) for principal in _invokers(resolver, function)]
+    if not found:  # a service that may invoke it, such as that of load balancers
+        given = [one["Properties"] for one in resolver.resources.values() if one["Type"] == "AWS::Lambda::Permission"]
+        allowed = [one for one in given if function in references(one.get("FunctionName"))]
+        found = [FunctionSource(str(one.get("Principal"))) for one in allowed]
     found = [
         one for one in found if not one.name.startswith("OPTIONS ")
     ] or found  # a browser's question before a request
@@ -146,12 +149,6 @@ def _auth(resolver: Resolver, kind: str, own: Mapping[str, Any]) -> str:
     if name == "AWS_IAM" or "UserPoolArn" in authorizer:
         return "iam" if name == "AWS_IAM" else "cognito"
     return "jwt" if "JwtConfiguration" in authorizer else "lambda"
-
-
-def _invokers(resolver: Resolver, function: str) -> list[str]:
-    """Return the services that may invoke a function, such as that of load balancers."""
-    given = (one["Properties"] for one in resolver.resources.values() if one["Type"] == "AWS::Lambda::Permission")
-    return [str(one.get("Principal")) for one in given if function in references(one.get("FunctionName"))]
 
 
 def references(node: Any) -> set[str]:

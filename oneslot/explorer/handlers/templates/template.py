@@ -63,7 +63,8 @@ def options_of(resolver: Resolver, name: str, folder: Path, env: Mapping[str, st
     Raises `NotExplorable`, naming the remedy, for what the template does not give.
     """
     properties = function_properties(resolver.template, name)
-    source = _polled_source(resolver, name)
+    polled = (one for one in sources_of(resolver, name) if one.kind in (*QUEUES, *STREAMS))
+    source = next(polled, FunctionSource(SQS))
     queue = (source.resource if source.kind in QUEUES else None) or {}
     visibility = queue.get("VisibilityTimeout", DEFAULT_SECONDS["visibility"])
     policy = redrive_policy(_resolved(resolver, queue.get("RedrivePolicy", {}), "the queue's RedrivePolicy"))
@@ -272,11 +273,6 @@ def parameters_of(resolver: Resolver) -> dict[str, Any]:
         if resource["Type"] == "AWS::SSM::Parameter"
     }
     return {name: value for name, value in values.items() if value is not None}
-
-
-def _polled_source(resolver: Resolver, function: str) -> FunctionSource:
-    """Return the queue or stream whose mapping invokes the function; one without properties if there is none."""
-    return next((one for one in sources_of(resolver, function) if one.kind in (*QUEUES, *STREAMS)), FunctionSource(SQS))
 
 
 def table(
