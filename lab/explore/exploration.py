@@ -14,7 +14,7 @@ from lab.explore.ours import OURS, OURS_IN_GROUPS
 from lab.explore.scenarios import ONE_REQUEST
 from lab.peers.peers import CONTROL, PEERS
 from oneslot.explorer.counterexample import Counterexample, counterexample
-from oneslot.explorer.explorer import Exploration, Explorer
+from oneslot.explorer.explorer import ExplorationFigures, Explorer
 from oneslot.explorer.scenario import ExploredSubject, Scenario
 
 SUBJECTS: Mapping[str, ExploredSubject] = {
@@ -26,7 +26,7 @@ SUBJECTS: Mapping[str, ExploredSubject] = {
 class Explored:
     """An exploration's figures, and a shortest path to the first breach of each law."""
 
-    exploration: Exploration
+    exploration: ExplorationFigures
     counterexamples: tuple[Counterexample, ...]
 
 
@@ -66,7 +66,7 @@ class Results:
         }
 
 
-def figures(exploration: Exploration) -> dict[str, Any]:
+def figures(exploration: ExplorationFigures) -> dict[str, Any]:
     """Return an exploration as JSON values, without its paths."""
     values = asdict(replace(exploration, breaches=()))
     del values["breaches"]

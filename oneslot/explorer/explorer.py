@@ -36,7 +36,7 @@ class BrokenLaws:
 
 
 @dataclass(frozen=True)
-class Exploration:
+class ExplorationFigures:
     """The figures of an exploration.
 
     `schedules` and `violating` count paths, and `executions` runs of the code under test from its start. `states` and
@@ -65,7 +65,7 @@ def explore(
     *,
     stop_at_first: bool = False,
     progress: Callable[[int, int], None] = lambda states, waiting: None,
-) -> Exploration:
+) -> ExplorationFigures:
     """Explore to the end, or to the first breach. `progress` receives the states expanded and those that wait."""
     return Explorer(scenario, subject).run(stop_at_first, progress)
 
@@ -90,7 +90,7 @@ class Explorer:
     @capture_logs()
     def run(
         self, stop_at_first: bool, progress: Callable[[int, int], None], over: Callable[[], bool] = lambda: False
-    ) -> Exploration:
+    ) -> ExplorationFigures:
         """Explore breadth first, so that the first breach has a shortest path. `over` ends it before its end."""
         started = time.perf_counter()
         system = self.system
@@ -110,7 +110,7 @@ class Explorer:
         schedules, violating = self._count() if complete else (0, 0)
         if collecting:
             gc.enable()
-        return Exploration(
+        return ExplorationFigures(
             subject=system.subject.name,
             scenario=system.scenario.name,
             size=system.scenario.size,

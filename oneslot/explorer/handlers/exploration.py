@@ -183,7 +183,7 @@ def _laws(law: Law | Sequence[Law] | None) -> Sequence[Law]:
 
 
 @dataclass
-class Once:
+class SingleDeliveries:
     """Deliveries without a fault, until each message is acknowledged: their positions, and the view after each.
 
     `is_clean`: whether no delivery that failed has changed anything.
@@ -329,10 +329,10 @@ class Exploration:
         """Deliver each message once, in every order, with random numbers drawn both ways; learn what that leaves."""
         count = len(self.scenario.messages)
         orders = self.scenario.orders
-        learned: list[tuple[Once, Once]] = []
+        learned: list[tuple[SingleDeliveries, SingleDeliveries]] = []
         for order in orders:
             for drawn_high in self._draws(count, len(orders)):
-                runs: list[Once] = []
+                runs: list[SingleDeliveries] = []
                 for later, name in ((0, 10), (self._another_time, 10 + count * self.scenario.redeliveries + MOST_SENT)):
                     high = frozenset((name + position, number) for position, number in drawn_high)
                     once = self._delivered_once(order, self.scenario.start + later, name, high)
@@ -373,7 +373,7 @@ class Exploration:
 
     def _delivered_once(
         self, order: Sequence[int], now: int, name: int, high: frozenset[tuple[int, int]]
-    ) -> Once | Result:
+    ) -> SingleDeliveries | Result:
         """Deliver each message until it is acknowledged. Return what that leaves, or the verdict that one always fails.
 
         "When a Lambda function encounters an error while processing a batch, all messages in that batch become visible in
@@ -384,7 +384,7 @@ class Exploration:
         scenario = self.scenario
         services = replace(scenario.services, high=high, first_id=name)
         system = System(replace(scenario, services=services), replace(self.subject, identified=True))
-        world, once, waiting = system.start.world, Once(), [(1, position) for position in order]
+        world, once, waiting = system.start.world, SingleDeliveries(), [(1, position) for position in order]
         while waiting:
             receives, position = waiting.pop(0)
             identity, at = (

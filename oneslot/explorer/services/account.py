@@ -29,6 +29,7 @@ SAFE_METHODS = ("get", "head", "options")
 """The methods of HTTP that change nothing (RFC 9110)."""
 
 Parameters = Mapping[str, Any]
+Answer = Mapping[str, Any]
 
 
 def reads(name: str) -> bool:

@@ -10,13 +10,12 @@ https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oneslot.explorer.services.account import Parameters
+from oneslot.explorer.services.account import Answer, Parameters
 
-Answer = Mapping[str, Any]
 Entry = tuple[str, Any]
 """An entry, with its table; "" for none."""
 Refuse = Callable[[Answer, Sequence[Entry], Collection[int]], Answer]

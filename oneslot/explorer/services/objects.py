@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from urllib.parse import unquote
 
 from oneslot.dynamodb_in_memory.answers import client_error, refuse_unknown
-from oneslot.explorer.services.account import Account, Operation, Parameters
+from oneslot.explorer.services.account import Account, Answer, Operation, Parameters
 
 BUCKET = "s3/"
 MAXIMUM_KEYS = 1000
@@ -47,7 +47,7 @@ def _fail(name: str, status: int, code: str, message: str) -> NoReturn:
     raise client_error(name, code, message, ResponseMetadata={"HTTPStatusCode": status})
 
 
-def _existing(name: str, held: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def _existing(name: str, held: Mapping[str, Any] | None) -> Answer:
     """Return an object, or raise the refusal of an operation because there is none."""
     if held is None and name == "HeadObject":
         _fail(name, 404, "404", "Not Found")
@@ -65,7 +65,7 @@ def _refuse_condition(name: str, held: Mapping[str, Any] | None, parameters: Par
         _fail(name, 412, "PreconditionFailed", message)
 
 
-def put_object(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+def put_object(account: Account, parameters: Parameters) -> Answer:
     """Write an object, perhaps under a condition on the one that it replaces."""
     refuse_unknown("PutObject", parameters, _WRITTEN)
     objects, key = _objects(account, parameters), parameters["Key"]
@@ -75,7 +75,7 @@ def put_object(account: Account, parameters: Parameters) -> Mapping[str, Any]:
     return {"ETag": etag(objects[key])}
 
 
-def _found(name: str, account: Account, parameters: Parameters) -> Mapping[str, Any]:
+def _found(name: str, account: Account, parameters: Parameters) -> Answer:
     refuse_unknown(name, parameters, _READ)
     return _existing(name, _objects(account, parameters).get(parameters["Key"]))
 
@@ -85,25 +85,25 @@ def _described(held: Mapping[str, Any]) -> dict[str, Any]:
     return {"Metadata": {}, **rest, "ETag": etag(held), "ContentLength": len(held["Body"])}
 
 
-def get_object(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+def get_object(account: Account, parameters: Parameters) -> Answer:
     """Read an object."""
     held = _found("GetObject", account, parameters)
     return {**_described(held), "Body": held["Body"]}
 
 
-def head_object(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+def head_object(account: Account, parameters: Parameters) -> Answer:
     """Read what describes an object."""
     return _described(_found("HeadObject", account, parameters))
 
 
-def delete_object(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+def delete_object(account: Account, parameters: Parameters) -> Answer:
     """Delete an object; there need be none."""
     refuse_unknown("DeleteObject", parameters, "Bucket Key ExpectedBucketOwner")
     _objects(account, parameters).pop(parameters["Key"], None)
     return {}
 
 
-def delete_objects(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+def delete_objects(account: Account, parameters: Parameters) -> Answer:
     """Delete objects."""
     refuse_unknown("DeleteObjects", parameters, "Bucket Delete ChecksumAlgorithm ExpectedBucketOwner")
     wanted = parameters["Delete"]["Objects"]
@@ -112,7 +112,7 @@ def delete_objects(account: Account, parameters: Parameters) -> Mapping[str, Any
     return {} if parameters["Delete"].get("Quiet") else {"Deleted": [{"Key": one["Key"]} for one in wanted]}
 
 
-def copy_object(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+def copy_object(account: Account, parameters: Parameters) -> Answer:
     """Copy an object whole."""
     known = f"Bucket Key CopySource MetadataDirective {' '.join(_KEPT)} ACL StorageClass ServerSideEncryption"
     refuse_unknown("CopyObject", parameters, known)
@@ -132,7 +132,7 @@ def copy_object(account: Account, parameters: Parameters) -> Mapping[str, Any]:
     return {"CopyObjectResult": {"ETag": etag(held), "LastModified": account.now}}
 
 
-def list_objects_v2(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+def list_objects_v2(account: Account, parameters: Parameters) -> Answer:
     """List up to 1,000 keys that begin with a prefix."""
     refuse_unknown("ListObjectsV2", parameters, "Bucket Prefix StartAfter MaxKeys EncodingType ExpectedBucketOwner")
     prefix, after = parameters.get("Prefix", ""), parameters.get("StartAfter", "")

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from oneslot.dynamodb_in_memory.answers import UnsupportedRequest, refuse
-from oneslot.explorer.services.account import Account, Operation, Parameters
+from oneslot.explorer.services.account import Account, Answer, Operation, Parameters
 
 ID = object()
 """Stands for the id of an effect in an answer."""
@@ -170,7 +170,7 @@ EFFECTS: dict[str, OutsideEffect] = {
 """The operations by "service.operation"."""
 
 
-def perform_effect(name: str, effect: OutsideEffect, account: Account, parameters: Parameters) -> Mapping[str, Any]:
+def perform_effect(name: str, effect: OutsideEffect, account: Account, parameters: Parameters) -> Answer:
     """Record the effects of a call and return its answer."""
     for code, message, applies in effect.refusals:
         if applies(parameters):
@@ -202,7 +202,7 @@ def _one(name: str, effect: OutsideEffect, account: Account, parameters: Paramet
     return {key: effect_id if value is ID else value for key, value in effect.answer.items()}
 
 
-def invoke(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+def invoke(account: Account, parameters: Parameters) -> Answer:
     """Record an asynchronous invocation. Raises `UnsupportedRequest` for one whose answer only the user knows."""
     if parameters.get("InvocationType") != "Event":
         remedy = 'Give the answer of the function: answers={"lambda.invoke": {"StatusCode": 200, "Payload": b"{}"}}'

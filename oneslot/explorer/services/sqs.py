@@ -13,9 +13,7 @@ from typing import Any, NoReturn
 from botocore.exceptions import ClientError
 
 from oneslot.dynamodb_in_memory.answers import answer, refuse, refuse_unknown
-from oneslot.explorer.services.account import Account, Operation, Parameters
-
-Answer = Mapping[str, Any]
+from oneslot.explorer.services.account import Account, Answer, Operation, Parameters
 
 REGION, ACCOUNT = "eu-west-2", "111122223333"
 

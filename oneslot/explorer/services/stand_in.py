@@ -17,7 +17,7 @@ from typing import Any
 from oneslot.dynamodb_in_memory import InMemoryDynamoDB
 from oneslot.dynamodb_in_memory.answers import UnsupportedRequest, refuse, refuse_unknown
 from oneslot.explorer.services import objects, outside, sqs
-from oneslot.explorer.services.account import READING, SAFE_METHODS, Account, Operation, Parameters
+from oneslot.explorer.services.account import READING, SAFE_METHODS, Account, Answer, Operation, Parameters
 
 PARAMETERS, SECRETS = "parameters", "secrets"
 WRITTEN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -31,7 +31,7 @@ _HTTP_KEYS = "http/keys"
 """The container of the keys of requests that took effect."""
 
 
-def request(account: Account, method: str, parameters: Parameters) -> Mapping[str, Any]:
+def request(account: Account, method: str, parameters: Parameters) -> Answer:
     """Answer a request of HTTP as the user says, and record it as an outside effect unless it only reads.
 
     A request with the Idempotency-Key of an earlier one takes effect once. Raises `UnsupportedRequest` without an answer.
@@ -74,14 +74,14 @@ def _parameter(name: str, value: Any) -> dict[str, Any]:
     }
 
 
-def _given(account: Account, kind: str, asked: str) -> Mapping[str, Any]:
+def _given(account: Account, kind: str, asked: str) -> Answer:
     """Return the given values. Raises `UnsupportedRequest`, with the remedy, if there are none of this kind at all."""
     if kind not in account.values:
         raise UnsupportedRequest(f'no values are given. Give them: {kind}={{"{asked}": "..."}}')
     return account.values[kind]
 
 
-def get_parameter(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+def get_parameter(account: Account, parameters: Parameters) -> Answer:
     """Return one parameter."""
     name = parameters["Name"]
     values = _given(account, PARAMETERS, name)
@@ -90,14 +90,14 @@ def get_parameter(account: Account, parameters: Parameters) -> Mapping[str, Any]
     return {"Parameter": _parameter(name, values[name])}
 
 
-def get_parameters(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+def get_parameters(account: Account, parameters: Parameters) -> Answer:
     """Return parameters by their names."""
     values = _given(account, PARAMETERS, parameters["Names"][0])
     found = [_parameter(name, values[name]) for name in parameters["Names"] if name in values]
     return {"Parameters": found, "InvalidParameters": [name for name in parameters["Names"] if name not in values]}
 
 
-def get_parameters_by_path(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+def get_parameters_by_path(account: Account, parameters: Parameters) -> Answer:
     """Return the parameters below a path."""
     path = f"{parameters['Path'].rstrip('/')}/"
     values = _given(account, PARAMETERS, f"{path}name")
@@ -107,7 +107,7 @@ def get_parameters_by_path(account: Account, parameters: Parameters) -> Mapping[
     return {"Parameters": [_parameter(name, values[name]) for name in names]}
 
 
-def get_secret_value(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+def get_secret_value(account: Account, parameters: Parameters) -> Answer:
     """Return one secret, by its name or ARN."""
     asked = parameters["SecretId"]
     values = _given(account, SECRETS, asked)
@@ -131,7 +131,7 @@ def get_secret_value(account: Account, parameters: Parameters) -> Mapping[str, A
     }
 
 
-def start_execution(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+def start_execution(account: Account, parameters: Parameters) -> Answer:
     """Start an execution.
 
     With "the same name and input as a running execution, the call succeeds and return the same response as the original
@@ -158,7 +158,7 @@ def start_execution(account: Account, parameters: Parameters) -> Mapping[str, An
     return {"executionArn": _arn(arn, wanted or effect_id), "startDate": account.now}
 
 
-def describe_execution(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+def describe_execution(account: Account, parameters: Parameters) -> Answer:
     """Describe an execution, which runs."""
     arn = parameters["executionArn"]
     machine, _, wanted = arn.replace(":execution:", ":stateMachine:").rpartition(":")
@@ -168,7 +168,7 @@ def describe_execution(account: Account, parameters: Parameters) -> Mapping[str,
     return {"executionArn": arn, "stateMachineArn": machine, "name": wanted, "status": "RUNNING", **started}
 
 
-def _end_task(operation: str, name: str, account: Account, parameters: Parameters) -> Mapping[str, Any]:
+def _end_task(operation: str, name: str, account: Account, parameters: Parameters) -> Answer:
     """End a task. A token serves once: a task that has ended is refused as one that timed out (API reference)."""
     token = parameters["taskToken"]
     ended = account.state.setdefault("states/ended tasks", {})
@@ -201,7 +201,7 @@ OPERATIONS: dict[str, Operation] = {
 _TARGETS = ("FunctionName", "TopicArn", "QueueUrl", "Bucket", "Name", "Id")
 
 
-def perform(account: Account, service: str, operation: str, parameters: Parameters) -> Mapping[str, Any]:
+def perform(account: Account, service: str, operation: str, parameters: Parameters) -> Answer:
     """Perform a call in the account.
 
     The order is: the user's answer, the stand-in, a refusal by name. A call that the user answers leaves the account,

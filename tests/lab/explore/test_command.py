@@ -14,10 +14,10 @@ from lab.explore.exploration import Explored, Results
 from lab.explore.scenarios import ONE_REQUEST
 from lab.peers.peers import PEERS
 from oneslot.explorer.counterexample import Counterexample, counterexample
-from oneslot.explorer.explorer import Exploration, Explorer
+from oneslot.explorer.explorer import ExplorationFigures, Explorer
 from oneslot.explorer.scenario import ExploredSubject
 
-FINE = Exploration("Oneslot", "one request", "K=2 F=1 T=1", 9, 0, 9, 9, 9, 9, 9, 0.1, complete=True)
+FINE = ExplorationFigures("Oneslot", "one request", "K=2 F=1 T=1", 9, 0, 9, 9, 9, 9, 9, 0.1, complete=True)
 OURS_FINE = (Explored(FINE, ()),)
 PEERS_FOUND = tuple(Explored(replace(FINE, violating=3, laws_broken=tuple(sorted(peer.breaks))), ()) for peer in PEERS)
 RESULTS = Results(OURS_FINE, (*PEERS_FOUND, *OURS_FINE), 0.1)
