@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import boto3
 from boto3.resources.base import ServiceResource
@@ -80,8 +81,7 @@ def intercepted(running: Any) -> Iterator[None]:
         raise NotExplorable(
             "moto's mock_aws is active, and the explorer brings its own AWS. Leave mock_aws out of this test."
         )
-    base: Any = BaseClient
-    call, client, resource = base._make_api_call, boto3.Session.client, boto3.Session.resource
+    call: Any = vars(BaseClient)["_make_api_call"]
 
     def make_api_call(self: Any, operation_name: str, parameters: Any) -> Any:
         process = running()
@@ -91,28 +91,25 @@ def intercepted(running: Any) -> Iterator[None]:
             else _perform(self, process, operation_name, parameters)
         )
 
-    def cached_client(self: Any, *arguments: Any, **options: Any) -> Any:
-        if running() is None or _making_resource[0]:
-            return client(self, *arguments, **options)
-        return _cached("client", self, arguments, options, client)
+    def cached(kind: str) -> Any:
+        make = getattr(boto3.Session, kind)
 
-    def cached_resource(self: Any, *arguments: Any, **options: Any) -> Any:
-        if running() is None:
-            return resource(self, *arguments, **options)
-        _making_resource[0] = True
+        def made(self: Any, *arguments: Any, **options: Any) -> Any:
+            if running() is None or _making_resource[0]:
+                return make(self, *arguments, **options)
+            _making_resource[0] = kind == "resource"
+            try:
+                return _cached(kind, self, arguments, options, make)
+            finally:
+                _making_resource[0] = False
+
+        return mock.patch.object(boto3.Session, kind, made)
+
+    with mock.patch.object(BaseClient, "_make_api_call", make_api_call), cached("client"), cached("resource"):
         try:
-            return _cached("resource", self, arguments, options, resource)
+            yield
         finally:
-            _making_resource[0] = False
-
-    base._make_api_call = make_api_call
-    boto3.Session.client, boto3.Session.resource = cached_client, cached_resource  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        base._make_api_call = call
-        boto3.Session.client, boto3.Session.resource = client, resource  # type: ignore[method-assign]
-        _clients.clear()
+            _clients.clear()
 
 
 def _cached(kind: str, session: Any, arguments: Any, options: Any, make: Any) -> Any:
