@@ -16,10 +16,10 @@ from typing import Any
 from lab.simulation.sqs.fifo import FifoQueue
 from lab.simulation.sqs.queue import Message, Queue
 from oneslot.dynamodb_in_memory.answers import answer, refuse, refuse_unknown
+from oneslot.explorer.services.account import Answer
 from oneslot.explorer.services.sqs import (
     MAXIMUM_ENTRIES,
     PREFIX,
-    Answer,
     check_batch_size,
     check_content,
     deduplication_id,
