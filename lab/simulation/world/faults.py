@@ -130,21 +130,21 @@ class Faults:
         raise NotImplementedError
 
 
-LONGEST_SECONDS = 100.0
-"""The longest length of a drawn fault."""
-
-
 @dataclass(frozen=True, slots=True)
 class Rates:
     """The weather of a run: which kinds of faults happen, one in how many calls, and one in how many statements.
 
-    A fault that has a length lasts from `shortest` to 100 seconds: short ones often, long ones seldom.
+    A fault that has a length lasts from `shortest` to `longest` seconds: short ones often, long ones seldom. At most `most`
+    calls meet one, of those that `chosen` takes from the call's.
     """
 
     kinds: Sequence[str]
     calls: float
     statements: float
     shortest: float = 0.05
+    longest: float = 100.0
+    most: float = math.inf
+    chosen: Callable[[Sequence[Choice]], Sequence[Choice]] = lambda choices: choices
 
 
 class DrawnFaults(Faults):
@@ -162,9 +162,10 @@ class DrawnFaults(Faults):
 
     def at_call(self, process: str, number: int, choices: Possible) -> tuple[Choice, Fault] | None:
         """See `Faults`."""
-        if self.stopped or self._draw(process, CALL, number) * self._rates.calls >= 1:
+        rates = self._rates
+        if self.stopped or len(self.met) >= rates.most or self._draw(process, CALL, number) * rates.calls >= 1:
             return None
-        possible = [choice for choice in choices() if kind_of(choice.name) in self._rates.kinds]
+        possible = [choice for choice in rates.chosen(choices()) if kind_of(choice.name) in rates.kinds]
         if not possible:
             return None
         choice = possible[int(self._draw(process, "which", number) * len(possible))]
@@ -193,62 +194,29 @@ class DrawnFaults(Faults):
 
     def _seconds(self, process: str, number: int) -> float:
         shortest, draw = self._rates.shortest, self._draw(process, "seconds", number)
-        return round(math.exp(math.log(shortest) + math.log(LONGEST_SECONDS / shortest) * draw), 3)
+        return round(math.exp(math.log(shortest) + math.log(self._rates.longest / shortest) * draw), 3)
 
     def _draw(self, process: str, what: str, number: int) -> float:
         return crc32(f"{self._seed}/{process}/{what}/{number}".encode()) / 2**32
 
 
-class ChosenFaults(DrawnFaults):
-    """A few faults by a seed, of those that `chosen` takes from a call's; each lasts between `shortest` and `longest`."""
-
-    def __init__(
-        self,
-        seed: int,
-        chosen: Callable[[Sequence[Choice]], Sequence[Choice]],
-        *,
-        most: int,
-        one_in: float,
-        shortest: float,
-        longest: float,
-    ) -> None:
-        super().__init__(seed, Rates(KINDS, calls=one_in, statements=0))
-        self._chosen = chosen
-        self._most = most
-        self._shortest, self._longest = shortest, longest
-
-    def at_call(self, process: str, number: int, choices: Possible) -> tuple[Choice, Fault] | None:
-        """See `Faults`."""
-        if len(self.met) == self._most:
-            return None
-        return super().at_call(process, number, lambda: self._chosen(choices()))
-
-    def _seconds(self, process: str, number: int) -> float:
-        length = self._longest - self._shortest
-        return round(self._shortest + length * self._draw(process, "seconds", number), 3)
-
-
 def mild_faults(seed: int) -> Faults:
     """Return a few faults that a consumer survives without a second receive."""
-    return ChosenFaults(
-        seed,
-        lambda choices: [each for each in choices if each.name in MILD],
-        most=FEW,
-        one_in=30,
-        shortest=0,
-        longest=SLOW_SECONDS,
-    )
+
+    def mild(choices: Sequence[Choice]) -> Sequence[Choice]:
+        return [each for each in choices if each.name in MILD]
+
+    return DrawnFaults(seed, Rates(KINDS, calls=30, statements=0, longest=SLOW_SECONDS, most=FEW, chosen=mild))
 
 
 def late_commits(seed: int) -> Faults:
     """Return crashes and lost answers of transactions that DynamoDB performs a minute later."""
-    late = (CRASHES[1], _LATE)
 
-    def chosen(choices: Sequence[Choice]) -> Sequence[Choice]:
+    def late(choices: Sequence[Choice]) -> Sequence[Choice]:
         is_transaction = any(each.conflict is not None for each in choices)
-        return late if is_transaction else ()
+        return (CRASHES[1], _LATE) if is_transaction else ()
 
-    return ChosenFaults(seed, chosen, most=4, one_in=2, shortest=20, longest=90)
+    return DrawnFaults(seed, Rates(KINDS, calls=2, statements=0, shortest=20, longest=90, most=4, chosen=late))
 
 
 class ListedFaults(Faults):

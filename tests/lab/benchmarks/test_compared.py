@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lab.benchmarks.counter import CONSUMERS, WAYS, measured, tables
+from lab.benchmarks.explored import KINDS
+from lab.benchmarks.explored import measured as explored
 from lab.benchmarks.handlers import Handler, booking, powertools, week
 from lab.benchmarks.standin import MeteredDynamoDB
 from oneslot.runtime.sqs.lambda_event import Context, event_of
@@ -88,3 +92,40 @@ def test_powertools_books_twice_when_killed_before_its_record() -> None:
         row["in_progress_expiration"] = {"N": "0"}  # a day later
     assert deliver(handler, "a") == 0
     assert client.held() == ["a", "a"]
+
+
+PAGE = Path(__file__).resolve().parents[3] / "lab" / "docs" / "performance.md"
+
+
+def test_page_has_the_table() -> None:
+    assert tables(short=False) in PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("pieces", [CONSUMERS, 5, 0])
+def test_decision_is_made_once_when_the_stock_is_counted_with_otherwise(pieces: int) -> None:
+    client, left = measured(WAYS["`add` with `otherwise`"], pieces)
+    assert (client.decisions, left) == (CONSUMERS, 0)
+    assert client.calls == {"update_item": CONSUMERS, "transact_write_items": 2 * CONSUMERS - pieces}
+
+
+def test_order_makes_three_calls_with_powertools() -> None:
+    client, left = measured(WAYS["Powertools around `ADD`, which may count twice"], CONSUMERS)
+    assert (client.calls.total(), left) == (3 * CONSUMERS, 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kind_of_two_calls_is_complete(kind: str) -> None:
+    label, calls, _, schedules, *_, complete = explored(kind, 2)
+
+    assert (label, calls, complete) == (KINDS[kind], "2", "all levels")
+    assert schedules in ("2,394", "1,411")
+
+
+def test_five_calls_need_few_states_when_answers_are_forgotten() -> None:
+    _, _, states, schedules, *_ = explored("one_item", 5)
+
+    assert (states, schedules) == ("400", "344,854")
+
+
+def test_level_is_named_when_the_budget_ends() -> None:
+    assert explored("one_item", 5, budget=0.0)[-1] == 'not "twice"'

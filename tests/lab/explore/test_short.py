@@ -1,14 +1,36 @@
-"""The short explorations of our handler: no schedule breaks a law."""
+"""The short explorations of our handler: no schedule breaks a law, and each scenario meets what it is for."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from lab.explore.budgets import GROUP_BY_ITSELF, GROUPS_SHORT, SHORT
+from appointments.allocation import choose
+from appointments.messages import BookRequest, parse_message
+from lab.explore.budgets import GROUP, GROUP_BY_ITSELF, GROUP_TWICE, GROUPS_SHORT, SHORT
+from lab.explore.laws import OurLaws
 from lab.explore.ours import OURS, OURS_IN_GROUPS
-from lab.explore.scenarios import ALONE, BATCH_SIDE_BY_SIDE, DOMAIN_EXCEPTION, RELEASED
+from lab.explore.practice import TABLES, free_slots
+from lab.explore.scenarios import (
+    ALONE,
+    APART,
+    BATCH_SIDE_BY_SIDE,
+    BOOK_AND_CANCEL_APART,
+    BOOKING,
+    DOMAIN_EXCEPTION,
+    LAST_SLOT_APART,
+    RELEASED,
+    SAME_WISH,
+)
+from oneslot.dynamodb_in_memory.contents import Contents
 from oneslot.explorer.explorer import explore
 from oneslot.explorer.scenario import ExploredSubject, Scenario
+from oneslot.explorer.world import World
+from oneslot.runtime.consumer.group_commit import GroupCommit
+from oneslot.runtime.protocol import Answer
 
 FAST = {scenario.name for scenario in (*ALONE, BATCH_SIDE_BY_SIDE, DOMAIN_EXCEPTION, RELEASED, GROUP_BY_ITSELF)}
 """The explorations of the fast tier, less than a second each."""
@@ -35,3 +57,47 @@ def test_no_schedule_breaks_a_law(subject: ExploredSubject, scenario: Scenario) 
     assert exploration.complete
     assert exploration.schedules > 0
     assert exploration.laws_broken == ()
+
+
+SMALL = (
+    replace(APART, faults=1, expiries=0),
+    replace(LAST_SLOT_APART, faults=0, expiries=0),
+    replace(BOOK_AND_CANCEL_APART, faults=0, expiries=0),
+)
+
+
+@pytest.mark.parametrize("scenario", SMALL, ids=lambda scenario: scenario.name)
+def test_clocks_apart_break_only_e2(scenario: Scenario) -> None:
+    assert explore(replace(scenario, exempt=()), OURS).laws_broken == ("E2",)
+    exploration = explore(scenario, OURS)
+    assert exploration.complete
+    assert exploration.schedules > 0
+    assert exploration.laws_broken == ()
+
+
+def test_group_explorations_commit_two_records_together() -> None:
+    reached: list[int] = []
+    original = GroupCommit.commit_first
+    with pytest.MonkeyPatch.context() as patch:
+
+        def watched(self: GroupCommit[Any], group: Any) -> dict[str, Answer]:
+            answers = original(self, group)
+            reached.append(len(answers))
+            return answers
+
+        patch.setattr(GroupCommit, "commit_first", watched)
+        for scenario in (GROUP, GROUP_TWICE):
+            explore(replace(scenario, faults=0, expiries=0), OURS_IN_GROUPS)
+    assert {1, 2} <= set(reached)
+
+
+def test_final_state_must_be_the_scenarios() -> None:
+    world = World.of(Contents({name: {} for name in TABLES}), {}, {})
+    assert list(OurLaws().at_last(world, ())) == []
+    assert len(list(OurLaws().at_last(world, ("booked",)))) == 1
+
+
+def test_requests_with_the_same_wish_choose_one_slot() -> None:
+    keys = [slot["free_key"] for slot in free_slots(2)]
+    requests = [parse_message(message_id, "hash", json.loads(BOOKING.body)) for message_id in SAME_WISH]
+    assert len({choose(request, keys) for request in requests if isinstance(request, BookRequest)}) == 1
