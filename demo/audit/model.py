@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from demo.audit import tables
 from demo.audit.plain import PLAIN
-from oneslot.audit.model import Listing, Model, Words, model_of_declaration
+from oneslot.audit.model import Listing, Model, ReportWords, model_of_declaration
 from oneslot.audit.read.source import ExportedTable
 from oneslot.declaration.declaration import Declaration
 from oneslot.laws.form import Form
@@ -16,7 +16,7 @@ NOT_READ = {"slots": (), "appointments": ("service_type", "payload_hash", "not_b
 """Attributes that the audit does not read, beside the patient's number."""
 PRIVATE = {"slots": (), "appointments": ("nhs_number",)}
 
-WORDS = Words(
+WORDS = ReportWords(
     verdicts={
         "booked": "has one slot",
         "waitlist": "no slot was free; recorded, and waits",

@@ -27,10 +27,10 @@ from oneslot.audit.conclusion import Conclusion, conclude
 from oneslot.audit.consumer import AuditConsumer
 from oneslot.audit.errors import AuditRefused, refusal_of
 from oneslot.audit.judge.laws import Moment
-from oneslot.audit.judge.stage import FINDINGS, LISTED_REJECTS, Answer, Judging, add_up, judge_chunk, without_zeros
+from oneslot.audit.judge.stage import FINDINGS, LISTED_REJECTS, Judged, Judging, add_up, judge_chunk, without_zeros
 from oneslot.audit.model import model_of
 from oneslot.audit.operations import OperationsTable
-from oneslot.audit.read.carry import CARRIED, HASHES, PREVIOUS, REJECTED, Piece, Reading, carried_rows, read_pieces
+from oneslot.audit.read.carry import CARRIED, HASHES, PREVIOUS, REJECTED, Piece, ReadPlan, carried_rows, read_pieces
 from oneslot.audit.read.history import NOTHING, History, find_history, sample_notes
 from oneslot.audit.report.data import Written, collect, run_facts
 from oneslot.audit.report.page import render
@@ -166,13 +166,13 @@ def pieces_of(work: Work) -> tuple[tuple[Piece, ...], ...]:
     return (*large, *(tuple(small[start::several]) for start in range(several) if small))
 
 
-def carried(spark: SparkSession, reading: Reading) -> DataFrame:
+def carried(spark: SparkSession, reading: ReadPlan) -> DataFrame:
     """Return the blocks of all files."""
     tasks = spark.range(0, len(reading.pieces), 1, max(1, len(reading.pieces)))
     return tasks.mapInArrow(partial(read_pieces, reading=reading), CARRIED)
 
 
-def write_verdicts(work: Work) -> Answer:
+def write_verdicts(work: Work) -> Judged:
     """Carry every row to the subjects that it names, judge each chunk, and write the verdicts. Return the sums and lists."""
     spark, history, settings = work.spark, work.history, work.settings
     pieces = pieces_of(work)
@@ -180,7 +180,7 @@ def write_verdicts(work: Work) -> Answer:
         raise AuditRefused(NOTHING.format(folder=history.folder))
     continues = work.previous is not None
     earlier = work.previous.folder if work.previous else None
-    reading = Reading(work.consumer, pieces, work.chunks, history.window, continues)
+    reading = ReadPlan(work.consumer, pieces, work.chunks, history.window, continues)
     if work.previous is not None:
         reading = with_earlier_rows(work, work.previous, reading)
     moment = Moment(
@@ -208,7 +208,7 @@ def write_verdicts(work: Work) -> Answer:
     return answer
 
 
-def with_earlier_rows(work: Work, previous: FinishedAudit, reading: Reading) -> Reading:
+def with_earlier_rows(work: Work, previous: FinishedAudit, reading: ReadPlan) -> ReadPlan:
     """Return how today's rows are read with what earlier audits kept of each key to judge again.
 
     Such a key changed today, or time may have changed its verdict. Keys are picked by their hash, which is small enough to
@@ -225,7 +225,7 @@ def with_earlier_rows(work: Work, previous: FinishedAudit, reading: Reading) -> 
     return dataclasses.replace(whole, wanted=wanted)
 
 
-def write_tables(judging: Judging, output: str, previous: str | None, part: int, answer: Answer) -> None:
+def write_tables(judging: Judging, output: str, previous: str | None, part: int, answer: Judged) -> None:
     """Add yesterday's tables to the sums of a part, and write the rows that are not zeros."""
     for number, table in enumerate(judging.wanted):
         folder = f"{finished.OPERATIONS}/{table.name}"
@@ -254,7 +254,7 @@ def add_up_part(
         yield carried_rows(kept)
 
 
-def summarise(work: Work, answer: Answer, notes: list[str]) -> Conclusion:
+def summarise(work: Work, answer: Judged, notes: list[str]) -> Conclusion:
     """Write all that follows from the verdicts: totals, tables, findings, repair lists, rejects and report."""
     settings, history, previous = work.settings, work.history, work.previous
     tables = {table.name: work.written(table) for table in history.model.tables[: None if settings.tables else 1]}
@@ -296,7 +296,7 @@ def _located(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"file": row["file"], "line": row["line"], "problem": problem.name.lower(), "detail": detail, **named}
 
 
-def check_counts(history: History, totals: list[dict[str, Any]], answer: Answer) -> None:
+def check_counts(history: History, totals: list[dict[str, Any]], answer: Judged) -> None:
     """Reject an export with more or fewer lines than its manifest counts, and a history without rows."""
     if not totals:
         raise AuditRefused(NOTHING.format(folder=history.folder))

@@ -55,7 +55,7 @@ class Listing:
 
 
 @dataclass(frozen=True)
-class Words:
+class ReportWords:
     """The report's words.
 
     Attributes:
@@ -100,7 +100,7 @@ class Model:
     exports: Mapping[str, ExportedTable]
     tables: tuple[OperationsTable, ...]
     summaries: tuple[Summary, ...]
-    words: Words
+    words: ReportWords
     row_subject: str | None = None
     effect_subject: str = "effect"
     listing: Listing | None = None
@@ -207,7 +207,7 @@ def model_of_declaration(declaration: Declaration) -> Model:
         exports,
         (operations.totals(counts), operations.demand(), operations.LATENCY),
         (operations.days((*operations.DEMAND_COUNTS, "ANSWERED")),),
-        Words(
+        ReportWords(
             twice=declaration.twice,
             twice_laws=tuple(law.name for law in declaration.judged if law.twice),
             verdicts={word: "took effect" if word == answers[-1] else f"was answered: {word}" for word in answers},

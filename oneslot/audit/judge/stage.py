@@ -194,7 +194,7 @@ def without_collection() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Judged:
     """What the tasks that judged say together: `tables` by number, and the blocks of all else."""
 
     tables: Mapping[int, pa.Table]
@@ -212,7 +212,7 @@ class Answer:
         return found
 
 
-def add_up(rows: Iterable[tuple[int, bytes]], wanted: Sequence[OperationsTable]) -> Answer:
+def add_up(rows: Iterable[tuple[int, bytes]], wanted: Sequence[OperationsTable]) -> Judged:
     """Add up the blocks of one part."""
     found: dict[int, list[pa.Table]] = defaultdict(list)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
@@ -227,7 +227,7 @@ def add_up(rows: Iterable[tuple[int, bytes]], wanted: Sequence[OperationsTable])
         number: table.summed(found.pop(number)) for number, table in enumerate(REPORT_TABLES, EXTRA) if number in found
     }
     others = {what: pa.concat_tables(several, promote_options="default") for what, several in found.items()}
-    return Answer(tables, counts, {**extra, **others})
+    return Judged(tables, counts, {**extra, **others})
 
 
 def without_zeros(table: OperationsTable, rows: pa.Table) -> pa.Table:

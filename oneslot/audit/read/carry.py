@@ -57,7 +57,7 @@ class Piece(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadPlan:
     """What the tasks that read must know.
 
     Attributes:
@@ -75,11 +75,11 @@ class Reading:
     wanted: Any = None
 
 
-def read_pieces(batches: Iterable[pa.RecordBatch], reading: Reading) -> Iterator[pa.RecordBatch]:
+def read_pieces(batches: Iterable[pa.RecordBatch], reading: ReadPlan) -> Iterator[pa.RecordBatch]:
     """Yield the blocks of each task's files."""
     for batch in batches:
         for task in batch.column(0).to_pylist():
-            reader = Reader(reading)
+            reader = BlockReader(reading)
             for piece in reading.pieces[task]:
                 yield from map(carried_rows, reader.read(piece))
             yield carried_rows([reader.counted])
@@ -97,10 +97,10 @@ def carried_rows(blocks: Sequence[Block]) -> pa.RecordBatch:
 
 
 @dataclass
-class Reader:
+class BlockReader:
     """Reads files into blocks. `lines` counts those of each source, `doubted` the blocks that were read line by line."""
 
-    reading: Reading
+    reading: ReadPlan
     lines: Counter[str] = field(default_factory=Counter)
     rejected: int = 0
     doubted: Counter[str] = field(default_factory=Counter)

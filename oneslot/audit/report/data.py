@@ -10,7 +10,7 @@ from importlib import metadata
 from operator import itemgetter
 from typing import Any
 
-from oneslot.audit.judge.stage import EXTRA, Answer
+from oneslot.audit.judge.stage import EXTRA, Judged
 from oneslot.audit.model import Model
 from oneslot.audit.operations import DAY_MS, QUARTER_OF_AN_HOUR_MS, SECOND_MS, percentiles
 from oneslot.audit.read.history import History
@@ -102,7 +102,7 @@ def run_facts(history: History, settings: AuditSettings, layers: Sequence[str], 
 class Written:
     """The results of an audit: what its tasks answered, the operations tables, their summaries, and the findings."""
 
-    answer: Answer
+    answer: Judged
     tables: Mapping[str, WrittenTable]
     summaries: Mapping[str, list[dict[str, Any]]]
     findings: Sequence[Mapping[str, Any]]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oneslot.audit.judge.stage import ATTEMPTS_SHOWN, EVENTFUL, LINES_OF, LIVES, Answer
+from oneslot.audit.judge.stage import ATTEMPTS_SHOWN, EVENTFUL, LINES_OF, LIVES, Judged
 from oneslot.audit.write.findings import shown_id
 from oneslot.declaration.declaration import Declaration
 
@@ -45,7 +45,7 @@ class Life:
     attempts: tuple[LifeAttempt, ...]
 
 
-def lives(answer: Answer, declaration: Declaration) -> tuple[Life, ...]:
+def lives(answer: Judged, declaration: Declaration) -> tuple[Life, ...]:
     """Return the eventful messages with every attempt on them."""
     worst = sorted(answer.rows(EVENTFUL), key=lambda row: (-row["events"], row["key"].encode()))[:LIVES]
     lines: dict[str, list[Line]] = defaultdict(list)

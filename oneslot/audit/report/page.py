@@ -11,7 +11,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from oneslot.audit.model import SOURCE_FINDINGS, Words
+from oneslot.audit.model import SOURCE_FINDINGS, ReportWords
 from oneslot.audit.report.data import ReportData, named_percentiles
 from oneslot.audit.report.figures import drain_figure, latency_figure, rush_figure, timeline_figure
 from oneslot.laws.request import UNSOUND, VERDICT_SENTENCES, RequestVerdict
@@ -83,7 +83,7 @@ def figures(data: ReportData) -> list[tuple[str, int]]:
     return [*found.items(), *([(f"{rows}s", document[f"{rows}s"])] if rows else [])]
 
 
-def headline(document: Mapping[str, Any], words: Words) -> list[str]:
+def headline(document: Mapping[str, Any], words: ReportWords) -> list[str]:
     """Return the result in the fewest words: `0 lost`, `0 done twice`, and what else is broken."""
     verdicts, violations = document["verdicts"], document["violations"]
     twice = sum(violations.get(name, 0) for name in words.twice_laws) or verdicts["duplicate_effect"]
@@ -95,7 +95,7 @@ def headline(document: Mapping[str, Any], words: Words) -> list[str]:
     return said
 
 
-def next_steps(document: Mapping[str, Any], words: Words) -> list[str]:
+def next_steps(document: Mapping[str, Any], words: ReportWords) -> list[str]:
     """Return what a person on call does first about an unsound history, the most urgent step first."""
     broken = [name for name, count in document["violations"].items() if count]
     steps = []

@@ -15,7 +15,7 @@ from oneslot.audit.consumer import AuditConsumer
 from oneslot.audit.judge import stage
 from oneslot.audit.judge.group import LINES_KEPT
 from oneslot.audit.judge.laws import Chunk, Moment
-from oneslot.audit.judge.stage import Answer, Judging
+from oneslot.audit.judge.stage import Judged, Judging
 from oneslot.audit.model import model_of
 from oneslot.audit.read.carry import PREVIOUS, REJECTED, REJECTS
 from oneslot.audit.read.lines import Read, table_of
@@ -50,7 +50,7 @@ def found_of(rows: Iterable[Carried]) -> dict[int, list[pa.Table]]:
     return found
 
 
-def answered(*rows: Carried, keeps: bool = False) -> tuple[pa.Table, Answer]:
+def answered(*rows: Carried, keeps: bool = False) -> tuple[pa.Table, Judged]:
     """Return the verdicts and what else the task says."""
     judging = Judging(AuditConsumer(CONSUMER), MOMENT, "", "", keeps=keeps)
     verdicts, blocks = stage.judged(found_of(rows), judging)
@@ -83,7 +83,7 @@ def delivery(outcome: str = "duplicate", **more: Any) -> dict[str, Any]:
 SLOT = {"practice": "A", "slot_id": "s", "status": "free", "start": "2026-11-23T08:00:00Z"}
 
 
-def sums(answer: Answer) -> dict[tuple[Any, ...], list[int]]:
+def sums(answer: Judged) -> dict[tuple[Any, ...], list[int]]:
     """Return the sums of all tables, by the name of the table and the dimensions."""
     found = {}
     for number, table in enumerate(MODEL.tables):

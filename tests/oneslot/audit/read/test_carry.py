@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from demo.declared import CONSUMER
 from oneslot.audit.consumer import AuditConsumer
 from oneslot.audit.read.blocks import dicts, unpacked
-from oneslot.audit.read.carry import REJECTED, Piece, Reader, Reading
+from oneslot.audit.read.carry import REJECTED, BlockReader, Piece, ReadPlan
 from oneslot.audit.read.lines import Window
 from oneslot.declaration.declaration import Declaration
 from oneslot.laws import form
@@ -37,7 +37,7 @@ class Carried:
     def __init__(
         self, name: str, text: str | bytes, window: Window = WHOLE, *, quick: bool = False, of: Declaration = CONSUMER
     ) -> None:
-        reader = Reader(Reading(AuditConsumer(of), (), 1, window))
+        reader = BlockReader(ReadPlan(AuditConsumer(of), (), 1, window))
         source = AuditConsumer(of).model.source_named(name)
         block = text if isinstance(text, bytes) else text.encode()
         piece = Piece(source.number, "file")
