@@ -175,8 +175,7 @@ def all_verbs() -> Mapping[str, Sequence[click.Command]]:
     from oneslot.operator.commands.pause import pause, resume
     from oneslot.operator.commands.send import send
     from oneslot.operator.commands.stack import down, env, up
-    from oneslot.operator.commands.status import status
-    from oneslot.operator.commands.watch import watch
+    from oneslot.operator.commands.watch import status, watch
     from oneslot.operator.commands.worker.relay import relay
     from oneslot.operator.commands.worker.worker import worker
 
