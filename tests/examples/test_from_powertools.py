@@ -70,6 +70,7 @@ def account_is_charged_once(world: Any) -> bool:
     return [row["pence"] for row in world["accounts"]] == [2500]
 
 
+@pytest.mark.slow
 def test_versions_answer_each_others_messages_while_both_run(explore: Any, tmp_path: Path) -> None:
     for file in (*FOLDER.glob("*.py"), tmp_path / "both.py"):
         (tmp_path / file.name).write_text(file.read_text() if file.exists() else BOTH)

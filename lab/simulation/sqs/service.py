@@ -1,7 +1,7 @@
 """An in-memory stand-in for SQS, fast enough for a day of messages in a second.
 
 Requests, answers and errors have the shapes of boto3's client. An unknown parameter raises `UnsupportedRequest`.
-`tests/lab/simulation/sqs` compares it with moto by random calls; where moto differs, AWS's documentation decides.
+`tests/lab/simulation/test_sqs.py` compares it with moto by random calls; where moto differs, AWS's documentation decides.
 Quotes are from AWS's API reference and developer guide. Not modelled: delays, the limit of messages in flight, encryption,
 permissions, fair queues, move tasks, MD5 digests of attributes. A receive never waits: the caller polls, with
 `next_visible_ms`.

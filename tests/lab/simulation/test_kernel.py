@@ -1,14 +1,18 @@
-"""Virtual time, and what the threads of a simulated process share."""
+"""Virtual time, what the threads of a simulated process share, and points before statements."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from random import Random
 
 import pytest
 
 from lab.simulation.world.kernel import Kernel, Process
+from lab.simulation.world.points import instrumented
 from lab.simulation.world.threads import VirtualThreads
+from oneslot.worker import job
+from oneslot.worker.job import InHand
 
 SEEDS = range(20)
 
@@ -79,3 +83,33 @@ def test_paused_process_runs_nothing() -> None:
     world.run(ticks, pauses)
 
     assert seen[0] >= 30
+
+
+def test_point_comes_before_each_statement_that_runs() -> None:
+    points: list[int] = []
+    backoff = import_module("oneslot.runtime.surroundings")
+
+    with instrumented([backoff]) as modules:
+        modules.set_point(lambda: points.append(1))
+        raised = None
+        try:
+            backoff.retry(int, ValueError("x"), lambda _: False, backoff)
+        except ValueError as error:
+            raised = error
+
+    assert raised is not None
+    assert len(points) == 2  # `while` and `raise`
+
+
+def test_classes_stay_the_same_objects_and_get_their_code_back() -> None:
+    before, code = job.InHand, InHand.add.__code__
+
+    with instrumented([job]):
+        within = InHand.add.__code__
+        held = InHand.__new__(InHand)
+
+    assert within is not code
+    assert job.InHand is before
+    assert isinstance(held, InHand)
+    assert InHand.add.__code__ is code
+    assert "__point__" not in vars(job)

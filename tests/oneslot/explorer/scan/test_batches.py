@@ -181,14 +181,30 @@ def _written(folder: Path) -> Path:
     return template
 
 
+FAST = ("Every", "First", "Single", "Picky", "Shard", "RowsSkipped")
+"""Those of the fast tests: each source, and each end. All take 25 seconds of CPU."""
+
+
 @pytest.fixture(scope="module")
 def scanned(tmp_path_factory: pytest.TempPathFactory) -> Scan:
-    return scan(_written(tmp_path_factory.mktemp("batches")), budget=120)
+    return scan(_written(tmp_path_factory.mktemp("batches")), only=FAST, budget=120)
 
 
-@pytest.mark.parametrize(("function", "why"), [(name, why) for name, (*_, why) in FUNCTIONS.items()])
-def test_verdict_speaks_of_two_records_when_a_batch_may_have_them(scanned: Scan, function: str, why: str) -> None:
-    row = row_of(scanned, function)
+@pytest.fixture(scope="module")
+def others(tmp_path_factory: pytest.TempPathFactory) -> Scan:
+    return scan(
+        _written(tmp_path_factory.mktemp("others")), only=[name for name in FUNCTIONS if name not in FAST], budget=120
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [pytest.param(name, why, marks=() if name in FAST else pytest.mark.slow) for name, (*_, why) in FUNCTIONS.items()],
+)
+def test_verdict_speaks_of_two_records_when_a_batch_may_have_them(
+    request: pytest.FixtureRequest, function: str, why: str
+) -> None:
+    row = row_of(request.getfixturevalue("scanned" if function in FAST else "others"), function)
 
     assert row.verdict == ("holds" if why.startswith("holds") else "breaks")
     assert row.why.startswith(why)

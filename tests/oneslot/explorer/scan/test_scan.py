@@ -367,6 +367,7 @@ ELSEWHERE = """
 """Calls that name what is not in the template."""
 
 
+@pytest.mark.slow
 def test_a_written_test_fails_on_moto_alone_until_the_handler_is_correct(tmp_path: Path) -> None:
     template = written(tmp_path)
     source = tmp_path / "src" / "app.py"

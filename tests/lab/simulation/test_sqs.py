@@ -1,19 +1,77 @@
-"""The in-memory SQS where moto differs or has no clock: time, choices that AWS leaves open, receipts and FIFO queues."""
+"""The in-memory SQS as moto in random calls; and where moto differs or has no clock: time, choices, receipts and groups."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from itertools import count
 from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from moto import mock_aws
 
 from lab.simulation.sqs.service import SQSService
 from oneslot.dynamodb_in_memory.answers import UnsupportedRequest
-from tests.lab.simulation.sqs.sqs_clients import Queues
+from tests.kits.consumer import moto_client
 from tests.oneslot.dynamodb_in_memory.clock import Clock, refusal
 
 SECOND, DAY = 1000, 86_400_000
 TOKEN: dict[str, Any] = {"MessageGroupId": "a", "MessageDeduplicationId": "token"}
+
+
+class Queues:
+    """A standard and a FIFO queue, each with a dead-letter queue after two receives, in one client."""
+
+    def __init__(self, client: Any, prefix: str = "") -> None:
+        self.client = client
+        self.prefix = prefix
+        self.dead = self._create("dead")
+        self.url = self._create("requests", dead=self.dead)
+        self.fifo_dead = self._create("dead.fifo")
+        self.fifo = self._create("requests.fifo", dead=self.fifo_dead, ContentBasedDeduplication="true")
+
+    def _create(self, name: str, *, dead: str | None = None, **attributes: str) -> str:
+        if name.endswith(".fifo"):
+            attributes["FifoQueue"] = "true"
+        if dead is not None:
+            policy = {"deadLetterTargetArn": self.arn(dead), "maxReceiveCount": 2}
+            attributes["RedrivePolicy"] = json.dumps(policy)
+        return str(self.client.create_queue(QueueName=f"{self.prefix}{name}", Attributes=attributes)["QueueUrl"])
+
+    def arn(self, url: str) -> str:
+        """Return the ARN of a queue."""
+        answer = self.client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+        return str(answer["Attributes"]["QueueArn"])
+
+    def send(self, *bodies: str, url: str = "", **more: Any) -> list[str]:
+        """Send messages; return their ids."""
+        sent = [self.client.send_message(QueueUrl=url or self.url, MessageBody=body, **more) for body in bodies]
+        return [answer["MessageId"] for answer in sent]
+
+    def receive(self, count: int = 10, url: str = "", **more: Any) -> list[dict[str, Any]]:
+        """Receive up to `count` messages, with all attributes."""
+        names: dict[str, Any] = {"MessageSystemAttributeNames": ["All"], "MessageAttributeNames": ["All"]}
+        answer = self.client.receive_message(QueueUrl=url or self.url, MaxNumberOfMessages=count, **{**names, **more})
+        messages: list[dict[str, Any]] = answer.get("Messages", [])
+        return messages
+
+    def bodies(self, count: int = 10, url: str = "", **more: Any) -> list[str]:
+        """Receive, and return the bodies."""
+        return [message["Body"] for message in self.receive(count, url, **more)]
+
+    def show(self, message: dict[str, Any], url: str = "", seconds: int = 0) -> None:
+        """Change a received message's visibility timeout: by default, make it visible."""
+        handle = message["ReceiptHandle"]
+        self.client.change_message_visibility(QueueUrl=url or self.url, ReceiptHandle=handle, VisibilityTimeout=seconds)
+
+    def delete(self, message: dict[str, Any], url: str = "") -> str:
+        """Delete a received message; return the code of a refusal."""
+        entry = {"Id": "0", "ReceiptHandle": message["ReceiptHandle"]}
+        answer = self.client.delete_message_batch(QueueUrl=url or self.url, Entries=[entry])
+        return str(answer["Failed"][0]["Code"]) if answer.get("Failed") else ""
 
 
 class Timed(Queues):
@@ -219,3 +277,111 @@ def test_fifo_receipt_is_refused_when_it_has_expired(queues: Timed, received_aga
         queues.receive(url=queues.fifo)
     assert queues.delete(message, queues.fifo) == "InvalidParameterValue"
     assert code(lambda: queues.show(message, queues.fifo)) == "InvalidParameterValue"
+
+
+NAMES = ("url", "dead", "fifo", "fifo_dead")
+_runs = count()
+
+bodies = st.sampled_from("abcdef")
+
+
+def steps(name: str, dead: str) -> st.SearchStrategy[list[tuple[str, str, Any]]]:
+    """Make calls of one queue and its dead-letter queue: most receive, or return what was received."""
+    here, both, at = st.just(name), st.sampled_from([name, name, dead]), st.integers(0, 3)
+    receive = st.tuples(st.just("receive"), both, st.integers(1, 3))
+    return st.lists(
+        st.one_of(
+            st.tuples(st.just("send"), here, bodies),
+            st.tuples(st.just("send batch"), here, st.lists(bodies, min_size=1, max_size=4)),
+            *(receive, receive),
+            *(st.tuples(st.just(step), both, at) for step in ("show", "delete")),
+        ),
+        min_size=10,
+        max_size=30,
+    )
+
+
+class Pair:
+    """The queues in both, and the messages in flight, each as both handed it out."""
+
+    def __init__(self, moto: Any) -> None:
+        prefix = f"run-{next(_runs)}-"
+        self.both = (Queues(SQSService(Clock(), Random(1)), prefix), Queues(moto, prefix))
+        self.sent = 0
+        self.in_flight: dict[str, list[tuple[Any, Any]]] = {name: [] for name in NAMES}
+
+    def take(self, step: str, name: str, what: Any) -> None:
+        match step:
+            case "send":
+                self.send(name, [what], batch=False)
+            case "send batch":
+                self.send(name, what, batch=True)
+            case "receive":
+                self.receive(name, what)
+            case _ if self.in_flight[name]:
+                self.end(step, name, self.in_flight[name].pop(what % len(self.in_flight[name])))
+
+    def send(self, name: str, some: list[str], *, batch: bool) -> None:
+        if self.sent + len(some) > 10:  # as many as one receive returns
+            return
+        self.sent += len(some)
+        # One group: SQS may hand out several in any order. A group's own order is what it promises.
+        group = {"MessageGroupId": "g"} if "fifo" in name else {}
+        entries = [{"MessageBody": f"{body} {self.sent - at}", **group} for at, body in enumerate(some)]
+        for queues in self.both:
+            url = getattr(queues, name)
+            if batch:
+                numbered = [{"Id": str(at), **entry} for at, entry in enumerate(entries)]
+                answer = queues.client.send_message_batch(QueueUrl=url, Entries=numbered)
+                assert [each["Id"] for each in answer["Successful"]] == [each["Id"] for each in numbered]
+            else:
+                assert queues.client.send_message(QueueUrl=url, **entries[0])["MD5OfMessageBody"]
+
+    def receive(self, name: str, number: int) -> None:
+        fifo = "fifo" in name
+        ours, moto = (
+            queues.receive(number if fifo else 10, getattr(queues, name), VisibilityTimeout=3_600)
+            for queues in self.both
+        )
+        if not fifo:  # it hands out its messages in any order, so all of them are asked for
+            ours, moto = sorted(ours, key=shown), sorted(moto, key=shown)
+        assert list(map(shown, ours)) == list(map(shown, moto))
+        self.in_flight[name] += zip(ours, moto, strict=True)
+
+    def end(self, step: str, name: str, pair: tuple[Any, Any]) -> None:
+        for queues, message in zip(self.both, pair, strict=True):
+            url = getattr(queues, name)
+            if step == "show":
+                queues.show(message, url)
+            else:
+                for _ in range(2):  # a second deletion succeeds
+                    assert queues.delete(message, url) == ""
+
+    def depths(self, queues: Queues) -> list[dict[str, str]]:
+        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+        return [
+            queues.client.get_queue_attributes(QueueUrl=getattr(queues, name), AttributeNames=names)["Attributes"]
+            for name in NAMES
+        ]
+
+
+def shown(message: dict[str, Any]) -> tuple[str, str, str]:
+    """Return what both say of a message."""
+    system = message["Attributes"]
+    return message["Body"], system["ApproximateReceiveCount"], system.get("MessageGroupId", "")
+
+
+@pytest.fixture(scope="module")
+def moto() -> Iterator[Any]:
+    with mock_aws():
+        yield moto_client("sqs")
+
+
+@given(steps("url", "dead") | steps("fifo", "fifo_dead"))
+@settings(max_examples=100, derandomize=True, suppress_health_check=list(HealthCheck))
+def test_in_memory_queues_do_as_moto_does(moto: Any, calls: list[tuple[str, str, Any]]) -> None:
+    pair = Pair(moto)
+    for step in calls:
+        pair.take(*step)
+    ours, theirs = map(pair.depths, pair.both)
+    assert ours == theirs, json.dumps(calls)
