@@ -55,6 +55,7 @@ VARYING = (  # each in the words of its output: a transcript is the same on ever
     (r'("?(seconds|attempt_ms|counted_seconds_ago|rate|seconds_left)"?): [0-9][0-9.e-]*', r"\1: SPAN"),
     (r"\b999[0-9]{7}\b", "MADE-UP NUMBER"),
     (r"^! [A-Z][a-z -]+: SPAN\n", ""),  # progress of a slow machine
+    (r"^! Usage: .*\n! Try '.*\n! *\n", ""),  # click's own
     (r"^(! .*\n)\1", r"\1"),
     (r"[\w.-]+@[\w.-]+\b", "OPERATOR"),
     (r"^[┌┬┐├┼┤└┴┘┏┳┓┡╇┩─━]+\n", ""),
