@@ -268,6 +268,7 @@ class Raw:
 
 
 Write = Put | Update | Delete | Check | Raw
+WRITES = (Put, Update, Delete, Check, Raw)
 _WORDS = {Put: "a put into", Update: "an update of", Delete: "a delete in", Check: "a check of", Raw: "a raw write to"}
 
 
@@ -333,7 +334,7 @@ class Effects:
     all_writes: tuple[Write, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for name, given, kinds in (("writes", self.writes, Write), ("sends", self.sends, Send)):
+        for name, given, kinds in (("writes", self.writes, WRITES), ("sends", self.sends, Send)):
             if not isinstance(given, list | tuple):
                 raise InvalidEffects(f"`{name}` is a {type(given).__name__}; put all {name} into one list")
             for each in given:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from oneslot.runtime.effects import Unprocessable
@@ -119,12 +119,7 @@ _QUERY_CODES = {
 
 def codes(*shapes: str) -> frozenset[str]:
     """Return every code that botocore can give for these shapes."""
-    return frozenset(code for shape in shapes for code in _forms(shape))
-
-
-def _forms(shape: str) -> Iterator[str]:
-    yield shape
-    yield _QUERY_CODES.get(shape, _SERVICE + shape)
+    return frozenset(code for shape in shapes for code in (shape, _QUERY_CODES.get(shape, _SERVICE + shape)))
 
 
 NO_QUEUE = codes("QueueDoesNotExist")

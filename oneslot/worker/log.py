@@ -55,7 +55,7 @@ class WorkerLog:
         with self._lock:
             since = {name: self._counts[name] - self._reported[name] for name in sorted(self._counts)}
             self._reported = Counter(self._counts)
-            values = {_capitals(name): value for name, value in {**since, **gauges}.items()}
+            values = {f"Worker{name.title().replace('_', '')}": value for name, value in {**since, **gauges}.items()}
             document = {
                 "_aws": {
                     "Timestamp": self._surroundings.now_ms(),
@@ -72,7 +72,3 @@ class WorkerLog:
                 **values,
             }
             self._write(json.dumps(document))
-
-
-def _capitals(name: str) -> str:
-    return "Worker" + "".join(word.capitalize() for word in name.split("_"))

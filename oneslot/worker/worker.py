@@ -177,7 +177,10 @@ class Worker:
             self._visibility.beat()
             self._pool.abandon_overdue()
             if self._surroundings.steady() >= next_metrics:
-                self.log.metrics(**self._gauges())
+                # Not the pool's count: threads that the poller has reserved are idle, too.
+                jobs = self._in_hand.all()
+                running = sum(job.state is State.RUNNING for job in jobs)
+                self.log.metrics(in_hand=len(jobs), idle=self._settings.threads - running)
                 next_metrics += METRICS_SECONDS
 
     def _renew_claims(self) -> None:
@@ -185,9 +188,3 @@ class Worker:
             for job in self._in_hand.all():
                 if job.state is State.RUNNING:
                     job.claims.renew()
-
-    def _gauges(self) -> dict[str, float]:
-        # Not the pool's count: threads that the poller has reserved are idle, too.
-        jobs = self._in_hand.all()
-        running = sum(job.state is State.RUNNING for job in jobs)
-        return {"in_hand": len(jobs), "idle": self._settings.threads - running}

@@ -76,7 +76,9 @@ def record(message: MessageTypeDef, *, queue_arn: str, region: str) -> dict[str,
         "receiptHandle": message["ReceiptHandle"],
         "body": message["Body"],
         "attributes": dict(message.get("Attributes", {})),
-        "messageAttributes": _message_attributes(message.get("MessageAttributes", {})),
+        "messageAttributes": {
+            name: _message_attribute(value) for name, value in message.get("MessageAttributes", {}).items()
+        },
         "md5OfBody": message["MD5OfBody"],
         "eventSource": "aws:sqs",
         "eventSourceARN": queue_arn,
@@ -85,10 +87,6 @@ def record(message: MessageTypeDef, *, queue_arn: str, region: str) -> dict[str,
     if "MD5OfMessageAttributes" in message:
         document["md5OfMessageAttributes"] = message["MD5OfMessageAttributes"]
     return document
-
-
-def _message_attributes(attributes: Mapping[str, MessageAttributeValueOutputTypeDef]) -> dict[str, Any]:
-    return {name: _message_attribute(value) for name, value in attributes.items()}
 
 
 def _message_attribute(value: MessageAttributeValueOutputTypeDef) -> dict[str, Any]:

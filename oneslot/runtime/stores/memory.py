@@ -26,7 +26,8 @@ class MemoryLedger:
 
     Args:
         keys: the key of each table, as `DynamoDBLedger` takes it. A table that is not named here has the key of the first
-            write to it.
+            write to it. Name types, as `id:S`, to refuse what DynamoDB would: without them the first write says a key's
+            type, and nothing is known of indexes.
         sends: as of `DynamoDBLedger`; by default a decision may send to any name. The row keeps what would be sent.
         retention_seconds: as of `DynamoDBLedger`. By default effects are judged as the construct's ledger judges them; no
             row is ever deleted.

@@ -120,17 +120,13 @@ def _once(client: Any) -> Any:
     if isinstance(client, redis.RedisCluster):
         own.set_retry(Retry(NoBackoff(), 0))
     else:
-        own.connection = None
-        own.connection_pool = _own_pool(client.connection_pool)
+        # Never a BlockingConnectionPool: its wait ignores the lease, and that of redis-py 6 cannot close its idle connections
+        # alone. `set_retry` of the user's pool would change the calls of others, and fails for a blocking pool.
+        pool = client.connection_pool
+        parameters = {**pool.connection_kwargs, "retry": Retry(NoBackoff(), 0)}
+        parameters |= {"connection_class": pool.connection_class, "max_connections": pool.max_connections}
+        own.connection, own.connection_pool = None, redis.ConnectionPool(**parameters)
     return own
-
-
-def _own_pool(pool: Any) -> redis.ConnectionPool:
-    # Never a BlockingConnectionPool: its wait ignores the lease, and that of redis-py 6 cannot close its idle connections
-    # alone. `set_retry` of the user's pool would change the calls of others, and fails for a blocking pool.
-    parameters = {**pool.connection_kwargs, "retry": Retry(NoBackoff(), 0)}
-    parameters |= {"connection_class": pool.connection_class, "max_connections": pool.max_connections}
-    return redis.ConnectionPool(**parameters)
 
 
 def _longest_call_seconds(client: Any) -> float:

@@ -103,7 +103,7 @@ def test_second_thread_deletes_when_the_first_one_waits_for_its_answer() -> None
 
 
 def test_delete_counts_and_drops_what_sqs_does_not_confirm() -> None:
-    """Which entries are sent again, `sqs/test_deletion.py` says."""
+    """Which entries are sent again, `sqs/test_batches.py` says."""
     deletion = Deletion("deleted", "refused", "silent")
 
     def answer(entries: Entries) -> dict[str, Any]:

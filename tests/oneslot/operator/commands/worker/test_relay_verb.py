@@ -38,11 +38,15 @@ def events(output: str) -> list[dict[str, Any]]:
 
 
 def test_relay_sends_what_waits_and_ends_when_it_runs_once(outbox: Outbox) -> None:
+    """A row names its consumer by the queue's URL: after the queue was replaced, the old URL finds it."""
+    outbox.sender = "https://sqs.example/1/old"
     for number in range(3):
         outbox.commit(f"m-{number}", Send("mails", number))
 
-    done = invoke("relay", "--once", **environment(outbox))
+    passed = invoke("relay", "--once", **environment(outbox), ONESLOT_QUEUE_URL="https://sqs.example/1/new")
+    done = invoke("relay", "--once", **environment(outbox), ONESLOT_QUEUE_URL=outbox.sender)
 
+    assert passed.stdout.count('"rows": 0') == 1
     assert (done.exit_code, [each["rows"] for each in events(done.stdout)]) == (0, [3]), done.output
     assert sorted(each["Body"] for each in outbox.received(outbox.mails)) == ["0", "1", "2"]
     assert invoke("relay", "--once", **environment(outbox)).stdout.count('"rows": 0') == 1
