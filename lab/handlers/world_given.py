@@ -351,17 +351,5 @@ GIVEN: Mapping[str, Given] = {
         ],
         "env": {"ADF_LOG_LEVEL": "INFO"},
     },
-    "awslabs/aws-serverless-data-lake-framework/sdlf-foundations/src/template.yaml#rLambdaCatalog": {
-        "messages": [
-            json.dumps(
-                {
-                    **bus(
-                        "aws.s3", "Object Created", {"bucket": {"name": "lake-raw"}, "object": {"key": "a", "size": 1}}
-                    ),
-                    "time": "2026-01-05T09:00:00Z",
-                }
-            )
-        ]
-    },
 }
 """By repository, template and function."""
