@@ -1,7 +1,6 @@
 """Histories of millions of requests for the audit's benchmark, in the layout that DynamoDB and the consumer write.
 
-One SQL expression in DuckDB builds each line, and lines leave as one block of bytes: about 30,000 requests a second and core,
-most of it compression. Only the manifests' writer is shared with the audit.
+One SQL expression in DuckDB builds each line, and lines leave as one text. Only the manifests' writer is shared with the audit.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import duckdb
 
@@ -118,13 +116,6 @@ def write_full(folder: Path, requests: Requests, more: Mapping[str, Part] | None
         parts = chain(parts, [besides[name]] if name in besides else [])
         write_export(folder / name, export_arn(name), Full(requests.end), parts, level=GZIP_LEVEL)
 
-    _write_all(folder, requests, table)
-    for name, part in besides.items():
-        if name not in ITEMS:
-            (folder / name / "more.jsonl").write_bytes(part.lines)
-
-
-def _write_all(folder: Path, requests: Requests, table: Any) -> None:
     for empty in ("waiting", "dead-letters", "dropped"):
         (folder / empty).mkdir(parents=True)
         (folder / empty / f"{empty}.jsonl").touch()
@@ -134,6 +125,9 @@ def _write_all(folder: Path, requests: Requests, table: Any) -> None:
         tasks.append(writers.submit(_write_lines, folder / "accepted", requests, "requests", ACCEPTED))
         for task in tasks:
             task.result()
+    for name, part in besides.items():
+        if name not in ITEMS:
+            (folder / name / "more.jsonl").write_bytes(part.lines)
 
 
 def _write_lines(folder: Path, requests: Requests, source: str, line: str) -> None:
@@ -147,13 +141,9 @@ def _parts(requests: Requests, source: str, condition: str, line: str) -> Iterat
     for first in range(requests.first, requests.last, REQUESTS_PER_FILE):
         last = min(first + REQUESTS_PER_FILE, requests.last)
         rows = REQUESTS.format(start=requests.start, span=requests.span_ms, first=first, last=last)
-        query = f"with requests as ({rows}) select {line} || chr(10) as line from {source} where {condition}"  # noqa: S608 - no input, only numbers and this file's text
-        # An Arrow column of text stores its values one after the other, so this block of bytes is the file.
-        column = connection.sql(query).to_arrow_table()["line"].combine_chunks()
-        offsets, values = column.buffers()[1:]
-        wide = 8 if str(column.type) == "large_string" else 4
-        end = int.from_bytes(memoryview(offsets)[len(column) * wide : (len(column) + 1) * wide], "little")
-        yield Part(bytes(memoryview(values)[:end]), len(column))
+        query = f"with requests as ({rows}) select string_agg({line} || chr(10), ''), count(*) from {source} where {condition}"  # noqa: S608 - no input, only numbers and this file's text
+        lines, count = connection.execute(query).fetchall()[0]
+        yield Part((lines or "").encode(), count)
     connection.close()
 
 

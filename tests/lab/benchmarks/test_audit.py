@@ -1,4 +1,4 @@
-"""The audit's benchmark ends with 1 unless both judges finish, agree, and find exactly what was sown."""
+"""The audit's benchmark ends with 1 unless both judges agree and find exactly what was sown."""
 
 from __future__ import annotations
 
@@ -30,17 +30,14 @@ def measured(broken: dict[str, int], booked: int = 100) -> dict[str, Any]:
         (measured({"I2": 1}), measured(audit.SOWN), 1),
         (measured({"I2": 1}), measured({"I2": 1}), 1),
         (measured(audit.SOWN, 99), measured(audit.SOWN), 1),
-        (None, measured(audit.SOWN), 1),
-        (measured(audit.SOWN), None, 1),
     ],
-    ids=["right", "Spark missed one", "both missed one", "verdicts differ", "Spark failed", "DuckDB failed"],
+    ids=["right", "Spark missed one", "both missed one", "verdicts differ"],
 )
 def test_audit_returns_status_of_its_findings(
     spark: Any, duckdb: Any, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def measure(name: str, *_: str) -> dict[str, Any] | None:
-        answers: dict[str, dict[str, Any] | None] = {"spark": spark, "duckdb": duckdb}
-        return answers[name]
+    def measure(name: str, *_: str) -> Any:
+        return {"spark": spark, "duckdb": duckdb}[name]
 
     monkeypatch.setattr(sys, "argv", ["audit", "--requests", "100", "--folder", str(tmp_path)])
     monkeypatch.setattr(audit, "measure", measure)
