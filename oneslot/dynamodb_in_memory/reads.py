@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from oneslot.dynamodb_in_memory.answers import answer, client_error, refuse, refuse_unknown
@@ -10,9 +10,17 @@ from oneslot.dynamodb_in_memory.contents import Index, TableSchema
 from oneslot.dynamodb_in_memory.expressions import InvalidExpression, TypedItem
 from oneslot.dynamodb_in_memory.expressions.parser import Parsed, parse_projection
 from oneslot.dynamodb_in_memory.expressions.paths import Path, project, refuse_overlaps
-from oneslot.dynamodb_in_memory.expressions.trees import Scope, paths_of
-from oneslot.dynamodb_in_memory.expressions.updates import key_condition
-from oneslot.dynamodb_in_memory.expressions.values import order_key, type_of
+from oneslot.dynamodb_in_memory.expressions.trees import (
+    Both,
+    ConditionNode,
+    PathOperand,
+    Scope,
+    Test,
+    ValueOperand,
+    paths_of,
+    required,
+)
+from oneslot.dynamodb_in_memory.expressions.values import COMPARATORS, AttributeValue, order_key, type_of
 from oneslot.dynamodb_in_memory.tables import MAXIMUM_TRANSACTION_ITEMS, StoredTables, checked_condition, refuse_unused
 
 MAXIMUM_BATCH_KEYS = 100
@@ -155,7 +163,11 @@ def _expressions(
     if name == "Query":
         condition = checked_condition(request.get("KeyConditionExpression", ""), scope)
         parsed.append(condition)
-        in_partition = _partition(table, keys, condition.tree, scope)
+        value, in_partition = _key_condition(condition.tree, scope, keys[0], keys[1] if len(keys) > 1 else "")
+        if type_of(value) != table.types.get(keys[0], type_of(value)):
+            raise InvalidExpression(
+                "One or more parameter values were invalid: Condition parameter type does not match schema type"
+            )
         selected: Keep = in_partition if index is None else (lambda item: selects(item) and in_partition(item))
     else:
         selected = selects
@@ -173,13 +185,50 @@ def _expressions(
     return selected, passes, wanted
 
 
-def _partition(table: TableSchema, keys: Sequence[str], tree: Any, scope: Scope) -> Keep:
-    value, holds = key_condition(tree, scope, keys[0], keys[1] if len(keys) > 1 else "")
-    if type_of(value) != table.types.get(keys[0], type_of(value)):
+def _key_condition(tree: ConditionNode, scope: Scope, partition_key: str, sort_key: str) -> tuple[AttributeValue, Keep]:
+    """Return the partition that a key condition names, and the condition as a function of an item.
+
+    Raises:
+        InvalidExpression: for anything but `=` on the partition key and at most one condition on the sort key.
+    """
+    by_name: dict[str, Test] = {}
+    for part in _parts(tree):
+        name = _key_of(part, scope)
+        if name in by_name:
+            raise InvalidExpression("KeyConditionExpressions must only contain one condition per key")
+        by_name[name] = part
+    partition = by_name.pop(partition_key, None)
+    if partition is None:
+        raise InvalidExpression(f"Query condition missed key schema element: {partition_key}")
+    if partition.name != "=":
+        raise InvalidExpression("Query key condition not supported")
+    if by_name and (not sort_key or sort_key not in by_name):
+        raise InvalidExpression(f"Query condition missed key schema element: {sort_key or partition_key}")
+    return required(partition.operands[1], {}, scope), lambda item: tree.holds(item, scope)
+
+
+def _parts(tree: ConditionNode) -> Iterator[Test]:
+    """Yield the simple conditions that AND joins."""
+    if isinstance(tree, Both) and not tree.either:
+        yield from _parts(tree.left)
+        yield from _parts(tree.right)
+    elif isinstance(tree, Test) and tree.name in ("=", *COMPARATORS, "BETWEEN", "begins_with"):
+        yield tree
+    else:
+        raise InvalidExpression("Invalid operator used in KeyConditionExpression")
+
+
+def _key_of(condition: Test, scope: Scope) -> str:
+    """Return the attribute that a simple condition with values compares."""
+    first, *others = condition.operands
+    if not isinstance(first, PathOperand) or not all(isinstance(other, ValueOperand) for other in others):
         raise InvalidExpression(
-            "One or more parameter values were invalid: Condition parameter type does not match schema type"
+            "Invalid condition in KeyConditionExpression: an attribute, an operator and values needed"
         )
-    return holds
+    path = first.path(scope)
+    if len(path) > 1:
+        raise InvalidExpression("KeyConditionExpressions cannot have conditions on nested attributes")
+    return str(path[0])
 
 
 def _returned(table: TableSchema, index: Index | None, request: Mapping[str, Any]) -> Sequence[Path] | None:

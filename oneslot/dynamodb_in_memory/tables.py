@@ -9,7 +9,6 @@ from oneslot.dynamodb_in_memory.answers import client_error, refuse
 from oneslot.dynamodb_in_memory.contents import Contents, TableSchema
 from oneslot.dynamodb_in_memory.expressions import AttributeValue, InvalidExpression, TypedItem
 from oneslot.dynamodb_in_memory.expressions.parser import Parsed, ParsedCondition, parse_condition
-from oneslot.dynamodb_in_memory.expressions.paths import Path
 from oneslot.dynamodb_in_memory.expressions.trees import Scope
 from oneslot.dynamodb_in_memory.expressions.values import normalised, type_of
 
@@ -87,13 +86,6 @@ def checked_item(table: TableSchema, item: TypedItem) -> TypedItem:
             raise InvalidExpression(f"{INVALID}Type mismatch for key {name} expected: {expected} actual: {actual}")
     refuse_empty_keys(table.keys, item)
     return item
-
-
-def refuse_keys(table: TableSchema, written: Iterable[Path]) -> None:
-    """Raise `InvalidExpression` if an update writes an attribute of the primary key."""
-    for path in written:
-        if path[0] in table.keys:
-            raise InvalidExpression(f"{INVALID}Cannot update attribute {path[0]}. This attribute is part of the key")
 
 
 def refuse_index_keys(table: TableSchema, item: TypedItem) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from oneslot.dynamodb_in_memory.answers import (
@@ -15,20 +15,20 @@ from oneslot.dynamodb_in_memory.answers import (
     refuse_unknown,
     returned,
 )
-from oneslot.dynamodb_in_memory.contents import as_text
-from oneslot.dynamodb_in_memory.expressions import InvalidExpression, TypedItem
+from oneslot.dynamodb_in_memory.contents import TableSchema, as_text
+from oneslot.dynamodb_in_memory.expressions import AttributeValue, InvalidExpression, TypedItem
 from oneslot.dynamodb_in_memory.expressions.parser import Parsed, ParsedUpdate, parse_update
-from oneslot.dynamodb_in_memory.expressions.paths import Path
-from oneslot.dynamodb_in_memory.expressions.trees import Scope
-from oneslot.dynamodb_in_memory.expressions.updates import apply_update, check_update
+from oneslot.dynamodb_in_memory.expressions.paths import Path, changed, find, refuse_overlaps
+from oneslot.dynamodb_in_memory.expressions.trees import INCORRECT_TYPE, Scope, required
+from oneslot.dynamodb_in_memory.expressions.values import SETS, added, joined, type_of, without
 from oneslot.dynamodb_in_memory.tables import (
+    INVALID,
     MAXIMUM_TRANSACTION_ITEMS,
     StoredTables,
     checked_condition,
     checked_item,
     checked_key,
     refuse_index_keys,
-    refuse_keys,
     refuse_unused,
 )
 
@@ -125,7 +125,7 @@ class Writes(StoredTables):
             if "UpdateExpression" in write:
                 update = parse_update(write["UpdateExpression"])
                 expressions.append(update)
-                written = check_update(update, scope)
+                written = _check_update(update, scope)
             refuse_unused(write, expressions)
         except InvalidExpression as error:
             raise client_error(name, "ValidationException", f"Invalid expression: {error}") from None
@@ -133,7 +133,7 @@ class Writes(StoredTables):
         try:
             item = checked_item(table, write["Item"]) if "Item" in write else checked_key(table, write["Key"])
             key_of_item = table.key_text(item)
-            refuse_keys(table, written)
+            _refuse_keys(table, written)
             before = self._items(write).get(key_of_item, {})
             if condition is not None and not condition.tree.holds(before, scope):
                 raise ConditionFailed(key_of_item, before)
@@ -143,7 +143,7 @@ class Writes(StoredTables):
             elif "Item" in write:
                 after = item
             elif update is not None:
-                after = apply_update(update, {**before, **item}, scope)
+                after = _apply_update(update, {**before, **item}, scope)
             elif name == "UpdateItem":
                 after = {**before, **item}
             if after is not None and table.indexes:
@@ -208,3 +208,49 @@ class Writes(StoredTables):
         if len({(table, key) for table, key, _ in results}) != len(results):
             refuse(name, "ValidationException", "Transaction request cannot include multiple operations on one item")
         return results, reasons
+
+
+def _check_update(update: ParsedUpdate, scope: Scope) -> list[Path]:
+    """Return the paths that an update writes; raise `InvalidExpression` for what is invalid whatever the item is."""
+    paths = [path.path(scope) for path in update.paths]
+    refuse_overlaps(paths)
+    for _, operand in update.sets:
+        operand.type(scope)
+    for _, value in update.adds:
+        _refuse_other_types("ADD", scope.value(value.placeholder), ("N", *SETS))
+    for _, value in update.deletes:
+        _refuse_other_types("DELETE", scope.value(value.placeholder), SETS)
+    return paths
+
+
+def _apply_update(update: ParsedUpdate, item: TypedItem, scope: Scope) -> dict[str, AttributeValue]:
+    """Return the item after an update. Every right-hand side sees the item as it was before.
+
+    Raises:
+        InvalidUpdate: for an update that does not fit the item.
+    """
+    values: dict[Path, AttributeValue | None] = {
+        path.path(scope): required(operand, item, scope) for path, operand in update.sets
+    }
+    for path, operand in update.adds:
+        before, value = find(item, path.path(scope)), scope.value(operand.placeholder)
+        if "N" in value:
+            values[path.path(scope)] = added({"N": "0"} if before is None else before, value)
+        else:
+            values[path.path(scope)] = value if before is None else joined(before, value)
+    for path, operand in update.deletes:
+        before = find(item, path.path(scope))
+        values[path.path(scope)] = None if before is None else without(before, scope.value(operand.placeholder))
+    values.update({path.path(scope): None for path in update.removes})
+    return changed(item, values)
+
+
+def _refuse_keys(table: TableSchema, written: Sequence[Path]) -> None:
+    for path in written:
+        if path[0] in table.keys:
+            raise InvalidExpression(f"{INVALID}Cannot update attribute {path[0]}. This attribute is part of the key")
+
+
+def _refuse_other_types(name: str, value: AttributeValue, allowed: tuple[str, ...]) -> None:
+    if type_of(value) not in allowed:
+        raise InvalidExpression(f"{INCORRECT_TYPE} operator: {name}, operand type: {type_of(value)}")

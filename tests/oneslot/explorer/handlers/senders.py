@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import urllib.request
 import uuid
 from typing import Any
@@ -146,10 +145,6 @@ def store_under_new_address(event: Any, context: Any) -> None:
 def fetch(event: Any, context: Any) -> None:
     with urllib.request.urlopen("http://prices.example:8080/o-1?currency=GBP") as answered:
         table.put_item(Item={"id": "price", "value": answered.read().decode()})
-
-
-def connect(event: Any, context: Any) -> None:
-    socket.create_connection(("redis.example", 6379))
 
 
 def keep_id_of_message(event: Any, context: Any) -> None:

@@ -14,7 +14,6 @@ import boto3
 table = boto3.resource("dynamodb").Table("orders")
 client = boto3.client("dynamodb")
 seen: set[str] = set()
-DEFAULT_LOCK_SECONDS = 10
 
 
 def _orders(event: Any) -> list[str]:

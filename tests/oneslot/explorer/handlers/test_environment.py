@@ -266,7 +266,6 @@ def test_mark_loses_a_message_when_its_environment_is_used_again(channel: str, t
 
 
 OUTSIDE = {
-    "a builtin": ("import builtins", "return getattr(builtins, 'LAST', '') == order", "builtins.LAST = order"),
     "a library": ("", "return getattr(boto3, 'last', '') == order", "boto3.last = order"),
     "a class of a library": (
         "import logging",

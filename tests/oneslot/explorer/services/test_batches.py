@@ -59,14 +59,6 @@ def test_each_end_and_all_of_a_batch_may_be_refused(items: Any, count: int) -> N
     assert sum("refused" in fault.name for fault in faults) == count
 
 
-def test_refused_event_keeps_its_place_in_the_answer() -> None:
-    events = [{**EVENT, "Source": source} for source in ("a", "b")]
-
-    _, answer = SERVICES(World(""), ApiCall.of("events.put_events", {"Entries": events}), 0, FIRST)
-
-    assert ["ErrorCode" in one for one in from_text(answer)["answer"]["Entries"]] == [True, False]
-
-
 @pytest.mark.parametrize(
     ("call", "parameters", "failed"),
     [
