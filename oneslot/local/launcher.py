@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -68,13 +68,8 @@ def up(
         raise LocalStackFailed(f"The supervisor did not start:\n{tail(home / SUPERVISOR_LOG)}") from error
     finally:
         os.close(their_news)
-    starting = _Starting(home, progress)
     with os.fdopen(news) as lines:
-        try:
-            return starting.follow(lines)
-        except BaseException:  # Ctrl-C too: an interrupted start leaves nothing behind
-            starting.cancel()
-            raise
+        return _follow(lines, home, progress)
 
 
 def down(home: Path) -> bool:
@@ -114,36 +109,27 @@ def _refuse_a_second(home: Path, progress: Callable[[str], None]) -> None:
         raise AlreadyRunning(f"Another command is starting a local stack in {home}. Wait for it.")
 
 
-class _Starting:
-    """Passes on the supervisor's messages until it is ready, and knows its process."""
+def _follow(lines: TextIO, home: Path, progress: Callable[[str], None]) -> LocalState:
+    """Pass the supervisor's messages on until it is ready, and return its state. End it if that fails or is interrupted.
 
-    def __init__(self, home: Path, progress: Callable[[str], None]) -> None:
-        self._home = home
-        self._progress = progress
-        self._pid = 0
-        self._started: int | None = None
-
-    def follow(self, lines: TextIO) -> LocalState:
-        """Return its state when it is ready. Raises `LocalStackFailed` if it reports an error or exits."""
+    Raises `LocalStackFailed` if it reports an error or exits.
+    """
+    with ExitStack() as started:  # an interrupted start leaves nothing behind
         for line in lines:
             match json.loads(line):
-                case {"pid": int(number)}:
-                    self._pid, self._started = number, start_ticks(number)
+                case {"pid": int(pid)} if (since := start_ticks(pid)) is not None:
+                    started.callback(_stop, pid, since)
                 case {"progress": str(sentence)}:
-                    self._progress(sentence)
+                    progress(sentence)
                 case {"error": str(sentence), "code": str(code)}:
                     failed = LocalStackFailed(sentence)
                     failed.code = code
                     raise failed
-                case {"ready": True} if state := read_state(self._home):
+                case {"ready": True} if state := read_state(home):
+                    started.pop_all()
                     return state
-        log = tail(self._home / SUPERVISOR_LOG)
+        log = tail(home / SUPERVISOR_LOG)
         raise LocalStackFailed(f"The supervisor exited during the start. The end of its log:\n{log}")
-
-    def cancel(self) -> None:
-        """End it, if it still runs."""
-        if self._started is not None:
-            _stop(self._pid, self._started)
 
 
 def _stop(pid: int, started: int) -> None:

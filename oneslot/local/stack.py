@@ -16,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from oneslot.declaration.reading import declared
 from oneslot.errors import AlreadyRunning, DeploymentFailed, HandlerFailed, LocalStackFailed
 from oneslot.local.aws.cloud_assembly import read_stack
-from oneslot.local.aws.deployment import Deployment, deploy
+from oneslot.local.aws.deployment import deploy
 from oneslot.local.aws.embedded_aws import EmbeddedAws
 from oneslot.local.aws.synthesis import app_command, synthesise
 from oneslot.local.mapping.event_source_mapping import DEFAULT_PROCESSES, EventSourceMapping
@@ -88,8 +88,13 @@ def local_stack(
             except DeploymentFailed as error:
                 raise DeploymentFailed(f"{error}\nThe end of the embedded AWS's log:\n{tail(aws.log_file)}") from error
             progress(f"Deployed the stack {deployment.stack_name}.")
-            mapping = _mapping_of(deployment, consumer.output("EventSourceMappingId"))
-            poller = EventSourceMapping(connection, mapping, folder=home, processes=processes)
+            output = consumer.output("EventSourceMappingId")
+            if output not in deployment.outputs:
+                raise LocalStackFailed(
+                    f"The stack {deployment.stack_name} has no output {output}. "
+                    "Add it in the CDK app: ExactlyOnceConsumer.add_outputs()."
+                )
+            poller = EventSourceMapping(connection, deployment.outputs[output], folder=home, processes=processes)
             state = LocalState.of(deployment, poller.log_file)
             poller.log_file.touch(mode=0o600)
             function = deployment.outputs.get(consumer.output("RelayFunctionName"))
@@ -116,16 +121,6 @@ def local_stack(
                 (home / STATE_FILE).unlink(missing_ok=True)
                 poller.stop()
                 write()
-
-
-def _mapping_of(deployment: Deployment, output: str) -> str:
-    try:
-        return deployment.outputs[output]
-    except KeyError:
-        raise LocalStackFailed(
-            f"The stack {deployment.stack_name} has no output {output}. "
-            "Add it in the CDK app: ExactlyOnceConsumer.add_outputs()."
-        ) from None
 
 
 def in_use(home: Path) -> bool:

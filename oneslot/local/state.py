@@ -38,13 +38,8 @@ class LocalState:
     @classmethod
     def of(cls, deployment: Deployment, log_file: Path) -> LocalState:
         """Return the state of a stack that this process has deployed."""
-        connection = deployment.connection
         return cls(
-            endpoint_url=connection.endpoint_url,
-            region=connection.region,
-            access_key_id=connection.access_key_id,
-            secret_access_key=connection.secret_access_key,
-            session_token=connection.session_token,
+            **asdict(deployment.connection),
             stack_name=deployment.stack_name,
             outputs=deployment.outputs,
             supervisor_pid=os.getpid(),
@@ -55,9 +50,7 @@ class LocalState:
     @property
     def connection(self) -> Connection:
         """The endpoint and credentials, as boto3 clients need them."""
-        return Connection(
-            self.endpoint_url, self.access_key_id, self.secret_access_key, self.region, self.session_token
-        )
+        return Connection(**{field.name: getattr(self, field.name) for field in fields(Connection)})
 
     @property
     def running(self) -> bool:
