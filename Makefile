@@ -45,6 +45,7 @@ figures: $(VENV)/.installed ## put what the code says and the lab's last figures
 
 docs: $(VENV)/docs/.installed ## the documentation as a site, its links checked: build/site/index.html
 	$(VENV)/docs/bin/properdocs build --quiet --strict -f lab/documentation/properdocs.yml
+	@echo "Open build/site/index.html. For its search, which a browser allows a server alone: python3 -m http.server -d build/site"
 
 dist: $(VENV)/.installed ## the wheel and the source archive, into dist
 	rm -rf dist && $(BIN)/python -m hatchling build -d dist

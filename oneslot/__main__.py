@@ -11,7 +11,9 @@ def main() -> None:
         from oneslot.operator.cli import main as command_line
     except ModuleNotFoundError as error:
         # `pip install oneslot` brings the library, and not the packages that only the command line needs.
-        sys.exit(f"Error: The command line needs {error.name}, which is missing; run: pip install 'oneslot[cli]'")
+        from oneslot.errors import pip_install
+
+        sys.exit(f"Error: The command line needs {error.name}, which is missing; run: {pip_install('cli')}")
     command_line()
 
 

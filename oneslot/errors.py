@@ -6,13 +6,15 @@ behind the sentence, and as `code` with `--json`. `oneslot docs command-line` li
 
 from __future__ import annotations
 
+import json
 import linecache
 import re
 import sysconfig
 import traceback
-from importlib.metadata import PackageNotFoundError, requires
+from importlib.metadata import PackageNotFoundError, distribution, requires
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 PACKAGES = {"aws-cdk": "aws-cdk-lib", "py4j": "pyspark", "yaml": "pyyaml"}
 """The packages that are not named like their modules, or that bring the package of the module."""
@@ -309,7 +311,17 @@ def require_module(module: str, extra: str) -> None:
 
 def missing_package(package: str, extra: str) -> str:
     """Return the sentence for a package that is not installed, and the extra of Oneslot that brings it."""
-    return f"{package} is missing; run: pip install 'oneslot[{extra}]'"
+    return f"{package} is missing; run: {pip_install(extra)}"
+
+
+def pip_install(extra: str) -> str:
+    """Return the command that installs an extra, from where Oneslot was installed: a clone, a wheel, or an index."""
+    try:
+        origin = json.loads(distribution("oneslot").read_text("direct_url.json") or "{}").get("url", "")
+    except PackageNotFoundError:  # run from the source
+        origin = Path(__file__).parents[1].as_uri()
+    source = unquote(urlsplit(origin).path) if origin.startswith("file:") else "oneslot"
+    return f"pip install '{source}[{extra}]'"
 
 
 def _package_of(module: str) -> str:

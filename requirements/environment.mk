@@ -8,17 +8,21 @@ CDK := $(BIN)/cdk
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-# What `make run` needs. The rest, for tests and checks, comes with the first other target.
-$(VENV)/.run: requirements/run.txt pyproject.toml
+# The installer, with which each environment begins.
+$(VENV)/.uv: requirements/run.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Oneslot needs Python 3.11 or newer. Try: make PYTHON=python3.11")'
-	@echo "1/4 Make the environment $(VENV)"
+	@echo "Make the environment $(VENV), and install uv, the installer, as requirements/run.txt pins it"
 	@$(PYTHON) -m venv --clear $(VENV)
-	@echo "2/4 Install uv, the installer, as requirements/run.txt pins it"
 	@sed -n '/^uv==/,/[^\]$$/p' requirements/run.txt > $(VENV)/uv.txt
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r $(VENV)/uv.txt
-	@echo "3/4 Install what requirements/run.txt pins: Spark, Java, CDK, the embedded AWS (about 1.1 GB)"
+	@touch $@
+
+# What `make run` needs. The rest, for tests and checks, comes with the first other target.
+$(VENV)/.run: requirements/run.txt pyproject.toml | $(VENV)/.uv
+	@echo "1/2 Install what requirements/run.txt pins, about 1.1 GB: CDK, Java, the embedded AWS, and Spark."
+	@echo "    Spark takes most of the time: PyPI has its source alone, which is built here."
 	@$(ALIVE) $(BIN)/uv pip install --python $(BIN)/python --require-hashes -r requirements/run.txt
-	@echo "4/4 Install Oneslot"
+	@echo "2/2 Install Oneslot"
 	@$(BIN)/uv pip install -q --python $(BIN)/python --no-deps -e .
 	@touch $@
 
@@ -32,7 +36,7 @@ ALIVE := sh -c '"$$@" & work=$$!; trap "kill $$work" INT TERM; s=0; \
   while kill -0 $$work 2>/dev/null; do sleep 1; s=$$((s+1)); test $$((s % 2)) = 1 || echo "    $$s s"; done; wait $$work' alive
 
 # The environments of tools whose packages are not the product's.
-$(VENV)/docs/.installed $(VENV)/templates/.installed $(VENV)/dependencies/.installed $(VENV)/mutants/.installed: $(VENV)/%/.installed: requirements/%.txt | $(VENV)/.installed
+$(VENV)/docs/.installed $(VENV)/templates/.installed $(VENV)/dependencies/.installed $(VENV)/mutants/.installed: $(VENV)/%/.installed: requirements/%.txt | $(VENV)/.uv
 	@$(BIN)/uv venv -q --clear --python $(BIN)/python $(@D)
 	@$(BIN)/uv pip install -q --python $(@D)/bin/python --require-hashes -r $<
 	@touch $@

@@ -9,20 +9,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import click
-
 import demo.errors
 import oneslot.errors
 from lab.figures import first_sentence, listing, replace_blocks
 from oneslot.errors import BadInput, OneslotError, Unexpected
 from oneslot.explorer.handlers.verdict import STATUSES
-from oneslot.operator.cli import INTERRUPTED, main
-from oneslot.operator.commands.send import send
+from oneslot.operator.cli import INTERRUPTED, all_verbs, own_verbs
 
 LOOK_UP = Path(__file__).resolve().parents[2] / "docs" / "look-up"
-
-SHARED = ("stack", "consumer", "as_json", "yes")
-"""Options of most verbs, which the page describes once."""
 
 GROUPS = {
     "Write a consumer": (
@@ -49,36 +43,12 @@ CALLED = ("Producer", "Store")
 
 _COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
-Verb = tuple[str, click.Command, click.Context]
-
-_MAIN = (main, click.Context(main, info_name="oneslot"))
-
 
 def verbs() -> str:
-    """Return each verb and what it does, in the order of `oneslot --help`."""
-    return listing(_entry(*verb) for verb in _verbs(*_MAIN))
-
-
-def send_of_any_consumer() -> str:
-    """Return `send` as a consumer has it that declares no verb of this name, as the appointments do."""
-    return listing([_entry("send", send, click.Context(send))])
-
-
-def shared_options() -> str:
-    """Return the options that most verbs have, each as a usage line has it: its names, and its value's name."""
-    every = [
-        (context, option)
-        for _, command, context in _verbs(*_MAIN)
-        for option in command.params
-        if isinstance(option, click.Option)
-    ]
-    entries = []
-    for shared in SHARED:
-        context, option = next(each for each in every if each[1].name == shared)
-        names = "`, `".join((*option.opts, *option.secondary_opts))
-        value = "" if option.is_flag else f" {option.make_metavar(context).strip('[]')}"
-        entries.append((f"`{names}{value}`", option.help or ""))
-    return listing(entries)
+    """Return the verbs by the headings of `oneslot --help`."""
+    groups = {heading: [str(verb.name) for verb in several] for heading, several in all_verbs().items()}
+    groups["Only of the appointments"] = list(own_verbs())
+    return listing((heading, ", ".join(f"`{name}`" for name in names)) for heading, names in groups.items())
 
 
 def exit_statuses() -> str:
@@ -118,21 +88,6 @@ def names() -> str:
     return f"{tasks}\n## What these return, raise or take\n\n{', '.join(f'`{name}`' for name in GIVEN.split())}\n"
 
 
-def _verbs(group: click.Group, context: click.Context, prefix: str = "") -> Iterator[Verb]:
-    for name in group.list_commands(context):
-        command = group.get_command(context, name) or group.commands[name]
-        below = click.Context(command, info_name=name, parent=context)
-        if isinstance(command, click.Group):
-            yield from _verbs(command, below, f"{prefix}{name} ")
-        else:
-            yield prefix + name, command, below
-
-
-def _entry(name: str, command: click.Command, context: click.Context) -> tuple[str, str]:
-    arguments = [each.make_metavar(context) for each in command.params if isinstance(each, click.Argument)]
-    return f"`{' '.join(['oneslot', name, *arguments])}`", first_sentence(command.help or "")
-
-
 def _classes(base: type[OneslotError]) -> Iterator[type[OneslotError]]:
     if base.__module__ in (oneslot.errors.__name__, demo.errors.__name__):
         yield base
@@ -167,10 +122,8 @@ def _parameters(found: Any, *, bound: bool = False) -> str:
 
 PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "command-line.md": {
-        "shared options": shared_options,
         "exit statuses": exit_statuses,
         "verbs": verbs,
-        "send": send_of_any_consumer,
         "codes": codes,
     },
     "python-api.md": {"names": names},

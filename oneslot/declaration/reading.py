@@ -87,17 +87,18 @@ def _folders_to_search(here: Path) -> Iterator[Path]:
 
 
 def _refuse_others_file(path: Path) -> None:
-    """Raise `BadInput` for a file that another user wrote or can write. The system's administrator is trusted."""
-    about = path.stat()
-    if about.st_uid not in (os.geteuid(), 0):
-        problem = "belongs to another user"
-    elif about.st_mode & stat.S_IWOTH:
-        problem = "can be written by every user"
-    else:
-        return
-    raise DeclarationUntrusted(
-        f"{path} {problem}, and it names code to run. If you trust it, name it: --consumer {path}."
-    )
+    """Raise `BadInput` if another user wrote or can write the file or its folder. The system's administrator is trusted."""
+    for each in (path, path.parent):
+        about = each.stat()
+        if about.st_uid not in (os.geteuid(), 0):
+            problem = "belongs to another user"
+        elif about.st_mode & stat.S_IWOTH:
+            problem = "can be written by every user"
+        else:
+            continue
+        raise DeclarationUntrusted(
+            f"{each} {problem}, and {FILE_NAME} names code to run. If you trust it, name it: --consumer {path}."
+        )
 
 
 def read_declaration(path: Path) -> Declaration:
@@ -152,7 +153,12 @@ def parse_declaration(text: str, path: Path | None) -> Declaration:
         private=_private(top),
         tools=Tools(**{each.name: tools.text(each.name, None) for each in fields(Tools)}),
     )
-    _refuse_contradictions(where, declaration)
+    for name, table in declaration.declared_tables.items():
+        if unknown := [each for each in table.outcomes if declaration.outcomes and each not in declaration.outcomes]:
+            raise InvalidDeclaration(
+                f"{where}: tables.{name}.outcomes has {unknown[0]!r}, which is not one of [outcomes]. "
+                f"Use {', '.join(declaration.outcomes)}, or add [outcomes.{unknown[0]}]."
+            )
     if path and not (path.parent / declaration.entry).is_dir():
         raise InvalidDeclaration(
             f"{where}: entry is {declaration.entry!r}, which is not a folder. Name the folder of the handler."
@@ -270,13 +276,3 @@ def _private(top: Section) -> Private | None:
         if found[name] is None:
             part.refuse(name, "text: find and pattern name a function and its pattern, name calls it in a sentence")
     return Private(**found)
-
-
-def _refuse_contradictions(where: str, declaration: Declaration) -> None:
-    for name, table in declaration.declared_tables.items():
-        for outcome in table.outcomes:
-            if declaration.outcomes and outcome not in declaration.outcomes:
-                raise InvalidDeclaration(
-                    f"{where}: tables.{name}.outcomes has {outcome!r}, which is not one of [outcomes]. "
-                    f"Use {', '.join(declaration.outcomes)}, or add [outcomes.{outcome}]."
-                )

@@ -16,7 +16,7 @@ import click
 
 from oneslot import __version__
 from oneslot.declaration.declaration import Declaration
-from oneslot.declaration.reading import choosing, find_declaration, read_declaration
+from oneslot.declaration.reading import choosing, find_declaration
 from oneslot.errors import InvalidArguments, InvalidDeclaration
 from oneslot.operator.explanations import DEBUG_VARIABLE, explain, notes_of
 from oneslot.wording import visible
@@ -52,24 +52,26 @@ class Verbs(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the verbs below the headings of their groups."""
-        groups = {heading: list(verbs) for heading, verbs in all_verbs().items()}
-        if declaration := find_declaration():
-            groups[f"Verbs of {declaration.name}"] = [
-                own for name, own in own_verbs().items() if name not in self.commands
-            ]
-        longest = max(len(str(verb.name)) for verbs in groups.values() for verb in verbs)
-        for heading, verbs in groups.items():
-            if not verbs:
-                continue  # a consumer without verbs of its own: click cannot write a list without rows
+        common = all_verbs().items()
+        groups = {head: [(str(each.name), each.get_short_help_str(90)) for each in verbs] for head, verbs in common}
+        if (own := own_verbs()) and (declaration := find_declaration()):
+            groups[f"Verbs of {declaration.name}"] = [each for each in own.items() if each[0] not in self.commands]
+        longest = max(len(name) for rows in groups.values() for name, _ in rows)
+        for heading, rows in groups.items():
             with formatter.section(heading):
-                formatter.write_dl([(f"{verb.name:{longest}}", verb.get_short_help_str(90)) for verb in verbs])
+                formatter.write_dl([(f"{name:{longest}}", said) for name, said in rows])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a verb of every consumer, or the declared consumer's own."""
         common = super().get_command(ctx, cmd_name)
         if common is not None and cmd_name != REPLACEABLE:
             return common
-        return own_verbs().get(cmd_name, common)
+        declaration, dotted = find_declaration(), own_verbs().get(cmd_name)
+        if declaration is None or dotted is None:
+            return common
+        if ctx.resilient_parsing:  # Tab in a folder must not run its code
+            return common or click.Command(cmd_name, short_help=dotted)
+        return _own_verb(declaration, cmd_name, dotted)
 
 
 def run_command(command: Callable[[], Any], *, as_json: bool, stack: str | None = None) -> int:
@@ -123,29 +125,23 @@ def find_option(arguments: Sequence[str], name: str) -> str | None:
     return found
 
 
-def own_verbs() -> dict[str, click.Command]:
-    """Return the verbs of the declared consumer by name. Raise `BadInput` for one that is not a verb."""
+def own_verbs() -> dict[str, str]:
+    """Return the dotted names of the declared consumer's own verbs by the verbs' names. Nothing is imported."""
     declaration = find_declaration()
-    return {} if declaration is None else _own_verbs(declaration.path)
+    return {name.rpartition(".")[2].replace("_", "-"): name for name in (declaration.verbs if declaration else ())}
 
 
-@cache
-def _own_verbs(path: Path | None) -> dict[str, click.Command]:
-    declaration = read_declaration(path) if path else None
-    return {} if declaration is None else dict(_own_verb(declaration, name) for name in declaration.verbs)
-
-
-def _own_verb(declaration: Declaration, dotted: str) -> tuple[str, click.Command]:
+def _own_verb(declaration: Declaration, name: str, dotted: str) -> click.Command:
+    """Import a verb of the declared consumer. Raise `BadInput` for one that is not a verb."""
     found = declaration.load(dotted, "verbs")
     if isinstance(found, click.Command):
-        return str(found.name), found
+        return found
     if not callable(found):
         raise InvalidDeclaration(
             f"{declaration.path}: verbs names {dotted!r}, which is of type {type(found).__name__}. "
             "Name a click command, or a function from a list of arguments to an exit status."
         )
     main_function: Callable[[list[str]], Any] = found
-    name = dotted.rpartition(".")[2].replace("_", "-")
 
     @click.command(
         name,
@@ -156,7 +152,7 @@ def _own_verb(declaration: Declaration, dotted: str) -> tuple[str, click.Command
     def verb(arguments: tuple[str, ...]) -> Any:
         return main_function(list(arguments))
 
-    return name, verb
+    return verb
 
 
 @cache
@@ -173,6 +169,7 @@ def all_verbs() -> Mapping[str, Sequence[click.Command]]:
     from oneslot.operator.commands.ledger import ledger
     from oneslot.operator.commands.new import new
     from oneslot.operator.commands.pause import pause, resume
+    from oneslot.operator.commands.rights import rights
     from oneslot.operator.commands.send import send
     from oneslot.operator.commands.stack import down, env, up
     from oneslot.operator.commands.watch import status, watch
@@ -183,7 +180,7 @@ def all_verbs() -> Mapping[str, Sequence[click.Command]]:
         "Start": (new, up, env, down, docs),
         "Send and consume": (send, worker, relay),
         "Watch and judge": (watch, status, inspect, check, export, audit),
-        "Repair": (dlq, ledger, pause, resume),
+        "Repair": (dlq, ledger, pause, resume, rights),
         "Explore": (explore, scan),
     }
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -23,40 +23,35 @@ FILE_OR_PIPE = click.Path(exists=True, dir_okay=False, readable=True, allow_dash
 NEW_FOLDER = click.Path(exists=False, path_type=Path)
 
 
-def _refuse_outside(bounds: click.IntRange | click.FloatRange, value: float, fail: Callable[[str], NoReturn]) -> None:
-    """Fail with the numbers to choose from if the value is outside the bounds."""
-    low, high = bounds.min, bounds.max
-    if (low is not None and (value < low or (bounds.min_open and value == low))) or (high is not None and value > high):
-        above = f"more than {low:g}" if bounds.min_open else f"{low:g} or more"
-        fail(f"{value:g} is out of range. Choose {above if high is None else f'a number from {low:g} to {high:g}'}.")
-
-
 class Number(click.FloatRange):
     """A finite number within bounds: click alone also accepts `nan` and `inf`."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the number. Raise a usage error for anything else."""
+    name = "number"
+    parse: Callable[[Any], float] = float
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number. Raise a usage error for anything else, with the numbers to choose from."""
         try:
-            number = float(value)
-        except ValueError:
-            number = math.nan
-        if not math.isfinite(number):
-            self.fail(f"{value!r} is not a number.", param, ctx)
-        _refuse_outside(self, number, lambda text: self.fail(text, param, ctx))
+            number = self.parse(value)
+            finite = math.isfinite(number)
+        except (ValueError, OverflowError):
+            finite = False
+        if not finite:
+            self.fail(f"{value!r} is not a {self.name}.", param, ctx)
+        low, high = self.min, self.max
+        below = low is not None and (number < low or (self.min_open and number == low))
+        if below or (high is not None and number > high):
+            above = f"more than {low:g}" if self.min_open else f"{low:g} or more"
+            choice = above if high is None else f"a number from {low:g} to {high:g}"
+            self.fail(f"{number:g} is out of range. Choose {choice}.", param, ctx)
         return number
 
 
-class WholeNumber(click.IntRange):
+class WholeNumber(Number):
     """A whole number within bounds."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number. Raise a usage error for anything else."""
-        try:
-            number = int(value)
-        except ValueError:
-            self.fail(f"{value!r} is not a whole number.", param, ctx)
-        _refuse_outside(self, number, lambda text: self.fail(text, param, ctx))
-        return number
+    name = "whole number"
+    parse = int
 
 
 COUNT = WholeNumber(min=1)

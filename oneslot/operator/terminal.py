@@ -101,13 +101,9 @@ class Terminal:
         if self.as_json:
             yield lambda _=1: None
         elif self.err.is_terminal:
-            columns = [
-                TextColumn("{task.description}", markup=False),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-            ]
-            with Progress(SpinnerColumn(), *columns, console=self.err) as bar:
+            text = TextColumn("{task.description}", markup=False)
+            columns = (SpinnerColumn(), text, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            with Progress(*columns, console=self.err) as bar:
                 task = bar.add_task(visible(what), total=total)
                 yield lambda steps=1: bar.advance(task, steps)
         else:

@@ -116,7 +116,7 @@ def headings(target: Path, page: Path) -> set[str]:
 
 
 def test_tests_that_the_pages_name_exist() -> None:
-    named = {name for page in LINKING for name in re.findall(r"`(test_\w+)`", page.read_text(encoding="utf-8"))}
+    named = {name for page in LINKING for name in re.findall(r"(?:`|::)(test_\w+)`", page.read_text(encoding="utf-8"))}
     files = [*(REPOSITORY / "tests").rglob("test_*.py")]
     defined = {
         name

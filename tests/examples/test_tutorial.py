@@ -42,11 +42,6 @@ def test_tutorial_shows_the_files_that_new_writes() -> None:
     assert sum(len((STARTER / file).read_text(encoding="utf-8").splitlines()) for file in files) == 84
 
 
-def test_tutorial_shows_the_shop() -> None:
-    (shown,) = re.findall(r'^```python title="(.*?)"\n(.*?)^```', PAGE, re.MULTILINE | re.DOTALL)
-    assert (ROOT / shown[0]).read_text(encoding="utf-8") == shown[1]
-
-
 @pytest.mark.slow
 @pytest.mark.embedded_aws
 @pytest.mark.timeout(1500)

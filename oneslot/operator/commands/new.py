@@ -50,15 +50,11 @@ def write_starter(name: str, folder: Path) -> list[str]:
         raise FolderExists(f"{folder} exists and is not an empty folder. Choose another name, or remove it.")
     spellings = {EXAMPLE: name, EXAMPLE.title(): name.title().replace("_", ""), EXAMPLE.upper(): name.upper()}
     pattern = re.compile("|".join(spellings))
-    written = starter_files()
-    for path, text in written.items():
+    paths = [path.relative_to(STARTER) for path in STARTER.rglob("*") if path.is_file()]
+    # Without the caches that tools leave there.
+    written = sorted(path for path in paths if not any(part.startswith((".", "__")) for part in path.parts[:-1]))
+    for path in written:
+        text = (STARTER / path).read_text(encoding="utf-8")
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(pattern.sub(lambda found: spellings[found[0]], text), encoding="utf-8")
     return [str(path) for path in written]
-
-
-def starter_files() -> dict[Path, str]:
-    """Return the starter's files by path, without the caches that tools leave in it."""
-    paths = [path.relative_to(STARTER) for path in STARTER.rglob("*") if path.is_file()]
-    kept = [path for path in paths if not any(part.startswith((".", "__")) for part in path.parts[:-1])]
-    return {path: (STARTER / path).read_text(encoding="utf-8") for path in sorted(kept)}

@@ -8,10 +8,10 @@ import click
 
 from oneslot.errors import InvalidArguments
 from oneslot.operator.evidence.operator_log import open_operator_log
-from oneslot.operator.options import json_option, on_stack, stack_option, yes_option
+from oneslot.operator.options import on_stack, yes_option
 from oneslot.operator.repair import pausing
 from oneslot.operator.repair.pausing import MappingState, read_mapping_state
-from oneslot.operator.target import Target, open_target
+from oneslot.operator.target import Target
 from oneslot.operator.terminal import Terminal
 
 
@@ -20,9 +20,8 @@ from oneslot.operator.terminal import Terminal
     "--reason", required=True, metavar="TEXT", help="Why; it names no patient. Colleagues read it in `status`."
 )
 @yes_option
-@stack_option
-@json_option
-def pause(reason: str, yes: bool, stack: str | None, as_json: bool) -> None:
+@on_stack
+def pause(terminal: Terminal, target: Target, *, reason: str, yes: bool) -> None:
     """Let the consumer take no more messages. What it has in work it finishes; the queue keeps the rest.
 
     The reason, the time and the operator are kept on the mapping's tags and in the operator log. The alarm `paused` is on
@@ -30,8 +29,6 @@ def pause(reason: str, yes: bool, stack: str | None, as_json: bool) -> None:
     """
     if not pausing.tag_text(reason):
         raise InvalidArguments("--reason has no word. Say why, for the colleague who finds the consumer paused.")
-    terminal = Terminal(as_json)
-    target = open_target(stack)
     mapping = read_mapping_state(target)
     if mapping.off and mapping.tags:
         problems = pausing.report(target, paused=True) if yes else []

@@ -110,11 +110,7 @@ def shell_variables(target: Target) -> dict[str, str]:
         variables = {**target.function_variables(), **variables}
     if target.local is None:
         return variables
-    return {
-        **target.local.connection.variables,
-        "ENDPOINT_URL": target.local.endpoint_url,
-        **variables,
-    }
+    return {**target.local.connection.variables, "ENDPOINT_URL": target.local.endpoint_url, **variables}
 
 
 @click.command(short_help="Stop the local stack.")

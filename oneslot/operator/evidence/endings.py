@@ -37,7 +37,8 @@ class Endings:
 
     def count(self) -> dict[str, int]:
         """Return the number of requests by verdict, in the audit's order, without those that no request has."""
-        twice = {breach.subject for breach in self.breaches if breach.invariant in self._twice_laws}
+        laws = {law.name for law in self.gathered.declaration.laws if law.twice}
+        twice = {breach.subject for breach in self.breaches if breach.invariant in laws}
         found = Counter(
             self.gathered.evidence.request(each).verdict(twice=each in twice) for each in sorted(self._identified)
         )
@@ -64,7 +65,3 @@ class Endings:
         """The lost messages without an id of which only the archive tells."""
         known = {each.removeprefix(UNIDENTIFIED_PREFIX) for each in self._identified}
         return {breach.subject for breach in self.breaches if breach.invariant == "I2"} - known
-
-    @property
-    def _twice_laws(self) -> set[str]:
-        return {law.name for law in self.gathered.declaration.laws if law.twice}

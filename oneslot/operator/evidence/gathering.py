@@ -101,12 +101,12 @@ def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() //
         schema=schema,
     )
     accepted = [line for line in archived if not evidence.may_be_gone(line.sent, evidence.now)] or None
-    sent: dict[str, int] | None = None if accepted is None else {}
+    sent: dict[str, int] = {}
     for line in accepted or ():
-        if sent is not None and (message_id := line.request.message_id):
+        if message_id := line.request.message_id:
             sent[message_id] = min(line.sent, sent.get(message_id, line.sent))
     return Gathered(
-        replace(evidence, requests=sent and set(sent), sent=sent or {}),
+        replace(evidence, requests=None if accepted is None else set(sent), sent=sent),
         accepted,
         letters,
         queue,

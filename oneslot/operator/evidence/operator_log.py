@@ -62,7 +62,11 @@ class OperatorLog:
 
 def open_operator_log(target: Target) -> OperatorLog:
     """Return the log of a stack, which is kept beside its other evidence."""
-    who = {"user": _user(), "host": socket.gethostname()}
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):
+        user = f"uid {os.getuid()}"
+    who = {"user": user, "host": socket.gethostname()}
     if target.local is None and (arn := _caller()):
         who["arn"] = arn
     return OperatorLog(target.home / OPERATOR_LOG_FILE, target.stack_name, target.identity, who, target.surroundings)
@@ -109,13 +113,6 @@ def drops(target: Target) -> Iterator[dict[str, Any]]:
 def sent_as(line: Mapping[str, Any]) -> str:
     """Return the SQS id that a dropped message had in the consumer's queue."""
     return str(line.get("source_message_id") or line["sqs_message_id"])
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return f"uid {os.getuid()}"
 
 
 def _caller() -> str | None:

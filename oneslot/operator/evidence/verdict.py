@@ -219,15 +219,12 @@ def _success(counts: Counts, declaration: Declaration) -> str:
     ended = f"{', '.join(ends)} or {last}" if ends else last
     count = counts.requests or 0  # unknown only where nothing is judged
     each = "the only request" if count == 1 else f"each of {numbered(count, 'request')}"
-    if counts.messages is None:
-        unknown = " There is no archive of accepted requests, so a lost one would not show."
-        return (
-            f"Sound: {each} {ended}; none is {twice}; all "
-            f"{checked} invariants hold.{older if counts.too_old else unknown}{unlogged}"
-        )
+    archived = counts.messages is not None
+    claim, lost = ("Exactly once", "none is lost, ") if archived else ("Sound", "")
+    unknown = "" if archived else " There is no archive of accepted requests, so a lost one would not show."
     return (
-        f"Exactly once: {each} {ended}; none is lost, none is {twice}; all "
-        f"{checked} invariants hold.{older if counts.too_old else ''}{unlogged}"
+        f"{claim}: {each} {ended}; {lost}none is {twice}; all {checked} invariants hold."
+        f"{older if counts.too_old else unknown}{unlogged}"
     )
 
 

@@ -210,9 +210,9 @@ def foresee(  # noqa: PLR0911 - one return for each fate
         if refused and letter.detail != facts.problem:
             return refused
         if letter.reason == RECEIVES_EXHAUSTED and not (declaration.tools.identity or declaration.tools.parse):
-            return Outlook.RETRIED, (
-                f"a guess, because oneslot.toml declares no tools.identity: the handler has rules of its own, for by the "
-                f"default ones {facts.problem}"
+            return (
+                Outlook.RETRIED,
+                f"a guess, without tools.identity in oneslot.toml: by the default rules {facts.problem}",
             )
         remedy = declaration.reasons.get(letter.reason, "Have it sent again, corrected")
         return Outlook.FAILS_AGAIN, f"{facts.problem}. {remedy.rstrip('.')}"

@@ -92,7 +92,10 @@ def entry(held: HeldLetter, *, run: str, fifo: bool) -> Entry[HeldLetter]:
     parameters: dict[str, Any] = {"MessageBody": held.body}
     kept = {name: value for name, value in held.attributes.items() if name not in QUARANTINE_ATTRIBUTES}
     if kept:
-        parameters["MessageAttributes"] = {name: _sent(value) for name, value in kept.items()}
+        names = ("DataType", "StringValue", "BinaryValue")
+        parameters["MessageAttributes"] = {
+            attribute: {name: value[name] for name in names if name in value} for attribute, value in kept.items()
+        }
     if held.group is not None:
         parameters[GROUP_ATTRIBUTE] = held.group
     if fifo:
@@ -100,11 +103,6 @@ def entry(held: HeldLetter, *, run: str, fifo: bool) -> Entry[HeldLetter]:
         # could lose the message. An id of this run drops only this run's repetitions.
         parameters["MessageDeduplicationId"] = f"{run}-{held.letter.sqs_message_id}"
     return Entry(held, parameters, held.group if fifo else None)
-
-
-def _sent(value: Any) -> dict[str, Any]:
-    names = ("DataType", "StringValue", "BinaryValue")
-    return {name: value[name] for name in names if name in value}
 
 
 def _move_all(target: Target, one: Redrive, progress: Callable[[int], None]) -> set[str]:

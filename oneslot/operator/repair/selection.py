@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from oneslot.declaration.reading import find_declaration
+from oneslot.declaration.reading import declared
 from oneslot.errors import FileUnreadable, InvalidArguments, InvalidFile
 from oneslot.operator.repair.forecast import Forecast
 from oneslot.runtime.record import is_message_id
@@ -28,7 +28,8 @@ class Selection:
 
     def chosen(self, forecasts: Sequence[Forecast]) -> list[Forecast]:
         """Return the selected dead letters."""
-        return [each for each in forecasts if self._includes(each)]
+        letters = [each for each in forecasts if self.reason in (None, each.letter.reason)]
+        return [each for each in letters if not self.ids or any(map(each.letter.answers_to, self.ids))]
 
     def missing(self, forecasts: Sequence[Forecast]) -> list[str]:
         """Return the ids that no dead letter has."""
@@ -37,11 +38,6 @@ class Selection:
     def document(self) -> dict[str, object]:
         """Return the selection as JSON."""
         return {"ids": list(self.ids), "reason": self.reason, "everything": self.everything}
-
-    def _includes(self, forecast: Forecast) -> bool:
-        if self.ids and not any(forecast.letter.answers_to(name) for name in self.ids):
-            return False
-        return self.reason is None or forecast.letter.reason == self.reason
 
 
 def count_reordered_groups(taken: Sequence[Forecast], everything: Sequence[Forecast]) -> int:
@@ -73,8 +69,7 @@ def read_repair_list(path: Path) -> list[str]:
     Raises `BadInput`, naming the line, for a missing or invalid id and for another action than `redrive`.
     """
     ids: list[str] = []
-    declaration = find_declaration()
-    private = declaration.private if declaration else None
+    declaration = declared()
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -94,8 +89,9 @@ def read_repair_list(path: Path) -> list[str]:
                 f"{path}, line {number}: no valid message_id. "
                 'Write each line as in the audit\'s repair/redrive.jsonl: {"message_id": "...", "action": "redrive"}.'
             )
-        if private and declaration and declaration.is_private(message_id):
-            raise InvalidFile(f"{path}, line {number}: message_id is {private.name}, which is never a message's id.")
+        if declaration.private and declaration.is_private(message_id):
+            private = declaration.private.name
+            raise InvalidFile(f"{path}, line {number}: message_id is {private}, which is never a message's id.")
         if isinstance(line, dict) and line.get("action", "redrive") != "redrive":
             raise InvalidFile(
                 f"{path}, line {number}: the action is not 'redrive'. Remove the line; an operator must look at its message."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -12,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from oneslot.errors import ConsumerFailed, WrongConsumer
 from oneslot.local.aws.connection import Connection
 from oneslot.local.processes import start_ticks
 from oneslot.local.state import LocalState
+from oneslot.operator.cli import main
 from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.consumer.queues import Queues
 from oneslot.runtime.record import Delivery
@@ -315,7 +318,25 @@ def test_verb_of_the_consumer_is_one_of_the_commands(orders: Orders, monkeypatch
     monkeypatch.chdir(ORDERS.parent)
     counted = invoke("count-articles", "--all", "pot")
     assert (counted.exit_code, counted.stdout) == (3, "articles: 2\n")
-    assert "Count the articles." in invoke("--help").stdout
+    assert re.search(r"^  count-articles +order_book.count_articles$", invoke("--help").stdout, re.MULTILINE)
+
+
+def test_folder_runs_no_code_when_help_or_completion_lists_its_verbs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "hostile.py").write_text("from pathlib import Path\nPath('ran').touch()\ndef count():\n    pass\n")
+    (tmp_path / "oneslot.toml").write_text(
+        'name = "o"\nhandler = "hostile.h"\nstack = "O"\nverbs = ["hostile.count"]\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    words = {"_ONESLOT_COMPLETE": "bash_complete", "COMP_WORDS": "oneslot c", "COMP_CWORD": "1"}
+
+    helped = invoke("--help")
+    completed = CliRunner().invoke(main, [], prog_name="oneslot", env=words)
+
+    assert "hostile.count" in helped.stdout
+    assert "plain,count\n" in completed.stdout
+    assert not (tmp_path / "ran").exists()
 
 
 def test_stack_is_refused_when_another_consumer_is_declared(orders: Orders) -> None:

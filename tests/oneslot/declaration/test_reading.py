@@ -66,6 +66,10 @@ def write_for_all(file: Path, _: pytest.MonkeyPatch) -> None:
     file.chmod(0o646)
 
 
+def open_folder_to_all(file: Path, _: pytest.MonkeyPatch) -> None:
+    file.parent.chmod(0o777)
+
+
 def give_away(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if os.geteuid():  # only the administrator gives a file away, so the process becomes another user
         monkeypatch.setattr("os.geteuid", lambda: file.stat().st_uid + 1)
@@ -73,7 +77,7 @@ def give_away(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         os.chown(file, 12_345, -1)
 
 
-@pytest.mark.parametrize("change", [write_for_all, give_away])
+@pytest.mark.parametrize("change", [write_for_all, open_folder_to_all, give_away])
 def test_found_file_is_refused_when_others_wrote_or_can_write_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, change: Callable[[Path, pytest.MonkeyPatch], None]
 ) -> None:

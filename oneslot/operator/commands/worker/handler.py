@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import boto3
 from botocore.config import Config
@@ -43,17 +42,10 @@ def load_handler(handler: str) -> Handler:
     return cast("Handler", found)
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """The declared consumer, ready to run.
-
-    Attributes:
-        connect: makes a further SQS client.
-        limit_seconds: the function's timeout; None if the environment, and no function, configures the consumer.
-    """
+class Opened(NamedTuple):
+    """The declared consumer: what makes SQS clients, its queue, its handler, and its function's timeout if it has one."""
 
     connect: Connect
-    sqs: SQSClient
     queue_url: str
     handler: Handler
     limit_seconds: float | None
@@ -87,7 +79,7 @@ def open_consumer(stack: str | None, queue_url: str | None, threads: int) -> Ope
         if not isinstance(error.__cause__, ValueError):
             raise
         raise InvalidConfiguration(f"The consumer's configuration is wrong: {error.__cause__}.") from error
-    return Opened(connect, connect(client_configuration(threads)), url, cast("Handler", handler), limit)
+    return Opened(connect, url, cast("Handler", handler), limit)
 
 
 def connect_on_aws(config: Config) -> SQSClient:

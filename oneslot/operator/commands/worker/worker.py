@@ -118,16 +118,15 @@ def worker(
         if not url:
             raise InvalidArguments("--handler needs a queue. Give --queue-url, or set ONESLOT_QUEUE_URL.")
         connect: Connect = connect_on_aws
-        client = connect(client_configuration(settings.threads))
     else:
-        opened = open_consumer(stack, queue_url, settings.threads)
-        connect, client, url, loaded = opened.connect, opened.sqs, opened.queue_url, opened.handler
-        if limit is None and opened.limit_seconds is not None:
-            settings = replace(settings, limit_seconds=opened.limit_seconds)
+        connect, url, loaded, timeout = open_consumer(stack, queue_url, settings.threads)
+        if limit is None and timeout is not None:
+            settings = replace(settings, limit_seconds=timeout)
     try:
         settings.require_queue(url)
     except InvalidSettings as error:
         raise InvalidConfiguration(str(error)) from error
+    client = connect(client_configuration(settings.threads))
     heartbeat_client = connect(worker_visibility.configuration(settings))
     about = client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn", "RedrivePolicy"])["Attributes"]
     if policy := about.get("RedrivePolicy"):

@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from oneslot.errors import WrongConsumer
+from oneslot.explorer.handlers import laws as explorer_laws
+from oneslot.explorer.handlers.scenario_file import CHECKS
 from oneslot.operator import target
 from oneslot.operator.cli import main
 from oneslot.operator.commands.worker.relay import relay
 from oneslot.operator.commands.worker.worker import worker
+from stacks.context import OVERRIDABLE
 from tests.kits.consumer import booking, record
 from tests.kits.moto_stack import MotoStack, document, invoke
 
+LOOK_UP = Path(__file__).parents[4] / "docs" / "look-up"
 WITHOUT_STACK = {"docs", "new", "up", "down", "run", "explore", "scan", "worker"}
 
 
@@ -38,7 +43,7 @@ def test_help_lists_every_verb_below_the_heading_of_its_group() -> None:
     )
     listed = {heading: re.findall(r"^  ([a-z]+)  +\S", text, re.MULTILINE) for heading, text in sections}
     assert listed["Start"] == ["new", "up", "env", "down", "docs"]
-    assert listed["Repair"] == ["dlq", "ledger", "pause", "resume"]
+    assert listed["Repair"] == ["dlq", "ledger", "pause", "resume", "rights"]
     assert {"seed", "run"} <= set(listed["Verbs of appointments"])
     verbs = [verb for names in listed.values() for verb in names]
     assert sorted(verbs) == sorted({*main.commands, *listed["Verbs of appointments"]})
@@ -104,6 +109,24 @@ def test_stack_on_aws_is_found_by_its_outputs(moto_stack: MotoStack, monkeypatch
     assert opened.home == moto_stack.home / "stacks" / "Oneslot-prod", "its archive is its own"
     monkeypatch.setattr(target, "_describe", lambda name: described | {"Outputs": outputs[:-1]})
     assert document(invoke("status", "--stack", "Oneslot-prod", "--json"), 1)["code"] == WrongConsumer.code
+
+
+@pytest.mark.parametrize("page", sorted(LOOK_UP.glob("*.md")), ids=lambda page: page.stem)
+def test_example_of_a_look_up_page_is_what_the_code_does(
+    page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """JSON is an answer without a stack, and names behind a module's are its own. Code and TOML blocks have tests of theirs."""
+    text = page.read_text(encoding="utf-8")
+    monkeypatch.setenv("ONESLOT_HOME", str(tmp_path))
+    for block in re.findall(r"^```json\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        assert json.loads(block) == json.loads(invoke("check", "--json").stdout)
+    for verb in re.findall(r"`oneslot ([a-z -]+?)(?: [A-Z-].*?)?`", text):
+        assert invoke(*verb.split(), "--help").exit_code == 0, verb
+    for setting in re.findall(r"-c (\w+)=", text):
+        assert setting in (*OVERRIDABLE, "name")
+    laws = text.partition("\n## Laws\n")[2].partition("\n## ")[0]
+    known = {*vars(explorer_laws), *CHECKS}
+    assert {*re.findall(r"^- `(\w+)", laws, re.MULTILINE)} <= known
 
 
 def test_version_ends_with_0() -> None:

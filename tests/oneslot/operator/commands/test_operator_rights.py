@@ -1,4 +1,4 @@
-"""The two policies of an operator, beside the calls of each verb on AWS: what is called is allowed, and nothing else."""
+"""The policies of `oneslot rights`, beside the calls of each verb on AWS: what is called is allowed, and nothing else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from string import Template
 from typing import Any
 
 import boto3
@@ -16,11 +15,14 @@ import pytest
 from botocore import xform_name
 from botocore.client import BaseClient
 
+from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.reading import declared
+from oneslot.operator.commands.rights import policy_of
+from oneslot.operator.target import Outputs, Target
 from tests.kits.consumer import NHS_NUMBER, REGION, booking, record
 from tests.kits.moto_stack import ENVIRONMENT, MAPPING, NOW, Functions, MotoStack, invoke, put_one_of_each
+from tests.kits.order_histories import ORDERS
 
-RIGHTS = Path(__file__).resolve().parents[4] / "docs" / "do" / "rights"
 ACCOUNT, STACK = "123456789012", "Oneslot-prod"
 STACK_ID = f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/{STACK}/0f0f"
 MAPPING_ARN = f"arn:aws:lambda:{REGION}:{ACCOUNT}:event-source-mapping:{MAPPING}"
@@ -33,14 +35,6 @@ OUTPUTS = {
     "ConsumerFunctionName": "consumer",
     "EventSourceMappingId": MAPPING,
     "ConsumerLogGroupName": "/oneslot/consumer",
-}
-NAMES = {
-    "AWS_DEFAULT_REGION": REGION,
-    "ACCOUNT": ACCOUNT,
-    "STACK": STACK,
-    "QUEUE_NAME": "requests",
-    "DEAD_LETTER_QUEUE_NAME": "requests-dead-letters",
-    **{re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper(): value for name, value in OUTPUTS.items()},
 }
 LOOKS = (
     ["env"],
@@ -71,11 +65,15 @@ class Call:
     context: Mapping[str, frozenset[str]] = field(default_factory=dict, hash=False)
 
 
+def target_on_aws(declaration: Declaration | None = None) -> Target:
+    consumer = declaration or declared()
+    tables = {table.output: name for name, table in consumer.schema.tables.items()}
+    return Target(STACK, STACK_ID, Outputs.of(STACK, OUTPUTS | tables, consumer), Path(), declaration=consumer)
+
+
 def policy(name: str) -> list[dict[str, Any]]:
     """Return a policy's statements, for this stack."""
-    statements: list[dict[str, Any]] = json.loads(Template((RIGHTS / f"{name}.json").read_text()).substitute(NAMES))[
-        "Statement"
-    ]
+    statements: list[dict[str, Any]] = policy_of(name, target_on_aws(), {})["Statement"]
     return statements
 
 
@@ -268,3 +266,20 @@ def test_send_is_allowed_when_an_operator_has_repair(recorded: list[Call], tmp_p
     assert sent
     assert all(any(allows(each, call) for each in both) for call in calls)
     assert not any(allows(each, call) for each in policy("look") for call in sent)
+
+
+def test_rights_prints_the_policy_of_a_stack_on_aws(recorded: list[Call], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUDIT", "bucket")
+    for name in ("look", "repair", "runbooks"):
+        printed = json.loads(invoke("rights", name, "--stack", STACK).stdout)
+        assert printed == policy_of(name, target_on_aws(), {"AUDIT": "bucket"})
+    monkeypatch.delenv("AUDIT")
+    assert "AuditsBucket" not in invoke("rights", "runbooks", "--stack", STACK).stdout
+    assert "Name a stack: --stack Oneslot-dev" in invoke("rights", "look").stderr
+
+
+def test_look_reads_the_tables_of_any_declared_consumer() -> None:
+    statements = policy_of("look", target_on_aws(ORDERS), {})["Statement"]
+    [tables] = [each["Resource"] for each in statements if each["Sid"] == "Tables"]
+    assert tables == [f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/charges"]
+    assert not any("Slots" in each["Sid"] or "Appointments" in each["Sid"] for each in statements)

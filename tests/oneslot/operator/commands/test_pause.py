@@ -54,8 +54,7 @@ def on_aws(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> Target:
         clients=clients,
         outputs=replace(outputs, event_source_mapping_id=mapping["UUID"]),
     )
-    for module in ("commands.pause", "options"):
-        monkeypatch.setattr(f"oneslot.operator.{module}.open_target", lambda _: target)
+    monkeypatch.setattr("oneslot.operator.options.open_target", lambda _: target)
     return target
 
 

@@ -239,11 +239,12 @@ ROWS: dict[str, list[tuple[str, str]]] = {
             "torn",
             "malformed",
             "broken",
-            *MISSING,
+            "no ledger",
+            "no slots",
         )
     ],
     "inspect": [
-        *((state, "inspect m-1") for state in ("booked", "letters", "failing", *MISSING)),
+        *((state, "inspect m-1") for state in ("booked", "letters", "failing", "no ledger", "no appointments")),
         *(("booked", f"inspect {name}") for name in ("c-1", "m-2", "m-3", "m-4", "m-5")),
         *(("claims", f"inspect {name}") for name in ("leased", "expired", "released")),
         *(("forgotten", f"inspect m-{number}") for number in range(1, 6)),
@@ -266,7 +267,7 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("letters", "dlq redrive --reason receives_exausted"),
         ("letters", "dlq redrive unknown --even-failing --yes"),
         ("hidden", "dlq redrive m-1"),
-        *((state, "dlq redrive --all --yes") for state in MISSING),
+        ("no ledger", "dlq redrive --all --yes"),
     ],
     "dlq-drop": [
         ("fresh", "dlq drop --all --yes"),
@@ -279,7 +280,7 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("letters", "dlq drop retried --accept-loss --yes"),
         ("letters", "dlq drop --reason receives_exausted"),
         ("hidden", "dlq drop m-1"),
-        *((state, "dlq drop --all --accept-loss --yes") for state in MISSING),
+        ("no ledger", "dlq drop --all --accept-loss --yes"),
     ],
     "ledger-show": [
         *(("claims", f"ledger show {name}") for name in ("leased", "expired", "released", "absent")),
