@@ -18,62 +18,68 @@ from tests.stacks.audit.night import BAD, CHANGES, EARLIER, FULL, SOUND, World, 
 from tests.stacks.audit.state_machine import NeverAnswered, StateFailure
 
 
-def test_sound_night_notifies_no_one(world: World) -> None:
-    world.verdict = SOUND
-    assert world.run(FULL).output == {"day": "2026-11-25", "sound": True}
-    assert world.called("publish") == []
-    (measure,) = world.called("putMetricData")
+@pytest.fixture(scope="module")
+def full(audit: Stage) -> World:
+    """A sound night with full exports, after it."""
+    world = World(definition(audit), verdict=SOUND)
+    world.run(FULL)
+    return world
+
+
+@pytest.fixture(scope="module")
+def changes(audit: Stage) -> World:
+    """A sound night with the changes of a day, after it."""
+    world = World(definition(audit), {"audits/2026-11-22/audit.json": EARLIER}, SOUND)
+    world.run(CHANGES)
+    return world
+
+
+def test_sound_night_notifies_no_one(full: World) -> None:
+    assert full.called("publish") == []
+    (measure,) = full.called("putMetricData")
     assert [point["Value"] for point in measure["MetricData"]] == [0]
 
 
-def test_full_night_exports_all_tables_at_one_midnight(world: World) -> None:
-    world.verdict = SOUND
-    world.run(FULL)
-    exports = world.called("exportTableToPointInTime")
-    assert {export["ExportType"] for export in exports} == {"FULL_EXPORT"}
-    assert {export["ExportTime"] for export in exports} == {"2026-11-26T00:00:00.000Z"}
+def test_full_night_exports_all_tables_at_one_midnight(full: World) -> None:
+    exports = full.called("exportTableToPointInTime")
+    assert {(each["ExportType"], each["ExportTime"], each["S3SseAlgorithm"]) for each in exports} == {
+        ("FULL_EXPORT", "2026-11-26T00:00:00.000Z", "KMS")
+    }
     assert {export["S3Prefix"]: export["TableArn"].rpartition("/")[2] for export in exports} == {
         "history/2026-11-25/ledger": "<LedgerTableName>",
         "history/2026-11-25/slots": "<SlotsTableName>",
         "history/2026-11-25/appointments": "<AppointmentsTableName>",
     }
-    assert {export["S3SseAlgorithm"] for export in exports} == {"KMS"}
-    assert [asked["Key"] for asked in world.called("headObject")] == ["audits/2026-11-25/audit.json"], (
-        "and looks no further"
-    )
     assert len({export["ClientToken"] for export in exports}) == 3
+    assert [asked["Key"] for asked in full.called("headObject")] == ["audits/2026-11-25/audit.json"]
 
 
-def test_night_exports_one_day_of_changes_when_it_is_not_full(world: World) -> None:
-    world.objects["audits/2026-11-22/audit.json"] = EARLIER
-    world.verdict = SOUND
-    world.run(CHANGES)
-    for export in world.called("exportTableToPointInTime"):
+def test_night_exports_one_day_of_changes_when_it_is_not_full(changes: World) -> None:
+    for export in changes.called("exportTableToPointInTime"):
         assert export["ExportType"] == "INCREMENTAL_EXPORT"
         assert export["IncrementalExportSpecification"] == {
             "ExportFromTime": "2026-11-23T00:00:00.000Z",
             "ExportToTime": "2026-11-24T00:00:00.000Z",
             "ExportViewType": "NEW_AND_OLD_IMAGES",
         }
-    (job,) = world.called("startJobRun.sync")
+    (job,) = changes.called("startJobRun.sync")
     assert job["Arguments"]["--previous"].endswith("/audits/2026-11-22")
 
 
-@pytest.mark.parametrize("full", [True, False])
-def test_job_parses_its_arguments(world: World, audit: Stage, full: bool) -> None:
-    world.objects["audits/2026-11-22/audit.json"] = EARLIER
-    world.verdict = SOUND
-    world.run(FULL if full else CHANGES)
+@pytest.mark.parametrize(("night", "day", "days"), [("full", "2026-11-25", HISTORY_DAYS), ("changes", "2026-11-23", 2)])
+def test_job_parses_its_arguments(
+    request: pytest.FixtureRequest, audit: Stage, night: str, day: str, days: int
+) -> None:
+    world: World = request.getfixturevalue(night)
     (job,) = world.called("startJobRun.sync")
     given = [word for pair in job["Arguments"].items() for word in pair]
     settings, _ = parse_arguments([*given, "--JOB_NAME", "whatever", "--enable-continuous-cloudwatch-log", "true"])
-    day = "2026-11-25" if full else "2026-11-23"
     (bucket,) = world.buckets
     assert settings.history == f"s3://{bucket}/history/{day}"
     assert settings.output == f"s3://{bucket}/audits/{day}"
     assert settings.patience_seconds == audit.settings.queue_retention_seconds
-    assert (settings.previous is None) is full
-    assert len(settings.deliveries) == (HISTORY_DAYS if full else 2)
+    assert (settings.previous is None) is (night == "full")
+    assert len(settings.deliveries) == days
     assert job["Arguments"]["--dead-letter-queue"] == "<DeadLetterQueueUrl>"
     assert job["Arguments"]["--content-based"] == "false"
 
@@ -81,38 +87,23 @@ def test_job_parses_its_arguments(world: World, audit: Stage, full: bool) -> Non
 def delivery_days(world: World) -> list[str]:
     """Return the days whose delivery logs the job gets beside its history's own."""
     (job,) = world.called("startJobRun.sync")
-    folders = [
-        re.fullmatch(r"(.+)/history/([0-9-]+)/deliveries", f) for f in job["Arguments"]["--deliveries"].split(",")
-    ]
-    found = [folder for folder in folders if folder]
-    assert len(found) == len(folders)
-    assert {f"{folder[1]}/history" for folder in found} == {job["Arguments"]["--history"].rpartition("/")[0]}
-    return [folder[2] for folder in found]
+    history = re.escape(job["Arguments"]["--history"].rpartition("/")[0])
+    folders = job["Arguments"]["--deliveries"].split(",")
+    found = [re.fullmatch(rf"{history}/([0-9-]+)/deliveries", folder) for folder in folders]
+    return sorted(folder[1] for folder in found if folder)
 
 
-def test_job_reads_the_days_beside_when_it_audits_changes(world: World) -> None:
-    world.objects["audits/2026-11-22/audit.json"] = EARLIER
-    world.verdict = SOUND
-    world.run(CHANGES)
-    assert sorted(delivery_days(world)) == ["2026-11-22", "2026-11-24"]
+def test_job_reads_the_days_beside_when_it_audits_changes_and_every_kept_day_when_the_night_is_full(
+    full: World, changes: World
+) -> None:
+    assert delivery_days(changes) == ["2026-11-22", "2026-11-24"]
+    kept = {str(date(2026, 11, 26) - timedelta(days=back)) for back in range(HISTORY_DAYS + 1)}
+    assert delivery_days(full) == sorted(kept - {"2026-11-25"}), "that is in the folder of the history"
 
 
-def test_job_reads_every_kept_day_when_the_night_is_full(world: World) -> None:
-    world.verdict = SOUND
-    world.run(FULL)
-    days = [date.fromisoformat(day) for day in delivery_days(world)]
-    assert date(2026, 11, 25) not in days  # that is in the folder of the history
-    assert set(days) == {date(2026, 11, 26) - timedelta(days=back) for back in range(HISTORY_DAYS + 1)} - {
-        date(2026, 11, 25)
-    }
-    assert len(days) == len(set(days)) == HISTORY_DAYS
-
-
-def test_night_waits_for_every_export(world: World) -> None:
-    world.verdict = SOUND
-    world.run(FULL)
-    assert world.way.count("Wait") == 9
-    assert world.way.index("Audit") > max(n for n, name in enumerate(world.way) if name == "Look")
+def test_night_waits_for_every_export(full: World) -> None:
+    assert full.way.count("Wait") == 9
+    assert full.way.index("Audit") > max(n for n, name in enumerate(full.way) if name == "Look")
 
 
 @pytest.mark.parametrize(("violations", "measured"), [(BAD["violations"], 3), ({"I1": 0}, 1)])
