@@ -145,6 +145,14 @@ def test_records_are_committed_one_by_one_when_a_call_fails(
     assert booked(made) == ["m-0", "m-1", "m-2"]
 
 
+def test_row_is_left_to_the_ordinary_way_when_it_is_not_complete(made: Bench) -> None:
+    made.consumer.ledger.claim("m-0", "another content", made.clock() + 30_000)
+    client = Counting(made.dynamodb)
+    assert made.deliver(*bookings(3), consumer=grouped(made, client)) == []
+    assert client.calls == {"batch_get_item": 1, "query": 1, "transact_write_items": 1, "update_item": 1}
+    assert made.outcomes == ["quarantined", "booked", "booked"]
+
+
 @pytest.mark.parametrize("how", ["redelivered", "alone", "fifo"])
 def test_record_outside_the_group_is_claimed(made: Bench, how: str) -> None:
     records = bookings(1 if how == "alone" else 2)
