@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from oneslot.declaration.declaration import Declaration
 from oneslot.laws import groups
-from oneslot.laws.evidence import Breach, Law
+from oneslot.laws.evidence import Breach, Evidence, Law
 from oneslot.laws.form import REJECT_SHARE, UNIDENTIFIED_PREFIX
 from oneslot.laws.request import RequestVerdict
 from oneslot.laws.traces import COMPLETE
-from oneslot.operator.evidence.endings import Endings, with_unidentified
 from oneslot.operator.evidence.gathering import Gathered
 from oneslot.operator.evidence.malformed import Malformed, malformed_evidence
 from oneslot.operator.evidence.tables import Missing
@@ -230,11 +229,14 @@ def _success(counts: Counts, declaration: Declaration) -> str:
 
 def _count(gathered: Gathered, breaches: Sequence[Breach] | None) -> Counts:
     """Count the evidence. Without `breaches` there is no verdict, and the counts that follow from them are None."""
-    evidence, accepted = gathered.evidence, gathered.accepted
-    found = breaches or ()
-    endings = None if breaches is None else Endings(replace(gathered, evidence=with_unidentified(gathered)), breaches)
-    verdicts = None if endings is None else endings.count()
+    evidence, accepted, found = gathered.evidence, gathered.accepted, breaches or ()
     twice = {law.name for law in gathered.declaration.laws if law.twice}
+    named = with_unidentified(gathered)
+    sources = (named.ledger, named.quarantined, named.dropped, named.requests or (), named.lines)
+    identified = {each for ids in sources for each in ids}
+    verdicts = None if breaches is None else _count_ends(named, identified, breaches, twice)
+    archived = {line.request.message_id for line in accepted or ()}
+    archived |= {UNIDENTIFIED_PREFIX + each for line in accepted or () for each in line.sqs_message_ids}
     contents = {line.subject for line in accepted or () if line.request.message_id}
     complete = [row for row in evidence.ledger.values() if row.get("status") == COMPLETE]
     missing = {each.table for each in gathered.missing}
@@ -248,7 +250,7 @@ def _count(gathered: Gathered, breaches: Sequence[Breach] | None) -> Counts:
     return Counts(
         requests=None if verdicts is None else sum(verdicts.values()),
         verdicts=verdicts,
-        unarchived=None if endings is None or accepted is None else endings.unarchived,
+        unarchived=None if breaches is None or accepted is None else len(identified - archived),
         messages=None if accepted is None else sum(len(line.sqs_message_ids) for line in accepted),
         reused=None if accepted is None else len(contents) - len({message_id for message_id, _ in contents}),
         deliveries=logged(len(evidence.deliveries)),
@@ -264,6 +266,34 @@ def _count(gathered: Gathered, breaches: Sequence[Breach] | None) -> Counts:
         too_old=gathered.too_old,
         malformed_deliveries=len(gathered.malformed_lines),
     )
+
+
+def with_unidentified(gathered: Gathered) -> Evidence:
+    """Return the evidence in which a message without an id has one made of its SQS id, as in the audit."""
+    letters = (letter for letter in gathered.dead_letters if letter.message_id is None)
+    lines = [
+        line if line["message_id"] is not None else {**line, "message_id": UNIDENTIFIED_PREFIX + line["sqs_message_id"]}
+        for line in gathered.evidence.deliveries
+    ]
+    quarantined = {UNIDENTIFIED_PREFIX + str(letter.original_sqs_message_id) for letter in letters}
+    return replace(gathered.evidence, deliveries=lines, quarantined={*gathered.evidence.quarantined, *quarantined})
+
+
+def _count_ends(
+    evidence: Evidence, identified: Collection[str], breaches: Sequence[Breach], twice: Collection[str]
+) -> dict[str, int]:
+    """Return the number of requests by verdict, in the audit's order, without those that no request has.
+
+    A request is one message id, whichever source names it, or one message without an id. A message that reuses an id with
+    other content is a message about that request. `twice` are the laws about effects that happen once.
+    """
+    doubled = {breach.subject for breach in breaches if breach.invariant in twice}
+    found = Counter(evidence.request(each).verdict(twice=each in doubled) for each in sorted(identified))
+    known = {each.removeprefix(UNIDENTIFIED_PREFIX) for each in identified}
+    # Of a lost message without an id only the archive tells.
+    found[RequestVerdict.LOST] += len({each.subject for each in breaches if each.invariant == NOTHING_LOST} - known)
+    order = (*evidence.schema.answers, *map(str, RequestVerdict))
+    return {verdict: found[verdict] for verdict in order if found[verdict]}
 
 
 def _subjects(breaches: Sequence[Breach], laws: set[str]) -> int:
