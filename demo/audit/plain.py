@@ -5,30 +5,32 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from appointments.allocation import APPOINTMENTS, SLOTS
 from appointments.invariants import PLACE, TIMES
-from appointments.statuses import BOOKED, BUSY, FREE, WAITLIST
-from oneslot.audit.judge.columns import RESULT, CarriedColumns, Keys, Mask, Plain, lacks, same
+from appointments.statuses import BOOKED, BUSY, CANCELLED, FREE, WAITLIST
+from oneslot.audit.judge.columns import ABOUT, RESULT, CarriedColumns, Keys, Mask, Plain, lacks, same, sure
 from oneslot.laws.form import ROW_PREFIX
 
 
-def silent(carried: CarriedColumns) -> Mask:
-    """Return the subjects of which I1, I3, I4 and I5 say nothing, and whose appointment is not cancelled."""
-    clean = np.zeros(len(carried.names), bool)
+def silent(carried: CarriedColumns) -> tuple[Mask, Mask]:
+    """Return the subjects of which I1, I3, I4 and I5 say nothing, and those of them whose appointment was cancelled."""
+    clean, cancelled = np.zeros((2, len(carried.names)), bool)
     slots, appointments = carried.count[SLOTS], carried.count[APPOINTMENTS]
-    cases = {(1, 1): _held, (1, 0): _free, (0, 1): _waiting, (0, 0): _refused}
-    for (slot, appointment), case in cases.items():
-        keys = np.flatnonzero((slots == slot) & (appointments == appointment))
-        clean[keys] = case(carried, keys)
-    return clean
+    cases = {(1, 1): (_held, _free), (1, 0): (_free,), (0, 1): (_waiting, _cancellation), (0, 0): (_refused,)}
+    for (slot, appointment), several in cases.items():
+        keys = np.flatnonzero((slots == slot) & (appointments == appointment) & (carried.count[ABOUT] == 0))
+        for case in several:
+            clean[keys] |= case(carried, keys)
+    keys = np.flatnonzero((slots == 0) & (appointments == 1))
+    cancelled[keys] = _withdrawn(carried, keys)
+    return clean | cancelled, cancelled
 
 
 def _held(carried: CarriedColumns, keys: Keys) -> Mask:
     """Return where a booked appointment and its busy slot name each other; for a request also what was answered."""
-    slot, appointment, result = (partial(_of, carried, source, keys) for source in (SLOTS, APPOINTMENTS, RESULT))
+    slot, appointment, result = (partial(carried.of, source, keys=keys) for source in (SLOTS, APPOINTMENTS, RESULT))
     good = same(slot("status"), BUSY) & same(appointment("status"), BOOKED)
     good &= same(slot("appointment_id"), appointment("appointment_id"))
     answered = same(result("outcome"), "booked")
@@ -39,30 +41,45 @@ def _held(carried: CarriedColumns, keys: Keys) -> Mask:
 
 
 def _free(carried: CarriedColumns, keys: Keys) -> Mask:
-    """Return where a free slot names no appointment and is found as what it is."""
-    slot = partial(_of, carried, SLOTS, keys)
+    """Return where a free slot names no appointment and is found as what it is. One may have been cancelled there."""
+    slot = partial(carried.of, SLOTS, keys=keys)
     parts = (slot(name) for name in ("delivery_channel", "service_type", *TIMES, "slot_id"))
     good = same(slot("free_key"), pc.binary_join_element_wise(*parts, "#"))
     return good & same(slot("status"), FREE) & lacks(slot("appointment_id"))
 
 
 def _waiting(carried: CarriedColumns, keys: Keys) -> Mask:
-    """Return where the request's own appointment waits at the practice that was answered."""
-    appointment, result = (partial(_of, carried, source, keys) for source in (APPOINTMENTS, RESULT))
-    good = same(appointment("status"), WAITLIST) & same(appointment("appointment_id"), carried.named(keys))
-    good &= same(result("outcome"), "waitlist")
-    good &= same(result("practice"), appointment("practice"))
-    for name in ("slot_id", *TIMES):
-        good &= lacks(appointment(name)) & lacks(result(name))
+    waits = same(carried.of(APPOINTMENTS, "status", keys), WAITLIST)
+    return waits & same(carried.of(RESULT, "outcome", keys), "waitlist") & _as_answered(carried, keys)
+
+
+def _withdrawn(carried: CarriedColumns, keys: Keys) -> Mask:
+    """Return where a request's own appointment was cancelled by another request."""
+    canceller, outcome = carried.of(APPOINTMENTS, "cancelled_by", keys), carried.of(RESULT, "outcome", keys)
+    others = sure(pc.and_(pc.not_equal(canceller, ""), pc.not_equal(canceller, carried.named(keys))))
+    others &= same(outcome, "booked") | same(outcome, "waitlist")
+    return others & same(carried.of(APPOINTMENTS, "status", keys), CANCELLED) & _as_answered(carried, keys)
+
+
+def _as_answered(carried: CarriedColumns, keys: Keys) -> Mask:
+    """Return where the appointment is the request's own, at the place that was answered, which may be none."""
+    appointment, result = (partial(carried.of, source, keys=keys) for source in (APPOINTMENTS, RESULT))
+    good = same(appointment("appointment_id"), carried.named(keys))
+    for name in PLACE:
+        good &= same(appointment(name), result(name)) | (lacks(appointment(name)) & lacks(result(name)))
     return good
+
+
+def _cancellation(carried: CarriedColumns, keys: Keys) -> Mask:
+    """Return where a request cancelled the appointment of its answer. The laws ask of the other request whether it is."""
+    appointment, result = (partial(carried.of, source, keys=keys) for source in (APPOINTMENTS, RESULT))
+    good = same(result("outcome"), "cancelled") & same(appointment("cancelled_by"), carried.named(keys))
+    good &= same(result("appointment_id"), appointment("appointment_id"))
+    return good & ~same(appointment("appointment_id"), carried.named(keys))
 
 
 def _refused(carried: CarriedColumns, keys: Keys) -> Mask:
     return same(carried.of(RESULT, "outcome", keys), "refused")
 
 
-def _of(carried: CarriedColumns, source: str, keys: Keys, name: str) -> pa.Array:
-    return carried.of(source, name, keys)
-
-
-PLAIN = Plain(PLACE, silent)
+PLAIN = Plain((*PLACE, "appointment_id"), silent, CANCELLED)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oneslot.audit.judged import SubjectKind, Subjects
+from oneslot.audit.judged import Subjects
 from oneslot.audit.operations import (
     DAY_MS,
     DEMAND_COUNTS,
@@ -36,28 +36,11 @@ MODES = {"In-person": "Face-to-Face", "Telephone": "Telephone", "Video": "Video"
 ANSWERS = ("booked", "waitlist", "cancelled", "refused")
 COUNTED = (*DEMAND_COUNTS, "COUNT_OF_DID_NOT_FIT", "BOOKED", "WAITLIST")
 SLOT_COUNTS = ("COUNT_OF_SLOTS", "COUNT_OF_BUSY_SLOTS")
-
-
 READ = {
     "appointments": ("practice", "status", "delivery_channel", "start", "created"),
     "slots": ("practice", "status", "start"),
 }
 """The attributes that the tables read of a subject's own rows."""
-WAITLIST_CODE = 1 + ANSWERS.index("waitlist")
-"""The number of the answer in verdicts."""
-
-
-def _practice(subjects: Subjects) -> Any:
-    return pc.fill_null(subjects["appointments.practice"], "")
-
-
-def _did_not_fit(subjects: Subjects) -> Any:
-    """Return 1 where no slot was free at the time. WAITLIST counts those that wait today."""
-    return subjects.figure("ledger_outcome") == WAITLIST_CODE
-
-
-def _has_verdict(subjects: Subjects, verdict: str) -> Any:
-    return subjects.among("verdict", (verdict,))
 
 
 def _appointments(subjects: Subjects) -> Columns:
@@ -89,8 +72,7 @@ def _epoch_ms(moment: str | None) -> int | None:
 
 
 def _slots(subjects: Subjects) -> Columns:
-    there = subjects.where_given("slots.start")
-    found = there.where(~there.among("subject", (SubjectKind.GONE,)))
+    found = subjects.where_given("slots.start")
     return {
         "SLOT_DATE": pc.replace_substring(pc.utf8_slice_codeunits(found["slots.start"], 0, 10), "-", ""),
         "GP_CODE": found["slots.practice"],
@@ -113,10 +95,11 @@ def practices(tables: Mapping[str, WrittenTable]) -> list[dict[str, Any]]:
 
 TOTALS = totals(("ledger_rows", "appointment_rows", "slot_rows"))
 DEMAND = demand(
-    {"GP_CODE": _practice},
+    {"GP_CODE": lambda subjects: pc.fill_null(subjects["appointments.practice"], "")},
     {
-        "COUNT_OF_DID_NOT_FIT": _did_not_fit,
-        **{word.upper(): partial(_has_verdict, verdict=word) for word in ANSWERS},
+        # No slot was free when it was asked; verdicts number the answers from 1. WAITLIST counts those that wait today.
+        "COUNT_OF_DID_NOT_FIT": lambda subjects: subjects.figure("ledger_outcome") == 1 + ANSWERS.index("waitlist"),
+        **{word.upper(): partial(Subjects.among, name="verdict", words=(word,)) for word in ANSWERS},
     },
 )
 APPOINTMENTS = OperationsTable(

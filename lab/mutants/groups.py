@@ -138,7 +138,7 @@ def changed(row: dict[str, Any], name: str, others: list[dict[str, Any]], random
         "consumption_count": [0, 1, 5],
         "answer": ["b"],
         "unsent": [1],
-        "cancelled_by": [f"m{random.randrange(REQUESTS)}"],
+        "cancelled_by": ["", *[f"m{random.randrange(REQUESTS)}"] * 3, row.get("appointment_id", "")],
     }
     if "result" in row and name == "status":
         return row | {name: "IN_PROGRESS"}

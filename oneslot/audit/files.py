@@ -165,34 +165,32 @@ def blocks_of(path: str, md5: str | None = None) -> Iterator[bytes]:
 
 def _whole_lines(read: Read, path: str) -> Iterator[bytes]:
     packed = path.endswith(".gz")
-    rest, first = b"", True
-    for piece in _unpacked(read, path) if packed else iter(lambda: read(BLOCK_BYTES), b""):
-        if first and piece.startswith(GZIP):
+    pieces, size, start = list[bytes](), 0, b""
+    for piece in _unpacked(read, path) if packed else iter(lambda: read(min(PACKED_BYTES, BLOCK_BYTES)), b""):
+        start = start if len(start) >= len(GZIP) else start + piece[: len(GZIP)]
+        if start.startswith(GZIP):
             raise AuditRefused((TWICE if packed else UNNAMED).format(path=path))
-        first = False
-        end = piece.rfind(b"\n") + 1
-        if end:
-            yield rest + piece[:end] if rest else piece[:end]
-            rest = piece[end:]
-        else:
-            rest += piece
-    if rest:
-        yield rest + b"\n"
+        pieces.append(piece)
+        size += len(piece)
+        if size >= BLOCK_BYTES and (end := piece.rfind(b"\n") + 1):
+            yield b"".join([*pieces[:-1], piece[:end]])
+            pieces, size = [piece[end:]], len(piece) - end
+    if size:
+        rest = b"".join(pieces)
+        yield rest if rest.endswith(b"\n") else rest + b"\n"
 
 
 def _unpacked(read: Read, path: str) -> Iterator[bytes]:
     """Yield the content of a gzip file, which may have several members, and zeros at its end."""
     data = read(PACKED_BYTES)
-    member, found, size = zlib.decompressobj(wbits=31), list[bytes](), 0
+    member = zlib.decompressobj(wbits=31)
     while data:
         try:
-            found.append(member.decompress(data, BLOCK_BYTES))
+            content = member.decompress(data, BLOCK_BYTES)
         except zlib.error:
             raise AuditRefused(DAMAGED.format(path=path)) from None
-        size += len(found[-1])
-        if size >= BLOCK_BYTES:
-            yield b"".join(found)
-            found, size = [], 0
+        if content:
+            yield content
         data = member.unconsumed_tail or (b"" if member.eof else read(PACKED_BYTES))
         if member.eof:
             data = member.unused_data
@@ -206,8 +204,6 @@ def _unpacked(read: Read, path: str) -> Iterator[bytes]:
                 member = zlib.decompressobj(wbits=31)
     if not member.eof:
         raise AuditRefused(CUT_SHORT.format(path=path))
-    if size:
-        yield b"".join(found)
 
 
 def write_file(path: str, write: Any) -> None:

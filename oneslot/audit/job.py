@@ -35,8 +35,7 @@ from oneslot.audit.read.history import NOTHING, History, find_history, sample_no
 from oneslot.audit.report.data import Written, collect, run_facts
 from oneslot.audit.report.page import render
 from oneslot.audit.settings import AuditSettings, parse_arguments
-from oneslot.audit.spark.session import open_session
-from oneslot.audit.spark.sizing import Sizing, prepare
+from oneslot.audit.spark.session import LITTLE_BYTES, Sizing, open_session, prepare
 from oneslot.audit.write import finished
 from oneslot.audit.write.findings import write_findings
 from oneslot.audit.write.finished import FinishedAudit
@@ -55,8 +54,6 @@ TASK_BYTES = 1 << 20
 """Files of fewer bytes share the tasks that read."""
 DOUBTS = ("doubted", "not_looked_at")
 """What the quick reader and the quick look left to the slow ways: blocks of lines, and chunks, by reason."""
-LITTLE_BYTES = 20_000_000
-"""Of a history that is read by one task for each core."""
 
 
 def audit(spark: SparkSession, settings: AuditSettings, say: Callable[[str], object] = str) -> Conclusion:

@@ -75,7 +75,7 @@ class ReportWords:
     twice: str = Declaration.twice
     twice_first: str = "stop the consumer, then decide for each line of repair/look-at.jsonl which effect stays."
     twice_laws: tuple[str, ...] = ()
-    subjects: str = "request"
+    subjects: str = "request and row"
     figures: tuple[tuple[str, str], ...] = ()
     days_note: str = ""
     marks: Mapping[str, tuple[str, str]] = field(default_factory=dict)

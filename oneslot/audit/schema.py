@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from oneslot.audit.conclusion import VERSION
 from oneslot.audit.model import Model, model_of
+from oneslot.audit.write.findings import COLUMNS
 from oneslot.declaration.reading import declared
 
 TEXT, WHOLE = "string", "bigint"
@@ -57,7 +58,7 @@ def outputs(model: Model) -> list[Output]:
     """Return every table of an audit of a consumer."""
     return [
         Output("verdicts", {"hash": WHOLE} | model.columns),
-        Output("findings", dict.fromkeys(("subject", "id", "verdict", "invariant"), TEXT)),
+        Output("findings", dict(COLUMNS)),
         *(Output(f"operations/{table.name}", table.columns, table.partition) for table in model.tables),
         *(Output(f"operations/{summary.name}", dict(summary.columns)) for summary in model.summaries),
     ]

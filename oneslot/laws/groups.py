@@ -15,13 +15,12 @@ from zlib import crc32
 
 from oneslot.errors import LawFailed, LawNotLocal, name_fault
 from oneslot.laws.evidence import Breach, Evidence, Law, breaches_of
+from oneslot.laws.form import LEDGER_ROW
 from oneslot.laws.schema import Row, Schema, Table, text_of
 from oneslot.laws.traces import COMPLETE, result_of
 
 T = TypeVar("T")
 CHUNKS = 97
-LEDGER_CARRIED = ("message_id", "status", "consumption_count", "updated", "lease_until", "result", "unsent")
-"""The attributes of a ledger row that laws may read."""
 LINE_CARRIED = ("message_id", "outcome", "consumption_count", "sent", "finished", "claimed_by", "answer")
 """The members of a delivery's line that laws may read."""
 NOT_LOCAL = (
@@ -140,7 +139,7 @@ def _carried(evidence: Evidence) -> Evidence:
     """Return the evidence with the attributes that travel, and no others."""
     return replace(
         evidence,
-        ledger={key: only(row, LEDGER_CARRIED) for key, row in evidence.ledger.items()},
+        ledger={key: only(row, LEDGER_ROW.attributes) for key, row in evidence.ledger.items()},
         tables={
             table.name: {key: only(row, table.carried) for key, row in evidence.rows(table.name).items()}
             for table in evidence.schema.tables.values()

@@ -37,8 +37,9 @@ class CleanSubjects:
     def __init__(self, carried: CarriedColumns, model: Model, plain: Plain) -> None:
         self.carried = carried
         self.model = model
-        silent = plain.silent(carried) & ~carried.odd
-        found = [self._requests(silent), *self._rows(silent)]
+        silent, undone = plain.silent(carried)
+        silent &= ~carried.odd
+        found = [self._requests(silent, undone, plain.deed), *self._rows(silent)]
         self.keys = np.concatenate([keys for keys, _ in found])
         self.table = pa.concat_tables([self._columns(keys, columns) for keys, columns in found])
 
@@ -58,10 +59,10 @@ class CleanSubjects:
                 subject = pa.array([self.model.row_subject or "row"] * len(keys))
                 yield keys, {"subject": subject, export.counted: pa.array(np.ones(len(keys), np.int64))}
 
-    def _requests(self, silent: Mask) -> tuple[Keys, Mapping[str, Any]]:
+    def _requests(self, silent: Mask, undone: Mask, deed: str) -> tuple[Keys, Mapping[str, Any]]:
         """Return the requests with one COMPLETE row, which keeps a declared answer and counts the claims of all lines."""
         carried, outcomes = self.carried, self.model.declaration.schema.outcomes
-        words = [word for word, outcome in outcomes.items() if not outcome.names]
+        words = [*outcomes]
         keys = np.flatnonzero(silent & (carried.count[LEDGER] == 1))
         ids = carried.named(keys)
         good = same(carried.of(LEDGER, "status", keys), COMPLETE)
@@ -72,18 +73,22 @@ class CleanSubjects:
         for number, word in enumerate(words):
             if request := outcomes[word].request:
                 good &= (kept != number) | same(carried.of(RESULT, request, keys), ids)
+            if names := outcomes[word].names:
+                good &= (kept != number) | sure(pc.not_equal(carried.of(RESULT, names, keys), ""))
         kept_of = np.full(len(carried.names), -1)
         kept_of[keys] = kept
         lines = self._lines(kept_of, words)
         good &= lines["fit"][keys]
         claims = pc.fill_null(carried.of(LEDGER, "consumption_count", keys), 0).to_numpy()
-        good &= claims >= np.maximum(1, np.maximum(lines["claims"], lines["all"])[keys])
+        good &= claims >= np.maximum(1, np.maximum(lines["claims"], lines["claimants"])[keys])
         keys, kept, claims = keys[good], kept[good], claims[good]
         codes = np.array([self.model.codes[word] for word in words])[kept]
         lines = {name: values[keys] for name, values in lines.items()}
+        verdicts = pa.array(words, TEXT).take(pa.array(kept))
+        verdicts = pc.if_else(pa.array(undone[keys]), deed, verdicts)
         return keys, {
             "subject": pa.array([str(SubjectKind.REQUEST)] * len(keys)),
-            "verdict": pa.array(words, TEXT).take(pa.array(kept)),
+            "verdict": verdicts,
             **{export.counted: _shown(carried.own[name][keys]) for name, export in self.model.exports.items()},
             "ledger_complete": pa.array(np.ones(len(keys), np.int64)),
             "ledger_outcome": pa.array(codes),
@@ -111,6 +116,10 @@ class CleanSubjects:
         has = said >= 0
         sent, finished = (rows[name].to_numpy() for name in ("sent", "finished"))
         claims = pc.fill_null(rows["consumption_count"].combine_chunks(), 0).to_numpy()
+        claimed = rows["claimed_by"].combine_chunks().dictionary_encode()
+        claimant = pc.fill_null(claimed.indices, -1).to_numpy()
+        claimant = np.where(pc.fill_null(pc.equal(rows["claimed_by"].combine_chunks(), ""), True), -1, claimant)
+        pairs = np.unique((of * (len(claimed.dictionary) + 1) + claimant)[claimant >= 0])
         copies = np.zeros(len(kept), np.int64)
         np.add.at(copies, accepted, archive["copies"].to_numpy())
         fit = counted(of[~answers & (outcome < len(words))]) == 0
@@ -123,6 +132,7 @@ class CleanSubjects:
             "last": -least(of, -finished),
             "first": least(of[answers], finished[answers]),
             "claims": -least(of, -claims, 0),
+            "claimants": counted(pairs // (len(claimed.dictionary) + 1)),
             "copies": copies,
             "accepted": least(accepted, archive["sent"].to_numpy()),
         }
@@ -139,7 +149,7 @@ class CleanSubjects:
         left = np.ones(len(self.carried.names), bool)
         left[self.keys] = False
         left[self.keys[::SAMPLED]] = True
-        of = self.carried.subject_of
+        of = self.carried.keys_of
         return {name: rows.filter(pa.array(left[of[name]])) for name, rows in self.carried.tables.items()}
 
     def compare(self, row: list[Any]) -> None:

@@ -20,7 +20,8 @@ from oneslot.laws.traces import LEDGER
 Mask = Any
 Keys = Any
 """Arrays: a truth value for each subject, and numbers of subjects."""
-RESULT = "result"
+RESULT, ABOUT = "result", "about"
+"""Beside the sources: the result that a subject's own ledger row records, and other requests' rows whose answer is about it."""
 LISTS = ("dead-letters", "dropped", "waiting")
 FLAT = r"^\{[^{}\n]*\}$"
 """A result of one line without inner objects. Others could move what the parser reads to another row."""
@@ -51,16 +52,21 @@ class CarriedColumns:
         self.subject_of: dict[str, Keys] = {}
         self.count: dict[str, Any] = {}
         self._row_of: dict[str, Any] = {}
+        self.keys_of: dict[str, Keys] = {}
         for (source, table), end in zip(tables.items(), ends, strict=False):
-            self._put(source, table, subjects[end - len(table) : end])
+            self.keys_of[source] = keys = subjects[end - len(table) : end]
+            self._put(source, table, keys)
+        mine = same(one(tables[LEDGER]["message_id"]), self.named(self.keys_of[LEDGER]))
+        for source, chosen in ((LEDGER, mine), (ABOUT, ~mine)):
+            self._put(source, tables[LEDGER].filter(pa.array(chosen)), self.keys_of[LEDGER][chosen])
         self.own = {name: self._own(name, export.key) for name, export in exports.items()}
         listed = sum(self.count[name] for name in LISTS)
         self.odd = (self.counted(subjects[int(ends[len(tables) - 1]) :]) > 0) | (listed > 0)
         recorded = one(self.rows[LEDGER][RESULT])
         short = pc.less_equal(pc.binary_length(recorded), LONGEST_RESULT)
         flat = np.flatnonzero(sure(pc.and_(short, pc.match_substring_regex(recorded, FLAT))))
-        own = (outcome.request for outcome in schema.outcomes.values() if outcome.request)
-        columns = dict.fromkeys(("outcome", *own, *results), TEXT)
+        ids = (name for outcome in schema.outcomes.values() for name in (outcome.request, outcome.names) if name)
+        columns = dict.fromkeys(("outcome", *ids, *results), TEXT)
         self._put(RESULT, _objects(recorded.take(pa.array(flat)), columns), self.subject_of[LEDGER][flat])
 
     def _put(self, source: str, table: pa.Table, keys: Keys) -> None:
@@ -118,11 +124,14 @@ class Plain:
 
     Attributes:
         results: the attributes of a recorded result that `silent` reads, all texts.
-        silent: returns the subjects of which neither an own law nor I12 speaks, and whose effect no other request undoes.
+        silent: returns the subjects of which neither an own law nor I12 speaks, and those of them whose effect another
+            request undid.
+        deed: the verdict on these.
     """
 
     results: tuple[str, ...]
-    silent: Callable[[CarriedColumns], Mask]
+    silent: Callable[[CarriedColumns], tuple[Mask, Mask]]
+    deed: str = ""
 
 
 def sure(values: pa.Array) -> Mask:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +70,7 @@ class Chunk:
         }
         self.blank: dict[str, int | None] = dict.fromkeys(model.figures)
         self.groups: dict[str, Group] = defaultdict(Group)
+        self.broken: Mapping[str, Mapping[str, str]] = {}
 
     def absorb(self, source: Source, table: pa.Table) -> None:
         """Add rows or lines."""
@@ -157,14 +158,14 @@ class Chunk:
                 group.settle()
         evidence = self._evidence()
         requests = {key: Request(key, evidence) for key in self.groups if key[:1] not in NO_REQUEST}
-        broken = self._broken(evidence, requests)
+        self.broken = self._broken(evidence, requests)
         twice = {law.name for law in self.model.laws if law.twice} | {ONCE_IN_EXPORT}
         for key in sorted(self.groups):
-            group, request, found = self.groups[key], requests.get(key), broken.get(key, ())
+            group, request, found = self.groups[key], requests.get(key), self.broken.get(key, {})
             subject = self._subject(key, group)
             verdict: str | None = None
             if group.unreadable > 0 and subject != SubjectKind.FILE:
-                verdict, found = RequestVerdict.UNREADABLE, ()
+                verdict, found = RequestVerdict.UNREADABLE, {}
             elif request is not None and subject in OF_REQUEST:
                 verdict = request.verdict(twice=not twice.isdisjoint(found))
             violations = " ".join(found) if subject != SubjectKind.GONE else ""
@@ -210,24 +211,27 @@ class Chunk:
         if subject == key:
             group.own.setdefault(source, []).append(value)
 
-    def _broken(self, evidence: Evidence, requests: Mapping[str, Request]) -> Mapping[str, Collection[str]]:
-        """Return the names of the laws that each subject breaks, in the order of the laws."""
-        found: dict[str, list[str]] = defaultdict(list)
+    def _broken(self, evidence: Evidence, requests: Mapping[str, Request]) -> Mapping[str, Mapping[str, str]]:
+        """Return the laws that each subject breaks, in their order, each with how it is broken, as `oneslot check` says it."""
+        found: dict[str, dict[str, str]] = defaultdict(dict)
         # In this order a breach is a row's, where a request's id is what the row is shown as.
         homes = {key.removeprefix(ROW_PREFIX): key for key in sorted(self.groups, reverse=True)}
         for law in self.model.laws:
-            for key in _subjects(law, evidence, requests, homes):
-                found[key].append(law.name)
+            for key, detail in sorted(_breaches(law, evidence, requests, homes)):
+                found[key].setdefault(law.name, detail)
         for key, group in self.groups.items():
-            if any(len(rows) > 1 for rows in group.own.values()):
-                found[key].append(ONCE_IN_EXPORT)
+            for source, rows in group.own.items():
+                if len(rows) > 1:
+                    found[key][ONCE_IN_EXPORT] = f"the export of {source} holds it {len(rows)} times"
         return found
 
     def _subject(self, key: str, group: Group) -> str:
         if group.gone:
             return SubjectKind.GONE
-        usual = SubjectKind.REQUEST if group.seen else self.model.effect_subject
-        return self.subject_of_prefix.get(key[:1], usual)
+        if key[:1] in self.subject_of_prefix or group.seen:
+            return self.subject_of_prefix.get(key[:1], SubjectKind.REQUEST)
+        # A row that names no request, such as a stock's, has the name of its table.
+        return next((name for name in group.own if not self.tables[name].effects), self.model.effect_subject)
 
     def _figures(self, group: Group, request: Request | None) -> dict[str, int | None]:
         """Return the figures of a subject. A count of 0 is null, which takes no space."""
@@ -259,14 +263,16 @@ class Chunk:
         return found
 
 
-def _subjects(law: Law, evidence: Evidence, requests: Mapping[str, Request], homes: Mapping[str, str]) -> Iterable[str]:
-    """Return the keys of the chunk's own subjects that break a law."""
+def _breaches(
+    law: Law, evidence: Evidence, requests: Mapping[str, Request], homes: Mapping[str, str]
+) -> Iterable[tuple[str, str]]:
+    """Return the chunk's own subjects that break a law, each with how it is broken."""
     if law.of_request is None:
         found = breaches(law, evidence)
-        return dict.fromkeys(homes[breach.subject] for breach in found if breach.subject in homes)
+        return [(homes[breach.subject], breach.detail) for breach in found if breach.subject in homes]
     judge = law.of_request
     return guarded(
-        lambda: [key for key, request in requests.items() if judge(request) is not None],
+        lambda: [(key, detail) for key, request in requests.items() if (detail := judge(request)) is not None],
         f"The law {law.name}",
         "or report it if it is the ledger's",
     )

@@ -134,7 +134,9 @@ def judged(found: dict[int, list[pa.Table]], judging: Judging) -> tuple[pa.Table
         wrong = pc.or_(
             pc.not_equal(verdicts["violations"], ""), pc.is_in(verdicts["verdict"], pa.array(WRONG_VERDICTS))
         )
-        blocks.append((0, FINDINGS, packed(verdicts.filter(pc.fill_null(wrong, False)).drop_columns([EVIDENCE]))))
+        found_wrong = verdicts.filter(pc.fill_null(wrong, False)).drop_columns([EVIDENCE])
+        details = [json.dumps(chunk.broken.get(key, {})) for key in found_wrong["key"].to_pylist()]
+        blocks.append((0, FINDINGS, packed(found_wrong.append_column("details", pa.array(details, pa.string())))))
         blocks += _eventful(several_judged, tables["deliveries"])
     names = model.arrow_schema.names
     whole = pa.concat_tables([each.table.select(names) for each in several_judged]).sort_by("key")

@@ -36,7 +36,7 @@ class Doubt(ValueError):
 def columns_of(source: Source, block: bytes) -> pa.Table:
     """Return the valid rows of a block. Raises ValueError where a line is in doubt."""
     lines = _require_whole_lines(block)
-    if source.table is None and block.count(b"{") != lines:
+    if source.table is None and np.count_nonzero(np.frombuffer(block, np.uint8) == ord("{")) != lines:
         raise Doubt("an object inside a line of a log")
     unnamed = "error" if OTHERS in source.form.attributes else "ignore"
     table = read_json(
@@ -53,20 +53,21 @@ def columns_of(source: Source, block: bytes) -> pa.Table:
 
 def _require_whole_lines(block: bytes) -> int:
     """Return the number of lines. Each is a sequence of objects; the parser counts these."""
-    lines = block.count(b"\n")
     if not block.isascii():
         block.decode()
-    if b"\0" in block or not block.startswith(b"{") or not block.endswith(b"}\n") or block.count(b"}\n{") != lines - 1:
+    letters = np.frombuffer(block, np.uint8)
+    ends = np.flatnonzero(letters == ord("\n"))
+    begin = np.concatenate([[0], ends[:-1] + 1])
+    if b"\0" in block or (letters[begin] != ord("{")).any() or (letters[ends - 1] != ord("}")).any():
         raise Doubt("lines that are not one object each")
-    if _NO_JSON.search(block):
+    # The search of a few letters comes first, because it takes a tenth of the pattern's time.
+    if (b"Inf" in block or b"NaN" in block) and _NO_JSON.search(block):
         raise Doubt("a number that JSON does not have")
-    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
-    starts = np.concatenate([[0], ends[:-1] + 1])
-    for at in np.flatnonzero(ends - starts > MOST_LEVELS):
-        line = block[starts[at] : ends[at]]
+    for at in np.flatnonzero(ends - begin > 2 * MOST_LEVELS):  # each level has its begin and its end
+        line = block[begin[at] : ends[at]]
         if line.count(b"{") + line.count(b"[") > MOST_LEVELS:
             raise Doubt("very many levels")
-    return lines
+    return len(ends)
 
 
 def _written(source: Source) -> pa.Schema:

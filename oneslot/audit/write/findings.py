@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,7 +20,7 @@ from oneslot.laws.request import RequestVerdict
 RESEND = "send the request again with the same message_id"
 CORRECT = "correct or delete its row, which rejects.jsonl locates"
 WITHHELD = "withheld-"
-COLUMNS = dict.fromkeys(("subject", "id", "verdict", "invariant"), "string")
+COLUMNS = dict.fromkeys(("subject", "id", "verdict", "invariant", "detail"), "string")
 RESENT = (RequestVerdict.LOST, RequestVerdict.STUCK)
 
 
@@ -47,7 +48,10 @@ def write_findings(
             "id": shown_id(declaration, row["key"], row["subject"]),
             "verdict": row["verdict"],
         }
-        findings += [{**shown, "invariant": name} for name in row["violations"].split()]
+        details = json.loads(row["details"])
+        for name in row["violations"].split():
+            detail = WITHHELD.rstrip("-") if declaration.is_private(details[name]) else details[name]
+            findings.append({**shown, "invariant": name, "detail": detail})
         resend = row["verdict"] in RESENT
         perhaps_there = resend and not dead_letters_known
         # A withheld id finds no message.

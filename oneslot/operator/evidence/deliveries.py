@@ -10,6 +10,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from oneslot.laws.form import is_encodable
 from oneslot.operator.evidence.malformed import DELIVERY_LOG, Malformed, malformed_delivery
 from oneslot.operator.evidence.tables import NOT_FOUND
 from oneslot.operator.target import Target
@@ -108,7 +109,7 @@ def _lines(
 def _of_file(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     if not path.exists():
         return
-    with path.open(encoding="utf-8", errors="replace") as file:
+    with path.open(encoding="utf-8", errors="surrogateescape") as file:
         for number, text in enumerate(file, 1):
             if (line := _delivery(text)) is not None:
                 yield f"line {number} of {path}", line
@@ -136,6 +137,8 @@ def _delivery(text: str) -> dict[str, Any] | None:
     # The log has other lines too: metrics, and half a line where a process was killed.
     if DELIVERY not in text:
         return None
+    if "\0" in text or not is_encodable(text):  # of a damaged disk: a delivery, of which nothing else can be read
+        return {"message": DELIVERY}
     try:
         line = json.loads(text)
     except ValueError:

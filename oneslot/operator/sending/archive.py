@@ -7,13 +7,13 @@ because a request that the queue never had would count as lost. The sender repea
 from __future__ import annotations
 
 import json
-import operator
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from oneslot.errors import InvalidArchive
+from oneslot.laws.form import LINES, without_null
 from oneslot.operator.sending.messages import Archived, RequestCopy
 from oneslot.runtime.surroundings import Surroundings
 
@@ -24,10 +24,7 @@ _CUT_OFF = " (cut off)\n"
 
 @dataclass(frozen=True)
 class AcceptedRequest:
-    """One line of the archive; `sent` is the time at which the queue accepted the message (epoch ms).
-
-    A line of an earlier version can have several copies of the request.
-    """
+    """One line of the archive; `sent` is the time at which the queue accepted the message (epoch ms)."""
 
     request: Archived
     sent: int
@@ -76,16 +73,17 @@ def read_archive(path: Path, stack: str) -> Iterator[AcceptedRequest]:
         for number, line in enumerate(file, 1):
             try:
                 document = json.loads(line)
-                sent, ids = document.pop("sent"), document.pop("sqs_message_ids", [])
-                if document.pop("stack", stack) == stack:
-                    known = {name: value for name, value in document.items() if name in _ARCHIVED}  # of any version
-                    yield AcceptedRequest(Archived(**known), operator.index(sent), ids)
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                if not line.endswith("\n") or line.endswith(_CUT_OFF):
-                    continue
+                known = {name: value for name, value in document.items() if name in _ARCHIVED}  # of any version
+                found = AcceptedRequest(Archived(**known), document["sent"], document.get("sqs_message_ids", []))
+                invalid = any(LINES["accepted"](without_null(document)))
+            except (ValueError, KeyError, TypeError, AttributeError):
+                invalid = True
+            if invalid and line.endswith("\n") and not line.endswith(_CUT_OFF):
                 raise InvalidArchive(
                     f"{path}, line {number}, is not a line of an archive of accepted requests. Restore or delete the line."
-                ) from error
+                )
+            if not invalid and document.get("stack", stack) == stack:
+                yield found
 
 
 def is_cut_off(path: Path) -> bool:

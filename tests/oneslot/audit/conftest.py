@@ -38,19 +38,12 @@ def _sockets_are_collected_here(request: pytest.FixtureRequest) -> Iterator[None
         gc.collect()
 
 
-# Compiling a query takes longer than running it on a few hundred rows. The tests of the Glue zip and of `make run` run
-# compiled.
-UNCOMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-
-
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session with two partitions."""
     scratch = tmp_path_factory.mktemp("spark")
     settings = SessionSettings(master="local[2]", memory="1g", partitions=2, scratch=str(scratch), reads_bytes=0)
     session = open_session(settings)
-    for name, value in UNCOMPILED.items():
-        session.conf.set(name, value)
     gc.freeze()  # so that the collection after each test looks only at newer objects
     yield session
     gc.unfreeze()

@@ -120,11 +120,6 @@ def tampered_data(history: Path) -> None:
     path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes()).replace(b"booked", b"loaned"), mtime=0))
 
 
-def truncated_data(history: Path) -> None:
-    path = data_file(history, "ledger")
-    path.write_bytes(path.read_bytes()[:-40])
-
-
 def fewer_lines(history: Path) -> None:
     rewrite(history, "slots", lambda text: text.partition("\n")[2])
 
@@ -172,11 +167,6 @@ def _log_is_gzipped(history: Path) -> None:
 def _log_is_gzipped_twice(history: Path) -> None:
     path = history / "deliveries" / "deliveries.jsonl.gz"
     path.write_bytes(gzip.compress(path.read_bytes()))
-
-
-def log_has_a_colon(history: Path) -> None:
-    path = history / "deliveries" / "deliveries.jsonl.gz"
-    path.rename(path.with_name("2026-11-23T09:00.jsonl.gz"))
 
 
 def _file_for_log(history: Path) -> None:

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from oneslot.audit.spark.java import find_java, launcher_home
-from oneslot.audit.spark.session import JAVA
+from oneslot.audit.spark.session import JAVA, find_java, launcher_home
 from oneslot.audit.write.finished import DESCRIPTION
 from oneslot.local.aws.cloud_assembly import read_stack
 from stacks.audit.asset import ROOT, SCRIPT, package_files, write_zip

@@ -6,6 +6,8 @@ The quick reader gives what the reader of single lines gives, or doubts.
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,11 +20,13 @@ from oneslot.audit.read.blocks import dicts, unpacked
 from oneslot.audit.read.carry import REJECTED, BlockReader, Piece, ReadPlan
 from oneslot.audit.read.lines import Window
 from oneslot.declaration.declaration import Declaration
+from oneslot.errors import InvalidArchive
 from oneslot.laws import form
 from oneslot.laws.evidence import lacking
 from oneslot.laws.form import LINES as FORMS
-from oneslot.laws.form import Problem
+from oneslot.laws.form import Problem, without_null
 from oneslot.operator.evidence.malformed import malformed_delivery, malformed_rows
+from oneslot.operator.sending.archive import read_archive
 from tests.kits.shop import SHOP
 
 START, END = 1_000, 2_000
@@ -370,14 +374,33 @@ def test_check_and_audit_name_the_same_attribute_when_a_row_has_a_wrong_value(ta
         assert not made.rejects or made.unreadable
 
 
+OF_EACH_LINE: dict[str, dict[str, Any]] = {
+    "deliveries": {**DELIVERY, "sqs_message_id": "s", "consumption_count": 1, "claimed_by": "c", "answer": "a"},
+    "accepted": {"message_id": "m", "sent": 1, "copies": 1},
+    "dead-letters": {"message_id": "m", "source_message_id": "s"},
+    "dropped": {"message_id": "m", "source_message_id": "s", "at": 1},
+    "waiting": {"message_id": "m", "sqs_message_id": "s"},
+}
+
+
+@pytest.mark.parametrize("source", FORMS)
 @pytest.mark.parametrize("value", [None, 5, -1, 1.5, True, 10**20, "", "text", "#a", ["list"], {"an": "object"}])
-def test_check_and_audit_name_the_same_attribute_when_a_line_has_a_wrong_value(value: Any) -> None:
-    usual = {**DELIVERY, "sqs_message_id": "s", "consumption_count": 1, "claimed_by": "c", "answer": "a"}
-    for name in FORMS["deliveries"].attributes:
-        line = {**usual, name: value}
-        made = Carried("deliveries", written([line]))
-        found = malformed_delivery(line, CONSUMER.schema)
-        assert made.attributes == ([found] if found else []), name
+def test_check_and_audit_name_the_same_attribute_when_a_line_has_a_wrong_value(
+    source: str, value: Any, tmp_path: Path
+) -> None:
+    """Check refuses an archive with such a line. Letters and drops reach it from the queue and the operator log."""
+    for name in FORMS[source].attributes:
+        line = {**OF_EACH_LINE[source], name: value}
+        if source == "deliveries":
+            found = malformed_delivery(line, CONSUMER.schema)
+        else:
+            found = next(FORMS[source](without_null(line)), None)
+        assert Carried(source, written([line])).attributes == ([found] if found else []), name
+        if source == "accepted":
+            (tmp_path / name).write_text(json.dumps(line) + "\n")
+            refused = pytest.raises(InvalidArchive, match="line 1,") if found else nullcontext()
+            with refused:
+                list(read_archive(tmp_path / name, "stack"))
 
 
 VALUES = st.one_of(

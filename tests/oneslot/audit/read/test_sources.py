@@ -9,7 +9,6 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -26,15 +25,10 @@ from tests.oneslot.audit.damage import (
     REFUSED_BY_SPARK,
     edit,
     failed,
-    log_has_a_colon,
     manifest,
     rewrite,
     tampered_data,
-    truncated_data,
 )
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 Audited = Callable[..., Conclusion]
@@ -135,12 +129,6 @@ def test_file_is_read_in_blocks_of_whole_lines(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.slow
-def test_log_with_a_colon_in_its_name_is_read(audited: Audited, history: Path) -> None:
-    log_has_a_colon(history)
-    assert audited(history).document["sums"]["deliveries"]
-
-
-@pytest.mark.slow
 def test_unusual_exports_are_read(audited: Audited, world: World, tmp_path: Path) -> None:
     """As older versions, copies and repeated nights leave them: failed exports, prefixes, line ends, new attributes."""
     newer = world.copy()
@@ -185,18 +173,6 @@ def test_file_without_checksum_is_read(audited: Audited, history: Path) -> None:
     edit(path, lambda line: line.pop("md5Checksum"))
     path.with_suffix(".md5").unlink()
     assert audited(history).sound is False  # the changed item is read and found
-
-
-@pytest.mark.slow
-def test_truncation_is_refused_without_checksums(spark: SparkSession, history: Path, tmp_path: Path) -> None:
-    """Reading stops at the end of the truncated gzip file."""
-    from oneslot.audit.job import audit
-    from oneslot.audit.settings import AuditSettings
-
-    truncated_data(history)
-    settings = AuditSettings(str(history), str(tmp_path / "audit"), partitions=2, checksums=False, tables=False)
-    with pytest.raises(AuditRefused, match=r"A gzipped file ends in the middle: .* was cut short"):
-        audit(spark, settings)
 
 
 @pytest.mark.slow

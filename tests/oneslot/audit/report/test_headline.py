@@ -78,7 +78,9 @@ def test_report_names_the_broken_first() -> None:
         rush_scope="",
         run={},
         latency=[],
-        findings=({"invariant": "I3", "subject": "request", "id": "m-twice", "verdict": "duplicate_effect"},),
+        findings=(
+            {"invariant": "I3", "subject": "request", "id": "m-twice", "verdict": "duplicate_effect", "detail": "d"},
+        ),
         model=model,
     )
     page = render(data)

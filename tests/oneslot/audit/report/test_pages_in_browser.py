@@ -68,7 +68,8 @@ def page(said: dict[str, Any]) -> str:
             model=MODEL,
             listed=tuple({"GP_CODE": name[:8], **day, **numbers} for name in HOSTILE),
             findings=tuple(
-                {"invariant": "I2", "subject": "request", "id": name, "verdict": "lost"} for name in HOSTILE
+                {"invariant": "I2", "subject": "request", "id": name, "verdict": "lost", "detail": name}
+                for name in HOSTILE
             ),
         )
     )

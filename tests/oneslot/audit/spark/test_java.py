@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from oneslot.audit.errors import AuditRefused
-from oneslot.audit.spark import java
+from oneslot.audit.spark import session as java
 
 
 def fake_java(folder: Path, version: str) -> Path:

@@ -18,11 +18,10 @@ import pytest
 from oneslot.audit.job import find_consumer
 from oneslot.audit.settings import AuditSettings
 from oneslot.audit.spark import session
-from oneslot.audit.spark.java import find_java, launcher_home
+from oneslot.audit.spark.session import find_java, launcher_home
 from oneslot.errors import BadInput
 from stacks.audit.asset import write_zip
 from tests.kits.order_histories import ORDERS_FILE, OrderHistory
-from tests.oneslot.audit.conftest import UNCOMPILED
 
 if TYPE_CHECKING:
     pass
@@ -84,7 +83,6 @@ class Submit:
             "spark.eventLog.compress": "false",
             "spark.eventLog.rolling.enabled": "false",
             "spark.eventLog.dir": self.events.as_uri(),
-            **UNCOMPILED,
         }
         given = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
         submit = [str(home / "bin" / "spark-submit"), "--master", "local[1]", "--driver-memory", "700m", *given]

@@ -8,10 +8,7 @@ from typing import Any
 import pytest
 
 from oneslot.audit.errors import AuditRefused
-from oneslot.audit.spark.session import DECIDING, SessionSettings, options, set_options
-from oneslot.audit.spark.sizing import Sizing, prepare
-
-ITEMS_PER_REQUEST = 2.94  # of the benchmark's histories
+from oneslot.audit.spark.session import DECIDING, SessionSettings, Sizing, options, prepare, set_options
 
 
 class Conf(dict[str, str]):
@@ -27,25 +24,9 @@ def session(master: str = "local[2]", **given: str) -> Any:
     return SimpleNamespace(conf=Conf({"spark.sql.shuffle.partitions": "8", **given}), sparkContext=context)
 
 
-@pytest.mark.parametrize(
-    ("requests", "expected"),
-    [
-        (2_000, (1, 0, 2, "0.1", "0.09")),
-        (100_000_000, (196, 93, 5, "0.5", "1.15")),
-        (1_000_000_000, (1_960, 926, 39, "0.5", "9.32")),
-    ],
-)
-def test_plan_follows_the_items(requests: int, expected: tuple[int, int, int, str, str]) -> None:
-    plan = Sizing(round(requests * ITEMS_PER_REQUEST))
-    found = (plan.parts, round(plan.disk_gb), plan.workers, f"{plan.hours:.1f}", f"{plan.dollars:.2f}")
-    assert found == expected
-
-
-def test_sentence_names_workers_and_price() -> None:
-    assert Sizing(2_940_000_000).sentence == (
-        "2,940,000,000 items: 39,200 chunks, about 926 GB on the executors' disks. That takes 39 G.1X workers or more; "
-        "with 39, about 0.5 hours and $9.32."
-    )
+def test_size_follows_the_items() -> None:
+    assert [(each.parts, each.chunks) for each in map(Sizing, (6_000, 294_000_000))] == [(1, 2), (196, 3_920)]
+    assert Sizing(2_940_000).sentence == "2,940,000 items: 40 chunks, about 0.7 GB on the executors' disks."
 
 
 def test_audit_is_refused_when_the_disk_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,11 +39,11 @@ def test_audit_is_refused_when_the_disk_is_too_small(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("shutil.disk_usage", usage)
     monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
     with pytest.raises(
-        AuditRefused, match=r"needs about 4.9 GB for temporary files, and /scratch has 4.8 GB free\. Name a"
+        AuditRefused, match=r"needs about 5.0 GB for temporary files, and /scratch has 4.8 GB free\. Name a"
     ):
-        prepare(session(), Sizing(15_600_000))
-    prepare(session(), Sizing(15_200_000))
-    prepare(session("yarn"), Sizing(15_600_000))
+        prepare(session(), Sizing(20_000_000))
+    prepare(session(), Sizing(19_000_000))
+    prepare(session("yarn"), Sizing(20_000_000))
     monkeypatch.setenv("SPARK_LOCAL_DIRS", "/other,/more")
     prepare(session(), Sizing(1))
     assert asked == ["/scratch", "/scratch", "/other"]

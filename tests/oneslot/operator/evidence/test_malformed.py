@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from demo.declared import CONSUMER
+from oneslot.audit.model import model_of
+from oneslot.audit.read import lines
 from oneslot.errors import MalformedRow
-from oneslot.operator.evidence.deliveries import valid_deliveries
+from oneslot.operator.evidence.deliveries import read_deliveries, valid_deliveries
 from oneslot.operator.evidence.malformed import Malformed, malformed_delivery, malformed_ledger_row, malformed_rows
 from oneslot.operator.evidence.operator_log import read_lines
 from oneslot.runtime.record import payload_hash
@@ -211,6 +213,31 @@ def test_line_is_valid_when_it_has_one_of_both_ids(moto_stack: MotoStack) -> Non
             file.write(json.dumps(line | {"outcome": "busy"}) + "\n")
     assert document(invoke("check", "--json"))["counts"]["deliveries"] == 3
     assert len(document(invoke("inspect", "m-1", "--json"))["deliveries"]) == 2
+
+
+DAMAGED = {
+    "zeros": b'\0\0\0{"message": "delivery", "message_id": "m-2"}\n',
+    "a byte that is no text": b'{"message": "delivery", "message_id": "m-\xff"}\n',
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_damaged_line_is_named_by_check_and_rejected_from_its_export(moto_stack: MotoStack, kind: str) -> None:
+    """Both name the same attribute. Half a line, where a process was killed, says nothing."""
+    assert moto_stack.target.local is not None
+    log = Path(moto_stack.target.local.log_file)
+    log.write_bytes(DAMAGED[kind] + json.dumps(LINE).encode() + b'\n{"message": "delivery", "mess\n')
+    malformed: list[Malformed] = []
+    assert [line["message_id"] for line in valid_deliveries(moto_stack.target, malformed)] == ["m-1"]
+    assert malformed == [Malformed("delivery log", f"line 1 of {log}", "outcome")]
+
+    exported = "".join(json.dumps(line) + "\n" for line in read_deliveries(moto_stack.target))
+
+    source = model_of(CONSUMER).source_named("deliveries")
+    first, second = lines.read_lines(source, exported.encode(), 1, lines.Window(None, 9))
+    assert isinstance(first, lines.Reject)
+    assert (first.line, first.attribute) == (1, "outcome")
+    assert isinstance(second, lines.Read)
 
 
 def test_malformed_line_is_named_by_its_event_on_aws(moto_stack: MotoStack) -> None:
