@@ -1,14 +1,18 @@
-"""Time and chance inside a handler: a key made of either differs between deliveries, and no run differs from itself."""
+"""Time and chance inside a handler: a key of either differs between deliveries, no run from itself, other threads keep theirs."""
 
 from __future__ import annotations
 
+import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from oneslot.explorer.handlers.exploration import explore
+from oneslot.explorer.handlers.surroundings.takeover import taken_over
 from oneslot.explorer.handlers.verdict import Result
 from oneslot.explorer.refusal import NotExplorable
 
@@ -112,3 +116,34 @@ def handler(event, context):
     result = explore("app.handler", event={"order": "o-1"}, tables=["orders:id"], path=tmp_path)
 
     assert result.kind == "holds"
+
+
+EXPLORED_MS = 1_000
+
+
+def sleep_and_look() -> float:
+    time.sleep(0.1)
+    return time.time()
+
+
+def test_another_thread_keeps_the_real_clock() -> None:
+    process = SimpleNamespace(read_clock=lambda: EXPLORED_MS)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(time.time).result()
+        running = False
+
+        def current() -> SimpleNamespace | None:
+            return process if running else None
+
+        with taken_over(current, {}):
+            submitted = pool.submit(sleep_and_look)
+            running = True
+            explored = time.time()
+            while not submitted.done():
+                continue
+            running = False
+        real = submitted.result()
+
+    assert explored == EXPLORED_MS / 1000
+    assert real > EXPLORED_MS
