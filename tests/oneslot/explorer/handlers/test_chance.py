@@ -1,4 +1,4 @@
-"""Time and chance inside a handler: a key of either differs between deliveries, no run from itself, other threads keep theirs."""
+"""Time and chance inside a handler: a key of either differs between deliveries, and no run differs from itself."""
 
 from __future__ import annotations
 
