@@ -190,6 +190,7 @@ def test_look_comes_first_when_most_of_the_last_group_was_known(made: Bench, kno
         made.deliver(*bookings(2), consumer=consumer)
     # What is new is read in any case, and after it the next group is expected to be new.
     assert client.calls["query"] == 1 + queries + 1 + 1
+    assert client.calls["transact_write_items"] == 2, "a decision for a known message is dropped"
     assert made.outcomes[-2:] == ["duplicate", "duplicate"]
 
 
