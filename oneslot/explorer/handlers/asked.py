@@ -10,7 +10,7 @@ import functools
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -178,9 +178,7 @@ class Asked:
             if not way:
                 return self.recorded(value, (name,))
             *outer, last = way
-            within: Any = value
-            for step in outer:
-                within = within[step] if _has(within, step) else None
+            within = value_at(value, outer)
             held = within.get(last) if isinstance(within, dict) else None
             if isinstance(within, dict) and (held is not None or name in self.facts):
                 within[last] = self.recorded(held or {}, (name,), typed=last in _IMAGES)
@@ -218,10 +216,14 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _has(within: Any, step: str | int) -> bool:
-    if isinstance(within, list):
-        return isinstance(step, int) and step < len(within)
-    return isinstance(within, dict) and step in within
+def value_at(value: Any, way: Sequence[str | int]) -> Any:
+    """Return the value at the end of a way; None if there is none."""
+    for step in way:
+        if isinstance(value, dict):
+            value = value.get(step)
+        else:
+            value = value[step] if isinstance(value, list) and isinstance(step, int) and step < len(value) else None
+    return value
 
 
 class RecordedDict(dict[Any, Any]):

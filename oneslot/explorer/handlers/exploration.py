@@ -41,6 +41,7 @@ from oneslot.explorer.handlers.scenario import (
     messages_of,
 )
 from oneslot.explorer.handlers.services import EXPIRE, AccountServices, handler_faults
+from oneslot.explorer.handlers.surroundings.chance import LOG_STREAM
 from oneslot.explorer.handlers.surroundings.takeover import taken_over
 from oneslot.explorer.handlers.templates.template import tables_of
 from oneslot.explorer.handlers.verdict import Explored, Kind, Level, Result, levels_of, over_budget
@@ -58,6 +59,8 @@ LAMBDA = {
     "AWS_LAMBDA_FUNCTION_NAME": "explored",
     "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
     "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "128",
+    "AWS_LAMBDA_LOG_GROUP_NAME": "explored",
+    "AWS_LAMBDA_LOG_STREAM_NAME": LOG_STREAM,
     "AWS_EXECUTION_ENV": f"AWS_Lambda_python{sys.version_info.major}.{sys.version_info.minor}",
     "AWS_EC2_METADATA_DISABLED": "true",
     "HOME": "/home/sbx_user1051",
@@ -210,6 +213,8 @@ class Exploration:
     known_with: tuple[bool, int] = (False, -1)
     wrote: set[int] = field(default_factory=set)
     """The messages for which a single delivery makes a write that AWS accepts."""
+    silent: set[tuple[int, int]] = field(default_factory=set)
+    """The messages that make none after another one, each with the other one."""
     rejected: int = 0
     """The HTTP status of a single delivery that a client takes for a mistake of its own; 0 without one."""
     raised: str = ""
@@ -408,6 +413,8 @@ class Exploration:
                 for request, (_, observation, _) in zip(delivered.calls, delivered.steps, strict=True)
             ):
                 self.wrote.add(position)
+            elif once.positions and is_acknowledged:
+                self.silent.add((position, once.positions[-1]))
             if self.code.status >= CLIENT_ERROR:
                 self.rejected = self.code.status
             once.positions.append(position)
@@ -463,7 +470,14 @@ class Exploration:
         text, done = f"holds at every level{self._unwritten()}", reached.done
         written = tuple(one for place, one in reached.writes.items() if place in done)
         unwritten = tuple(one for place, one in reached.writes.items() if place in reached.wanted - done)
-        named: Any = {"unrun": reached.unrun, "unmet": reached.unmet, "written": written, "unwritten": unwritten}
+        silent = [f"message {one + 1} changes nothing after message {other + 1}" for one, other in sorted(self.silent)]
+        named: Any = {
+            "remark": f"Without a fault, {', '.join(silent)}." if silent else "",
+            "unrun": reached.unrun,
+            "unmet": reached.unmet,
+            "written": written,
+            "unwritten": unwritten,
+        }
         return Result(self.code.name, "holds", text, **named)
 
     @property

@@ -11,8 +11,7 @@ from typing import Any
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
 from oneslot.explorer.execution.process import HandlerEnd
-from oneslot.explorer.handlers.effects import Answers, Left, effects_of
-from oneslot.explorer.handlers.masks import GENERATED, Masks, leaves
+from oneslot.explorer.handlers.effects import GENERATED, Answers, Left, Masks, effects_of, leaves
 from oneslot.explorer.laws import Laws
 from oneslot.explorer.services.objects import BUCKET
 from oneslot.explorer.world import STATE, SqsMessage, World, from_text
@@ -210,7 +209,9 @@ def difference(rows: Rows, once: Rows, tables: Mapping[str, TableSchema]) -> str
                 key = "/".join(str(row.get(part)) for part in keys)
                 name = changed[0]
                 found, usual = row.get(name), wanted.get(name)
-                hint = f' (a counter of deliveries? ignore=["{table}.{name}"])' if _is_one_more(found, usual) else ""
+                are_numbers = all(type(one) in (int, float, Decimal) for one in (found, usual))
+                is_one_more = are_numbers and found - usual == 1  # as a counter is after one more delivery
+                hint = f' (a counter of deliveries? ignore=["{table}.{name}"])' if is_one_more else ""
                 return f"{table} {key}: {name} is {_short(found)}, and single deliveries leave {_short(usual)}{hint}"
     return "the tables differ"
 
@@ -221,12 +222,6 @@ def without_values(sentence: str) -> str:
     if row:
         return f"{row[1]}.{row[2]}"
     return re.split(r" has \d+ rows?,| never happens,|: does not hold| is answered with ", sentence)[0]
-
-
-def _is_one_more(found: Any, usual: Any) -> bool:
-    """Return whether a value is as a counter's after one more delivery: what the shortest path has."""
-    numbers = all(isinstance(one, int | float | Decimal) and not isinstance(one, bool) for one in (found, usual))
-    return numbers and found - usual == 1
 
 
 def _rows(count: int) -> str:

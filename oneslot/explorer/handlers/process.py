@@ -22,7 +22,8 @@ from oneslot.explorer.handlers.memory.contents import Opaque
 from oneslot.explorer.handlers.memory.memory import Imported, Memory, waiting_frames
 from oneslot.explorer.handlers.modules import Code
 from oneslot.explorer.handlers.program import HandlerProgram
-from oneslot.explorer.handlers.surroundings.chance import DRAW, Draws
+from oneslot.explorer.handlers.reached import ANSWERED
+from oneslot.explorer.handlers.surroundings.chance import DRAW, LOG_STREAM, Draws
 from oneslot.explorer.handlers.surroundings.environment import LambdaEnvironment, LambdaEnvironments
 from oneslot.explorer.refusal import NotExplorable, Stop
 from oneslot.explorer.world import ApiCall
@@ -181,6 +182,15 @@ class RunningHandler(RunningInvocation):
             self.environment.seed = self._invocation.identity + 1
         return self.environment.seed
 
+    def log_stream(self) -> str:
+        """Return the name of this environment's log stream, also that of the variable AWS_LAMBDA_LOG_STREAM_NAME.
+
+        "The log stream is a sequence of log events that share the same source": each environment has one (AWS Lambda,
+        Sending Lambda function logs to CloudWatch Logs,
+        https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs.html).
+        """
+        return f"{LOG_STREAM}{self.seed_of_environment():032x}"
+
     def refuse(self, sentence: str) -> NoReturn:
         """End the exploration with this sentence, whatever the handler catches."""
         self.refusal = sentence
@@ -205,7 +215,8 @@ class RunningHandler(RunningInvocation):
         if self.code.is_watched:
             sys.settrace(None)  # an invocation that crashes here is never woken, and ends with the interpreter
         answer = super().wait(request)
-        self.code.reached.note_answer(request.text, answer)
+        if answer.startswith(ANSWERED):
+            self.code.reached.answered.add(request.text)
         self._begin_watch()
         return answer
 

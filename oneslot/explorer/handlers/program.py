@@ -92,13 +92,8 @@ class HandlerContext:
 
     @property
     def log_stream_name(self) -> str:
-        """The environment's own log stream.
-
-        "The log stream is a sequence of log events that share the same source": each environment has one (AWS Lambda,
-        Sending Lambda function logs to CloudWatch Logs,
-        https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs.html).
-        """
-        return f"2026/11/20/[$LATEST]{self._process.seed_of_environment():032x}"
+        """The environment's own log stream."""
+        return self._process.log_stream()
 
     def get_remaining_time_in_millis(self) -> int:
         """Return the milliseconds that are left: some fewer in each invocation."""

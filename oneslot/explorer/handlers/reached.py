@@ -83,11 +83,6 @@ class Reached:
         self.answered: set[str] = set()
         self.met: set[tuple[str, str]] = set()
 
-    def note_answer(self, call: str, observation: str) -> None:
-        """Note that AWS accepts a call."""
-        if observation.startswith(ANSWERED):
-            self.answered.add(call)
-
     def marked(self, tree: ast.Module, file: str) -> ast.Module:
         """Let each statement of the functions in a file note that it runs, unless it is a package's. This changes the tree."""
         if f"{file.removesuffix('.py')}/".startswith(self._vendored):

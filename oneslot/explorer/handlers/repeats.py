@@ -14,7 +14,7 @@ from types import ModuleType
 
 from oneslot.explorer.aftermath import Delivered
 from oneslot.explorer.execution.behaviour import KEEP_REMEDY
-from oneslot.explorer.handlers.masks import leaves
+from oneslot.explorer.handlers.effects import leaves
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.world import ApiCall
 

@@ -68,7 +68,7 @@ class Result:
         unmet: if it holds, the calls that never met a fault, because they follow one.
         written: the writes that the code names and that ran: "put_item at app.py:12".
         unwritten: those that never ran, although some event should reach them.
-        remark: why "holds" speaks of one record at a time.
+        remark: why "holds" speaks of one record at a time, or which message changes nothing after another one.
         in_batch: whether two records in flight break it.
         remedy: if it is not finished, what would complete the next level.
         reads_environment: whether the handler reads a hash, host or process, which each environment has of its own.
@@ -120,6 +120,7 @@ class Result:
             self,
             unrun=tuple(one for one in self.unrun if one in other.unrun),
             unmet=tuple(one for one in self.unmet if one in other.unmet),
+            remark=self.remark or other.remark,
             written=written,
             unwritten=tuple(one for one in dict.fromkeys((*self.unwritten, *other.unwritten)) if one not in written),
         )

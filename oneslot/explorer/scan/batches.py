@@ -9,7 +9,7 @@ from typing import Any
 
 from oneslot.explorer.handlers.exploration import explore_given
 from oneslot.explorer.handlers.given import Given
-from oneslot.explorer.handlers.templates.sources import QUEUES, FunctionSource
+from oneslot.explorer.handlers.templates.sources import QUEUES, SQS, FunctionSource
 from oneslot.explorer.handlers.verdict import Result
 from oneslot.explorer.refusal import NotExplorable
 
@@ -33,7 +33,8 @@ def in_batches(
     """
     noun, verdict, faults = _noun(source), one.verdict, 0
     for batch in batches:
-        where = "of one body" if batch.get("batch") == 1 else "in one batch"
+        apart = "of one body" if source.kind == SQS else "of two groups"
+        where = apart if batch.get("batch") == 1 else "in one batch"
         try:
             result = explore_given(replace(given, **{**batch, "budget": max(1.0, ends - time.monotonic())}))
         except NotExplorable as error:

@@ -168,8 +168,8 @@ def in_one_batch(
     """Return what `explore` needs to know of two different records in one delivery: with one fault, then with one for each.
 
     They come again one by one, unless they are of a stream whose batches Lambda does not split. There the first
-    exploration compares the batch, without a fault, with two deliveries of one record. Before it two messages
-    that may be about one row are in flight: of one body, in two batches; in a FIFO group, of bodies that differ in one name.
+    exploration compares the batch, without a fault, with two deliveries of one record. Before it two messages that may be
+    about one row are in flight: of one body; of two FIFO groups; and in a FIFO group those that differ in one name.
     """
     second = {**facts, PAYLOAD: varied(facts[PAYLOAD], 2)}
     if KEY in facts:
@@ -186,11 +186,16 @@ def in_one_batch(
         ways = [{**facts, PAYLOAD: {**body, name: varied(value, 2)}} for name, value in body.items()]
         alike = ways[:MOST_ALIKE] if source.kind == FIFO else [facts]
         tried = [*((1, one) for one in alike if one != second), (1, second), (2, second)]
-        return [
+        pairs = [
             {"messages": [_message(source, facts), _message(source, one, 2)], "batch": 1 if one == facts else 2}
             | {"copies": 1, "faults": faults, **before}
             for faults, one in tried
         ]
+        if source.kind == FIFO:
+            first, last = pairs[-1]["messages"]
+            other = {**(last if isinstance(last, dict) else {"body": last}), "attributes": {"MessageGroupId": "2"}}
+            pairs.insert(0, {**pairs[-2], "messages": [first, other], "batch": 1})
+        return pairs
     records = [event_of(source, one, tables, number)["Records"][0] for number, one in enumerate((facts, second), 1)]
     event = {"event": {"Records": records}, **before}
     if splits:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import quote_plus
 
-from oneslot.explorer.handlers.asked import CLOSED, ENOUGH, LIST, NUMBER, OBJECT, OBJECTS, ROWS, TEXT, Asked, Place
+from oneslot.explorer.handlers.asked import CLOSED, ENOUGH, LIST, NUMBER, OBJECT, OBJECTS, ROWS, Asked, Place, value_at
 from oneslot.explorer.handlers.made import Tried
 from oneslot.explorer.handlers.templates.sources import BUS, FunctionSource
 from oneslot.explorer.refusal import NotExplorable
@@ -107,7 +107,7 @@ class _Node:
         asked = self.run.asked
         is_set_aside = not self.run.error  # as in a dead-letter queue, with a reason, or in a log
         noted = [*map(str, asked.errors), *(at for at in asked.found if at[0] == PAYLOAD)] if is_set_aside else []
-        asks = (*map(frozenset, (noted, asked.wants, asked.compared, asked.absent)),)
+        asks = (*map(frozenset, (noted, asked.missed, asked.wants, asked.compared, asked.absent)),)
         return self.run.error, self.score, asks
 
 
@@ -142,7 +142,7 @@ class _Search:
 
     def run(self, facts: Facts) -> _Node | None:
         """Return an event and what it does; None if it cannot be explored."""
-        key = _key(facts)
+        key = json.dumps(facts, sort_keys=True, default=str)
         if key not in self.seen:
             self.seen[key] = None
             try:
@@ -234,10 +234,8 @@ def _with_hazards(source: FunctionSource, search: _Search, best: _Node) -> tuple
         return node or best, ""
     is_encoded = not any(one.kind == BUS for one in chain(source))
     if is_encoded and (OBJECTS, bucket, quote_plus(name, safe="/")) in node.run.asked.absent:
-        return (
-            best,
-            f"{(node.run.error or 'it does nothing').rstrip('.')}, because S3 encodes keys as in a URL. {DECODE}",
-        )
+        what = (node.run.error or "it does nothing").rstrip(".")
+        return best, f"{what}, because S3 encodes keys as in a URL. {DECODE}"
     return best, ""
 
 
@@ -272,12 +270,12 @@ def _moves(run: Tried) -> Iterator[Sequence[Edit]]:
     if not run.serves:
         yield from _each(_named(asked, run.error))
     for at, kind, name in reversed(asked.wants):
-        value: Any = {
+        made = {
             NUMBER: ENOUGH if at[0] == ROWS else 1,
             LIST: [_text(at)],
-            TEXT: _text(at),
             OBJECT: {name: f"{_slug(name)}-1"} if name else {},
-        }[kind]
+        }
+        value: Any = made.get(kind, _text(at))
         is_within = isinstance(at[-1], int) or (*at, 0) in {one for one, _, _ in asked.wants}
         if kind != LIST or not is_within:
             yield [(at, value)]
@@ -362,7 +360,7 @@ def _below_facts(facts: Mapping[str, Any], way: Place) -> Place | None:
     """Return the place of a field: its way, or the end of it, whose holder exists."""
     for first in range(len(way)):
         at = (PAYLOAD, *way[first:])
-        holder = _at(facts, at[:-1])
+        holder = value_at(facts, at[:-1])
         if isinstance(holder, dict | list) and all(isinstance(one, str | int) for one in at):
             return at
     return None
@@ -387,7 +385,8 @@ def _named(asked: Asked, error: str) -> Iterator[Edit]:
         if found:
             one, listed = found[1] or found[2] or found[3] or found[4], found[5] or found[6]
             names = [one] if one else re.findall(r"'(\w+)'", listed)
-            holder = next((at for at in reversed([*asked.found]) if isinstance(_at(asked.facts, at), dict)), (PAYLOAD,))
+            holders = (at for at in reversed(asked.found) if isinstance(value_at(asked.facts, at), dict))
+            holder = next(holders, (PAYLOAD,))
             yield from (((*holder, name), _text((name,))) for name in names)
 
 
@@ -395,10 +394,10 @@ def _unserved(asked: Asked, error: str) -> list[Place]:
     """Return the texts that a failure names, by their values or names, or else those that were read last."""
     said = " ".join((error, *map(str, asked.errors)))
     words = re.findall(r"\w+", said.lower().replace("_", ""))
-    texts = [at for at in reversed(asked.found) if isinstance(_at(asked.facts, at), str)]
+    texts = [at for at in reversed(asked.found) if isinstance(value_at(asked.facts, at), str)]
     texts += [at for at in _leaves(asked.facts[PAYLOAD], (PAYLOAD,)) if at not in texts]
-    texts = [at for at in texts if isinstance(_at(asked.facts, at), str)]
-    named = [at for at in texts if _at(asked.facts, at) in said or _slug(at[-1]).replace("_", "") in words]
+    texts = [at for at in texts if isinstance(value_at(asked.facts, at), str)]
+    named = [at for at in texts if value_at(asked.facts, at) in said or _slug(at[-1]).replace("_", "") in words]
     return list(dict.fromkeys([*named, *texts[:6]]))
 
 
@@ -410,22 +409,6 @@ def _leaves(value: Any, at: Place) -> Iterator[Place]:
         yield from _leaves(one, (*at, name))
 
 
-def _key(facts: Facts) -> str:
-    return json.dumps(facts, sort_keys=True, default=str)
-
-
-def _at(facts: Any, at: Place) -> Any:
-    """Return the value at a place; None if there is none."""
-    for step in at:
-        if isinstance(facts, dict):
-            facts = facts.get(step)
-        elif isinstance(facts, list) and isinstance(step, int) and step < len(facts):
-            facts = facts[step]
-        else:
-            return None
-    return facts
-
-
 def _edited(facts: Facts, edits: Sequence[Edit]) -> Facts | None:
     """Return the facts with values put in their places; what holds them becomes an object or a list. None if it cannot."""
     made = copy.deepcopy(facts)
@@ -433,7 +416,7 @@ def _edited(facts: Facts, edits: Sequence[Edit]) -> Facts | None:
         within: Any = made
         for step, following in pairwise(at):
             kind: Any = list if isinstance(following, int) else dict
-            held = _at(within, (step,))
+            held = value_at(within, (step,))
             if not isinstance(held, kind):
                 held = kind()
                 _put(within, step, held)

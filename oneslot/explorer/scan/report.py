@@ -67,8 +67,8 @@ def status(scan: Scan, known: Collection[str] = ()) -> int:
     return next((status for verdict, status in STATUSES.items() if verdict in found), 0)
 
 
-def conclusion(scan: Scan) -> str:
-    """Return the last line: how many functions are judged, and which ones are not."""
+def conclusion(scan: Scan, known: Collection[str] = ()) -> str:
+    """Return the last line: how many functions are judged, which ones are not, and what the baseline names in vain."""
     named: dict[str, list[str]] = {}
     for row in scan.rows:
         named.setdefault(row.verdict, []).append(row.function)
@@ -80,7 +80,10 @@ def conclusion(scan: Scan) -> str:
             parts.append(
                 f"{len(functions)} {one if len(functions) == 1 else several}: {', '.join(dict.fromkeys(functions))}"
             )
-    return "; ".join(parts)
+    scanned = {f"{one.function} {one.source}" for one in (*scan.rows, *scan.findings)}
+    gone = set(known) - {key_of(one) for one in failures(scan)}
+    stale = sorted(one for one in gone if one.partition(" ")[2].partition(": ")[0] in scanned)
+    return "; ".join([*parts, *([f"the baseline names what is no more: {', '.join(stale)}"] if stale else [])])
 
 
 def baseline_text(scan: Scan) -> str:
@@ -102,7 +105,7 @@ def document(scan: Scan, known: Collection[str] = ()) -> dict[str, Any]:
     new = {key_of(one) for one in failures(scan, known)}
     return {
         "template": scan.template,
-        "conclusion": conclusion(scan),
+        "conclusion": conclusion(scan, known),
         "functions": [{**asdict(row), "new": key_of(row) in new} for row in scan.rows],
         "mappings": [{**asdict(one), "new": key_of(one) in new} for one in scan.findings],
     }
@@ -128,7 +131,7 @@ def markdown(scan: Scan, known: Collection[str] = ()) -> str:
             fence = "`" * max(3, 1 + max(map(len, re.findall("`+", row.path)), default=0))
             title = f"### {_cell(row.function)}: {_cell(row.source)}"
             lines += ["", title, "", _cell(row.why), "", f"{fence}text", row.path, fence]
-    lines += ["", conclusion(scan)]
+    lines += ["", conclusion(scan, known)]
     return "\n".join(lines) + "\n"
 
 

@@ -9,7 +9,7 @@ import tempfile
 import time
 import traceback
 import zipfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
@@ -24,7 +24,7 @@ from oneslot.explorer.handlers.given import GIVEN, Given
 from oneslot.explorer.handlers.made import Tried, trying
 from oneslot.explorer.handlers.scenario_file import check_rows, check_scenario, read_scenario
 from oneslot.explorer.handlers.templates.intrinsics import PSEUDO, Resolver
-from oneslot.explorer.handlers.templates.sources import QUEUES, SQS, TASK, FunctionSource, references, sources_of
+from oneslot.explorer.handlers.templates.sources import QUEUES, TASK, FunctionSource, references, sources_of
 from oneslot.explorer.handlers.templates.template import (
     PARAMETER_REMEDY,
     function_properties,
@@ -146,11 +146,6 @@ class ScanJob:
     assumed: tuple[str, ...]
     tracked: Tracked = field(default_factory=Tracked)
 
-    @property
-    def code(self) -> str:
-        """The code that the template holds itself; empty if it holds none."""
-        return inline_code(self.resolver, self.properties)
-
 
 def scan(
     template: Path,
@@ -181,7 +176,11 @@ def scan(
     """
     file = template_file(template)
     document = read_template(file)
-    _refuse_unknown(parameters or {}, document, file)
+    declared = document.get("Parameters", {})
+    for one in parameters or {}:
+        if one not in declared and one not in PSEUDO:
+            remedy = f"Name one of {', '.join(declared)}." if declared else "It declares none."
+            raise NotExplorable(f"{file} has no parameter {one}. {remedy}")
     resolver, assumed = _resolver(document, parameters or {})
     names = _chosen(functions_of(resolver), only, file)
     pairs = [(name, source) for name in names for source in sources_of(resolver, name) or (None,)]
@@ -232,14 +231,6 @@ def _settled(rows: Sequence[Row]) -> Iterator[Row]:
 
 def _remedy(function: str) -> str:
     return f"Record one, or give what it finds: --events FOLDER, with {function}.json or .py."
-
-
-def _refuse_unknown(parameters: Collection[str], document: Mapping[str, Any], file: Path) -> None:
-    declared = document.get("Parameters", {})
-    for one in parameters:
-        if one not in declared and one not in PSEUDO:
-            remedy = f"Name one of {', '.join(declared)}." if declared else "It declares none."
-            raise NotExplorable(f"{file} has no parameter {one}. {remedy}")
 
 
 def _resolver(document: Mapping[str, Any], given: Mapping[str, str]) -> tuple[Resolver, dict[str, Any]]:
@@ -377,8 +368,8 @@ def explored(job: ScanJob) -> Row:
         given = replace(given, receives=Given.receives, visibility=Given.visibility)
     folders = given.folders
     with tempfile.TemporaryDirectory(prefix=UNPACKED) as folder:
-        if job.code:  # Lambda writes it to the file index.py
-            (Path(folder) / "index.py").write_text(job.code)
+        if code := inline_code(job.resolver, job.properties):  # Lambda writes it to the file index.py
+            (Path(folder) / "index.py").write_text(code)
             folders[0] = Path(folder)
         folders = unpacked(folders, Path(folder))
         if "path" not in job.given and not folders[0].is_dir():
@@ -482,7 +473,7 @@ def _with_batches(job: ScanJob, given: Given, one: Result, facts: Facts | None, 
     is_batch, event = may_batch(job.resolver, job.source), job.given.get("event")
     records = event.get("Records") or () if isinstance(event, dict) else job.given.get("messages", ())
     has_batch = len(records) > 1 and (event is not None or job.given.get("batch", 1) > 1)
-    if has_batch or not (is_batch or job.source.kind == SQS):
+    if has_batch or not (is_batch or job.source.kind in QUEUES):
         return one
     own = [name for name in OWN_CHOICES if name in job.given]
     if own or facts is None:
@@ -524,7 +515,7 @@ def _test(job: ScanJob, given: Given, result: Result) -> str:
         return f"{NO_TEST}{NO_TEST_OF_BATCH}"
     if not result.schedule:
         return f"{NO_TEST}It fails without a fault. Invoke it with the event."
-    if job.code or UNPACKED in str(given.folders[0]):
+    if UNPACKED in str(given.folders[0]):
         return f"{NO_TEST}Its code is in the template or in a zip, where no test can import it."
     module = Path(f"{given.handler.rpartition('.')[0].replace('.', '/')}.py")
     given = replace(given, path=[job.tracked.folder(one, module) for one in given.folders])

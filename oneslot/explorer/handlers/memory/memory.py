@@ -41,7 +41,7 @@ _CALLS_BELOW = ("_perform", "make_api_call", "_api_call", "do_action", "__call__
 """The functions of boto3 between a handler and the explorer that hold no more than the call itself."""
 DEEP = (
     *("botocore.session", "botocore.model", "botocore.loaders", "botocore.hooks", "botocore.regions"),
-    *("boto3.resources.model", "boto3.docs.docstring", "oneslot.explorer.handlers.modules"),
+    *("boto3.resources.model", "boto3.docs.docstring", "decimal", "oneslot.explorer.handlers.modules"),
 )
 """The modules whose objects hold descriptions of AWS, or of the handler's code: large, and changed by no invocation."""
 

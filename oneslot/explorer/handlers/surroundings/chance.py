@@ -32,6 +32,9 @@ _FIRST = 8
 """The number of a process on Lambda, where most environments give the same one."""
 
 
+LOG_STREAM = "2026/11/20/[$LATEST]"
+"""How the name of each log stream begins. The variable of one that is not asked for has no more."""
+
 DRAW = "random.random"
 """The name of the call by which the explorer chooses a random number."""
 
@@ -123,6 +126,7 @@ def _clocks() -> Iterator[Replacement]:
     yield time, "asctime", lambda process, original, at=None: original(time.localtime() if at is None else at)
     yield time, "sleep", lambda process, _, seconds: process.sleep(seconds)
     yield os, "times", lambda process, _: os.times_result((time.time(), 0.0, 0.0, 0.0, time.time()))
+    yield os.environ, "decodevalue", _variable
     yield resource, "getrusage", lambda process, _, who: resource.struct_rusage((time.time(), *(0,) * 15))
     for name in _SELECTORS:
         if hasattr(selectors, name):
@@ -155,17 +159,26 @@ def _drawn(name: str) -> Any:
 
 
 def _selected(process: Any, original: Any, selector: Any, timeout: float | None = None) -> Any:
-    """Wait in the explorer's time, as the event loop of asyncio does for its threads and its next timer."""
+    """Wait in the explorer's time, as the event loop of asyncio does for its threads and its next timer.
+
+    A timer may be due before a thread is done, as that of `asyncio.wait_for`.
+    """
     process.awaited = [one for one in process.awaited if not one.done()]
+    seconds = timeout and math.ceil(timeout * 1000 + 1) / 1000  # a timer is due after its time, not at it
     if process.awaited and timeout != 0:
-        process.wait_for_any(process.awaited)
+        process.wait_for_any(process.awaited, seconds)
     elif timeout is None:
         process.refuse(
             "The handler waits for a file or a socket, which the explorer cannot schedule. Await coroutines."
         )
     elif timeout > 0:
-        process.sleep(math.ceil(timeout * 1000 + 1) / 1000)  # a timer is due after its time, not at it
+        process.sleep(seconds)
     return original(selector, 0)
+
+
+def _variable(process: Any, original: Any, value: bytes) -> str:
+    text: str = original(value)
+    return process.log_stream() if text == LOG_STREAM else text  # type: ignore[no-any-return]
 
 
 def _uname(process: Any, original: Any) -> Any:

@@ -173,7 +173,7 @@ def _show(found: Scan, known: Collection[str], terminal: Terminal, *, verbose: b
     assumed = dict.fromkeys(one for row in found.rows for one in row.assumed)
     if assumed:
         terminal.say(f"assumed {', '.join(assumed)}. Give values with --parameter and --env.")
-    terminal.lines(f"\n{report.conclusion(found)}")
+    terminal.lines(f"\n{report.conclusion(found, known)}")
 
 
 def _write_tests(rows: Sequence[Row], folder: Path, terminal: Terminal) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import threading
 import time
@@ -42,6 +43,11 @@ def put_in_a_thread_of_asyncio(event: Any, context: Any) -> None:
         return await asyncio.wait_for(asyncio.to_thread(_put, "o-1"), 5)
 
     assert asyncio.run(main()) == "o-1"
+
+
+def leave_a_slow_thread_of_asyncio(event: Any, context: Any) -> None:
+    with contextlib.suppress(TimeoutError):
+        asyncio.new_event_loop().run_until_complete(asyncio.wait_for(asyncio.to_thread(_put, "o-1"), 5))
 
 
 def put_in_coroutines_of_asyncio(event: Any, context: Any) -> None:

@@ -199,6 +199,7 @@ CASES = {
     "a pool that gathers": case("pools.gather", messages=[{}]),
     "a pool of the module": case("pools.use_pool_of_module", messages=[{}]),
     "a thread of asyncio": case("pools.put_in_a_thread_of_asyncio", messages=[{}]),
+    "a slow thread of asyncio": case("pools.leave_a_slow_thread_of_asyncio", "orders has 0 rows", messages=[{}]),
     "coroutines of asyncio": case("pools.put_in_coroutines_of_asyncio", messages=[{}]),
     "a sleep beyond the timeout": case("pools.sleep_too_long", f"{FAILS}TimeoutError: the function's timeout"),
     "workers that race": case("pools.race", "both were counted: does not hold", **POOL),

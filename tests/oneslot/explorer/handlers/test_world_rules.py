@@ -538,17 +538,17 @@ def publishes(emptied: str) -> str:
     """
 
 
+STREAM, PUT_NAME = "AWS_LAMBDA_LOG_STREAM_NAME", 'orders.put_item(Item={"id": NAME})'
 OF_THE_PROCESS = {
     "a global list that is never emptied": case("breaks", publishes("pass"), messages=[{"n": 1}, {"n": 2}]),
     "a global list that is emptied": case(HOLDS, publishes("waiting.clear()"), messages=[{"n": 1}, {"n": 2}]),
-    "a key of the log stream": case(
-        "breaks", 'def handler(event, context): orders.put_item(Item={"id": context.log_stream_name})'
-    ),
+    "a key of a log stream": case("breaks", 'def handler(_, at): orders.put_item(Item={"id": at.log_stream_name})'),
+    "a key of its variable": case("breaks", f'import os\nNAME = os.environ["{STREAM}"]\ndef handler(*_): {PUT_NAME}'),
     "a log stream that is printed": case(
-        HOLDS, 'def handler(event, context): print(context.log_stream_name); orders.put_item(Item={"id": "o-1"})'
+        HOLDS, f'NAME = "o-1"\ndef handler(_, at): print(at.log_stream_name); {PUT_NAME}'
     ),
     "a key of the process": case(
-        "breaks", 'import os\ndef handler(event, context): orders.put_item(Item={"id": str(os.getpid())})'
+        "breaks", 'import os\ndef handler(*_): orders.put_item(Item={"id": str(os.getpid())})'
     ),
 }
 

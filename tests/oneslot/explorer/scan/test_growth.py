@@ -77,7 +77,10 @@ def _grown(tmp_path: Path, lines: str, source: FunctionSource = QUEUE) -> Grown:
         ('    if body["kind"] == "paid":\n        write(body["id"])', {"kind": "paid", "id": "id-1"}),
         ('    kind = Kind(body["kind"])\n    write(kind.value)', {"kind": "card"}),
         ('    ROUTES[body["kind"]](body["id"])', {"kind": "paid", "id": "id-1"}),
-        ('    try:\n        write(body["id"])\n    except KeyError:\n        print("bad")', {"id": "id-1"}),
+        (
+            '    try:\n        write(body["a"] + body["b"])\n    except KeyError:\n        print()',
+            {"a": "a-1", "b": "b-1"},
+        ),
         ('    if not isinstance(body.get("id"), str):\n        return\n    write(body["id"])', {"id": "id-1"}),
         ("    save = lambda id, name: write(id, name=name)\n    save(**body)", {"id": "id-1", "name": "name-1"}),
     ],
