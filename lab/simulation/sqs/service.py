@@ -165,21 +165,13 @@ class SQSService:
 
     # What only a simulation can do and see
 
-    def next_visible_ms(self, queue_url: str) -> int | None:
-        """Return when the next hidden message of a queue becomes visible; None if none is hidden."""
-        return self._queue("ReceiveMessage", queue_url, self._now_ms()).next_visible_ms()
+    def queue(self, queue_url: str) -> Queue:
+        """Return a queue as it is now, also for what no client can do: `deliver_again` and `undelete`."""
+        return self._queue("ReceiveMessage", queue_url, self._now_ms())
 
     def messages(self, queue_url: str) -> list[Message]:
         """Return all messages of a queue, visible and hidden, in the order of their arrival. Do not change them."""
-        return list(self._queue("ReceiveMessage", queue_url, self._now_ms()).messages.values())
-
-    def deliver_again(self, queue_url: str) -> str | None:
-        """Make a message in flight visible, as at-least-once delivery can; return its SQS id, None if there is none."""
-        return self._queue("ReceiveMessage", queue_url, self._now_ms()).deliver_again()
-
-    def undelete(self, queue_url: str) -> str | None:
-        """Let a deleted message return, as on a standard queue it can; return its SQS id, None if there is none."""
-        return self._queue("ReceiveMessage", queue_url, self._now_ms()).undelete()
+        return list(self.queue(queue_url).messages.values())
 
     def _send(self, queue: Queue, entry: Mapping[str, Any], now: int) -> Answer:
         check_content(entry, queue.maximum_bytes)

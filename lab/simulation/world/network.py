@@ -247,7 +247,7 @@ class Client:
                 now = self._kernel.now
                 if isinstance(answer, ClientError) or answer.get("Messages") or now >= end:
                     break
-                visible_ms = self._performer.next_visible_ms(url)
+                visible_ms = self._performer.queue(url).next_visible_ms()
                 next_look = end if visible_ms is None else min(end, (visible_ms - START_MS) * 1000)
                 self._kernel.wait(self._network.polls(url), max(0.001, (next_look - now) / MICROSECONDS))
             answers.append(answer)
@@ -263,9 +263,9 @@ class Client:
         """Perform a receive of a standard queue where SQS does what its documentation allows."""
         url = parameters["QueueUrl"]
         if choice is COPIED:
-            self._performer.deliver_again(url)
+            self._performer.queue(url).deliver_again()
         elif choice is UNDELETED:
-            self._performer.undelete(url)
+            self._performer.queue(url).undelete()
         self._performer.missing = 0.5 if choice is SAMPLED else 0.0
         try:
             return self._perform(operation, parameters)

@@ -106,13 +106,13 @@ def receive_twice(queues: Timed) -> tuple[dict[str, Any], dict[str, Any]]:
 def test_message_returns_when_its_timeout_ends(queues: Timed) -> None:
     queues.send("body")
     queues.receive()
-    assert queues.service.next_visible_ms(queues.url) == queues.clock.now + 30 * SECOND
+    assert queues.service.queue(queues.url).next_visible_ms() == queues.clock.now + 30 * SECOND
     queues.clock.now += 15 * SECOND
     assert queues.receive() == []
     queues.clock.now += 15 * SECOND
     (message,) = queues.receive(VisibilityTimeout=7)
     queues.show(message, seconds=60)
-    assert queues.service.next_visible_ms(queues.url) == queues.clock.now + 60 * SECOND
+    assert queues.service.queue(queues.url).next_visible_ms() == queues.clock.now + 60 * SECOND
 
 
 def test_visibility_is_refused_when_it_ends_twelve_hours_after_the_receive(queues: Timed) -> None:
@@ -193,18 +193,18 @@ def test_old_receipt_deletes_or_changes_by_chance() -> None:
 def test_copy_is_delivered_when_a_message_in_flight_is_shown(queues: Timed) -> None:
     (message_id,) = queues.send("body")
     (first,) = queues.receive()
-    assert queues.service.deliver_again(queues.url) == message_id
+    assert queues.service.queue(queues.url).deliver_again() == message_id
     (second,) = queues.receive()
     assert second["MessageId"] == message_id
     assert second["ReceiptHandle"] != first["ReceiptHandle"]
-    assert queues.service.deliver_again(queues.fifo) is None
+    assert queues.service.queue(queues.fifo).deliver_again() is None
 
 
 def test_deleted_message_returns_when_it_is_undeleted(queues: Timed) -> None:
     (message_id,) = queues.send("body")
     queues.delete(queues.receive()[0])
-    assert queues.service.undelete(queues.url) == message_id
-    assert queues.service.undelete(queues.url) is None
+    assert queues.service.queue(queues.url).undelete() == message_id
+    assert queues.service.queue(queues.url).undelete() is None
     (again,) = queues.receive()
     assert (again["MessageId"], again["Attributes"]["ApproximateReceiveCount"]) == (message_id, "2")
 
