@@ -210,7 +210,7 @@ def difference(rows: Rows, once: Rows, tables: Mapping[str, TableSchema]) -> str
                 name = changed[0]
                 found, usual = row.get(name), wanted.get(name)
                 are_numbers = all(type(one) in (int, float, Decimal) for one in (found, usual))
-                is_one_more = are_numbers and found - usual == 1  # as a counter is after one more delivery
+                is_one_more = are_numbers and found == (usual or 0) + 1  # as a counter is after one more delivery
                 hint = f' (a counter of deliveries? ignore=["{table}.{name}"])' if is_one_more else ""
                 return f"{table} {key}: {name} is {_short(found)}, and single deliveries leave {_short(usual)}{hint}"
     return "the tables differ"

@@ -93,7 +93,7 @@ class HandlerContext:
     @property
     def log_stream_name(self) -> str:
         """The environment's own log stream."""
-        return self._process.log_stream()
+        return str(self._process.log_stream())
 
     def get_remaining_time_in_millis(self) -> int:
         """Return the milliseconds that are left: some fewer in each invocation."""

@@ -186,7 +186,7 @@ def in_one_batch(
         ways = [{**facts, PAYLOAD: {**body, name: varied(value, 2)}} for name, value in body.items()]
         alike = ways[:MOST_ALIKE] if source.kind == FIFO else [facts]
         tried = [*((1, one) for one in alike if one != second), (1, second), (2, second)]
-        pairs = [
+        pairs: list[dict[str, Any]] = [
             {"messages": [_message(source, facts), _message(source, one, 2)], "batch": 1 if one == facts else 2}
             | {"copies": 1, "faults": faults, **before}
             for faults, one in tried

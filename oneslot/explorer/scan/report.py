@@ -80,7 +80,7 @@ def conclusion(scan: Scan, known: Collection[str] = ()) -> str:
             parts.append(
                 f"{len(functions)} {one if len(functions) == 1 else several}: {', '.join(dict.fromkeys(functions))}"
             )
-    scanned = {f"{one.function} {one.source}" for one in (*scan.rows, *scan.findings)}
+    scanned = {f"{one.function} {one.source}" for one in scan.rows}
     gone = set(known) - {key_of(one) for one in failures(scan)}
     stale = sorted(one for one in gone if one.partition(" ")[2].partition(": ")[0] in scanned)
     return "; ".join([*parts, *([f"the baseline names what is no more: {', '.join(stale)}"] if stale else [])])

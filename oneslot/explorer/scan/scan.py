@@ -209,9 +209,9 @@ def scan(
         rows[position] = row
         places = [place for place, job in enumerate(jobs) if job.function == row.function]
         if rows.keys() >= {*places}:
-            for number, one in zip(places, _settled([rows[place] for place in places]), strict=True):
-                rows[number] = one
-                on_row(one)
+            for number, settled in zip(places, _settled([rows[place] for place in places]), strict=True):
+                rows[number] = settled
+                on_row(settled)
     return Scan(str(template), tuple(rows[position] for position in range(len(jobs))), tuple(found))
 
 

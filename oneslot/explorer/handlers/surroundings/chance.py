@@ -178,7 +178,7 @@ def _selected(process: Any, original: Any, selector: Any, timeout: float | None 
 
 def _variable(process: Any, original: Any, value: bytes) -> str:
     text: str = original(value)
-    return process.log_stream() if text == LOG_STREAM else text  # type: ignore[no-any-return]
+    return process.log_stream() if text == LOG_STREAM else text
 
 
 def _uname(process: Any, original: Any) -> Any:
