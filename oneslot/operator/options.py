@@ -85,16 +85,13 @@ class MessageId(click.ParamType[str]):
         return text
 
 
-def message_id_argument(function: F) -> F:
-    """`MESSAGE_ID`: passed on as `message_id`."""
-    return click.argument("message_id", metavar="MESSAGE_ID", type=MessageId())(function)
+message_id_argument = click.argument("message_id", metavar="MESSAGE_ID", type=MessageId())
+"""`MESSAGE_ID`: passed on as `message_id`."""
 
-
-def json_option(function: F) -> F:
-    """`--json`: passed on as `as_json`."""
-    return click.option(
-        "--json", "as_json", is_flag=True, help="Print one JSON document on standard output, and nothing else."
-    )(function)
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document on standard output, and nothing else."
+)
+"""`--json`: passed on as `as_json`."""
 
 
 class NameValue(click.ParamType[tuple[str, str]]):
@@ -157,17 +154,16 @@ def choose_consumer(context: click.Context, _option: click.Parameter, path: Path
         context.with_resource(choosing(path))
 
 
-def consumer_option(function: F) -> F:
-    """`--consumer`: the declaration that the verb works for. It is not passed on; `declared` returns it."""
-    return click.option(
-        "--consumer",
-        type=FILE,
-        metavar="FILE",
-        expose_value=False,
-        is_eager=True,
-        callback=choose_consumer,
-        help="Work for the consumer that this file declares. Default: oneslot.toml here, or in a folder above.",
-    )(function)
+consumer_option = click.option(
+    "--consumer",
+    type=FILE,
+    metavar="FILE",
+    expose_value=False,
+    is_eager=True,
+    callback=choose_consumer,
+    help="Work for the consumer that this file declares. Default: oneslot.toml here, or in a folder above.",
+)
+"""`--consumer`: the declaration that the verb works for. It is not passed on; `declared` returns it."""
 
 
 def stack_option(function: F) -> F:
@@ -180,14 +176,8 @@ def stack_option(function: F) -> F:
     )(function)
 
 
-def yes_option(function: F) -> F:
-    """`--yes`: passed on as `yes`; without it the verb changes nothing."""
-    return click.option(
-        "--yes",
-        "yes",
-        is_flag=True,
-        help="Make the change. Without this, only show what would be changed.",
-    )(function)
+yes_option = click.option("--yes", is_flag=True, help="Make the change. Without this, only show what would be changed.")
+"""`--yes`: passed on as `yes`; without it the verb changes nothing."""
 
 
 def on_stack(verb: Callable[..., Any]) -> Callable[..., Any]:
