@@ -28,8 +28,6 @@ Handler = Callable[[Mapping[str, Any], Any], Any]
 RETRY_AFTER = "retry_after_ms"
 """An exception of a handler that has this attribute, an int, asks for the message again after this many milliseconds."""
 
-_REPORTED_FAILED = "the handler reported the message as failed"
-
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
@@ -154,7 +152,7 @@ class Pool:
         if isinstance(verdict, Invalid):
             return _Failure(verdict.reason, self._visibility.delay)
         # A handler that reports a failure may have hidden the message itself, as `Consumer` does.
-        return _Failure(_REPORTED_FAILED, lambda _: None) if verdict.failed else None
+        return _Failure("the handler reported the message as failed", lambda _: None) if verdict.failed else None
 
     def _hiding(self, error: BaseException) -> Callable[[Job], None]:
         milliseconds = getattr(error, RETRY_AFTER, None)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.record import IDENTITY_ATTRIBUTE, Record, message_attributes
+from oneslot.runtime.sqs.batches import text_attributes
 from oneslot.runtime.sqs.dead_letters import DETAIL_ATTRIBUTE, QUARANTINE_ATTRIBUTES, REASON_ATTRIBUTE, SOURCE_ATTRIBUTE
 from oneslot.runtime.sqs.queue import GROUP_ATTRIBUTE, RETRIES_SPEND_RECEIVES, Deferral, is_fifo
 from oneslot.runtime.surroundings import Surroundings
@@ -95,10 +96,7 @@ class Queues:
             **order,
             QueueUrl=self.dead_letter_queue_url,
             MessageBody=record.body,
-            MessageAttributes={
-                **kept,
-                **{name: {"DataType": "String", "StringValue": value} for name, value in reason.items()},
-            },
+            MessageAttributes={**kept, **text_attributes(reason)["MessageAttributes"]},
         )
 
 

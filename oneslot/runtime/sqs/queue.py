@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
 
 GROUP_ATTRIBUTE = "MessageGroupId"
-_FIFO = ".fifo"
-
-
 RETRIES_SPEND_RECEIVES = (
     "short retries on a FIFO queue spend a message's receives within seconds, and its group then goes on without it"
 )
@@ -38,7 +35,7 @@ class HeldBack(Exception):
 
 def is_fifo(name: str) -> bool:
     """Return whether a queue's URL or ARN names a FIFO queue: SQS reserves the ending for them."""
-    return name.endswith(_FIFO)
+    return name.endswith(".fifo")
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,7 +147,9 @@ def _ends(write: Put | Update, expected: Expected) -> bool:
     """Return whether the write's own effect makes the condition false."""
     if isinstance(write, Put):
         return any(_differs(write.item, *term) for term in terms(expected) if term[0] and term[1] in _UNDERSTOOD)
-    given, added, appended = (_by_path(part) for part in (write.set, write.add, write.append))
+    given, added, appended = (
+        {path_of(path): value for path, value in part.items()} for part in (write.set, write.add, write.append)
+    )
     removed = {path_of(path) for path in write.remove}
     moves = any(isinstance(path[-1], int) for path in removed)  # the elements behind the one removed
     for path, operator, value in terms(expected):
@@ -181,10 +183,6 @@ def _differs(item: Any, path: Path, operator: str, value: Any) -> bool:
     if operator == "attribute_not_exists":
         return True
     return (to_attribute(item, 1) == to_attribute(value, 1)) == (operator == "<>")
-
-
-def _by_path(attributes: Mapping[Any, Any]) -> dict[Path, Any]:
-    return {path_of(path): value for path, value in attributes.items()}
 
 
 def terms(expected: Expected | None) -> Iterator[tuple[Path, str, Any]]:

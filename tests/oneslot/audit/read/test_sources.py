@@ -20,15 +20,7 @@ from oneslot.audit.read.lines import CONTROL
 from oneslot.audit.read.manifests import newest
 from tests.kits.histories import START, System, World, arn, write_history
 from tests.oneslot.audit.audit_answers import audit_found
-from tests.oneslot.audit.damage import (
-    REFUSED,
-    REFUSED_BY_SPARK,
-    edit,
-    failed,
-    manifest,
-    rewrite,
-    tampered_data,
-)
+from tests.oneslot.audit.damage import REFUSED, REFUSED_BY_SPARK, edit, failed, manifest, rewrite, tampered_data
 
 pytestmark = pytest.mark.spark
 Audited = Callable[..., Conclusion]
