@@ -238,7 +238,7 @@ def decided(number: int, writes: int) -> list[Decided]:
     ]
 
 
-@pytest.mark.parametrize(("number", "writes", "transactions"), [(33, 2, 1), (34, 2, 2), (50, 1, 1), (51, 1, 2)])
+@pytest.mark.parametrize(("number", "writes", "transactions"), [(33, 2, 1), (34, 2, 2), (50, 1, 1), (52, 1, 2)])
 def test_transaction_holds_a_hundred_items(made: Bench, number: int, writes: int, transactions: int) -> None:
     client = Counting(made.dynamodb)
     answers = group(made, client).commit_first(decided(number, writes))
