@@ -187,6 +187,18 @@ def test_a_busy_message_is_hidden_for_its_deferral(
     assert desk.log[-1].outcome == "busy"
 
 
+def test_message_holds_back_its_fifo_group_when_it_is_busy() -> None:
+    """It is not done yet: whatever follows it in its group would be done before it."""
+    desk, records = Desk(), [record({"message_id": name}) for name in ("m", "behind", "other")]
+    for one, group in zip(records, "ppq", strict=True):
+        one["eventSourceARN"] += ".fifo"
+        one["attributes"]["MessageGroupId"] = group
+    desk.keep_busy(30_000)
+    assert desk.deliver(*records) == [one["messageId"] for one in records[:2]]
+    assert [(line.message_id, line.outcome) for line in desk.log] == [("m", "busy"), ("other", "done")]
+    assert "behind" not in desk.ledger.rows
+
+
 NO_EVENTS: tuple[Any, ...] = (None, [], "Records", {}, {"Records": None}, {"Records": {}})
 NO_RECORDS: tuple[Any, ...] = ({"EventSource": "aws:sns", "Sns": {"Message": "m"}}, {"s3": {}}, {}, "text", None)
 
