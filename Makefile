@@ -74,6 +74,7 @@ lock: $(VENV)/.installed ## resolve and hash each dependency group of pyproject.
 	$(COMPILE) deploy -c requirements/dev.txt -o requirements.txt
 	$(COMPILE) function -c requirements/dev.txt -o lambda_src/requirements.txt
 	$(COMPILE) emulator --universal -c requirements/dev.txt -o oneslot/local/aws/emulator.txt
+	echo hatchling | $(subst --group,--universal --extra,$(COMPILE)) explorer pyproject.toml - -c requirements/dev.txt -o requirements/explorer.txt
 
 dependencies: $(VENV)/dependencies/.installed node_modules/.installed ## secrets, licences, known vulnerabilities (needs the network)
 	.ci/dependencies $(VENV)

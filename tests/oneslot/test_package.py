@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -27,3 +29,10 @@ def test_package_imports_nothing_heavy_before_its_use() -> None:
     loaded = set(done.stdout.split())
     assert "oneslot" in loaded
     assert loaded & {"asyncio", "boto3", "botocore", "aws_lambda_powertools"} == set()
+
+
+def test_scan_action_installs_hashed_lists_alone() -> None:
+    action = (Path(__file__).parents[2] / ".github/actions/scan/action.yml").read_text(encoding="utf-8")
+    listed, built = re.findall(r"pip install --quiet (.*)", action)
+    assert listed == '--require-hashes -r "$ONESLOT/requirements/explorer.txt"'
+    assert built == '--no-deps --no-build-isolation "$ONESLOT"'

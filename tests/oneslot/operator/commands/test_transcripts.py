@@ -278,8 +278,6 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("letters", "dlq drop duplicate retried"),
         ("letters", "dlq drop duplicate retried --yes"),
         ("letters", "dlq drop retried --accept-loss --yes"),
-        ("letters", "dlq drop --reason receives_exausted"),
-        ("hidden", "dlq drop m-1"),
         ("no ledger", "dlq drop --all --accept-loss --yes"),
     ],
     "ledger-show": [
