@@ -27,6 +27,7 @@ class World:
         self.receives = receives  # seconds that each takes
         self.offers = offers  # seconds that each takes; a negative number for one that is throttled
         self.offered: list[float] = []
+        self.receipt_is_stale = False
 
     def receive_message(self, **_: object) -> dict[str, Any]:
         if not self.receives:
@@ -35,7 +36,8 @@ class World:
         return {"Messages": [{"MessageId": "m", "ReceiptHandle": "r", "Body": "{}", "MD5OfBody": "d"}]}
 
     def delete_message_batch(self, **_: object) -> dict[str, Any]:
-        return {"Successful": [{"Id": "0"}]}
+        stale = {"Id": "0", "Code": "ReceiptHandleIsInvalid", "SenderFault": True}
+        return {"Failed": [stale]} if self.receipt_is_stale else {"Successful": [{"Id": "0"}]}
 
     def invoke(self, event: dict[str, Any]) -> Outcome:
         assert event["Records"][0]["messageId"] == "m"
@@ -75,8 +77,22 @@ def test_poller_deletes_nothing_when_the_function_fails(outcome: Outcome, error:
     assert (numbers.function_errors, numbers.failed, numbers.deleted, numbers.last_error) == (1, 1, 0, error)
 
 
+def test_poller_counts_a_message_as_not_deleted_when_its_receipt_is_stale() -> None:
+    world = World([1], [5])
+    world.receipt_is_stale = True
+
+    numbers = polled(world, 1)
+
+    assert (numbers.deleted, numbers.delete_refused, numbers.function_errors) == (0, 1, 0)
+
+
 def polled(world: World, batches: int) -> Statistics:
     """Poll until this many batches have ended."""
+
+    def ended() -> int:
+        now = counter.snapshot()
+        return now.deleted + now.delete_refused + now.failed
+
     surroundings = Surroundings(steady=lambda: world.now)
     counter = StatisticsCounter(surroundings)
     poller = Poller(
@@ -88,6 +104,6 @@ def polled(world: World, batches: int) -> Statistics:
         surroundings=surroundings,
     )
     poller.start()
-    wait_for(lambda: counter.snapshot().deleted + counter.snapshot().failed == batches, seconds=10)
+    wait_for(lambda: ended() == batches, seconds=10)
     poller.finish()
     return counter.snapshot()
