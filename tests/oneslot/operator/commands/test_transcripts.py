@@ -321,7 +321,7 @@ USAGE = (
     *("send --malformed 0.99", f"send --file {THIS} --count 5", f"send --file {THIS}"),
     *("audit --memory lots", "audit --history nowhere", "watch --timeout 0", "smoke --timeout inf"),
     "run --requests none",
-    *("dlq fly", "dlq redrive two words", "dlq redrive --all m-1", "dlq drop"),
+    *("dlq fly", "dlq redrive --all m-1", "dlq drop"),
     *(f"dlq redrive --all --file {THIS}", "dlq drop --all --reason conflict"),
     *("dlq redrive --rate 0", "dlq redrive --file nowhere", f"dlq redrive --file {THIS}"),
     *("ledger forget", f"ledger unlock {NHS_NUMBER}"),
