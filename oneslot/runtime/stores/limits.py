@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from oneslot.runtime.effects import (
     MAXIMUM_RESULT_BYTES,
@@ -23,9 +23,6 @@ from oneslot.runtime.effects import (
 from oneslot.runtime.stores.conditions import repeats
 from oneslot.runtime.values import size
 
-if TYPE_CHECKING:
-    from oneslot.runtime.stores.transaction import Element, Keys
-
 # DynamoDB's quotas, in bytes.
 LARGEST_ITEM = 409_600
 LARGEST_TRANSACTION = 4 * 1_048_576
@@ -36,6 +33,29 @@ LARGEST_TEXT = LONGEST_EXPRESSION // 4
 """Bytes of a transaction in Python's own form that are within every limit, an expression's too."""
 ALWAYS_FITS = LONGEST_SORT_KEY // 4
 """Characters that fit a key: UTF-8 has four bytes for one at most."""
+
+Keys = Mapping[str, tuple[str, ...]]
+"""The names of a table's key attributes, the partition key first, by the table's logical name."""
+
+
+class Element(NamedTuple):
+    """One element of `TransactItems`.
+
+    Attributes:
+        kind: its name there, such as `Put`.
+        key: the item's key, in typed values, in the order of the table's key or else of the names.
+        request: its content, without the table.
+        given: what the write leaves in the item, as the decision gave it.
+        left: the same in typed values.
+        named: what more the request names, in typed values.
+    """
+
+    kind: str
+    key: Mapping[str, Any]
+    request: Mapping[str, Any]
+    given: object
+    left: Sequence[Mapping[str, Any]]
+    named: Sequence[Mapping[str, Any]] = ()
 
 
 def require_retention(seconds: float | None) -> None:
