@@ -73,8 +73,8 @@ def _as_answered(carried: CarriedColumns, keys: Keys) -> Mask:
 def _cancellation(carried: CarriedColumns, keys: Keys) -> Mask:
     """Return where a request cancelled the appointment of its answer. The laws ask of the other request whether it is."""
     appointment, result = (partial(carried.of, source, keys=keys) for source in (APPOINTMENTS, RESULT))
-    good = same(result("outcome"), "cancelled") & same(appointment("cancelled_by"), carried.named(keys))
-    good &= same(result("appointment_id"), appointment("appointment_id"))
+    good = same(appointment("cancelled_by"), carried.named(keys))
+    good &= same(result("appointment_id"), appointment("appointment_id"))  # any other answer has the request's own id
     return good & ~same(appointment("appointment_id"), carried.named(keys))
 
 

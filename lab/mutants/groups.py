@@ -141,7 +141,7 @@ def changed(row: dict[str, Any], name: str, others: list[dict[str, Any]], random
         "cancelled_by": ["", *[f"m{random.randrange(REQUESTS)}"] * 3, row.get("appointment_id", "")],
     }
     if "result" in row and name == "status":
-        return row | {name: "IN_PROGRESS"}
+        return row | {name: "IN_PROGRESS", "lease_until": 1}
     return row | {name: random.choice(values.get(name) or [other[name] for other in others if name in other])}
 
 
