@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from oneslot.dynamodb_in_memory.answers import answer, client_error, refuse, refuse_unknown
@@ -26,8 +27,10 @@ from oneslot.dynamodb_in_memory.tables import MAXIMUM_TRANSACTION_ITEMS, StoredT
 MAXIMUM_BATCH_KEYS = 100
 """BatchGetItem's limit (API reference)."""
 
-PROJECTION = "ProjectionExpression ExpressionAttributeNames"
+LARGEST_PAGE = 1_048_576
+"""The bytes that a Query or a Scan reads at most: "Paginating table query results" in DynamoDB's developer guide."""
 
+PROJECTION = "ProjectionExpression ExpressionAttributeNames"
 
 _SHARED = (
     "TableName IndexName ConsistentRead ExclusiveStartKey ExpressionAttributeNames ExpressionAttributeValues "
@@ -121,12 +124,14 @@ class Reads(StoredTables):
         except InvalidExpression as error:
             raise client_error(name, "ValidationException", str(error)) from None
         read = found[: request.get("Limit")]
+        ends = accumulate(len(repr(item)) for item in read)  # about as many bytes as DynamoDB counts
+        read = read[: max(1, sum(end <= LARGEST_PAGE for end in ends))]
         kept = [item for item in read if passes(item)]
         page: dict[str, Any] = {"Count": len(kept), "ScannedCount": len(read)}
         if request.get("Select") != "COUNT":
             page["Items"] = self._projected(kept, wanted)
         # With a limit, DynamoDB stops at the last item without looking whether another follows.
-        if len(read) == request.get("Limit"):
+        if len(read) == request.get("Limit") or len(read) < len(found):
             page["LastEvaluatedKey"] = {key: read[-1][key] for key in (*table.keys, *(index.keys if index else ()))}
         return answer(page)
 

@@ -39,8 +39,7 @@ _HOLDS = re.compile(
     r"|attribute_exists\s*\(\s*(#?[\w.]+)"
 )
 """What a row must have, in the expressions of DynamoDB."""
-_COUNTED = re.compile(r"=\s*(#?\w+)\s*[-+]")
-"""The attribute that an update adds to, which must be there."""
+_COUNTED = re.compile(r"=\s*(#?\w+)\s*[-+]")  # what an update adds to must be there
 ENOUGH = 1000
 """A number of a row from which may be taken twice."""
 _BESIDE = {"<": -ENOUGH, "<=": -ENOUGH, ">": ENOUGH, ">=": ENOUGH}

@@ -66,8 +66,7 @@ class Result:
         outside: outside effects that may happen more often than in a run without a fault.
         unrun: if it holds, the lines that no schedule ran, of the handler's functions that ran.
         unmet: if it holds, the calls that never met a fault, because they follow one.
-        written: the writes that the code names and that ran: "put_item at app.py:12".
-        unwritten: those that never ran, although some event should reach them.
+        written, unwritten: the writes that the code names, which ran, or never did although some event should reach them.
         remark: why "holds" speaks of one record at a time, or which message changes nothing after another one.
         in_batch: whether two records in flight break it.
         remedy: if it is not finished, what would complete the next level.

@@ -83,19 +83,21 @@ def test_filter_reads_numbers_and_bytes(condition: str, found: int) -> None:
     assert answer["Count"] == found
 
 
-def test_pages_by_limit_hold_every_item_once() -> None:
+@pytest.mark.parametrize(("limit", "size", "pages"), [({"Limit": 2}, 1, 3), ({}, 390_000, 3), ({}, 1, 1)])
+def test_pages_by_limit_and_size_hold_every_item_once(limit: dict[str, int], size: int, pages: int) -> None:
     port = Port()
     for number in range(5):
-        port.put_item(TableName="ledger", Item={"message_id": {"S": f"m-{number}"}})
+        port.put_item(TableName="ledger", Item={"message_id": {"S": f"m-{number}"}, "text": {"S": "x" * size}})
     seen: list[str] = []
     start: dict[str, Any] = {}
     while True:
-        page = port.scan(TableName="ledger", Limit=2, **start)
+        page = port.scan(TableName="ledger", **limit, **start)
+        pages -= 1
         seen += [item["message_id"]["S"] for item in page["Items"]]
         if "LastEvaluatedKey" not in page:
             break
         start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
-    assert sorted(seen) == [f"m-{number}" for number in range(5)]
+    assert (sorted(seen), pages) == ([f"m-{number}" for number in range(5)], 0)
 
 
 @pytest.mark.parametrize("more", [{"ConditionalOperator": "AND"}, {"Expected": {}}])

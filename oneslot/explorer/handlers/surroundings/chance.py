@@ -159,10 +159,7 @@ def _drawn(name: str) -> Any:
 
 
 def _selected(process: Any, original: Any, selector: Any, timeout: float | None = None) -> Any:
-    """Wait in the explorer's time, as the event loop of asyncio does for its threads and its next timer.
-
-    A timer may be due before a thread is done, as that of `asyncio.wait_for`.
-    """
+    """Wait in the explorer's time, as the event loop of asyncio does for its threads and its next timer, if that is due."""
     process.awaited = [one for one in process.awaited if not one.done()]
     seconds = timeout and math.ceil(timeout * 1000 + 1) / 1000  # a timer is due after its time, not at it
     if process.awaited and timeout != 0:
