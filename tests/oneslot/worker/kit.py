@@ -81,6 +81,11 @@ class FakeQueue:
     def visible(self) -> list[str]:
         return [each["body"] for each in self.messages if each["visible_at"] <= self.now()]
 
+    def released(self) -> list[str]:
+        """The messages that a call has made visible. Without one each is visible, too, after its visibility timeout."""
+        shown = any(entry["VisibilityTimeout"] == 0 for entries in self.requests("change") for entry in entries)
+        return self.visible() if shown else []
+
     def _batch(self, call: str, entries: Entries, act: Callable[[Any], bool]) -> dict[str, Any]:
         with self._lock:
             self.calls.append((call, entries))

@@ -95,7 +95,7 @@ def test_poller_releases_what_it_received_before_the_stop_and_hands_over_after_i
         received.wait(60)
         running.stop()
         go_on.set()
-        wait_for(lambda: queue.visible() == ["a"])
+        wait_for(lambda: queue.released() == ["a"])
 
 
 # The handler
@@ -365,7 +365,7 @@ def test_stop_does_not_wait_for_a_poll_when_nothing_is_in_hand() -> None:
         running.ended(60)
         queue.send("a")
         held.go_on()
-        wait_for(lambda: queue.receives() == {"a": 1} and queue.visible() == ["a"])
+        wait_for(lambda: queue.receives() == {"a": 1} and queue.released() == ["a"])
 
 
 def test_stop_waits_for_the_answer_of_a_poll_that_is_under_way() -> None:
