@@ -26,13 +26,13 @@ from oneslot.explorer.handlers.templates.sources import functions, sources_of
 from oneslot.explorer.handlers.templates.template import folders, function_properties, read_template
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.scan.first_events import KNOWN
-from oneslot.explorer.scan.scan import inline_code, scan
+from oneslot.explorer.scan.judging import inline_code
+from oneslot.explorer.scan.scan import scan
 
 WRITES = re.compile(
     r"\.(?:put_item|update_item|delete_item|batch_writer|batch_write_item|transact_write_items"
-    r"|put_object|upload_file|upload_fileobj|copy_object|delete_object|delete_objects"
-    r"|send_message|send_message_batch|publish|publish_batch|put_events"
-    r"|start_execution|send_task_success|send_task_failure)\("
+    r"|put_object|upload_file|upload_fileobj|copy_object|delete_object|delete_objects|send_message|send_message_batch"
+    r"|publish|publish_batch|put_events|start_execution|send_task_success|send_task_failure)\("
 )
 """The calls that write to DynamoDB, S3, SQS, SNS, EventBridge and Step Functions."""
 

@@ -8,7 +8,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 from oneslot.explorer.handlers.asked import Asked, decoding
-from oneslot.explorer.handlers.exploration import CLIENT_ERROR, Exploration, exploration_of, refuse_import
+from oneslot.explorer.handlers.exploration import Exploration, exploration_of
+from oneslot.explorer.handlers.faultless import CLIENT_ERROR, refuse_import
 from oneslot.explorer.handlers.given import Given
 from oneslot.explorer.handlers.reached import Place
 

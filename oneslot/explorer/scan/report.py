@@ -16,8 +16,9 @@ from oneslot.errors import Unexpected
 from oneslot.explorer.handlers import verdict
 from oneslot.explorer.handlers.templates.template import template_file
 from oneslot.explorer.refusal import NotExplorable
+from oneslot.explorer.scan.judging import JUDGED, Row, Verdict
 from oneslot.explorer.scan.mapping_rules import Finding
-from oneslot.explorer.scan.scan import JUDGED, Row, Scan, Verdict
+from oneslot.explorer.scan.scan import Scan
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 BREACH_RULE, UNJUDGED_RULE = "effects-more-than-once", "not-judged"

@@ -14,7 +14,8 @@ from oneslot.operator.options import FILE, NameValue, Number, json_option
 from oneslot.operator.terminal import Terminal, table
 
 if TYPE_CHECKING:
-    from oneslot.explorer.scan.scan import Row, Scan
+    from oneslot.explorer.scan.judging import Row
+    from oneslot.explorer.scan.scan import Scan
 
 STYLES = {"holds": "green", "breaks": "red", "fault": "red"}
 
@@ -83,9 +84,7 @@ _WRITABLE_FOLDER = click.Path(exists=True, file_okay=False, writable=True)
 @click.option("--baseline", type=FILE, help="Known breaches and functions without a verdict, which do not fail.")
 @click.option("--write-baseline", type=NewFile(), help="Write what is found as known to this file.")
 @click.option(
-    "--write-test",
-    type=NewFolder(),
-    help="Write a failing pytest on moto for each new breach to this folder.",
+    "--write-test", type=NewFolder(), help="Write a failing pytest on moto for each new breach to this folder."
 )
 @click.option("--verbose", is_flag=True, help="Show each step of the shortest paths, with the rows.")
 @json_option
@@ -125,13 +124,7 @@ def scan(
     try:
         known = report.read_baseline(baseline) if baseline else set()
         found = scan_template(
-            template,
-            budget=budget,
-            events=events,
-            parameters=dict(parameter),
-            env=dict(env),
-            only=only,
-            on_row=say,
+            template, budget=budget, events=events, parameters=dict(parameter), env=dict(env), only=only, on_row=say
         )
     except NotExplorable as error:
         raise HandlerNotExplorable(str(error)) from error
@@ -177,7 +170,7 @@ def _show(found: Scan, known: Collection[str], terminal: Terminal, *, verbose: b
 
 
 def _write_tests(rows: Sequence[Row], folder: Path, terminal: Terminal) -> None:
-    from oneslot.explorer.scan.scan import NO_TEST
+    from oneslot.explorer.scan.judging import NO_TEST
     from oneslot.explorer.scan.written_test import file_name, why_not
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from oneslot.explorer.scan.scan import Row, Scan
+from oneslot.explorer.scan.judging import Row
+from oneslot.explorer.scan.scan import Scan
 
 HANDLERS = """
 import json

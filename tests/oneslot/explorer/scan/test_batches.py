@@ -14,9 +14,9 @@ from oneslot.explorer.handlers.exploration import explore_given
 from oneslot.explorer.handlers.given import Given
 from oneslot.explorer.handlers.templates.sources import SQS, FunctionSource
 from oneslot.explorer.handlers.verdict import Result
-from oneslot.explorer.scan import batches
-from oneslot.explorer.scan.batches import in_batches
-from oneslot.explorer.scan.scan import NO_TEST, Scan, scan
+from oneslot.explorer.scan import judging
+from oneslot.explorer.scan.judging import NO_TEST, in_batches
+from oneslot.explorer.scan.scan import Scan, scan
 from tests.oneslot.explorer.scan.shop import row_of
 
 HANDLERS = """
@@ -286,7 +286,7 @@ def test_verdict_names_one_fault_when_the_budget_ends_before_two(
     def limited(given: Given) -> Result:
         return explore_given(given if given.faults == 1 else replace(given, budget=0.1))
 
-    monkeypatch.setattr(batches, "explore_given", limited)
+    monkeypatch.setattr(judging, "explore_given", limited)
     small = {"messages": ["a"], "copies": 1, "faults": 1}
 
     found = _in_batches(tmp_path, small, LARGE, ends=time.monotonic() + 60)

@@ -21,9 +21,9 @@ from oneslot.explorer.handlers.given import Given
 from oneslot.explorer.handlers.templates.sources import SNS, FunctionSource
 from oneslot.explorer.handlers.verdict import Result
 from oneslot.explorer.refusal import NotExplorable
-from oneslot.explorer.scan import report
-from oneslot.explorer.scan import scan as scanning
-from oneslot.explorer.scan.scan import NO_TEST, Row, Scan, Verdict, scan
+from oneslot.explorer.scan import judging, report
+from oneslot.explorer.scan.judging import NO_TEST, Row, Verdict
+from oneslot.explorer.scan.scan import Scan, scan
 from oneslot.explorer.scan.written_test import SHOWS_NOTHING, Tracked, why_not, written_test
 from oneslot.operator.commands.explore.scan import scan as command
 from tests.oneslot.explorer.scan.shop import row_of, written
@@ -293,7 +293,7 @@ def test_row_says_that_a_fault_is_oneslots_own(tmp_path: Path, monkeypatch: pyte
     def failing(given: Any) -> Any:
         raise AttributeError("no such attribute")
 
-    monkeypatch.setattr(scanning, "explore_given", failing)
+    monkeypatch.setattr(judging, "explore_given", failing)
 
     (row,) = scan(written(tmp_path), only=["Orders"]).rows
 

@@ -1,0 +1,350 @@
+"""One function with one of its sources, explored in a process of its own, and the row that comes out.
+
+A handler that holds with one record meets two different ones in one delivery.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+import time
+import traceback
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from oneslot.explorer.handlers.exploration import explore_given
+from oneslot.explorer.handlers.given import GIVEN, Given
+from oneslot.explorer.handlers.made import Tried, trying
+from oneslot.explorer.handlers.templates.intrinsics import Resolver
+from oneslot.explorer.handlers.templates.sources import QUEUES, SQS, FunctionSource
+from oneslot.explorer.handlers.templates.template import PARAMETER_REMEDY, options_of
+from oneslot.explorer.handlers.verdict import Kind, Result
+from oneslot.explorer.refusal import NotExplorable
+from oneslot.explorer.scan.events import Facts
+from oneslot.explorer.scan.first_events import asked_of, assumed_of, first_facts, in_one_batch, options_for, shown
+from oneslot.explorer.scan.growth import Grown, growth
+from oneslot.explorer.scan.mapping_rules import may_batch
+from oneslot.explorer.scan.written_test import Tracked, written_test
+
+Verdict = Literal[Kind, "always refuses", "refused", "fault"]
+JUDGED: tuple[Verdict, ...] = ("holds", "breaks")
+
+BUILD_REMEDY = (
+    "Build the application first (`sam build`, `cdk synth`), put a package of S3 beside the template, or give the folder "
+    "of its code in path=."
+)
+UNPACKED = "oneslot-code-"
+"""How the folder begins that has the code of a template or a zip."""
+NO_TEST = "No test: "
+"""How `Row.test` begins where the path has none."""
+SHARE_OF_GROWTH = 0.5
+"""The share of a function's budget in which its first event may grow."""
+NO_TEST_OF_BATCH = "Its delivery has two records, which come again one by one. A written test delivers one event."
+OWN_CHOICES = ("batch", "law")
+"""The values of a scenario that speak of its own messages, so that no other message is made beside them."""
+NO_SECOND = "the event is recorded, and has one. Record one with two"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One function with one of its sources.
+
+    Attributes:
+        function: its logical id in the template.
+        source: what invokes it, for people.
+        verdict: as `explore` gives it; "refused" if the explorer cannot run it; "fault" if Oneslot itself failed; "always
+            refuses" if the handler fails on every event that the scan made, or answers that it is wrong; "needs an event"
+            also if some write of its code never ran.
+        why: one sentence.
+        steps: the length of the shortest path that breaks the law.
+        cause: what breaks, and at which call, as a baseline names it.
+        outside: effects outside AWS's tables that may happen twice.
+        path: the shortest path, to read; of a fault, the traceback.
+        short: how that path differs from a run without a fault, in eight lines at most.
+        line: the handler's "file:line" of the call that the fault met.
+        test: a pytest of that path on moto, or why there is none.
+        reached: what "holds" does not speak of: lines that no schedule ran, and calls that never met a fault.
+        written, unwritten: the writes that the code names, which ran, or never did although some event should reach them.
+        first: the payload of the first event, as the scan made it; empty if the event was recorded.
+        assumed: the template's values that the scan had to assume.
+        seconds: how long the exploration took.
+    """
+
+    function: str
+    source: str
+    verdict: Verdict
+    why: str
+    steps: int = 0
+    cause: str = ""
+    outside: tuple[str, ...] = ()
+    path: str = ""
+    short: str = ""
+    line: str = ""
+    test: str = ""
+    reached: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
+    unwritten: tuple[str, ...] = ()
+    first: str = ""
+    assumed: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class ScanJob:
+    """One function to explore with one source.
+
+    Attributes:
+        folder: that of the template; `resolver` has its values, and `properties` are the function's.
+        given: what the user gives in place of what the scan makes.
+        budget: seconds.
+    """
+
+    folder: Path
+    resolver: Resolver
+    function: str
+    source: FunctionSource
+    properties: Mapping[str, Any]
+    env: Mapping[str, str]
+    given: Mapping[str, Any]
+    budget: float
+    assumed: tuple[str, ...]
+    tracked: Tracked = field(default_factory=Tracked)
+
+
+def remedy_of(function: str) -> str:
+    return f"Record one, or give what it finds: --events FOLDER, with {function}.json or .py."
+
+
+def refusal(job: ScanJob, why: str) -> Row:
+    return Row(function=job.function, source=job.source.title, verdict="refused", why=why, assumed=job.assumed)
+
+
+def row_of(job: ScanJob) -> Row:
+    """Explore in this process, which ends with it, and return the row."""
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    os.dup2(quiet, 2)
+    started = time.perf_counter()
+    try:
+        row = explored(job)
+    except NotExplorable as error:
+        row = refusal(job, _placed(str(error), job.function))
+    except Exception as error:
+        why = f"This is a fault in Oneslot, not in the handler: {type(error).__name__}. Report the traceback."
+        row = replace(refusal(job, why), verdict="fault", path=traceback.format_exc())
+    return replace(row, assumed=job.assumed, seconds=time.perf_counter() - started)
+
+
+def explored(job: ScanJob) -> Row:
+    """Explore one function with one source in this process. Raises `NotExplorable`."""
+    try:
+        given = options_of(job.resolver, job.function, job.folder, job.env)
+    except NotExplorable as error:
+        raise NotExplorable(str(error).replace(PARAMETER_REMEDY, "--parameter Name=...")) from error
+    if job.source.kind not in QUEUES:
+        given = replace(given, receives=Given.receives, visibility=Given.visibility)
+    folders = given.folders
+    with tempfile.TemporaryDirectory(prefix=UNPACKED) as folder:
+        if code := inline_code(job.resolver, job.properties):  # Lambda writes it to the file index.py
+            (Path(folder) / "index.py").write_text(code)
+            folders[0] = Path(folder)
+        folders = unpacked(folders, Path(folder))
+        if "path" not in job.given and not folders[0].is_dir():
+            raise NotExplorable(f"{folders[0]} is not there. {BUILD_REMEDY}")
+        return _tried(job, replace(given, path=[one for one in folders if one.is_dir()]))
+
+
+def unpacked(folders: Sequence[Path], within: Path) -> list[Path]:
+    """Return the folders of code and layers, with those that are zips unpacked in another folder."""
+    found: list[Path] = []
+    for number, one in enumerate(folders):
+        zipped = next((file for file in (one, Path(f"{one}.zip"), one.parent) if zipfile.is_zipfile(file)), None)
+        if one.is_dir() or zipped is None:
+            found.append(one)
+        elif zipped == one.parent:  # a folder within a layer
+            found.append(found[-1] / one.name)
+        else:
+            zipfile.ZipFile(zipped).extractall(within / str(number))
+            found.append(within / str(number))
+    return found
+
+
+def inline_code(resolver: Resolver, properties: Mapping[str, Any]) -> str:
+    """Return the code that a template holds itself; empty if it holds none."""
+    code = properties.get("Code")
+    text = properties.get("InlineCode", code.get("ZipFile") if isinstance(code, Mapping) else None)
+    return str(resolver.known(text) or "")
+
+
+def _tried(job: ScanJob, given: Given) -> Row:
+    """Explore with the recorded event, or with a first event that grows by what the handler asks of it."""
+    ends = time.monotonic() + job.budget
+    is_made = not {"event", "messages"} & job.given.keys()
+    grown = _grown(job, given) if is_made else Grown(first_facts(job.source), serves=True)
+    made = options_for(job.source, grown.facts, given.tables)
+    if not is_made:
+        made = {name: value for name, value in made.items() if name not in ("event", "messages")}
+    given = replace(given, **{**made, **job.given})
+    result = explore_given(replace(given, budget=max(1.0, ends - time.monotonic())))
+    for facts in grown.branches:
+        if result.kind == "holds":
+            given, result = _of_branch(job, given, result, facts, ends)
+    if result.kind == "holds" and grown.fault:
+        text = f"fails on an object whose key has a space: {grown.fault}"
+        result = replace(result, kind="breaks", verdict=text, cause="does not decode the key of an object")
+    if _judged(job, result, grown, is_made=is_made)[0] == "holds":
+        result = _with_batches(job, given, result, grown.facts if is_made else None, ends)
+    verdict, why = _judged(job, result, grown, is_made=is_made)
+    line = result.line
+    if line:
+        place, _, number = line.rpartition(":")
+        line = f"{job.tracked.file(Path(place))}:{number}"
+    with suppress(ValueError):
+        line = str(Path(line).relative_to(Path.cwd()))
+    return Row(
+        function=job.function,
+        source=job.source.title,
+        verdict=verdict,
+        why=why,
+        steps=result.length,
+        cause=result.cause,
+        outside=result.outside,
+        path=result.counterexample,
+        short=result.short,
+        line=line,
+        test=_test(job, given, result) if result.kind == "breaks" else "",
+        reached=(*result.reached, *assumed_of(grown.facts)),
+        written=result.written,
+        unwritten=result.unwritten,
+        first=json.dumps(shown(grown.facts), default=str) if is_made else "",
+    )
+
+
+def _of_branch(job: ScanJob, given: Given, result: Result, facts: Facts, ends: float) -> tuple[Given, Result]:
+    """Return what breaks on an event of another branch, or the verdict of both."""
+    branch = replace(given, **{**options_for(job.source, facts, given.tables), **job.given})
+    other = explore_given(replace(branch, budget=max(1.0, ends - time.monotonic())))
+    if other.kind == "breaks" and other.level != "once":
+        return branch, replace(other, verdict=f"{other.verdict}, on {json.dumps(shown(facts), default=str)}")
+    if other.kind != "holds":
+        return given, result
+    return given, result.also(other)
+
+
+def _grown(job: ScanJob, given: Given) -> Grown:
+    """Return the facts of a first event, grown by what the handler asks."""
+    with trying(replace(given, **job.given)) as deliver:
+
+        def tried(facts: Facts) -> Tried:
+            made = replace(given, **{**options_for(job.source, facts, given.tables), **job.given})
+            return deliver(made, asked_of(job.source, facts))
+
+        return growth(job.source, tried, job.budget * SHARE_OF_GROWTH)
+
+
+def _with_batches(job: ScanJob, given: Given, one: Result, facts: Facts | None, ends: float) -> Result:
+    """Return the verdict of one record and of two in a batch, or the first with a remark where no two can be made.
+
+    `given`: that of one record. `facts`: those of the first event; None if it was recorded.
+    """
+    is_batch, event = may_batch(job.resolver, job.source), job.given.get("event")
+    records = event.get("Records") or () if isinstance(event, dict) else job.given.get("messages", ())
+    has_batch = len(records) > 1 and (event is not None or job.given.get("batch", 1) > 1)
+    if has_batch or not (is_batch or job.source.kind in QUEUES):
+        return one
+    own = [name for name in OWN_CHOICES if name in job.given]
+    if own or facts is None:
+        why = f"{job.function}.py gives {own[0]}" if own else NO_SECOND
+        return replace(one, remark=one_at_a_time(job.source, why)) if is_batch else one
+    made = in_one_batch(job.source, facts, given.tables, splits=given.reports_failures or given.bisects)
+    batches = [{**each, **job.given} for each in (made if is_batch else made[:1])]
+    return in_batches(job.source, one, given, batches, ends)
+
+
+def _judged(job: ScanJob, result: Result, grown: Grown, *, is_made: bool) -> tuple[Verdict, str]:
+    """Return the verdict and its sentence, with the scan's own remedies."""
+    why = _placed(result.verdict, job.function)
+    if result.remedy:
+        remedy = result.remedy.replace("raise the budget", "raise --budget, or name fewer functions with --function")
+        return result.kind, f"{why}. {remedy}"
+    is_missed = result.level == "once" and not result.fails_anyway
+    is_unserved = result.kind == "needs an event" or (is_made and result.kind == "holds" and not grown.serves)
+    if is_missed and grown.fault:
+        return result.kind, f"{why}. {grown.fault}."
+    if is_made and (result.level == "once" or is_unserved):
+        why = f"On a made event it {why}"
+    if not is_unserved and not (is_made and is_missed):
+        return result.kind, why
+    if grown.refuses:
+        return "always refuses", f"{why}. Each of {grown.tries} made events is refused. {remedy_of(job.function)}"
+    return "needs an event", f"{why}. {remedy_of(job.function)}"
+
+
+def _placed(sentence: str, function: str) -> str:
+    """Return a sentence that says where the values of `explore` go which it names."""
+    names = dict.fromkeys(re.findall(rf"\b({'|'.join(sorted(GIVEN))})=", sentence))
+    where = f". Give {' and '.join(names)} in {function}.py of --events FOLDER." if names else ""
+    return f"{sentence.rstrip('.')}{where}" if where else sentence
+
+
+def _test(job: ScanJob, given: Given, result: Result) -> str:
+    if result.in_batch:
+        return f"{NO_TEST}{NO_TEST_OF_BATCH}"
+    if not result.schedule:
+        return f"{NO_TEST}It fails without a fault. Invoke it with the event."
+    if UNPACKED in str(given.folders[0]):
+        return f"{NO_TEST}Its code is in the template or in a zip, where no test can import it."
+    module = Path(f"{given.handler.rpartition('.')[0].replace('.', '/')}.py")
+    given = replace(given, path=[job.tracked.folder(one, module) for one in given.folders])
+    try:
+        return written_test(job.function, job.source, given, result)
+    except NotExplorable as error:
+        return f"{NO_TEST}{error}"
+
+
+def one_at_a_time(source: FunctionSource, why: str) -> str:
+    """Return the remark that no batch was explored."""
+    return f"One {_noun(source)} at a time: {why.rstrip('.')}."
+
+
+def in_batches(
+    source: FunctionSource, one: Result, given: Given, batches: Iterable[Mapping[str, Any]], ends: float
+) -> Result:
+    """Explore batches of a handler that holds with one record, until `ends`, and return the verdict of both.
+
+    Once one fault is explored, a budget that ends does not change the verdict: it names the most faults.
+    """
+    noun, verdict, faults = _noun(source), one.verdict, 0
+    for batch in batches:
+        apart = "of one body" if source.kind == SQS else "of two groups"
+        where = apart if batch.get("batch") == 1 else "in one batch"
+        try:
+            result = explore_given(replace(given, **{**batch, "budget": max(1.0, ends - time.monotonic())}))
+        except NotExplorable as error:
+            return replace(one, remark=one_at_a_time(source, f"with two in a batch, {error}"))
+        if batch.get("batch") == 1 and (result.level == "once" or result.kind == "not finished"):
+            continue
+        if result.level == "once":
+            why = f"on a second one that the scan made it {result.verdict}"
+            return replace(one, remark=one_at_a_time(source, why))
+        if result.kind == "breaks":
+            return replace(result, verdict=f"with two {noun}s {where} it {result.verdict}", in_batch=True)
+        if result.kind == "not finished" and faults:
+            break
+        if result.kind == "not finished":
+            text = f"it holds at every level with one {noun} in a batch; with two, {result.verdict}"
+            remedy = "To complete the next level, raise the budget."
+            return replace(result, verdict=text, remedy=remedy)
+        one, faults = one.also(result), batch["faults"]
+        verdict = f"{one.verdict}, also with two {noun}s {where} and {faults} fault{'s' if faults > 1 else ''}"
+    return replace(one, verdict=verdict)
+
+
+def _noun(source: FunctionSource) -> str:
+    return "message" if source.kind in QUEUES else "record"
