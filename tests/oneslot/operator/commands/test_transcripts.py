@@ -252,7 +252,6 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("malformed", "inspect m-9"),
         ("no ledger", "inspect m-3"),
         ("no ledger", "inspect unknown"),
-        ("letters", f"inspect {NHS_NUMBER}"),
     ],
     "dlq-list": [
         *((state, "dlq list") for state in ("fresh", "letters", "hidden", "failing", "no_log", "malformed", *MISSING)),
@@ -321,10 +320,10 @@ USAGE = (
     *("send --malformed 0.99", f"send --file {THIS} --count 5", f"send --file {THIS}"),
     *("audit --memory lots", "audit --history nowhere", "watch --timeout 0", "smoke --timeout inf"),
     "run --requests none",
-    *("dlq fly", "dlq redrive --all m-1", "dlq drop"),
+    *("dlq redrive --all m-1", "dlq drop"),
     *(f"dlq redrive --all --file {THIS}", "dlq drop --all --reason conflict"),
     *("dlq redrive --rate 0", "dlq redrive --file nowhere", f"dlq redrive --file {THIS}"),
-    *("ledger forget", f"ledger unlock {NHS_NUMBER}"),
+    f"ledger unlock {NHS_NUMBER}",
     *("seed", "send", "watch", "status", "inspect m-1", "dlq list", "ledger show m-1", "pause --reason INC-12"),
     *("check --loud --json", "dlq drop --json", "status --json"),
 )
