@@ -45,7 +45,7 @@ def lambda_handler(event: Mapping[str, Any], context: LambdaContext) -> Mapping[
 
 
 def _count(ended: Sequence[Delivery]) -> None:
-    metrics = EphemeralMetrics()
+    metrics = EphemeralMetrics(namespace=os.environ.get("POWERTOOLS_METRICS_NAMESPACE", "Oneslot"))  # a worker has none
     metrics.add_metric("Deliveries", MetricUnit.Count, len(ended))
     for outcome, count in Counter(delivery.outcome for delivery in ended).items():
         metrics.add_metric(f"Deliveries{outcome.capitalize()}", MetricUnit.Count, count)

@@ -134,19 +134,16 @@ def test_only_the_class_of_an_error_is_logged(
 
 
 def test_each_invocation_counts_its_own_when_a_worker_runs_them_side_by_side(
-    made: Bench, handler: ModuleType, capsys: pytest.CaptureFixture[str]
+    made: Bench, handler: ModuleType, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also by the variables of a worker, which names no namespace of metrics."""
+    monkeypatch.delenv("POWERTOOLS_METRICS_NAMESPACE")
+
     def consume(number: int) -> None:
-        handler.lambda_handler({"Records": [record("not JSON")] * number}, Context(made.clock))
+        event = {"Records": [record("not JSON")] * number}
+        assert handler.lambda_handler(event, Context(made.clock)) == {"batchItemFailures": []}
 
     with ThreadPoolExecutor(4) as threads:
-        list(threads.map(consume, [1, 2, 3, 4] * 3))
+        list(threads.map(consume, [0, 1, 2, 3, 4] * 3))
     counts = [line["Deliveries"][0] for line in lines(capsys.readouterr().out) if "_aws" in line]
-    assert sorted(counts) == [float(number) for number in (1, 2, 3, 4) for _ in range(3)]
-
-
-def test_each_invocation_counts_its_own(made: Bench, handler: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
-    for records in [], [record("not JSON")], [record("not JSON")]:
-        assert handler.lambda_handler({"Records": records}, Context(made.clock)) == {"batchItemFailures": []}
-    counts = [line["Deliveries"] for line in lines(capsys.readouterr().out) if "_aws" in line]
-    assert counts == [[0.0], [1.0], [1.0]]
+    assert sorted(counts) == [float(number) for number in range(5) for _ in range(3)]
