@@ -332,6 +332,7 @@ LIKE = {**dict.fromkeys(MISSING, "booked"), "torn": "booked", "malformed": "book
 """States that add to another one: their sections have the lines that differ from its section of the same command line."""
 AS_JSON = {"gone", "fresh", "booked", "letters", "malformed", "broken", "no ledger", "claims", "paused", "given"}
 """States that are also shown as JSON: one of each shape that the documents have."""
+OF_A_REQUEST = {"inspect", "ledger-show", "ledger-forget"}
 REMEDIES = {"status", "watch", "check", "inspect", "dlq-list", "dlq-redrive", "ledger-show", "ledger-forget"}
 """Verbs whose sentences name a command, which on AWS names the stack."""
 
@@ -358,8 +359,8 @@ def forms_of(name: str, state: str, line: str) -> list[str]:
     """Return a line as it is written for people, for programs, and for a stack on AWS."""
     forms = [line]
     if not changes(line) and name != "usage":
-        # The document of `inspect` is made at one place, of what the text shows: one request of each state is enough.
-        if state in AS_JSON and (name != "inspect" or re.search(r"inspect (m-1|by-hand|leased|unknown|\d+)$", line)):
+        # The document of a request is made at one place, of what the text shows: one request of each state is enough.
+        if state in AS_JSON and (name not in OF_A_REQUEST or re.search(" (m-1|by-hand|leased|unknown)$", line)):
             forms.append(f"{line} --json")
         if name in REMEDIES and state not in ("nothing", "gone", "failing", "paused"):
             forms.append(f"{line} --stack Oneslot-prod")
