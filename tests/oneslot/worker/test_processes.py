@@ -291,7 +291,7 @@ def test_worker_runs_the_stacks_consumer_by_its_environment(
     status = worker.main(["--threads", "2", "--wait", "1"], standalone_mode=False)
     stopper.join()
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    outcomes = [line["outcome"] for line in lines if line["message"] == "delivery"]
+    outcomes = [line["outcome"] for line in lines if line.get("message") == "delivery"]
     assert (status, outcomes) == (0, ["booked", "duplicate"])
     for client in (functions, sqs, dynamodb):
         client.close()
