@@ -71,11 +71,12 @@ def _as_answered(carried: CarriedColumns, keys: Keys) -> Mask:
 
 
 def _cancellation(carried: CarriedColumns, keys: Keys) -> Mask:
-    """Return where a request cancelled the appointment of its answer. The laws ask of the other request whether it is."""
-    appointment, result = (partial(carried.of, source, keys=keys) for source in (APPOINTMENTS, RESULT))
-    good = same(appointment("cancelled_by"), carried.named(keys))
-    good &= same(result("appointment_id"), appointment("appointment_id"))  # any other answer has the request's own id
-    return good & ~same(appointment("appointment_id"), carried.named(keys))
+    """Return where a request cancelled the appointment of its answer. The laws ask of the other request whether it is.
+
+    An appointment under another key than its own names that request as its canceller, and any other answer has its own id.
+    """
+    appointment = carried.of(APPOINTMENTS, "appointment_id", keys)
+    return same(carried.of(RESULT, "appointment_id", keys), appointment) & ~same(appointment, carried.named(keys))
 
 
 def _refused(carried: CarriedColumns, keys: Keys) -> Mask:
