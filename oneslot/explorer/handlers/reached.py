@@ -46,11 +46,12 @@ def ran(place: Place) -> None:
 
 @dataclass(frozen=True)
 class _Function:
-    """A function, its statements, and the names that it refers to."""
+    """A function, its statements, the names that it refers to, and those of them that it calls."""
 
     name: str
     places: list[Place]
     names: set[str]
+    calls: set[str]
 
 
 class Reached:
@@ -94,7 +95,8 @@ class Reached:
         for function in functions:
             names = _names(function)
             self.routes += _routes(function)
-            self._functions.append(_Function(function.name, sorted(_marked(function, file, self._named_writes)), names))
+            calls, places = {*_called(function)}, sorted(_marked(function, file, self._named_writes))
+            self._functions.append(_Function(function.name, places, names, calls))
         return tree
 
     @property
@@ -133,8 +135,9 @@ class Reached:
 
     @property
     def wanted(self) -> set[Place]:
-        """The statements that name a write, and that some event should reach."""
-        return {(file, line, last) for file, line, last in self.writes if (file, line) not in self._if_failing}
+        """The statements that name a write, and that some event should reach, because what runs calls their functions."""
+        places = {place for one in self._concerned(by_calls=True) for place in one.places}
+        return {place for place in places.intersection(self.writes) if place[:2] not in self._if_failing}
 
     @property
     def unwritten(self) -> tuple[str, ...]:
@@ -150,16 +153,15 @@ class Reached:
         """The functions of a handler if none of its own statements ran: a library returned before it called them."""
         return () if self.ran else tuple(one.name for one in self._functions if one.places)
 
-    def _concerned(self) -> list[_Function]:
-        """Return the functions that ran, and those that they or the modules' own statements name, and so on.
-
-        Another handler in the same file is none of them.
-        """
-        concerned = [one for one in self._functions if not self.ran.isdisjoint(one.places)]
-        names = self._named_outside.union(*(one.names for one in concerned))
-        while more := [one for one in self._functions if one.name in names and one not in concerned]:
+    def _concerned(self, *, by_calls: bool = False) -> list[_Function]:
+        """Return what ran, and what that or the modules' own statements name (or call), so not another handler's functions."""
+        concerned: list[_Function] = []
+        names = set() if by_calls else self._named_outside
+        more = [one for one in self._functions if one.name in names or not self.ran.isdisjoint(one.places)]
+        while more:
             concerned += more
-            names = names.union(*(one.names for one in more))
+            names = names.union(*(one.calls if by_calls else one.names for one in more))
+            more = [one for one in self._functions if one.name in names and one not in concerned]
         return concerned
 
     @property

@@ -126,11 +126,7 @@ class _Search:
     ends: float
     seen: dict[str, _Node | None] = field(default_factory=dict)
     refusal: str = ""
-
-    @property
-    def nodes(self) -> list[_Node]:
-        """The events that could be tried."""
-        return [one for one in self.seen.values() if one is not None]
+    nodes: list[_Node] = field(default_factory=list)
 
     @property
     def lacks(self) -> bool:
@@ -147,7 +143,8 @@ class _Search:
             self.seen[key] = None
             try:
                 run = self.tried(facts)
-                self.seen[key] = _Node(facts, run, [_moves(run), _guesses(run)])
+                self.nodes.append(_Node(facts, run, [_moves(run), _guesses(run)]))
+                self.seen[key] = self.nodes[-1]
             except NotExplorable as error:
                 answered = _answered(facts, str(error))
                 if answered is not None:

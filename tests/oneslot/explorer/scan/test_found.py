@@ -15,6 +15,10 @@ import json, boto3
 client = boto3.client("dynamodb")
 stock, marks = (boto3.resource("dynamodb").Table(one) for one in ("Stock", "Marks"))
 
+def made_at_import():
+    def another_handler(one): marks.put_item(Item=one)
+    return another_handler
+kept = made_at_import()
 def handler(event, context):
 """
 BODY = '    record = event["Records"][0]\n    body = json.loads(record["body"])\n'
@@ -48,10 +52,7 @@ HANDLERS = {
         "needs an event",
     ),
     "RefusesAll": ('    marks.put_item(Item={"id": "seen"})\n    return {"statusCode": 422}\n', "always refuses"),
-    "TakesPaid": (
-        '    if event["detail-type"] == "Paid":\n        stock.put_item(Item={"id": event["id"]})\n',
-        "holds",
-    ),
+    "TakesPaid": ('    event["detail-type"] == "Paid" and stock.put_item(Item={"id": event["id"]})\n', "holds"),
 }
 QUEUE = {"Type": "SQS", "Properties": {"Queue": {"Fn::GetAtt": ["Queue", "Arn"]}, "BatchSize": 1}}
 RULE = {"Type": "EventBridgeRule", "Properties": {"Pattern": {"source": ["shop"]}}}
