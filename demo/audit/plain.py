@@ -71,10 +71,8 @@ def _as_answered(carried: CarriedColumns, keys: Keys) -> Mask:
 
 
 def _cancellation(carried: CarriedColumns, keys: Keys) -> Mask:
-    """Return where a request cancelled the appointment of its answer. The laws ask of the other request whether it is.
-
-    An appointment under another key than its own names that request as its canceller, and any other answer has its own id.
-    """
+    """Return where a request cancelled the appointment of its answer. The laws ask of the other request whether it is."""
+    # An appointment under another key than its own names that request as its canceller; any other answer has its own id.
     appointment = carried.of(APPOINTMENTS, "appointment_id", keys)
     return same(carried.of(RESULT, "appointment_id", keys), appointment) & ~same(appointment, carried.named(keys))
 
