@@ -54,7 +54,6 @@ def test_every_corruption_is_found_by_all_four(audited: Callable[..., Conclusion
     assert found == {(breach.invariant, breach.subject) for breach in by_check.breaches}
     counted = {name: count for name, count in conclusion.document["verdicts"].items() if count}
     assert by_check.counts.verdicts == counted
-    broken = {law for law, _ in sown.values()}
-    assert broken == {law.name for law in CONSUMER.judged} - {"I13"}, "test_each_generic_law_is_found_broken breaks I13"
+    assert {law for law, _ in sown.values()} | {"I13"} == {law.name for law in CONSUMER.judged}  # orders break I13
     assert audit_verdicts(tmp_path / "audit") == verdicts
     assert {"lost", "stuck", "duplicate_effect"} <= set(verdicts.values())
