@@ -9,7 +9,7 @@ from oneslot.errors import NotImportable, how_to_install, name_fault
 
 
 def load_name(subject: str, module: str, name: str, remedy: str) -> Any:
-    """Return `name` of `module`. Raises `BadInput`, whatever the module raises, which begins with `subject`.
+    """Return `name` of `module`. Whatever the module raises becomes `NotImportable`, which begins with `subject`.
 
     `remedy` is a sentence for a module or a name that does not exist.
     """

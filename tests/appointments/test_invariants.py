@@ -1,4 +1,4 @@
-"""The appointments' laws on evidence that is damaged. `oneslot/audit/corruptions.py` breaks each law, for every judge."""
+"""The appointments' laws on evidence that is damaged. `tests/oneslot/audit/corruptions.py` breaks each law, for every judge."""
 
 from __future__ import annotations
 
