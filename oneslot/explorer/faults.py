@@ -26,7 +26,7 @@ class Choice:
         observation: the answer that the caller sees instead of the service's.
         conflict: the item of a transaction that another transaction holds, as the service answers.
         is_fault: whether it counts against the budget.
-        again: the kind of line with which the world shows that this was so just before; then it counts no more.
+        again: a kind of the world's lines. While the world has one, this was so before, and counts against no budget.
     """
 
     name: str
