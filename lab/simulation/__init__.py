@@ -7,8 +7,8 @@ Start with `scenarios/workers.py`, which reads as a story. Then see these rooms:
   faults (`faults.py`). The services are the explorer's (`oneslot/explorer/services`).
 - `systems/` is what lives in it: the appointments application with the laws that it must keep, the Lambda function, operators,
   senders, a Valkey.
-- `regressions/` keeps each fixed defect as a run that breaks a law without its fix, and `mutants/` the broken systems that
-  the scenarios must find.
+- `regressions/` keeps each fixed defect as a run that breaks a law without its fix. `lab/mutants/edits.txt` has the defects
+  that the scenarios must find.
 
 `run.py` runs a scenario under a seed, and `figures.py` many; it lists what a long simulation must reach. `counterexample.py`
 makes a counterexample small, and tells its story.

@@ -6,14 +6,13 @@ Importing CDK starts Node.js and unpacks CDK. So this package chooses both place
 from importlib.util import find_spec
 
 from oneslot.cdk.node import choose_cache, choose_node
+from oneslot.errors import missing_package
 
 choose_cache()
 choose_node()
 
 if not find_spec("aws_cdk"):
-    raise ModuleNotFoundError(
-        "oneslot.cdk needs AWS CDK, which is missing; run: pip install 'oneslot[cdk]'", name="aws_cdk"
-    )
+    raise ModuleNotFoundError(missing_package("aws-cdk-lib", "cdk"), name="aws_cdk")
 
 from oneslot.cdk.asset import VendoringProblem, lambda_code  # noqa: E402
 from oneslot.cdk.consumer import ExactlyOnceConsumer  # noqa: E402

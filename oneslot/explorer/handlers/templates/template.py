@@ -12,6 +12,7 @@ from typing import Any
 
 from oneslot.dynamodb_in_memory.contents import Index, TableSchema
 from oneslot.dynamodb_in_memory.service import table_of
+from oneslot.errors import pip_install
 from oneslot.explorer.handlers.given import Given
 from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
 from oneslot.explorer.handlers.templates.sources import QUEUES, SQS, STREAMS, FunctionSource, functions, sources_of
@@ -158,7 +159,7 @@ def _read_yaml(text: str) -> Any:
     try:
         yaml: Any = importlib.import_module("yaml")
     except ImportError as error:  # pragma: no cover
-        raise NotExplorable("A template in YAML needs PyYAML. Run `pip install oneslot[explorer]`.") from error
+        raise NotExplorable(f"A template in YAML needs PyYAML; run: {pip_install('explorer')}") from error
 
     loader: Any = type("Loader", (yaml.SafeLoader,), {})
 

@@ -1,7 +1,7 @@
 """Group commit on moto: what it costs in calls, its limits, and who leaves the group.
 
 What its answers must be in every order of calls, with lost answers, with a duplicate, a cancellation, another content or an
-invalid record in the batch, the explorer judges: `lab/explore/group_scenarios.py`, through `tests/lab/explore/test_short.py`.
+invalid record in the batch, the explorer judges: `lab/explore/scenarios.py`, through `tests/lab/explore/test_short.py`.
 """
 
 from __future__ import annotations
