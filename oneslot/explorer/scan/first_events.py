@@ -63,8 +63,8 @@ COLUMNS = "columns"
 """The fact that names the columns of a table in an object."""
 
 MOST_LEVELS = 7
-_ENDS = ("SUCCEEDED", "COMPLETED", "COMPLETE", "SUCCESS", "ACTIVE", "AVAILABLE")
-"""The states in which waiting code goes on."""
+_ENDS = ("SUCCEEDED", "COMPLETED", "COMPLETE", "FINISHED", "SUCCESS", "ACTIVE", "AVAILABLE")
+"""The states in which waiting code goes on, in capitals."""
 _OF_PAGES = re.compile(r"token|marker|truncated|more|^next", re.IGNORECASE)
 """The names of an answer that has a next page."""
 
@@ -249,7 +249,7 @@ def _value(shape: Any, name: str, level: int) -> Any:
         case "list":
             return [_value(shape.member, name, level + 1)] * 2  # a table's first row may be its heading
         case "string":
-            ends = [one for one in _ENDS if one in shape.enum]
+            ends = [one for end in _ENDS for one in shape.enum if one.upper() == end]
             return (ends or shape.enum or [f"{name.lower()}-1"])[0]
         case kind:
             return _SIMPLE.get(kind, 1)

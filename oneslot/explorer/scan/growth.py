@@ -41,7 +41,7 @@ _TIME, _DATE, _UUID, _EMAIL, _URL = (
     *("2026-01-05T09:00:00Z", "2026-01-05", "77777777-0000-4000-8000-000000000007"),
     *("client-1@example.org", "https://example.org/1"),
 )
-KINDS: tuple[Any, ...] = (1, ENOUGH, _TIME, _DATE, _UUID, _EMAIL, {}, ["value-1"], True)
+KINDS: tuple[Any, ...] = (1, ENOUGH, _TIME, _DATE, _UUID, _EMAIL, {}, ["value-1"], [{}], True)
 """What is tried in turn in place of a text that does not serve."""
 KEYS = ("first.csv", "first.txt", "first.jsonl", "one/two/three/first.json", "first.png", "first.pdf")
 """The keys of an object that are tried in turn."""

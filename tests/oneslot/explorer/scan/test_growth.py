@@ -77,10 +77,8 @@ def _grown(tmp_path: Path, lines: str, source: FunctionSource = QUEUE) -> Grown:
         ('    if body["kind"] == "paid":\n        write(body["id"])', {"kind": "paid", "id": "id-1"}),
         ('    kind = Kind(body["kind"])\n    write(kind.value)', {"kind": "card"}),
         ('    ROUTES[body["kind"]](body["id"])', {"kind": "paid", "id": "id-1"}),
-        (
-            '    try:\n        write(body["a"] + body["b"])\n    except KeyError:\n        print()',
-            {"a": "a-1", "b": "b-1"},
-        ),
+        ('    try: write(body["a"] + body["b"])\n    except KeyError: pass', {"a": "a-1", "b": "b-1"}),
+        ('    write("x", **json.loads(json.dumps(body["lines"]))[0])', {"lines": [{}]}),
         ('    if not isinstance(body.get("id"), str):\n        return\n    write(body["id"])', {"id": "id-1"}),
         ("    save = lambda id, name: write(id, name=name)\n    save(**body)", {"id": "id-1", "name": "name-1"}),
     ],
@@ -181,16 +179,16 @@ def test_another_branch_has_an_event_of_its_own(tmp_path: Path) -> None:
 
 def test_answers_are_made_when_an_operation_has_no_stand_in(tmp_path: Path) -> None:
     lines = (
-        BODY
-        + '    said = boto3.client("translate").translate_text(Text="x", SourceLanguageCode="en", TargetLanguageCode="de")\n'
+        BODY + '    said = boto3.client("logs").get_query_results(queryId="x")\n'
         '    told = json.loads(urlopen("https://api.example/prices").read())\n'
-        '    write(body["id"], text=said["TranslatedText"], price=told["price"])'
+        '    write(body["id"], text=said["status"], price=told["price"])'
     )
 
     grown = _grown(tmp_path, lines)
 
     assert grown.serves
-    assert grown.facts["answers"]["translate.translate_text"]["TranslatedText"] == "translatedtext-1"
+    said = grown.facts["answers"]["logs.get_query_results"]
+    assert (said["status"], said["encryptionKey"]) == ("Complete", "encryptionkey-1")
     assert grown.facts["GET https://api.example/prices"]["price"] == "price-1"
     assert [one.partition(":")[0] for one in assumed_of(grown.facts)] == ["Made answers"]
 
