@@ -1,4 +1,4 @@
-"""What a write relies on, in DynamoDB's language: conditions, paths, names and values; and whether a write ends its own.
+"""What a write relies on: conditions in DynamoDB's language, the paths in them, and whether a write ends its own.
 
 A path is a name or a tuple in our words, and text such as `lines[0].price` in boto3's conditions.
 """
@@ -6,8 +6,8 @@ A path is a name or a tuple in our words, and text such as `lines[0].price` in b
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Set
-from typing import Any
+from collections.abc import Iterator, Mapping, Set
+from typing import TYPE_CHECKING, Any
 
 from oneslot.runtime.effects import (
     BuiltCondition,
@@ -16,7 +16,6 @@ from oneslot.runtime.effects import (
     Expected,
     InvalidContent,
     InvalidEffects,
-    Item,
     Path,
     Put,
     Raw,
@@ -24,6 +23,9 @@ from oneslot.runtime.effects import (
     Write,
 )
 from oneslot.runtime.values import shown_path, to_attribute, to_attributes
+
+if TYPE_CHECKING:
+    from oneslot.runtime.stores.transaction import Words
 
 MOST_OPERANDS = 100
 """Of `IN`, by DynamoDB's quotas."""
@@ -200,86 +202,3 @@ def terms(expected: Expected | None) -> Iterator[tuple[Path, str, Any]]:
         yield (), operator, None
     else:
         yield built_path(first.name), operator, others[0] if others else None
-
-
-class Words:
-    """The names, values and expressions of one write.
-
-    Placeholders are numbered, because names may hold what a placeholder must not.
-
-    Attributes:
-        named: names and typed values that the request holds and that do not stay in the item.
-    """
-
-    def __init__(self, write: Write) -> None:
-        self.write = write
-        self.named: list[Mapping[str, Any]] = []
-        self._names: dict[str, str] = {}
-        self._values: dict[str, Any] = {}
-
-    def request(self, **expressions: str) -> dict[str, Any]:
-        """Return the expressions that say something, with the names and values that they use."""
-        found: dict[str, Any] = {}
-        for name, text in expressions.items():
-            if text:
-                found[name] = text
-        if self._names:
-            found["ExpressionAttributeNames"] = dict(zip(self._names.values(), self._names, strict=True))
-        if self._values:
-            found["ExpressionAttributeValues"] = self._values
-        return found
-
-    def path(self, path: str | Path) -> str:
-        """Return an attribute's name or path as an expression has it."""
-        if isinstance(path, str):
-            return self._names.get(path) or self._names.setdefault(path, f"#n{len(self._names)}")
-        text = ""
-        for step in path_of(path):
-            text += f"[{step}]" if isinstance(step, int) else f".{self.path(step)}"
-        return text[1:]
-
-    def value(self, typed: Any) -> str:
-        """Return the placeholder of a new value."""
-        placeholder = f":v{len(self._values)}"
-        self._values[placeholder] = typed
-        return placeholder
-
-    def condition(self, expected: Expected | None, typed: Item | None = None) -> str:
-        """Return the condition; empty for none. `typed` are the values of a mapping, if they are converted already."""
-        if not expected:
-            return ""
-        if not isinstance(expected, dict | Mapping):
-            return condition_text(self, expected)
-        typed = typed or to_attributes(shown_paths(expected))
-        self.named.append(typed)
-        terms = []
-        for path, value in zip(expected, typed.values(), strict=True):
-            terms.append(f"{self.path(path)} = {self.value(value)}")
-        return " AND ".join(terms)
-
-    def changes(self, update: Update, sets: Item, adds: Item, appends: Item) -> str:
-        """Return the update expression; the values are typed."""
-        assignments, additions, removed = [], [], []
-        for path, value in zip(update.set, sets.values(), strict=True):
-            assignments.append(f"{self.path(path)} = {self.value(value)}")
-        if appends:
-            self._refuse_others("append", appends, ("L",), "a list")
-            empty = self.value({"L": []})
-            for path, value in zip(update.append, appends.values(), strict=True):
-                name = self.path(path)
-                assignments.append(f"{name} = list_append(if_not_exists({name}, {empty}), {self.value(value)})")
-        for path in update.remove:
-            removed.append(self.path(path))
-        if adds:
-            self._refuse_others("add", adds, ("N", "SS", "NS", "BS"), "a number or a set")
-            for path, value in zip(update.add, adds.values(), strict=True):
-                additions.append(f"{self.path(path)} {self.value(value)}")
-        text = f"SET {', '.join(assignments)}" if assignments else ""
-        text += f" REMOVE {', '.join(removed)}" if removed else ""
-        text += f" ADD {', '.join(additions)}" if additions else ""
-        return text.lstrip()
-
-    def _refuse_others(self, word: str, typed: Item, kinds: Iterable[str], what: str) -> None:
-        for name, value in typed.items():
-            if not {*value} & {*kinds}:
-                raise InvalidEffects(f"{name!r} in {self.write.table!r} is given to `{word}`, which takes {what}")

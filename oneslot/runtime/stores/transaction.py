@@ -16,9 +16,11 @@ from oneslot.runtime.effects import (
     Check,
     Delete,
     Effects,
+    Expected,
     InvalidContent,
     InvalidEffects,
     Item,
+    Path,
     Put,
     Raw,
     Result,
@@ -26,7 +28,7 @@ from oneslot.runtime.effects import (
     Write,
     describe,
 )
-from oneslot.runtime.stores.conditions import Words, shown_paths
+from oneslot.runtime.stores.conditions import condition_text, path_of, shown_paths
 from oneslot.runtime.stores.limits import (
     ALWAYS_FITS,
     LARGEST_TEXT,
@@ -298,3 +300,80 @@ def _one_spelling(name: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
         case {"B": bytearray(content)}:
             return {"B": bytes(content)}
     return value
+
+
+class Words:
+    """The names, values and expressions of one write. Placeholders have numbers, because a name may hold any character."""
+
+    def __init__(self, write: Write) -> None:
+        self.write = write
+        self.named: list[Mapping[str, Any]] = []  # names and typed values of the request that do not stay in the item
+        self._names: dict[str, str] = {}
+        self._values: dict[str, Any] = {}
+
+    def request(self, **expressions: str) -> dict[str, Any]:
+        """Return the expressions that say something, with the names and values that they use."""
+        found: dict[str, Any] = {}
+        for name, text in expressions.items():
+            if text:
+                found[name] = text
+        if self._names:
+            found["ExpressionAttributeNames"] = dict(zip(self._names.values(), self._names, strict=True))
+        if self._values:
+            found["ExpressionAttributeValues"] = self._values
+        return found
+
+    def path(self, path: str | Path) -> str:
+        """Return an attribute's name or path as an expression has it."""
+        if isinstance(path, str):
+            return self._names.get(path) or self._names.setdefault(path, f"#n{len(self._names)}")
+        text = ""
+        for step in path_of(path):
+            text += f"[{step}]" if isinstance(step, int) else f".{self.path(step)}"
+        return text[1:]
+
+    def value(self, typed: Any) -> str:
+        """Return the placeholder of a new value."""
+        placeholder = f":v{len(self._values)}"
+        self._values[placeholder] = typed
+        return placeholder
+
+    def condition(self, expected: Expected | None, typed: Item | None = None) -> str:
+        """Return the condition; empty for none. `typed` are the values of a mapping, if they are converted already."""
+        if not expected:
+            return ""
+        if not isinstance(expected, dict | Mapping):
+            return condition_text(self, expected)
+        typed = typed or to_attributes(shown_paths(expected))
+        self.named.append(typed)
+        terms = []
+        for path, value in zip(expected, typed.values(), strict=True):
+            terms.append(f"{self.path(path)} = {self.value(value)}")
+        return " AND ".join(terms)
+
+    def changes(self, update: Update, sets: Item, adds: Item, appends: Item) -> str:
+        """Return the update expression; the values are typed."""
+        assignments, additions, removed = [], [], []
+        for path, value in zip(update.set, sets.values(), strict=True):
+            assignments.append(f"{self.path(path)} = {self.value(value)}")
+        if appends:
+            self._refuse_others("append", appends, ("L",), "a list")
+            empty = self.value({"L": []})
+            for path, value in zip(update.append, appends.values(), strict=True):
+                name = self.path(path)
+                assignments.append(f"{name} = list_append(if_not_exists({name}, {empty}), {self.value(value)})")
+        for path in update.remove:
+            removed.append(self.path(path))
+        if adds:
+            self._refuse_others("add", adds, ("N", "SS", "NS", "BS"), "a number or a set")
+            for path, value in zip(update.add, adds.values(), strict=True):
+                additions.append(f"{self.path(path)} {self.value(value)}")
+        text = f"SET {', '.join(assignments)}" if assignments else ""
+        text += f" REMOVE {', '.join(removed)}" if removed else ""
+        text += f" ADD {', '.join(additions)}" if additions else ""
+        return text.lstrip()
+
+    def _refuse_others(self, word: str, typed: Item, kinds: Iterable[str], what: str) -> None:
+        for name, value in typed.items():
+            if not {*value} & {*kinds}:
+                raise InvalidEffects(f"{name!r} in {self.write.table!r} is given to `{word}`, which takes {what}")

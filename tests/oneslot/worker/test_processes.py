@@ -255,7 +255,7 @@ def test_second_signal_ends_the_grace_time_after_one_second(place: Place, tmp_pa
 
 
 def test_worker_runs_the_stacks_consumer_by_its_environment(
-    signals: None, deployed: Deployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    signals: None, deployed: Deployment, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It books from the deployed stack's queue with the function's configuration, without Lambda."""
     account, outputs = deployed.connection, deployed.outputs
@@ -290,8 +290,7 @@ def test_worker_runs_the_stacks_consumer_by_its_environment(
     stopper.start()
     status = worker.main(["--threads", "2", "--wait", "1"], standalone_mode=False)
     stopper.join()
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    outcomes = [line["outcome"] for line in lines if line.get("message") == "delivery"]
+    outcomes = [line.outcome for line in caplog.records if line.message == "delivery"]  # type: ignore[attr-defined]
     assert (status, outcomes) == (0, ["booked", "duplicate"])
     for client in (functions, sqs, dynamodb):
         client.close()
