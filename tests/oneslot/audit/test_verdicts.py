@@ -48,7 +48,7 @@ def test_every_corruption_is_found_by_all_four(audited: Callable[..., Conclusion
     assert not missed
     assert not conclusion.sound
     verdicts, by_duckdb = duckdb_answers(tmp_path / "audit-history", world.now)
-    assert found == by_duckdb
+    assert found == by_duckdb, "add what one side lacks to VIOLATIONS in lab/benchmarks/audit/duckdb_audit.py"
     assert found == list_found(world)
     by_check = checked(world)
     assert found == {(breach.invariant, breach.subject) for breach in by_check.breaches}

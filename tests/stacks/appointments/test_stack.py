@@ -13,7 +13,7 @@ KEPT = {
     *("TablesLedgerF9806C8B", "TablesSlots5E065B42", "TablesAppointments81B9B062"),
     *("RequestsQueue8243F882", "RequestsDeadLetterQueueC49B2D5E", "ConsumerLogGroup43100DBC"),
 }
-"""The logical ids of what has data. With another one CloudFormation would make a new, empty resource."""
+"""The logical ids of what has data: add a new one. If one changes, CloudFormation makes a new, empty resource."""
 
 
 def test_runtime_reads_the_environment_and_the_index(stage: Stage) -> None:

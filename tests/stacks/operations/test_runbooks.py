@@ -64,7 +64,7 @@ def test_alarms_and_runbooks_match(with_audit: Stage) -> None:
         text = Stage(with_audit.settings, with_audit.folder, part).template_text
         named.update(re.findall(r"oneslot docs runbooks#([a-z-]+)", text))
     # The appointments send nothing: the alarm of a relay is the construct's alone.
-    assert named | {"relay-behind"} == runbooks().keys()
+    assert named | {"relay-behind"} == runbooks().keys(), "each alarm needs its section in docs/do/runbooks.md"
 
 
 def test_index_lists_every_runbook() -> None:

@@ -96,10 +96,11 @@ def test_outcomes_are_those_of_the_delivery_log_and_the_handler() -> None:
     assert f'"{LATENCY_METRIC}"' in handler
 
 
-def test_outputs_that_are_read_exist(operations: Stage, stage: Stage) -> None:
-    read = set(re.findall(r'"OutputName": "(\w+)"', operations.template_text))
-    assert "QueueName" in read
-    assert read <= set(stage.template["Outputs"])
+def test_outputs_that_are_read_exist(stage: Stage, fifo: Stage) -> None:
+    for made in (stage, fifo):
+        text = Stage(made.settings, made.folder, "-operations").template_text
+        read = set(re.findall(r'"OutputName": "(\w+)"', text))
+        assert set() < read <= set(made.template["Outputs"])
 
 
 @pytest.mark.parametrize(

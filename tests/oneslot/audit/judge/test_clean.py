@@ -24,7 +24,7 @@ LOOKED_AT = ("I1", "I2", "I3", "I4", "I5", "I5r", "I6", "I7", "I9", "I10", "I11"
 NEW_LAW = (
     "The quick look does not know a law. Add its condition to oneslot/audit/judge/clean.py, or to demo/audit/plain.py if only "
     "the appointments have it. Add a fault that breaks it to lab/mutants/groups.py, and an edit that removes the condition "
-    "to lab/mutants/edits.txt. Then name the law in LOOKED_AT."
+    "to lab/mutants/edits.txt. Add its query to lab/benchmarks/audit/duckdb_audit.py, and name the law in LOOKED_AT."
 )
 
 
