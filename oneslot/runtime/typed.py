@@ -63,7 +63,7 @@ def typed(shape: type[Body]) -> Callable[[str, str, Any], JsonMessage[Body]]:
     Raises `TypeError`, when the module is imported, for a field of another type: only a pydantic model checks those.
     """
     validate: Callable[[Any], Any] = getattr(shape, "model_validate", None) or _reader(shape)
-    return lambda message_id, payload_hash, body: JsonMessage(message_id, payload_hash, validate(body))
+    return lambda message_id, digest, body: JsonMessage(message_id, digest or payload_hash(body), validate(body))
 
 
 def _reader(shape: Any) -> Callable[[Any], Any]:

@@ -62,7 +62,7 @@ def test_page_has_the_figures_of_the_table() -> None:
         f"{sum(1 for row in holding if row['outside'])} of those that hold",
         f"Five mistakes make {sum(map(int, breaches[:5]))} of the {sum(map(int, breaches))} breaches",
         f"{sum(1 for row in explored_rows if row['given'])} handlers needed an event",
-        f"The {len(rows) - len(explored_rows)} others were refused",
+        f"The {len(rows) - len(explored_rows)} that are not judged were refused",
     ]
 
     assert [one for one in said if one not in " ".join(PAGE.split())] == []

@@ -67,7 +67,7 @@ def next_steps(_target: Target, _state: LocalState) -> list[tuple[str, str, str]
         ),
         ("inspect", "see what became of it", "oneslot inspect MESSAGE_ID"),
         ("check", "judge the result", "oneslot check"),
-        ("credentials", "let the AWS CLI reach it", 'eval "$(oneslot env)"'),
+        ("credentials", "let the AWS CLI reach it (aws sqs: by --endpoint-url)", 'eval "$(oneslot env)"'),
         ("down", "stop the local stack", "oneslot down"),
     ]
 

@@ -58,7 +58,7 @@ UNCHANGING = {
     *(bool, int, float, complex, str, bytes, type(None), type(...), range, decimal.Decimal, datetime.date),
     *(datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone, zoneinfo.ZoneInfo, slice),
     *(types.CodeType, types.FrameType, types.TracebackType, re.Pattern, re.Match, struct.Struct, weakref.ref),
-    _ABC_DATA,
+    *(_ABC_DATA, type(decimal.DecimalTuple.sign)),  # a field of a named tuple
     *(types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType),
     *(types.GetSetDescriptorType, MemberDescriptorType, ssl.SSLContext.__base__, type(NotImplemented)),
 }
