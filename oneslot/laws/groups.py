@@ -26,7 +26,7 @@ LINE_CARRIED = ("message_id", "outcome", "consumption_count", "sent", "finished"
 NOT_LOCAL = (
     "The law {law} is not local, so the audit cannot judge it: it finds {whole} breaches in the whole evidence, and {parts} "
     "from the rows that name each subject; {subject} is one that differs. Say in `names` of the table that it reads which "
-    "subjects a row is about."
+    "subjects a row is about, a subject with two key attributes by both: `lines.warehouse/lines.sku`."
 )
 
 

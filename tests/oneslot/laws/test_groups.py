@@ -10,7 +10,8 @@ import pytest
 from demo.declared import CONSUMER
 from oneslot.errors import LawFailed, LawNotLocal
 from oneslot.laws.evidence import Evidence, Law, check
-from oneslot.laws.groups import judge
+from oneslot.laws.groups import judge, named_by
+from oneslot.laws.schema import Table, text_of
 from tests.kits.histories import System
 from tests.kits.order_histories import CORRUPTIONS, ORDERS, OrderHistory
 from tests.kits.shop import NOT_LOCAL, SHOP, Shop
@@ -28,11 +29,13 @@ def test_law_of_two_tables_is_local_when_its_rows_name_the_subject() -> None:
 
 
 def test_law_is_refused_when_it_is_not_local() -> None:
-    """Although the whole evidence has no breach."""
-    with pytest.raises(
-        LawNotLocal, match=r"The law customers_count_orders is not local, .* it finds 0 breaches .* and 1 .* c-1"
-    ):
+    """Although the whole evidence has no breach. The error shows how a row names a subject with two key attributes."""
+    refusal = r"law customers_count_orders is not local, .* 0 breaches .* 1 .* c-1 .*`lines.warehouse/lines.sku`"
+    with pytest.raises(LawNotLocal, match=refusal):
         judge(Shop().evidence(), [NOT_LOCAL])
+    orders = Table("orders", ("order_id",), names=("lines.warehouse/lines.sku",))
+    order = {"order_id": "o-1", "lines": [{"warehouse": "north", "sku": "a"}]}
+    assert list(named_by(orders, order)) == ["o-1", text_of(("north", "a"))]
 
 
 def test_law_reads_no_attribute_that_is_not_declared() -> None:
