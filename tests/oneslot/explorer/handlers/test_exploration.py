@@ -436,21 +436,6 @@ def test_failing_run_names_event_when_records_were_not_read(tmp_path: Path) -> N
     assert "If its event is not of SQS, give it whole with event=..." in str(result)
 
 
-@pytest.mark.parametrize(("amount", "is_hinted"), [(1, True), (5, False), (-1, False)])
-def test_counter_is_only_suggested_when_it_counts_deliveries(amount: int, is_hinted: bool, tmp_path: Path) -> None:
-    result = of_app(
-        tmp_path,
-        f"""
-        def handler(event, context):
-            table.update_item(
-                Key={{"id": "a"}}, UpdateExpression="ADD n :n", ExpressionAttributeValues={{":n": {amount}}}
-            )
-        """,
-    )
-
-    assert ("a counter of deliveries?" in result.verdict) is is_hinted
-
-
 def test_counterexample_shows_why_a_delivery_reports_a_failure(tmp_path: Path) -> None:
     before = sys.gettrace()
 
