@@ -1,6 +1,6 @@
 """Replays one schedule of a Lambda handler on moto, one call of AWS at a time. A written test holds this file's text.
 
-It imports nothing of Oneslot, so that the test runs where only pytest, boto3 and moto are installed.
+It imports nothing of Oneslot, so that the test runs where only pytest, boto3, moto and time-machine are installed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import queue
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any, ClassVar
 from unittest.mock import patch
 
 import boto3
+import time_machine
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError, ReadTimeoutError
 from moto import mock_aws
@@ -92,12 +94,9 @@ class Replay:
         self._handler, self._folders, self._event = handler, [str(Path(one).resolve()) for one in folders], event
         self._resources, self._generated, self._reads_failures = resources, generated, reads_failures
         self._env = {"AWS_DEFAULT_REGION": REGION, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", **env}
-        self._network: list[Perform] = []
-        self._sent: set[str] = set()
-        self._made: set[str] = set()
 
-    def run(self, schedule: Sequence[tuple[int, str]] = (), most: int = 1) -> dict[str, Any]:
-        """Replay the steps (a delivery's number, and what happens), then deliver until one succeeds, `most` times.
+    def run(self, schedule: Sequence[tuple[int, str]] = (), retries: Sequence[int] = (0,)) -> dict[str, Any]:
+        """Replay the steps (a delivery's number, and what happens), then deliver at `retries`, in seconds, until one succeeds.
 
         Returns the rows of each table without generated values, the messages that went out, and whether one succeeded.
         """
@@ -122,7 +121,9 @@ class Replay:
             invocation = Invocation.running.get(threading.get_ident())
             return perform() if invocation is None else invocation.call(perform)
 
-        self._made.clear()
+        self._network: list[Perform] = []
+        self._sent: set[str] = set()
+        self._made: set[str] = set()
         with patch.dict(os.environ, {**self._env, "MOTO_ACCOUNT_ID": ACCOUNT}), mock_aws():
             for service, operation, parameters in self._resources:
                 client: Any = boto3.client(service)  # type: ignore[call-overload]
@@ -133,7 +134,7 @@ class Replay:
             try:
                 sent_by = patch.object(BaseClient, "_make_api_call", stopped)
                 with sent_by, patch.object(sys, "path", path), chdir(self._folders[0]):
-                    succeeded = self._replay(schedule, most)
+                    succeeded = self._replay(schedule, retries)
             finally:
                 self._forget_modules()
             return {"succeeded": succeeded, "rows": self._rows(), "sent": self._sent}
@@ -147,7 +148,7 @@ class Replay:
                 with suppress(ClientError):  # it exists
                     call(client, operation, wanted)
 
-    def _replay(self, schedule: Sequence[tuple[int, str]], most: int) -> bool:
+    def _replay(self, schedule: Sequence[tuple[int, str]], retries: Sequence[int]) -> bool:
         running: dict[int, Invocation] = {}
         succeeded = False
         for delivery, what in schedule:
@@ -160,11 +161,14 @@ class Replay:
                 succeeded |= running[delivery].succeeded
             else:
                 running[delivery].go(self._fate(what))
-        while most and not succeeded:
-            most -= 1
-            last = self._invoked(is_cold=True)
-            while not last.has_ended:
-                last.go(self._fate("performed"))
+        for seconds in retries:
+            if succeeded:
+                break
+            # Later rather than at once, because the row of a crashed invocation refuses others until it expires.
+            with time_machine.travel(time.time() + seconds):
+                last = self._invoked(is_cold=True)
+                while not last.has_ended:
+                    last.go(self._fate("performed"))
             succeeded = last.succeeded
         return succeeded
 

@@ -59,7 +59,8 @@ def written_test(function: str, source: FunctionSource, given: Given, result: Re
     )
     title = f"{function}, invoked by {source.title}: {result.verdict}"
     about = (
-        "It was written by `oneslot scan --write-test`, and needs pytest, boto3 and moto. Run it where it was written."
+        "It was written by `oneslot scan --write-test`, and needs pytest, boto3, moto and time-machine. "
+        "Run it where it was written."
     )
     title, path = (one.replace("\\", "\\\\").replace('"', '\\"') for one in (title, result.counterexample))
     return f'''"""{title}
@@ -72,10 +73,11 @@ def written_test(function: str, source: FunctionSource, given: Given, result: Re
 from{harness}
 
 {named}
-MOST = {given.receives}
+RETRIES = {[count * given.visibility for count in range(given.receives)]}
 
 
-def _replayed(schedule: Sequence[tuple[int, str]] = (), most: int = 1) -> dict[str, Any]:
+def test_{_snake(function)}_takes_effect_once_when_its_event_comes_again() -> None:
+    """After the schedule the effects are those of one delivery without a fault."""
     replay = Replay(
         handler=HANDLER,
         folders=FOLDERS,
@@ -85,12 +87,7 @@ def _replayed(schedule: Sequence[tuple[int, str]] = (), most: int = 1) -> dict[s
         generated=GENERATED,
         reads_failures=READS_FAILURES,
     )
-    return replay.run(schedule, most)
-
-
-def test_{_snake(function)}_takes_effect_once_when_its_event_comes_again() -> None:
-    """After the schedule the effects are those of one delivery without a fault."""
-    once, again = _replayed(), _replayed(SCHEDULE, MOST)
+    once, again = replay.run(), replay.run(SCHEDULE, RETRIES)
 
     assert once["succeeded"], "{SHOWS_NOTHING}"
     assert again["succeeded"], "the event is never done"
