@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -125,7 +125,10 @@ class Declaration:
     @cached_property
     def laws(self) -> tuple[Law, ...]:
         """The ledger's laws and the consumer's own. Raises `BadInput` for a name that is not a law's."""
-        own = [law for name in self.law_names for law in self._laws(name)]
+        own: list[Law] = []
+        for name in self.law_names:
+            found = self.load(name, "laws")
+            own += [self._law(name, each) for each in (found if isinstance(found, list | tuple) else (found,))]
         if any(table.rows is not None for table in self.declared_tables.values()):
             own.insert(0, EFFECT_ROWS)
         return join_laws(own)
@@ -220,11 +223,6 @@ class Declaration:
                 yield each if isinstance(each, Effect) else Effect(each, int(row.get(time or "", 0)))
 
         return effects
-
-    def _laws(self, dotted: str) -> Sequence[Law]:
-        found = self.load(dotted, "laws")
-        several: Collection[Any] = found if isinstance(found, list | tuple) else (found,)
-        return [self._law(dotted, each) for each in several]
 
     def _law(self, dotted: str, found: Any) -> Law:
         if isinstance(found, Law):

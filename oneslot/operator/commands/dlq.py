@@ -89,7 +89,7 @@ class Chosen:
     def document(self, target: Target, left_as: str, **more: Any) -> dict[str, Any]:
         """Return it as JSON, the messages that are left under the name `left_as`."""
         return document_of(target, self.taken) | {
-            "selection": self.selection.document(),
+            "selection": asdict(self.selection),
             left_as: [each.document() for each in self.left],
             "not_found": self.missing,
             "waiting_behind": self.behind,
@@ -301,17 +301,17 @@ def redrive(  # noqa: PLR0917 - click passes them by name
     if not chosen.taken or not terminal.goes_ahead(yes=yes):
         terminal.result(document | {"moved": 0, "dry_run": not yes})
         return chosen.exit_status
-    planned = frozenset(each.letter.sqs_message_id for each in chosen.taken)
-    outcome = move_in_batches(terminal, target, planned, rate)
+    outcome = move_in_batches(terminal, target, chosen.taken, rate)
     terminal.result(document | outcome | {"dry_run": False})
     return chosen.exit_status if outcome["complete"] else 1
 
 
-def move_in_batches(terminal: Terminal, target: Target, planned: frozenset[str], rate: float) -> dict[str, Any]:
+def move_in_batches(terminal: Terminal, target: Target, taken: Sequence[Forecast], rate: float) -> dict[str, Any]:
     """Move these messages, say how it ended, and return that as a document."""
     log = open_operator_log(target)
+    planned = frozenset(each.letter.sqs_message_id for each in taken)
     one = Redrive(planned, rate, target.surroundings.new_id())
-    subject = {"run": one.run}
+    subject = {"run": one.run, "message_ids": sorted({each.letter.message_id or "" for each in taken} - {""})}
     log.write(REDRIVE, subject, BEGUN, planned=sorted(planned))
     try:
         with terminal.progress("Redriving", len(planned)) as progress:
@@ -376,7 +376,7 @@ def drop(  # noqa: PLR0917 - click passes them by name
     chosen.show(
         terminal,
         f"To drop: {numbered(len(chosen.taken), 'message')}, {lost:,} of them without an answer.",
-        why_left="whose request has no answer. Drop them with --accept-loss.",
+        why_left="whose content has no answer. Drop them with --accept-loss.",
         nothing="Nothing was dropped.",
     )
     if not chosen.taken or not terminal.goes_ahead(yes=yes):

@@ -115,7 +115,11 @@ def _write_history(target: Target, folder: Path, note: Callable[[str], None]) ->
     counts["dead-letters"] = _write_lines(
         folder / "dead-letters" / "dead-letters.jsonl", (letter.line for letter in letters)
     )
-    counts["dropped"] = _write_lines(folder / "dropped" / "dropped.jsonl", map(_dropped, drops(target)))
+    dropped = (
+        {"message_id": line.get("message_id"), "source_message_id": sent_as(line), "at": line["at_ms"]}
+        for line in drops(target)
+    )
+    counts["dropped"] = _write_lines(folder / "dropped" / "dropped.jsonl", dropped)
     # SQS cannot list a queue, and only an empty one needs no list: then an unfinished request is lost, unless the dead-letter
     # queue hides it.
     if hidden:
@@ -141,14 +145,6 @@ def _accepted(target: Target) -> Iterator[dict[str, Any]]:
     for line in read_lines(target.archive):
         if line.pop("stack", target.identity) == target.identity:
             yield line
-
-
-def _dropped(line: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "message_id": line.get("message_id"),
-        "source_message_id": sent_as(line),
-        "at": round(datetime.fromisoformat(line["at"]).timestamp() * 1000),
-    }
 
 
 def _write_table(folder: Path, name: str, rows: Iterator[Mapping[str, Any]], now: int) -> int:

@@ -113,7 +113,9 @@ def watch(terminal: Terminal, target: Target, *, until_drained: bool, timeout: f
     terminal.warn(format_missing(snapshot.missing, target.command))
     terminal.warn(format_failing(snapshot.failing, target.command))
     if until_drained and not snapshot.drained:
-        terminal.say(_not_drained(snapshot), style="red")
+        unsure = "Not known to be drained: SQS's counts are approximate, so the queue must look empty three times. Wait longer."
+        left = f"Not drained: {numbered(snapshot.queue.total, 'message')} left."
+        terminal.say(unsure if snapshot.queue.empty else left, style="red")
         return 1
     return int(bool(snapshot.missing))
 
@@ -137,12 +139,6 @@ def follow(
         if drain:
             raise
     return snapshot
-
-
-def _not_drained(snapshot: Snapshot) -> str:
-    if snapshot.queue.empty:
-        return "Not known to be drained: SQS's counts are approximate, so the queue must look empty three times. Wait longer."
-    return f"Not drained: {numbered(snapshot.queue.total, 'message')} left."
 
 
 def _line(snapshot: Snapshot) -> str:

@@ -76,16 +76,12 @@ def valid_deliveries(
     `outcome` leaves out lines with another one. The malformed attribute of every other line is added to `malformed`. A
     missing log group yields nothing, as a missing local file does.
     """
-    for place, line in _unless_missing(_lines(target, since_ms, mentioning, outcome)):
-        if attribute := malformed_delivery(line, target.declaration.schema):
-            malformed.append(Malformed(DELIVERY_LOG, place, attribute))
-        else:
-            yield {"message_id": None, "sqs_message_id": None, **line}
-
-
-def _unless_missing(lines: Iterator[tuple[str, dict[str, Any]]]) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
-        yield from lines
+        for place, line in _lines(target, since_ms, mentioning, outcome):
+            if attribute := malformed_delivery(line, target.declaration.schema):
+                malformed.append(Malformed(DELIVERY_LOG, place, attribute))
+            else:
+                yield {"message_id": None, "sqs_message_id": None, **line}
     except ClientError as error:
         if error_code(error) != NOT_FOUND:
             raise

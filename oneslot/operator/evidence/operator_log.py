@@ -99,14 +99,20 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
                 yield line
 
 
+def changes(target: Target, about: str | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the lines of this stack, or those about one id of a message, each with its time `at_ms` (epoch ms)."""
+    for line in read_lines(target.home / OPERATOR_LOG_FILE):
+        ids = (line.get(name) for name in ("message_id", "sqs_message_id", "source_message_id"))
+        if line.get("stack") == target.identity and about in (None, *ids, *line.get("message_ids", ())):
+            yield {**line, "at_ms": round(datetime.fromisoformat(line["at"]).timestamp() * 1000)}
+
+
 def drops(target: Target) -> Iterator[dict[str, Any]]:
     """Yield the last line of each dead letter of this stack that an operator dropped, with a message id or without.
 
     A letter whose drop was begun and not ended counts: if the deletion was made, nothing else is left of the letter.
     """
-    lines = read_lines(target.home / OPERATOR_LOG_FILE)
-    ours = (line for line in lines if line.get("stack") == target.identity and line.get("action") == DROP)
-    last = {line["sqs_message_id"]: line for line in ours}
+    last = {line["sqs_message_id"]: line for line in changes(target) if line.get("action") == DROP}
     yield from (line for line in last.values() if line["outcome"] != NOT_DONE)
 
 

@@ -14,7 +14,7 @@ from oneslot.errors import name_fault
 from oneslot.laws.traces import COMPLETE, result_of
 from oneslot.operator.evidence.dead_letters import read_dead_letters
 from oneslot.operator.evidence.deliveries import Failure
-from oneslot.operator.evidence.malformed import blocking_attributes
+from oneslot.operator.evidence.malformed import Standing, blocking_attributes, standing
 from oneslot.operator.evidence.tables import Missing, read_rows, unless_missing
 from oneslot.operator.target import Target
 from oneslot.runtime.effects import Unprocessable, conflict
@@ -37,6 +37,7 @@ class Outlook(StrEnum):
     RETRIED = "retried"
     REFUSED = "refused"
     FAILS_AGAIN = "fails_again"
+    CORRECTED = "corrected"
 
 
 OTHER_CONTENT = (Outlook.FAILS_AGAIN, "its message_id was used before with other content. Have it sent with a new id")
@@ -51,11 +52,11 @@ WOULD = {
     Outlook.BUSY: "wait for the consumer that has it",
     Outlook.RETRIED: "process it",
     Outlook.REFUSED: "record its refusal",
-    Outlook.FAILS_AGAIN: "fail again",
+    **dict.fromkeys((Outlook.FAILS_AGAIN, Outlook.CORRECTED), "fail again"),
 }
 """What a redrive would do, by the outlook."""
 
-FINISHED = frozenset({Outlook.DUPLICATE, Outlook.DONE_BEFORE})
+FINISHED = frozenset({Outlook.DUPLICATE, Outlook.DONE_BEFORE, Outlook.CORRECTED})
 """The outlooks of a request that has its answer, so that dropping the dead letter loses nothing."""
 
 
@@ -94,7 +95,7 @@ class Forecast:
     @property
     def helps(self) -> bool:
         """Return whether a redrive would finish the request."""
-        return self.outlook is not Outlook.FAILS_AGAIN
+        return self.outlook not in {Outlook.FAILS_AGAIN, Outlook.CORRECTED}
 
     @property
     def finished(self) -> bool:
@@ -190,7 +191,7 @@ def facts_of(
     return Facts(identity, digest, request=request)
 
 
-def foresee(  # noqa: PLR0911 - one return for each fate
+def foresee(  # noqa: PLR0911, PLR0912 - one return for each fate
     letter: DeadLetter,
     facts: Facts,
     row: Mapping[str, Any] | Missing | None,
@@ -205,7 +206,13 @@ def foresee(  # noqa: PLR0911 - one return for each fate
     The reason that the consumer gave counts before what the declared rules find, for the handler's may be others.
     """
     declaration, command = target.declaration, target.command
-    refused = None if letter.reason in _SHOWN_BY_ROWS else _refused(letter, declaration.reasons)
+    remedy = declaration.reasons.get(letter.reason, "It fails again unless code or data changed").rstrip(".")
+    by_consumer = f"refused by the consumer ({letter.reason}: {letter.detail}). {remedy}"
+    refused = None if letter.reason in _SHOWN_BY_ROWS else (Outlook.FAILS_AGAIN, by_consumer)
+    if refused and isinstance(row, Mapping) and standing(row, now_ms) is Standing.COMPLETE:
+        other = conflicts(row["payload_hash"], row["status"], facts.payload_hash or "")
+        if other and letter.sent <= row["updated"]:
+            return Outlook.CORRECTED, "its request was sent again, corrected, and has its answer. Drop this message"
     if facts.problem is not None:
         if refused and letter.detail != facts.problem:
             return refused
@@ -241,11 +248,6 @@ def foresee(  # noqa: PLR0911 - one return for each fate
         Outlook.TAKEN_OVER,
         f"begun and not finished (claims: {row.get('consumption_count', 'unknown')}); the consumer tries it again",
     )
-
-
-def _refused(letter: DeadLetter, reasons: Mapping[str, str]) -> tuple[Outlook, str]:
-    remedy = reasons.get(letter.reason, "It fails again unless code or data changed")
-    return Outlook.FAILS_AGAIN, f"refused by the consumer ({letter.reason}: {letter.detail}). {remedy.rstrip('.')}"
 
 
 def _fails_without(missing: Missing) -> tuple[Outlook, str]:

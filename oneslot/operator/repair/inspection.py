@@ -15,6 +15,7 @@ from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.laws.traces import COMPLETE, result_of
 from oneslot.operator.evidence.deliveries import failure_of, valid_deliveries
 from oneslot.operator.evidence.malformed import Malformed, Standing, malformed_evidence, malformed_ledger_row, standing
+from oneslot.operator.evidence.operator_log import DROP, NOT_DONE, changes
 from oneslot.operator.evidence.tables import Missing, read_row, unless_missing
 from oneslot.operator.repair.forecast import Forecast, forecast_all
 from oneslot.operator.sending.archive import AcceptedRequest, read_archive
@@ -28,7 +29,7 @@ class Inspection:
     """The evidence about one message id, or one SQS message id; None or empty where there is none.
 
     `rows`: its row in each of the consumer's tables. `missing`: missing tables that may have had a row about it.
-    `now_ms`: when it was looked up, in epoch milliseconds.
+    `now_ms`: when it was looked up, in epoch milliseconds. `changes`: the operator log's lines about it.
     """
 
     message_id: str
@@ -41,6 +42,7 @@ class Inspection:
     malformed_lines: list[Malformed] = field(default_factory=list)
     missing: list[Missing] = field(default_factory=list)
     declaration: Declaration = field(default_factory=declared)
+    changes: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def malformed(self) -> list[Malformed]:
@@ -56,7 +58,8 @@ class Inspection:
     @property
     def known(self) -> bool:
         """Return whether there is any evidence about it."""
-        return any((self.ledger, self.rows, self.accepted, self.deliveries, self.dead_letters, self.malformed_lines))
+        rows = self.ledger or self.rows
+        return any((rows, self.accepted, self.deliveries, self.dead_letters, self.malformed_lines, self.changes))
 
     def document(self) -> dict[str, Any]:
         """Return the inspection as JSON."""
@@ -80,7 +83,9 @@ class Inspection:
         """Return its outcome as a sentence."""
         complete = self.ledger is not None and self.ledger.get("status") == COMPLETE
         if self.ledger is not None and complete and not malformed_ledger_row(self.ledger):
-            return self._with_letters(self._answered(result_of(self.ledger)))
+            result = result_of(self.ledger)
+            sentence = format_outcome(self.declaration, str(result.get("outcome", "complete")), result)
+            return self._with_letters(" ".join([sentence, *(said for _, _, said in self._story() if said)]))
         if not complete and (made := self._made()):
             name, row = made
             outcome = str(row.get("status", ""))
@@ -99,30 +104,28 @@ class Inspection:
                 return name, row
         return None
 
-    def _answered(self, result: Mapping[str, Any]) -> str:
-        sentence = format_outcome(self.declaration, str(result.get("outcome", "complete")), result)
-        return " ".join([sentence, *(said for _, _, said in self._story() if said)])
-
     def _story(self) -> list[tuple[int | None, str, str]]:
         """Return (time, event, sentence) of what the consumer says about the rows; no time for no event."""
         story = self.declaration.tool("story")
         return list(story(self.message_id, self.rows)) if story else []
 
-    def _unfinished(self, complete: bool) -> str:
+    def _unfinished(self, complete: bool) -> str:  # noqa: PLR0911 - one return for each state
         if self.dead_letters and not complete:
             return f"Quarantined: {self.dead_letters[0].letter.reason}."
         tables = self.declaration.schema.tables
         asked = [each for each in self.missing if each.table == "ledger" or tables[each.table].effects]
         if self.ledger is None and asked:
             return f"Unknown: {asked[0]}."
+        drops = [line["at_ms"] for line in self.changes if line["action"] == DROP and line["outcome"] != NOT_DONE]
+        if drops and self.timeline()[-1][0] <= max(drops):
+            return "Dropped without an answer: an operator deleted its dead letter for good."
         if self.ledger is None:
             return "Accepted by the queue, and not consumed yet." if self.accepted else "Not answered."
         if malformed := malformed_ledger_row(self.ledger):
             return f"Unknown: {malformed[0]}."
-        begun = standing(self.ledger, self.now_ms)
-        if begun in (Standing.RELEASED, Standing.EXPIRED):
+        if ended := _ENDED.get(standing(self.ledger, self.now_ms)):
             return (
-                f"Begun and not finished. Its lease {_ENDED[begun]}, so the next delivery takes it over; if no queue holds a "
+                f"Begun and not finished. Its lease {ended}, so the next delivery takes it over; if no queue holds a "
                 "copy, have its producer send it again with the same message_id."
             )
         return "In progress: a consumer holds its lease."
@@ -154,6 +157,11 @@ class Inspection:
             )
         for letter in (each.letter for each in self.dead_letters):
             yield letter.sent, f"in the dead-letter queue: {letter.reason}: {letter.detail}"
+        for change in self.changes:
+            yield change["at_ms"], f"`oneslot {change['action']}` by {change['who']['user']}: {change['outcome']}"
+        row, logged = self.ledger, {attempt.get("claimed_by") for attempt in self.deliveries}
+        if row and standing(row, self.now_ms) is Standing.COMPLETE and row["claimed_by"] not in logged:
+            yield row["updated"], f"{result_of(row).get('outcome')}, by the ledger; the delivery log has no line of it"
         yield from ((at, what) for at, what, _ in self._story() if at is not None)
 
 
@@ -204,6 +212,7 @@ def inspect(target: Target, message_id: str) -> Inspection:
         malformed_lines=malformed_lines,
         missing=list(dict.fromkeys([*missing, *needed])),
         declaration=target.declaration,
+        changes=list(changes(target, message_id)),
     )
 
 

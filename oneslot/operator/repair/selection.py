@@ -35,10 +35,6 @@ class Selection:
         """Return the ids that no dead letter has."""
         return [name for name in self.ids if not any(each.letter.answers_to(name) for each in forecasts)]
 
-    def document(self) -> dict[str, object]:
-        """Return the selection as JSON."""
-        return {"ids": list(self.ids), "reason": self.reason, "everything": self.everything}
-
 
 def count_reordered_groups(taken: Sequence[Forecast], everything: Sequence[Forecast]) -> int:
     """Return in how many groups of a FIFO queue a letter that stays is older than one of `taken`."""

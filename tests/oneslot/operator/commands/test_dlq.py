@@ -16,6 +16,7 @@ from oneslot.operator.repair.forecast import forecast_all
 from oneslot.operator.repair.redrive import Redrive, redrive
 from oneslot.runtime.record import payload_hash
 from oneslot.runtime.sqs.dead_letters import QUARANTINE_ATTRIBUTES, peek
+from oneslot.runtime.values import to_attributes
 from tests.kits.consumer import NHS_NUMBER, Intercepted, Killed, booking, raising, record
 from tests.kits.moto_stack import NOW, Functions, MotoStack, document, invoke, put_bookings, put_one_of_each
 
@@ -264,6 +265,31 @@ def test_drop_spares_requests_without_an_answer(moto_stack: MotoStack) -> None:
     again = document(invoke("dlq", "drop", "--reason", "invalid_field", "--accept-loss", "--yes", "--json"))
     assert again["dropped"] == 1
     assert NHS_NUMBER not in (moto_stack.home / "operator-log.jsonl").read_text()
+
+
+def test_drop_takes_a_letter_when_its_request_was_answered_since(moto_stack: MotoStack) -> None:
+    """Not one that came after the answer: its sender may have meant another request."""
+    for nhs_number in (NHS_NUMBER, "9990000019"):
+        moto_stack.bench.deliver(record(booking("m-1", nhs_number=nhs_number)))
+    assert document(invoke("dlq", "drop", "--all", "--yes", "--json"), exit_code=1)["dropped"] == 0
+    row = moto_stack.bench.rows("ledger")[0] | {"updated": 4_000_000_000_000}
+    moto_stack.bench.dynamodb.put_item(TableName="ledger", Item=to_attributes(row))
+    result = document(invoke("dlq", "drop", "--all", "--yes", "--json"))
+    assert (result["dropped"], result["outlooks"]) == (1, {"corrected": 1})
+
+
+def test_inspect_shows_what_an_operator_did(moto_stack: MotoStack) -> None:
+    """And an answer by a worker, whose lines are not in the delivery log."""
+    put_bookings(moto_stack, 2)
+    document(invoke("dlq", "redrive", "m-0", "--yes", "--json"))
+    moto_stack.bench.deliver(record(booking("m-0")))
+    document(invoke("dlq", "drop", "m-1", "--accept-loss", "--yes", "--json"))
+    redriven, dropped = (document(invoke("inspect", each, "--json")) for each in ("m-0", "m-1"))
+    whats = [each["what"] for each in redriven["timeline"]]
+    assert [what for what in whats if "redrive" in what][-1].endswith(": done")
+    assert "booked, by the ledger; the delivery log has no line of it" in whats
+    assert dropped["summary"] == "Dropped without an answer: an operator deleted its dead letter for good."
+    assert [each["what"].rpartition(" ")[2] for each in dropped["timeline"]] == ["begun", "done"]
 
 
 def test_drop_finds_letters_behind_others(moto_stack: MotoStack) -> None:
