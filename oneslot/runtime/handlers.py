@@ -11,7 +11,7 @@ once**, unless `if_unknown` says otherwise:
 | `set_aside`  | quarantines the message, `outcome_unknown` | at most once                                     |
 | `ask(probe)` | asks; quarantines what the probe cannot say | once, if the probe is truthful (see `ask`)      |
 
-The ledger cannot tell an attempt that died before the effect from one that died after it. An exception is no better: a call
+The ledger cannot tell an attempt that died before the effect from one that died after it. An exception says no more: a call
 that timed out may have been performed. So each claim without a result counts.
 
 The handler receives a key that is the same in every attempt at one message. Pass it on to the service that takes the effect

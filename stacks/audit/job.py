@@ -126,10 +126,10 @@ def _code_rights(stack: Stack, assets: list[s3_assets.Asset]) -> iam.PolicyDocum
 def _rights(storage: AuditStorage) -> iam.PolicyDocument:
     bucket, key = storage.bucket, storage.key
     return document(
-        # What Hadoop's documentation of S3A names for reading and writing.
+        # What S3's reference names for a listing, a read, and an upload in parts.
         allow(["s3:GetBucketLocation", "s3:ListBucket", "s3:ListBucketMultipartUploads"], bucket.bucket_arn),
         allow(["s3:GetObject"], bucket.arn_for_objects("history/*")),
-        # Each task moves its file from an attempt's folder, and small files are replaced: on S3 a copy and a deletion.
+        # A file is written where it stays. The mark of a running audit, and what a killed one left, are deleted.
         allow(
             [
                 "s3:AbortMultipartUpload",

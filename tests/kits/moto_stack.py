@@ -190,31 +190,35 @@ class Functions:
         return {"FunctionName": FunctionName, "Timeout": 30, "Environment": {"Variables": dict(self.environment)}}
 
 
+NAMES = {
+    "LedgerTableName": "ledger",
+    "SlotsTableName": "slots",
+    "AppointmentsTableName": "appointments",
+    "ConsumerFunctionName": "consumer",
+    "EventSourceMappingId": MAPPING,
+    "ConsumerLogGroupName": "/oneslot/consumer",
+}
+"""The outputs of a stack, without its queues."""
+STATE = LocalState(
+    endpoint_url="http://127.0.0.1:4566",
+    region="eu-west-2",
+    access_key_id="000000000000",
+    secret_access_key="local",
+    session_token="token-of-this-start",
+    stack_name="Oneslot-dev",
+    outputs={"QueueUrl": "http://127.0.0.1:4566/000000000000/q"},
+    supervisor_pid=os.getpid(),
+    supervisor_start=start_ticks(os.getpid()) or 0,
+    log_file="/somewhere/consumer.jsonl",
+)
+
+
 @pytest.fixture
 def moto_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MotoStack]:
     """Return a running stack with three free slots at one practice."""
     with bench(slots=3) as made:
-        state = LocalState(
-            endpoint_url="http://127.0.0.1:4566",
-            region="eu-west-2",
-            access_key_id="000000000000",
-            secret_access_key="local",
-            session_token="token-of-this-start",
-            stack_name="Oneslot-dev",
-            outputs={
-                "QueueUrl": made.queue_url,
-                "DeadLetterQueueUrl": made.dead_letter_queue_url,
-                "LedgerTableName": "ledger",
-                "SlotsTableName": "slots",
-                "AppointmentsTableName": "appointments",
-                "ConsumerFunctionName": "consumer",
-                "EventSourceMappingId": MAPPING,
-                "ConsumerLogGroupName": "/oneslot/consumer",
-            },
-            supervisor_pid=os.getpid(),
-            supervisor_start=start_ticks(os.getpid()) or 0,
-            log_file=str(tmp_path / "consumer.jsonl"),
-        )
+        queues = {"QueueUrl": made.queue_url, "DeadLetterQueueUrl": made.dead_letter_queue_url}
+        state = replace(STATE, outputs={**queues, **NAMES}, log_file=str(tmp_path / "consumer.jsonl"))
         state.write(tmp_path)
         monkeypatch.setenv("ONESLOT_HOME", str(tmp_path))
         monkeypatch.setattr(Connection, "dynamodb", lambda _: made.dynamodb)

@@ -16,7 +16,7 @@ import pytest
 from _pytest.assertion.rewrite import AssertionRewritingHook
 from botocore.exceptions import NoRegionError
 
-from oneslot.errors import DeclarationNotFound
+from oneslot.errors import DeclarationNotFound, pip_install
 from oneslot.operator.explanations import explain
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,8 +42,8 @@ def test_command_line_names_a_missing_package(monkeypatch: pytest.MonkeyPatch) -
     # pytest rewrites the modules of a distribution with a plugin, and runpy cannot run those.
     finders = [each for each in sys.meta_path if not isinstance(each, AssertionRewritingHook)]
     monkeypatch.setattr(sys, "meta_path", [Without("click"), *finders])
-    sentence = "Error: The command line needs click, which is missing; run: pip install '.*\\[cli\\]'"
-    with pytest.raises(SystemExit, match=f"^{sentence}$"):
+    sentence = f"Error: The command line needs click, which is missing; run: {pip_install('cli')}"
+    with pytest.raises(SystemExit, match=f"^{re.escape(sentence)}$"):
         runpy.run_module("oneslot", run_name="__main__")
 
 

@@ -84,7 +84,7 @@ def conclusion(scan: Scan, known: Collection[str] = ()) -> str:
     scanned = {f"{one.function} {one.source}" for one in scan.rows}
     gone = set(known) - {key_of(one) for one in failures(scan)}
     stale = sorted(one for one in gone if one.partition(" ")[2].partition(": ")[0] in scanned)
-    return "; ".join([*parts, *([f"the baseline names what is no more: {', '.join(stale)}"] if stale else [])])
+    return "; ".join([*parts, *([f"remove from the baseline: {', '.join(stale)}"] if stale else [])])
 
 
 def baseline_text(scan: Scan) -> str:

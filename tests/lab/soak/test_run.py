@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lab.mutants.__main__ import read_edits
-from lab.soak.run import KILLED, run
+from lab.soak.run import KILLED, Host, run
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
+from oneslot.local.processes import start_ticks
 from tests.behaviours.privacy import of_the_range
+from tests.kits.local_mapping import wait_for
+from tests.oneslot.local.mapping.test_event_source_mapping import mapped
 
 SEED = 16
 
@@ -62,3 +67,17 @@ def test_soak_detects_a_handler_without_guards(
     assert not verdict.holds
     assert {"I1", "I4"} <= {breach.invariant for breach in verdict.breaches}
     assert verdict.counts.double_booked not in (0, None)
+
+
+@pytest.mark.slow
+@pytest.mark.embedded_aws
+def test_host_that_hangs_is_killed_with_its_handlers(
+    account: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lab.soak.run.STOP_SECONDS", 0.1)
+    host = Host(account, mapped(account, tmp_path).mapping_id, tmp_path / "host")
+    wait_for(lambda: host.handlers() != [])
+    started = {pid: start_ticks(pid) for pid in host.handlers()}
+    os.kill(host._process.pid, signal.SIGSTOP)  # it cannot end, so `close` kills it
+    host.close()
+    wait_for(lambda: all(start_ticks(pid) != ticks for pid, ticks in started.items()))

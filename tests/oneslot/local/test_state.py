@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,21 +15,9 @@ from oneslot.errors import AlreadyRunning, StaleState
 from oneslot.local.launcher import down
 from oneslot.local.mapping.statistics import Statistics, StatisticsCounter
 from oneslot.local.processes import start_ticks
-from oneslot.local.state import LocalState, load_state, prepare_home, read_state, read_statistics
+from oneslot.local.state import load_state, prepare_home, read_state, read_statistics
 from oneslot.runtime.surroundings import Surroundings
-
-STATE = LocalState(
-    endpoint_url="http://127.0.0.1:4566",
-    region="eu-west-2",
-    access_key_id="000000000000",
-    secret_access_key="local",
-    session_token="token-of-this-start",
-    stack_name="Oneslot-dev",
-    outputs={"QueueUrl": "http://127.0.0.1:4566/000000000000/q"},
-    supervisor_pid=os.getpid(),
-    supervisor_start=start_ticks(os.getpid()) or 0,
-    log_file="/somewhere/consumer.jsonl",
-)
+from tests.kits.moto_stack import STATE
 
 
 def test_state_is_readable_by_its_owner_only(tmp_path: Path) -> None:

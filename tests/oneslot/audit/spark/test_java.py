@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from oneslot.audit.errors import AuditRefused
 from oneslot.audit.spark import session as java
+from oneslot.errors import pip_install
 
 
 def fake_java(folder: Path, version: str) -> Path:
@@ -39,7 +41,7 @@ def test_find_java_takes_path_when_there_is_no_wheel(tmp_path: Path, monkeypatch
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
 
     assert java.find_java({"PATH": str(on_path.parent)}) == on_path
-    with pytest.raises(AuditRefused, match=r"needs Java 17 or 21.*run: pip install '.*\[audit\]'"):
+    with pytest.raises(AuditRefused, match=rf"needs Java 17 or 21.*run: {re.escape(pip_install('audit'))}"):
         java.find_java({"PATH": str(too_new.parent)})
 
 

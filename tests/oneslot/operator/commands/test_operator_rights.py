@@ -20,7 +20,7 @@ from oneslot.declaration.reading import declared
 from oneslot.operator.commands.rights import policy_of
 from oneslot.operator.target import Outputs, Target
 from tests.kits.consumer import NHS_NUMBER, REGION, booking, record
-from tests.kits.moto_stack import ENVIRONMENT, MAPPING, NOW, Functions, MotoStack, invoke, put_one_of_each
+from tests.kits.moto_stack import ENVIRONMENT, MAPPING, NAMES, NOW, Functions, MotoStack, invoke, put_one_of_each
 from tests.kits.order_histories import ORDERS
 
 ACCOUNT, STACK = "123456789012", "Oneslot-prod"
@@ -29,12 +29,7 @@ MAPPING_ARN = f"arn:aws:lambda:{REGION}:{ACCOUNT}:event-source-mapping:{MAPPING}
 OUTPUTS = {
     "QueueUrl": f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/requests",
     "DeadLetterQueueUrl": f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/requests-dead-letters",
-    "LedgerTableName": "ledger",
-    "SlotsTableName": "slots",
-    "AppointmentsTableName": "appointments",
-    "ConsumerFunctionName": "consumer",
-    "EventSourceMappingId": MAPPING,
-    "ConsumerLogGroupName": "/oneslot/consumer",
+    **NAMES,
 }
 LOOKS = (
     ["env"],

@@ -67,6 +67,23 @@ class Reader:
             self._sqs.delete_message(QueueUrl=self._url, ReceiptHandle=receipt)
 
 
+def putting_back(sqs: Any, reader: Reader) -> Any:
+    """Return a client with which the reader returns its letters as a pass that finds none ends."""
+    receives: list[Any] = []
+
+    class Sqs:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(sqs, name)
+
+        def receive_message(self, **request: Any) -> Any:
+            receives.append(sqs.receive_message(**request))
+            if len(receives) == EMPTY_ANSWERS:
+                reader.put_back()
+            return receives[-1]
+
+    return Sqs()
+
+
 @pytest.mark.parametrize("error", [Killed(), ReadTimeoutError(endpoint_url="sqs")], ids=["killed", "answer lost"])
 def test_next_redrive_finds_the_deleted_letters_gone_when_one_was_killed(
     moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch, error: BaseException
@@ -99,19 +116,8 @@ def test_redrive_keeps_letters_that_a_reader_hid_before(moto_stack: MotoStack) -
     planned = put_bookings(moto_stack, 3)
     reader = Reader(moto_stack)
     reader.receive()
-    receives: list[Any] = []
 
-    class Sqs:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(moto_stack.bench.sqs, name)
-
-        def receive_message(self, **request: Any) -> Any:
-            receives.append(moto_stack.bench.sqs.receive_message(**request))
-            if len(receives) == EMPTY_ANSWERS:
-                reader.put_back()
-            return receives[-1]
-
-    disturbed = run(moto_stack, planned, Sqs())
+    disturbed = run(moto_stack, planned, putting_back(moto_stack.bench.sqs, reader))
     again = run(moto_stack, planned)
 
     assert (disturbed.taken, len(disturbed.left)) == (0, 3)
@@ -135,21 +141,9 @@ def test_redrive_moves_letters_that_were_hidden_for_a_pass(moto_stack: MotoStack
     """Another reader begins after the look before the pass, and returns the letters before the look after it."""
     planned = put_bookings(moto_stack, 3)
     reader = Reader(moto_stack)
-    receives: list[Any] = []
+    sqs = putting_back(moto_stack.bench.sqs, reader)
 
-    class Sqs:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(moto_stack.bench.sqs, name)
-
-        def receive_message(self, **request: Any) -> Any:
-            if not receives:
-                reader.receive()
-            receives.append(moto_stack.bench.sqs.receive_message(**request))
-            if len(receives) == EMPTY_ANSWERS:
-                reader.put_back()
-            return receives[-1]
-
-    done = run(moto_stack, planned, Sqs())
+    done = run(moto_stack, planned, Intercepted(sqs, before={"receive_message": lambda _perform: reader.receive()}))
 
     assert (done.moved, done.taken, accepted(moto_stack)) == (3, 0, 3)
 
