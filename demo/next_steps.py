@@ -28,11 +28,7 @@ def next_steps(target: Target, state: LocalState) -> list[tuple[str, str, str]]:
     outputs = target.outputs
     order = f" --message-group-id {practice}" if is_fifo(outputs.queue_url) else ""
     return [
-        (
-            "credentials",
-            "let the AWS CLI reach it",
-            'eval "$(oneslot env)"',
-        ),
+        ("credentials", "let the AWS CLI reach it", 'eval "$(oneslot env)"'),
         ("seed", "open slots" + (" (already done)" if seeded else ""), "oneslot seed"),
         (
             "send",

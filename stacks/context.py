@@ -29,7 +29,8 @@ STAGE_FILES = Path(__file__).resolve().parents[1] / "stages"
 def settings_from_context(context: Mapping[str, Any], folder: Path | None = None) -> Settings:
     """Return the settings of the stage that CDK's context names (default `dev`), with its file's and the context's overrides.
 
-    Names with a colon or an at sign, or that begin with "cli-", are CDK's own and are ignored.
+    Names with a colon or an at sign, that begin with "cli-", or that `cdk acknowledge` writes are CDK's own and are ignored.
+    Every other name must be a setting: a shell that passes several options as one word would otherwise drop them all.
 
     Args:
         folder: has the stages' files, `STAGE_FILES`; None to read no file.
@@ -40,7 +41,11 @@ def settings_from_context(context: Mapping[str, Any], folder: Path | None = None
     stage = str(context.get("stage", "dev"))
     if stage not in STAGES:
         raise ContradictorySettings(f"stage {stage!r} is unknown; use -c stage= with one of: {', '.join(STAGES)}")
-    given = {name: context[name] for name in context if re.fullmatch(r"(?!cli-|stage$)[A-Za-z_-]+", name)}
+    given = {
+        name: value
+        for name, value in context.items()
+        if not re.match(r"stage$|cli-|acknowledged-issue-numbers$|.*[:@]", name)
+    }
     kept = read_stage_file(stage, folder) if folder else {}
     overrides: dict[str, Any] = {name: _override(name, value) for name, value in {**kept, **given}.items()}
     return replace(STAGES[stage], **overrides)
@@ -109,4 +114,6 @@ def _refusal(name: str, written: str) -> str:
         return f"{name} belongs to the stage; change it in stacks/settings.py"
     similar = difflib.get_close_matches(name, OVERRIDABLE, n=1)
     remedy = f"did you mean {similar[0]}?" if similar else f"use one of: {', '.join(OVERRIDABLE)}"
+    if name.strip() in OVERRIDABLE:
+        remedy = 'the shell passed several options as one word; use make deploy STAGE=... SETTINGS="-c name=value"'
     return f"{written} is unknown; {remedy}"

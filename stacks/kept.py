@@ -3,22 +3,26 @@
     python -m stacks.kept STAGE [-c name=value ...]
 
 A setting that an earlier deployment was given, with `-c` or in the stage's file, must be named again, with any value. The
-output `GivenSettings` of the deployed stack has them. `make deploy` runs this before CDK.
+output `GivenSettings` of the deployed stack has them. `make deploy` runs this before CDK, and reads in CDK's region.
 """
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.cdk.numbers import ContradictorySettings
-from stacks.context import STAGE_FILES, default_of, read_stage_file, settings_from_context
+from stacks.context import OVERRIDABLE, STAGE_FILES, default_of, read_stage_file, settings_from_context
 
 OUTPUT = "GivenSettings"
+
+REGIONS = ("AWS_REGION", "AMAZON_REGION", "AWS_DEFAULT_REGION", "AMAZON_DEFAULT_REGION")
+"""The variables in which CDK's command line looks for a region, in its order. boto3 alone would read the third."""
 
 AUDIT_STAYS = (
     "The stack {stack}-audit stays, audits each night and is billed. Delete it: docs/do/deploy.md#delete-a-stage."
@@ -37,7 +41,10 @@ def main(arguments: Sequence[str], client: Any = None) -> int:
         settings = settings_from_context({"stage": stage, **context}, STAGE_FILES)
         named = {*context, *read_stage_file(stage, STAGE_FILES)}
         stack = f"Oneslot-{stage}"
-        deployed = deployed_settings(client or boto3.client("cloudformation"), stack)
+        if client is None:
+            client = boto3.client("cloudformation", region_name=region(os.environ))
+            sys.stderr.write(f"Oneslot: the region is {client.meta.region_name}.\n")
+        deployed = deployed_settings(client, stack)
     except ContradictorySettings as problem:
         sys.stderr.write(f"Oneslot: {problem}\n")
         return 1
@@ -48,10 +55,17 @@ def main(arguments: Sequence[str], client: Any = None) -> int:
         )
         return 1
     lines = list(refusals(stage, deployed, named))
-    ended = deployed.get("audit") == "true" and not settings.audit
-    notes = [AUDIT_STAYS.format(stack=stack)] if ended else []
+    notes = [AUDIT_STAYS.format(stack=stack)] if deployed.get("audit") == "true" and not settings.audit else []
+    for name in sorted(set(deployed) - set(OVERRIDABLE)):
+        value = deployed[name]
+        notes.append(f"{stack} was deployed with {name}={value}, and this version has no {name}: see the changelog.")
     sys.stderr.write("".join(f"Oneslot: {line}\n" for line in [*lines, *notes]))
     return 1 if lines else 0
+
+
+def region(environment: Mapping[str, str]) -> str | None:
+    """Return the region that CDK's command line deploys to; None if the profile has it."""
+    return next((environment[name] for name in REGIONS if environment.get(name)), None)
 
 
 def deployed_settings(client: Any, stack: str) -> dict[str, str]:
@@ -69,7 +83,7 @@ def deployed_settings(client: Any, stack: str) -> dict[str, str]:
 
 def refusals(stage: str, deployed: dict[str, str], named: Iterable[str]) -> Iterable[str]:
     """Yield a sentence for each setting of the deployed stack that the next deployment does not name."""
-    for name in sorted(set(deployed) - set(named)):
+    for name in sorted((set(deployed) & set(OVERRIDABLE)) - set(named)):
         value = deployed[name]
         yield (
             f"Oneslot-{stage} was deployed with {name}={value}, and this deployment would drop it. Write it into "

@@ -123,7 +123,14 @@ def run(
         "audit": None if conclusion is None else {"folder": str(answer), **conclusion.document},
     }
     terminal.result(document)
-    report(terminal, target, verdict, stages)
+    took = table("Time", "Stage", "Seconds", numbers=(1,))
+    for _, what, seconds in stages.done:
+        took.add_row(what, f"{seconds:.1f}")
+    took.add_section()
+    took.add_row("total", f"{stages.seconds:.1f}")
+    terminal.show(took)
+    terminal.lines(f"Evidence: {target.home}\n")
+    show(terminal, target, verdict)
     terminal.warn(unwritten)
     if conclusion is not None:
         terminal.plain()
@@ -195,15 +202,3 @@ def start_and_seed(stack: LocalStack, target: Target, plan: Plan, terminal: Term
         started = executor.submit(stack.start)
         seed_plan(target, plan, terminal)
         started.result()
-
-
-def report(terminal: Terminal, target: Target, verdict: CheckVerdict, stages: Stages) -> None:
-    """Show the seconds of each stage, and the verdict."""
-    took = table("Time", "Stage", "Seconds", numbers=(1,))
-    for _, what, seconds in stages.done:
-        took.add_row(what, f"{seconds:.1f}")
-    took.add_section()
-    took.add_row("total", f"{stages.seconds:.1f}")
-    terminal.show(took)
-    terminal.lines(f"Evidence: {target.home}\n")
-    show(terminal, target, verdict)

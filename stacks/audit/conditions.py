@@ -21,6 +21,7 @@ def audit_conditions(*, stream: str, bucket: str, stage: str) -> list[AlarmCondi
         stream: the name of Firehose's stream.
         bucket: the name of the audit's bucket.
     """
+    objects_set_aside = {"BucketName": bucket, "FilterId": UNDELIVERED}
     return [
         AlarmCondition(
             name="invariant-violated",
@@ -34,7 +35,11 @@ def audit_conditions(*, stream: str, bucket: str, stage: str) -> list[AlarmCondi
             name="unarchived-deliveries",
             # Firehose drops a line after a day. A night without lines counts as sound, with a note at most.
             means="The delivery log does not arrive in the audit's bucket, so nights are judged without it.",
-            metric=over_window(_archive_delay(stream)),
+            metric=over_window(
+                metric(
+                    "AWS/Firehose", "DeliveryToS3.DataFreshness", {"DeliveryStreamName": stream}, "Maximum", "waiting"
+                )
+            ),
             above=ARCHIVE_DELAY_SECONDS,
             periods=3,
         ),
@@ -42,19 +47,7 @@ def audit_conditions(*, stream: str, bucket: str, stage: str) -> list[AlarmCondi
             name="undelivered-lines",
             # Firehose counts them as delivered, so the metric above stays low.
             means="Firehose set aside lines of the delivery log that it could not unpack. No audit reads them.",
-            metric=over_window(_set_aside(bucket)),
+            metric=over_window(metric("AWS/S3", "PutRequests", objects_set_aside, "Sum", "set aside")),
             above=0,
         ),
     ]
-
-
-def _archive_delay(stream: str) -> cloudwatch.Metric:
-    """Return the seconds for which the oldest line of the delivery log has waited in Firehose's stream."""
-    dimensions = {"DeliveryStreamName": stream}
-    return metric("AWS/Firehose", "DeliveryToS3.DataFreshness", dimensions, "Maximum", "waiting")
-
-
-def _set_aside(bucket: str) -> cloudwatch.Metric:
-    """Return the number of objects that Firehose writes in place of lines of the delivery log."""
-    dimensions = {"BucketName": bucket, "FilterId": UNDELIVERED}
-    return metric("AWS/S3", "PutRequests", dimensions, "Sum", "set aside")

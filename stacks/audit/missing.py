@@ -29,12 +29,7 @@ class MissingAudit(Construct):
     """
 
     def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        succeeded: cloudwatch.IMetric,
-        topic: sns.ITopic,
+        self, scope: Construct, construct_id: str, *, succeeded: cloudwatch.IMetric, topic: sns.ITopic
     ) -> None:
         """Define the alarms. `succeeded`: the state machine's executions that succeeded, over an hour."""
         super().__init__(scope, construct_id)

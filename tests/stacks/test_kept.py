@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 from oneslot.cdk.numbers import ContradictorySettings
 from stacks import kept
 from stacks.application import build
-from stacks.context import STAGE_FILES, given_settings, settings_from_context
+from stacks.context import given_settings, settings_from_context
 from stacks.settings import STAGES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,10 +79,6 @@ def test_invalid_stage_file_is_refused(tmp_path: Path, text: str, said: str) -> 
     assert said in str(refusal.value)
 
 
-def test_repository_has_a_file_for_each_stage() -> None:
-    assert {path.stem for path in STAGE_FILES.glob("*.json")} == set(STAGES)
-
-
 def test_deployment_that_drops_a_setting_is_refused(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (files / "prod.json").write_text('{"max_concurrency": 200}')
     deployed = CloudFormation("-c max_concurrency=200 -c customer_managed_keys=true")
@@ -112,6 +108,21 @@ def test_rollback_leaves_out_a_setting_that_the_older_version_refuses() -> None:
     script = f'{line.replace("NAME=VALUE", "newer=1")}\nprintf "%s|" $GIVEN'
     done = subprocess.run(["/bin/bash", "-c", script], env={"GIVEN": given}, capture_output=True, text=True, check=True)
     assert done.stdout == "-c|audit=true|-c|max_concurrency=200|"
+
+
+def test_deployment_goes_on_when_the_deployed_stack_has_a_setting_that_this_version_has_not(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert kept.main(["dev"], CloudFormation("-c former=7")) == 0
+    assert capsys.readouterr().err == (
+        "Oneslot: Oneslot-dev was deployed with former=7, and this version has no former: see the changelog.\n"
+    )
+
+
+def test_deployed_settings_are_read_in_the_region_that_cdk_deploys_to() -> None:
+    assert kept.region({"AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "eu-west-2"}) == "eu-west-1"
+    assert kept.region({"AWS_REGION": "", "AWS_DEFAULT_REGION": "eu-west-2"}) == "eu-west-2"
+    assert kept.region({}) is None
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_settings_accept_the_last_valid_number(changes: dict[str, Any]) -> None:
         ({"queue": "FIFO"}, {"queue": "fifo"}),
         ({"ledger_retention_seconds": "Forever"}, {"ledger_retention_seconds": None}),
         ({"alarm_topic_arn": f"{TOPIC}Capital"}, {"alarm_topic_arn": f"{TOPIC}Capital"}),
-        ({"@aws-cdk/core:x": True, "aws:cdk:bundling-stacks": ["**"], "cli-telemetry": False}, {}),  # CDK's own
+        ({"@aws-cdk/core:x": True, "cli-telemetry": False, "acknowledged-issue-numbers": [19836]}, {}),  # CDK's own
     ],
 )
 def test_context_changes_the_settings_of_dev(context: dict[str, Any], changes: dict[str, Any]) -> None:
@@ -122,6 +122,8 @@ def test_context_changes_the_settings_of_dev(context: dict[str, Any], changes: d
         ({"max_concurency": "3"}, "-c max_concurency is unknown; did you mean max_concurrency?"),
         ({"batch-size": "3"}, "batch-size is unknown; did you mean batch_size?"),
         ({"zzz": "3"}, "-c zzz is unknown; use one of: .*batch_size"),
+        *(({name: "3"}, f"-c {re.escape(name)} is unknown") for name in ("batch size", "batch_size2", "", "über")),
+        ({" queue": "fifo -c audit=true"}, "passed several options as one word; use make deploy STAGE"),  # zsh's $GIVEN
         ({"retain_data": "true"}, "retain_data belongs to the stage; change it in stacks/settings.py"),
         *(({"batch_size": text}, f"batch_size is '{text}'; use a whole number") for text in ("ten", "5.5", True, None)),
         ({"batch_size": "forever"}, "batch_size is 'forever'; use a whole number$"),
