@@ -12,11 +12,10 @@ from oneslot.dynamodb_in_memory.expressions import InvalidExpression, TypedItem
 from oneslot.dynamodb_in_memory.expressions.parser import Parsed, parse_projection
 from oneslot.dynamodb_in_memory.expressions.paths import Path, project, refuse_overlaps
 from oneslot.dynamodb_in_memory.expressions.trees import (
-    Both,
-    ConditionNode,
+    Expression,
+    Operation,
     PathOperand,
     Scope,
-    Test,
     ValueOperand,
     paths_of,
     required,
@@ -153,7 +152,7 @@ def projected_paths(request: Mapping[str, Any]) -> list[Path]:
         InvalidExpression: if it is invalid.
     """
     scope = Scope(request)
-    paths = [path.path(scope) for path in parse_projection(request["ProjectionExpression"]).paths]
+    paths = [path.path(scope) for path in parse_projection(request["ProjectionExpression"]).said]
     refuse_overlaps(paths)
     return paths
 
@@ -162,13 +161,13 @@ def _expressions(
     name: str, table: TableSchema, index: Index | None, request: Mapping[str, Any]
 ) -> tuple[Keep, Keep, Sequence[Path] | None]:
     """Return which items a read selects, which of them pass its filter, and the paths that it returns (None for all)."""
-    scope, parsed = Scope(request), list[Parsed]()
+    scope, parsed = Scope(request), list[Parsed[Any]]()
     keys = table.keys if index is None else index.keys
     selects: Keep = (lambda item: True) if index is None else (lambda item: all(key in item for key in keys))
     if name == "Query":
         condition = checked_condition(request.get("KeyConditionExpression", ""), scope)
         parsed.append(condition)
-        value, in_partition = _key_condition(condition.tree, scope, keys[0], keys[1] if len(keys) > 1 else "")
+        value, in_partition = _key_condition(condition.said, scope, keys[0], keys[1] if len(keys) > 1 else "")
         if type_of(value) != table.types.get(keys[0], type_of(value)):
             raise InvalidExpression(
                 "One or more parameter values were invalid: Condition parameter type does not match schema type"
@@ -180,9 +179,9 @@ def _expressions(
     if "FilterExpression" in request:
         filtering = checked_condition(request["FilterExpression"], scope)
         parsed.append(filtering)
-        if name == "Query" and any(path[0] in keys for path in paths_of(filtering.tree, scope)):
+        if name == "Query" and any(path[0] in keys for path in paths_of(filtering.said, scope)):
             raise InvalidExpression("Filter Expression can only contain non-primary key attributes")
-        passes = lambda item: filtering.tree.holds(item, scope)  # noqa: E731
+        passes = lambda item: filtering.said.read(item, scope)  # noqa: E731
     wanted = _returned(table, index, request)
     if "ProjectionExpression" in request:
         parsed.append(parse_projection(request["ProjectionExpression"]))
@@ -190,13 +189,13 @@ def _expressions(
     return selected, passes, wanted
 
 
-def _key_condition(tree: ConditionNode, scope: Scope, partition_key: str, sort_key: str) -> tuple[AttributeValue, Keep]:
+def _key_condition(tree: Expression, scope: Scope, partition_key: str, sort_key: str) -> tuple[AttributeValue, Keep]:
     """Return the partition that a key condition names, and the condition as a function of an item.
 
     Raises:
         InvalidExpression: for anything but `=` on the partition key and at most one condition on the sort key.
     """
-    by_name: dict[str, Test] = {}
+    by_name: dict[str, Operation] = {}
     for part in _parts(tree):
         name = _key_of(part, scope)
         if name in by_name:
@@ -209,21 +208,21 @@ def _key_condition(tree: ConditionNode, scope: Scope, partition_key: str, sort_k
         raise InvalidExpression("Query key condition not supported")
     if by_name and (not sort_key or sort_key not in by_name):
         raise InvalidExpression(f"Query condition missed key schema element: {sort_key or partition_key}")
-    return required(partition.operands[1], {}, scope), lambda item: tree.holds(item, scope)
+    return required(partition.operands[1], {}, scope), lambda item: tree.read(item, scope)
 
 
-def _parts(tree: ConditionNode) -> Iterator[Test]:
+def _parts(tree: Expression) -> Iterator[Operation]:
     """Yield the simple conditions that AND joins."""
-    if isinstance(tree, Both) and not tree.either:
-        yield from _parts(tree.left)
-        yield from _parts(tree.right)
-    elif isinstance(tree, Test) and tree.name in ("=", *COMPARATORS, "BETWEEN", "begins_with"):
+    if isinstance(tree, Operation) and tree.name == "AND":
+        for part in tree.operands:
+            yield from _parts(part)
+    elif isinstance(tree, Operation) and tree.name in ("=", *COMPARATORS, "BETWEEN", "begins_with"):
         yield tree
     else:
         raise InvalidExpression("Invalid operator used in KeyConditionExpression")
 
 
-def _key_of(condition: Test, scope: Scope) -> str:
+def _key_of(condition: Operation, scope: Scope) -> str:
     """Return the attribute that a simple condition with values compares."""
     first, *others = condition.operands
     if not isinstance(first, PathOperand) or not all(isinstance(other, ValueOperand) for other in others):

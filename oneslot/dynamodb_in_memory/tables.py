@@ -8,8 +8,8 @@ from typing import Any
 from oneslot.dynamodb_in_memory.answers import client_error, refuse
 from oneslot.dynamodb_in_memory.contents import Contents, TableSchema
 from oneslot.dynamodb_in_memory.expressions import AttributeValue, InvalidExpression, TypedItem
-from oneslot.dynamodb_in_memory.expressions.parser import Parsed, ParsedCondition, parse_condition
-from oneslot.dynamodb_in_memory.expressions.trees import Scope
+from oneslot.dynamodb_in_memory.expressions.parser import Parsed, parse_condition
+from oneslot.dynamodb_in_memory.expressions.trees import Expression, Scope
 from oneslot.dynamodb_in_memory.expressions.values import normalised, type_of
 
 MAXIMUM_TRANSACTION_ITEMS = 100
@@ -119,18 +119,18 @@ def refuse_empty_keys(names: Iterable[str], item: TypedItem) -> None:
             )
 
 
-def checked_condition(text: str, scope: Scope) -> ParsedCondition:
+def checked_condition(text: str, scope: Scope) -> Parsed[Expression]:
     """Return a parsed condition.
 
     Raises:
         InvalidExpression: for what is invalid whatever the item is.
     """
     parsed = parse_condition(text)
-    parsed.tree.check(scope)
+    parsed.said.type(scope)
     return parsed
 
 
-def refuse_unused(request: Mapping[str, Any], expressions: Iterable[Parsed]) -> None:
+def refuse_unused(request: Mapping[str, Any], expressions: Iterable[Parsed[Any]]) -> None:
     """Raise `InvalidExpression` for a defined name or value that none of the expressions uses."""
     expressions = list(expressions)
     for field in ("ExpressionAttributeNames", "ExpressionAttributeValues"):

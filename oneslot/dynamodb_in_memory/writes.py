@@ -17,10 +17,10 @@ from oneslot.dynamodb_in_memory.answers import (
 )
 from oneslot.dynamodb_in_memory.contents import TableSchema, as_text
 from oneslot.dynamodb_in_memory.expressions import AttributeValue, InvalidExpression, TypedItem
-from oneslot.dynamodb_in_memory.expressions.parser import Parsed, ParsedUpdate, parse_update
+from oneslot.dynamodb_in_memory.expressions.parser import Change, Parsed, parse_update
 from oneslot.dynamodb_in_memory.expressions.paths import Path, changed, find, refuse_overlaps
 from oneslot.dynamodb_in_memory.expressions.trees import INCORRECT_TYPE, Scope, required
-from oneslot.dynamodb_in_memory.expressions.values import SETS, added, joined, type_of, without
+from oneslot.dynamodb_in_memory.expressions.values import SETS, added, joined, without
 from oneslot.dynamodb_in_memory.tables import (
     INVALID,
     MAXIMUM_TRANSACTION_ITEMS,
@@ -41,6 +41,9 @@ TOKEN_WINDOW_MS = 10 * 60 * 1000
 """The time that DynamoDB remembers a ClientRequestToken (API reference, TransactWriteItems)."""
 
 _KINDS = {"Put": "Item", "Update": "Key UpdateExpression", "Delete": "Key", "ConditionCheck": "Key"}
+
+_TAKES = {"ADD": ("N", *SETS), "DELETE": SETS}
+"""The types of the values that a section of an update takes; SET takes every type."""
 
 Outcome = tuple[str, TypedItem, TypedItem | None, list[Path]]
 """A write's key, the item before (empty: none), the item after (None: deleted), and the paths that an update writes."""
@@ -115,16 +118,17 @@ class Writes(StoredTables):
             ItemRefused: if the table or the item cannot take it.
         """
         table = self._table(name, write)
-        scope, expressions, written = Scope(write), list[Parsed](), list[Path]()
+        scope, expressions, written = Scope(write), list[Parsed[Any]](), list[Path]()
         condition: Any = None
-        update: ParsedUpdate | None = None
+        update: list[Change] | None = None
         try:
             if "ConditionExpression" in write:
                 condition = checked_condition(write["ConditionExpression"], scope)
                 expressions.append(condition)
             if "UpdateExpression" in write:
-                update = parse_update(write["UpdateExpression"])
-                expressions.append(update)
+                parsed = parse_update(write["UpdateExpression"])
+                expressions.append(parsed)
+                update = parsed.said
                 written = _check_update(update, scope)
             refuse_unused(write, expressions)
         except InvalidExpression as error:
@@ -135,7 +139,7 @@ class Writes(StoredTables):
             key_of_item = table.key_text(item)
             _refuse_keys(table, written)
             before = self._items(write).get(key_of_item, {})
-            if condition is not None and not condition.tree.holds(before, scope):
+            if condition is not None and not condition.said.read(before, scope):
                 raise ConditionFailed(key_of_item, before)
             after: TypedItem | None = None
             if unchanged:
@@ -210,38 +214,37 @@ class Writes(StoredTables):
         return results, reasons
 
 
-def _check_update(update: ParsedUpdate, scope: Scope) -> list[Path]:
+def _check_update(update: Sequence[Change], scope: Scope) -> list[Path]:
     """Return the paths that an update writes; raise `InvalidExpression` for what is invalid whatever the item is."""
-    paths = [path.path(scope) for path in update.paths]
+    paths = [path.path(scope) for _, path, _ in update]
     refuse_overlaps(paths)
-    for _, operand in update.sets:
-        operand.type(scope)
-    for _, value in update.adds:
-        _refuse_other_types("ADD", scope.value(value.placeholder), ("N", *SETS))
-    for _, value in update.deletes:
-        _refuse_other_types("DELETE", scope.value(value.placeholder), SETS)
+    for section, _, operand in update:
+        kind = None if operand is None else operand.type(scope)
+        if kind not in (None, *_TAKES.get(section, (kind,))):
+            raise InvalidExpression(f"{INCORRECT_TYPE} operator: {section}, operand type: {kind}")
     return paths
 
 
-def _apply_update(update: ParsedUpdate, item: TypedItem, scope: Scope) -> dict[str, AttributeValue]:
+def _apply_update(update: Sequence[Change], item: TypedItem, scope: Scope) -> dict[str, AttributeValue]:
     """Return the item after an update. Every right-hand side sees the item as it was before.
 
     Raises:
         InvalidUpdate: for an update that does not fit the item.
     """
-    values: dict[Path, AttributeValue | None] = {
-        path.path(scope): required(operand, item, scope) for path, operand in update.sets
-    }
-    for path, operand in update.adds:
-        before, value = find(item, path.path(scope)), scope.value(operand.placeholder)
-        if "N" in value:
-            values[path.path(scope)] = added({"N": "0"} if before is None else before, value)
+    values: dict[Path, AttributeValue | None] = {}
+    for section, operand, right in update:
+        path = operand.path(scope)
+        before = find(item, path)
+        if right is None or (section == "DELETE" and before is None):
+            values[path] = None
+            continue
+        value = required(right, item, scope)
+        if section == "SET" or before is None:
+            values[path] = value
+        elif section == "DELETE":
+            values[path] = without(before, value)
         else:
-            values[path.path(scope)] = value if before is None else joined(before, value)
-    for path, operand in update.deletes:
-        before = find(item, path.path(scope))
-        values[path.path(scope)] = None if before is None else without(before, scope.value(operand.placeholder))
-    values.update({path.path(scope): None for path in update.removes})
+            values[path] = added(before, value) if "N" in value else joined(before, value)
     return changed(item, values)
 
 
@@ -249,8 +252,3 @@ def _refuse_keys(table: TableSchema, written: Sequence[Path]) -> None:
     for path in written:
         if path[0] in table.keys:
             raise InvalidExpression(f"{INVALID}Cannot update attribute {path[0]}. This attribute is part of the key")
-
-
-def _refuse_other_types(name: str, value: AttributeValue, allowed: tuple[str, ...]) -> None:
-    if type_of(value) not in allowed:
-        raise InvalidExpression(f"{INCORRECT_TYPE} operator: {name}, operand type: {type_of(value)}")

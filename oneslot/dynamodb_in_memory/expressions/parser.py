@@ -3,126 +3,84 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
-from oneslot.dynamodb_in_memory.expressions.trees import (
-    Both,
-    Computed,
-    ConditionNode,
-    IfNotExists,
-    Not,
-    Operand,
-    PathOperand,
-    SizeOf,
-    Test,
-    ValueOperand,
-)
+from oneslot.dynamodb_in_memory.expressions.trees import Expression, Operation, PathOperand, ValueOperand, is_condition
 from oneslot.dynamodb_in_memory.expressions.values import InvalidExpression
 
 _TOKEN = re.compile(r"[ \t\r\n]*(#\w+|:\w+|[A-Za-z_]\w*|[0-9]+|<>|<=|>=|[=<>(),.\[\]+-])", re.ASCII)
-_COMPARATORS = ("=", "<>", "<", "<=", ">", ">=")
-_SECTIONS = ("SET", "REMOVE", "ADD", "DELETE")
-_CONDITION_FUNCTIONS: dict[str, tuple[type, ...]] = {
-    "attribute_exists": (PathOperand,),
-    "attribute_not_exists": (PathOperand,),
-    "attribute_type": (PathOperand, ValueOperand),
-    "begins_with": (object, object),
-    "contains": (object, object),
+_OR, _AND, _NOT, _COMPARES, _SUM = range(5)
+"""What binds least, first. A comparison or a sum has no other one beside it: only parentheses join two."""
+_CONNECTIVES = {"OR": _OR, "AND": _AND}
+_IN_CONDITIONS = {**_CONNECTIVES, **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "BETWEEN", "IN"), _COMPARES)}
+_IN_UPDATES = {"+": _SUM, "-": _SUM}
+_FUNCTIONS: Mapping[bool, Mapping[str, tuple[Any, ...]]] = {
+    False: {
+        "attribute_exists": (PathOperand,),
+        "attribute_not_exists": (PathOperand,),
+        "attribute_type": (PathOperand, ValueOperand),
+        "begins_with": (object, object),
+        "contains": (object, object),
+        "size": (object,),
+    },
+    True: {"if_not_exists": (PathOperand, object), "list_append": (object, object)},
 }
-"""The kinds of operands of each function."""
+"""The functions of conditions and of updates, with the kinds of their operands."""
+_SECTIONS = ("SET", "REMOVE", "ADD", "DELETE")
 MAXIMUM_CHOICES = 100
 """The most operands of IN (developer guide, expressions)."""
 
 T = TypeVar("T")
+Change = tuple[str, PathOperand, Expression | None]
+"""A section of an update, the path that it writes, and the value; REMOVE has none."""
 
 
 @dataclass(frozen=True)
-class Parsed:
-    """What a text defines nothing of: the `#` and `:` placeholders that it uses."""
+class Parsed(Generic[T]):
+    """What a text says, and the `#` and `:` placeholders that it uses."""
 
     placeholders: frozenset[str]
-
-
-@dataclass(frozen=True)
-class ParsedCondition(Parsed):
-    """A condition, a filter or a key condition."""
-
-    tree: ConditionNode
-
-
-@dataclass(frozen=True)
-class ParsedProjection(Parsed):
-    """A projection."""
-
-    paths: tuple[PathOperand, ...]
-
-
-@dataclass(frozen=True)
-class ParsedUpdate(Parsed):
-    """An update: (path, value) of SET, ADD and DELETE, and the paths of REMOVE."""
-
-    sets: list[tuple[PathOperand, Operand]] = field(default_factory=list)
-    removes: list[PathOperand] = field(default_factory=list)
-    adds: list[tuple[PathOperand, ValueOperand]] = field(default_factory=list)
-    deletes: list[tuple[PathOperand, ValueOperand]] = field(default_factory=list)
-
-    @property
-    def paths(self) -> list[PathOperand]:
-        """All paths that the update writes."""
-        return [*(path for path, _ in [*self.sets, *self.adds, *self.deletes]), *self.removes]
+    said: T
 
 
 @lru_cache(maxsize=4096)
-def parse_condition(text: str) -> ParsedCondition:
+def parse_condition(text: str) -> Parsed[Expression]:
     """Parse a ConditionExpression, FilterExpression or KeyConditionExpression."""
     parser = _Parser(text)
-    tree = parser.condition()
-    parser.end()
-    return ParsedCondition(parser.placeholders, tree)
+    return parser.whole(parser.condition())
 
 
 @lru_cache(maxsize=4096)
-def parse_projection(text: str) -> ParsedProjection:
+def parse_projection(text: str) -> Parsed[list[PathOperand]]:
     """Parse a ProjectionExpression."""
     parser = _Parser(text)
-    paths = parser.several(parser.path)
-    parser.end()
-    return ParsedProjection(parser.placeholders, tuple(paths))
+    return parser.whole(parser.several(parser.path))
 
 
 @lru_cache(maxsize=4096)
-def parse_update(text: str) -> ParsedUpdate:
+def parse_update(text: str) -> Parsed[list[Change]]:
     """Parse an UpdateExpression."""
-    parser = _Parser(text)
-    update = ParsedUpdate(parser.placeholders)
+    parser = _Parser(text, of_update=True)
+    changes: list[Change] = []
     seen: set[str] = set()
-    while True:
+    while parser.peek() is not None or not seen:
         section = parser.take().upper()
         if section not in _SECTIONS:
             parser.fail()
         if section in seen:
             raise InvalidExpression(f'The "{section}" section can only be used once in an update expression;')
         seen.add(section)
-        match section:
-            case "SET":
-                update.sets.extend(parser.several(parser.assignment))
-            case "REMOVE":
-                update.removes.extend(parser.several(parser.path))
-            case "ADD":
-                update.adds.extend(parser.several(parser.element_change))
-            case _:
-                update.deletes.extend(parser.several(parser.element_change))
-        if parser.peek() is None:
-            return update
+        changes += parser.several(lambda section=section: parser.change(section))  # type: ignore[misc]
+    return parser.whole(changes)
 
 
 class _Parser:
     """The tokens of one text, read from left to right."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, of_update: bool = False) -> None:
         self._tokens: list[str] = []
         position, text = 0, text.rstrip()
         while position < len(text):
@@ -135,129 +93,100 @@ class _Parser:
             raise InvalidExpression("The expression can not be empty;")
         self._next = 0
         self._groups: dict[int, int] = {}
-        self.placeholders = frozenset(token for token in self._tokens if token[0] in "#:")
+        self._levels = _IN_UPDATES if of_update else _IN_CONDITIONS
+        self._functions = _FUNCTIONS[of_update]
 
-    # Conditions
-
-    def condition(self) -> ConditionNode:
-        """Parse a condition, of conditions joined with OR."""
-        left = self._conjunction()
-        while self._keyword("OR"):
-            left = Both(left, self._conjunction(), either=True)
-        return left
-
-    def _conjunction(self) -> ConditionNode:
-        left = self._negation()
-        while self._keyword("AND"):
-            left = Both(left, self._negation(), either=False)
-        return left
-
-    def _negation(self) -> ConditionNode:
-        if self._keyword("NOT"):
-            return Not(self._negation())
-        if self.peek() != "(":
-            return self._simple()
-        # A parenthesis encloses a condition or an operand; only what follows decides.
-        start = self._next
-        try:
-            group = self._group(self.condition)
-        except InvalidExpression as error:
-            self._next = start
-            try:
-                return self._simple()
-            except InvalidExpression:
-                raise error from None
-        following = (self.peek() or "").upper()
-        if following in _COMPARATORS or following in ("BETWEEN", "IN"):
-            self._next = start
-            return self._simple()
-        return group
-
-    def _simple(self) -> ConditionNode:
-        word = self.peek() or ""
-        if self._peek(1) == "(" and _is_name(word) and word != "size":
-            return self._function()
-        left = self._condition_operand()
-        if self._keyword("BETWEEN"):
-            low = self._condition_operand()
-            if not self._keyword("AND"):
-                self.fail()
-            return Test("BETWEEN", (left, low, self._condition_operand()))
-        if self._keyword("IN"):
-            self.expect("(")
-            choices = self.several(self._condition_operand)
-            self.expect(")")
-            if len(choices) > MAXIMUM_CHOICES:
-                raise InvalidExpression("The IN operator is provided with too many operands")
-            return Test("IN", (left, *choices))
-        comparator = self.take()
-        if comparator not in _COMPARATORS:
-            self._next -= 1
+    def whole(self, said: T) -> Parsed[T]:
+        """Return what was parsed. Refuse a text that goes on."""
+        if self.peek() is not None:
             self.fail()
-        return Test(comparator, (left, self._condition_operand()))
+        return Parsed(frozenset(token for token in self._tokens if token[0] in "#:"), said)
 
-    def _function(self) -> ConditionNode:
-        name = self.take()
-        kinds = _CONDITION_FUNCTIONS.get(name)
-        if kinds is None:
-            raise InvalidExpression(f"Invalid function name; function: {name}")
-        operands = self._arguments(name, len(kinds), self._condition_operand)
-        if not all(map(isinstance, operands, kinds)):
-            raise InvalidExpression(f"Operator or function requires a document path; operator or function: {name}")
-        return Test(name, tuple(operands))
+    def condition(self) -> Expression:
+        """Parse a condition."""
+        condition = self._expression()
+        if not is_condition(condition):
+            self.fail()
+        return condition
 
-    def _condition_operand(self) -> Operand:
-        if self.peek() == "(":
-            return self._group(self._condition_operand)
-        if self.peek() == "size" and self._peek(1) == "(":
-            (operand,) = self._arguments(self.take(), 1, self._condition_operand)
-            return SizeOf(operand)
-        return self._value_or_path()
-
-    # Updates
-
-    def assignment(self) -> tuple[PathOperand, Operand]:
-        """Parse `path = value`."""
+    def change(self, section: str) -> Change:
+        """Parse what a section of an update changes: `path = value` of SET, `path` of REMOVE, `path :value` of the others."""
         path = self.path()
-        self.expect("=")
-        return path, self._update_value()
-
-    def element_change(self) -> tuple[PathOperand, ValueOperand]:
-        """Parse `path :value`."""
-        path, token = self.path(), self.take()
+        match section:
+            case "SET":
+                self.expect("=")
+                return section, path, self._expression()
+            case "REMOVE":
+                return section, path, None
+        token = self.take()
         if token[0] != ":":
             self.fail()
-        return path, ValueOperand(token)
+        return section, path, ValueOperand(token)
 
-    def _update_value(self) -> Operand:
-        value = self._group(self._update_value) if self.peek() == "(" else self._update_operand()
-        if self.peek() in ("+", "-"):
-            return Computed(self.take(), value, self._update_operand())
-        return value
+    def _expression(self, least: int = _OR) -> Expression:
+        """Parse operators that bind at least so much, and their operands."""
+        left = self._operation("NOT", self._expression(_NOT)) if self._keyword("NOT") else self._operand()
+        most = _SUM
+        while least <= (level := self._levels.get(name := (self.peek() or "").upper(), -1)) <= most:
+            self._next += 1
+            if name == "IN":
+                left = self._operation(name, left, *self._arguments(self._operand))
+            elif name == "BETWEEN":
+                low = self._operand()
+                self.expect("AND")
+                left = self._operation(name, left, low, self._operand())
+            else:
+                left = self._operation(name, left, self._expression(level + 1))
+            most = level if name in _CONNECTIVES else level - 1
+        return left
 
-    def _update_operand(self) -> Operand:
-        if self.peek() == "(":
-            return self._group(self._update_operand)
+    def _operand(self) -> Expression:
+        """Parse a path, a value, a function, or what parentheses enclose."""
         word = self.peek() or ""
-        if self._peek(1) != "(" or not _is_name(word):
-            return self._value_or_path()
-        self.take()
-        if word not in ("if_not_exists", "list_append"):
-            raise InvalidExpression(f"Invalid function name; function: {word}")
-        first, second = self._arguments(word, 2, self._update_operand)
-        if word == "list_append":
-            return Computed(word, first, second)
-        if not isinstance(first, PathOperand):
+        if word == "(":
+            return self._group()
+        if self._peek(1) == "(" and _is_name(word):
+            return self._function(self.take())
+        return ValueOperand(self.take()) if word[:1] == ":" else self.path()
+
+    def _function(self, name: str) -> Expression:
+        kinds = self._functions.get(name)
+        if kinds is None:
+            raise InvalidExpression(f"Invalid function name; function: {name}")
+        operands = self._arguments(self._operand)
+        if len(operands) != len(kinds):
             raise InvalidExpression(
-                "Operator or function requires a document path; operator or function: if_not_exists"
+                f"Incorrect number of operands for operator or function; operator or function: {name}, "
+                f"number of operands: {len(operands)}"
             )
-        return IfNotExists(first, second)
+        if not all(map(isinstance, operands, kinds)):
+            raise InvalidExpression(f"Operator or function requires a document path; operator or function: {name}")
+        return self._operation(name, *operands)
 
-    # Operands and paths
+    def _operation(self, name: str, *operands: Expression) -> Expression:
+        """Return an operation. Refuse a condition as an operand, and else than conditions beside AND, OR and NOT."""
+        joins = name in (*_CONNECTIVES, "NOT")
+        if any(is_condition(one) != joins for one in operands):
+            self.fail()
+        if len(operands) > MAXIMUM_CHOICES + 1:
+            raise InvalidExpression("The IN operator is provided with too many operands")
+        return Operation(name, operands)
 
-    def _value_or_path(self) -> Operand:
-        token = self.peek() or ""
-        return ValueOperand(self.take()) if token[:1] == ":" else self.path()
+    def _group(self) -> Expression:
+        self.expect("(")
+        start = self._next
+        inner = self._expression()
+        if self._groups.get(start) == self._next:
+            raise InvalidExpression("The expression has redundant parentheses;")
+        self.expect(")")
+        self._groups[start - 1] = self._next
+        return inner
+
+    def _arguments(self, parse: Callable[[], T]) -> list[T]:
+        self.expect("(")
+        found = self.several(parse)
+        self.expect(")")
+        return found
 
     def path(self) -> PathOperand:
         """Parse a document path."""
@@ -284,37 +213,12 @@ class _Parser:
             raise InvalidExpression(f"Attribute name is a reserved keyword; reserved keyword: {token}")
         return token
 
-    def _arguments(self, name: str, wanted: int, parse: Callable[[], Operand]) -> list[Operand]:
-        self.expect("(")
-        operands = self.several(parse)
-        self.expect(")")
-        if len(operands) != wanted:
-            raise InvalidExpression(
-                f"Incorrect number of operands for operator or function; operator or function: {name}, "
-                f"number of operands: {len(operands)}"
-            )
-        return operands
-
-    def _group(self, parse: Callable[[], T]) -> T:
-        """Parse what parentheses enclose."""
-        self.expect("(")
-        start = self._next
-        inner = parse()
-        if self._groups.get(start) == self._next:
-            raise InvalidExpression("The expression has redundant parentheses;")
-        self.expect(")")
-        self._groups[start - 1] = self._next
-        return inner
-
     def several(self, parse: Callable[[], T]) -> list[T]:
         """Parse one or more, separated by commas."""
         found = [parse()]
-        while self.peek() == ",":
-            self.take()
+        while self._keyword(","):
             found.append(parse())
         return found
-
-    # Tokens
 
     def peek(self) -> str | None:
         """Return the next token; None at the end."""
@@ -334,13 +238,7 @@ class _Parser:
 
     def expect(self, wanted: str) -> None:
         """Take this token."""
-        if self.peek() != wanted:
-            self.fail()
-        self._next += 1
-
-    def end(self) -> None:
-        """Refuse a text that goes on."""
-        if self.peek() is not None:
+        if not self._keyword(wanted):
             self.fail()
 
     def fail(self) -> NoReturn:
@@ -349,11 +247,9 @@ class _Parser:
         raise InvalidExpression("Syntax error; token: " + ("<EOF>" if token is None else f'"{token}"'))
 
     def _keyword(self, keyword: str) -> bool:
-        token = self.peek()
-        if token is None or token.upper() != keyword:
-            return False
-        self._next += 1
-        return True
+        found = (self.peek() or "").upper() == keyword
+        self._next += found
+        return found
 
 
 def _is_name(token: str) -> bool:
