@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import heapq
 import json
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from random import Random
@@ -50,48 +49,33 @@ class Queue:
         self._maximum_receives = int(policy.get("maxReceiveCount", 0))
         self.random = random
         self.messages: dict[str, Message] = {}
-        self._ties = 0
-        self._visible: OrderedDict[str, Message] = OrderedDict()
-        self._hidden: list[tuple[int, int, Message]] = []
-        self._expiring: list[tuple[int, int, Message]] = []
         self._deleted: deque[Message] = deque(maxlen=REMEMBERED_DELETIONS)
 
     @property
-    def visible(self) -> int:
-        """The number of messages that a receive can return."""
-        return len(self._visible)
+    def visible(self) -> list[Message]:
+        """The messages that a receive can return: new ones first, then by the end of their visibility timeout."""
+        return sorted((each for each in self.messages.values() if not each.hidden), key=lambda each: each.visible_ms)
 
     def advance(self, now: int) -> None:
         """Drop what is past its retention, and show what is past its visibility timeout."""
-        while self._expiring and self._expiring[0][0] <= now:
-            message = heapq.heappop(self._expiring)[2]
-            if not message.deleted:
+        for message in list(self.messages.values()):
+            if message.enqueued_ms + self.retention_ms <= now:
                 self.remove(message)
-        while self._hidden and self._hidden[0][0] <= now:
-            until, _, message = heapq.heappop(self._hidden)
-            if message.hidden and message.visible_ms == until:
-                self._show(message)
+            elif message.hidden and message.visible_ms <= now:
+                message.hidden = False
 
     def next_visible_ms(self) -> int | None:
         """Return when the next hidden message becomes visible; None if none is hidden."""
-        while self._hidden:
-            until, _, message = self._hidden[0]
-            if message.hidden and message.visible_ms == until:
-                return until
-            heapq.heappop(self._hidden)
-        return None
+        return min((each.visible_ms for each in self.messages.values() if each.hidden), default=None)
 
     def add(self, message: Message) -> None:
         """Add a visible message."""
         self.messages[message.message_id] = message
-        heapq.heappush(self._expiring, (message.enqueued_ms + self.retention_ms, self._tie(), message))
-        self._show(message)
 
     def remove(self, message: Message) -> None:
         """Remove a message that the queue has."""
         del self.messages[message.message_id]
-        self._visible.pop(message.message_id, None)
-        message.deleted, message.hidden = True, False
+        message.hidden = False
 
     def receive(self, count: int, hidden_ms: int, now: int, missing: float = 0.0) -> list[Message]:
         """Hide and return up to `count` visible messages; each is passed over with the probability `missing`.
@@ -99,16 +83,12 @@ class Queue:
         A receive beyond `maxReceiveCount` moves the message to the dead-letter queue instead.
         """
         taken: list[Message] = []
-        passed: list[Message] = []
-        while self._visible and len(taken) < count:
-            message = self._visible.popitem(last=False)[1]
-            if missing and self.random.random() < missing:
-                passed.append(message)
-            elif not self._bury(message, now):
+        for message in self.visible:
+            if len(taken) == count:
+                break
+            is_missed = missing and self.random.random() < missing
+            if not is_missed and not self._bury(message, now):
                 taken.append(self._take(message, hidden_ms, now))
-        for message in reversed(passed):
-            self._visible[message.message_id] = message
-            self._visible.move_to_end(message.message_id, last=False)
         return taken
 
     def handle(self, message: Message) -> str:
@@ -152,17 +132,13 @@ class Queue:
             refuse_value(name, "ReceiptHandle", handle, EXPIRED)
         self._change(message, timeout_ms, now)
 
-    def in_flight(self) -> list[Message]:
-        """Return the messages that a receive has hidden, in the order of their ids."""
-        return [message for message in self.messages.values() if message.hidden]
-
     def deliver_again(self) -> str | None:
         """Make a random message in flight visible, as at-least-once delivery can; return its id, or None."""
-        candidates = self.in_flight()
-        if not candidates:
+        in_flight = [message for message in self.messages.values() if message.hidden]
+        if not in_flight:
             return None
-        message = self.random.choice(candidates)
-        self._show(message)
+        message = self.random.choice(in_flight)
+        message.hidden = False
         return message.message_id
 
     def undelete(self) -> str | None:
@@ -174,7 +150,6 @@ class Queue:
             return None
         message = self._deleted[self.random.randrange(len(self._deleted))]
         self._deleted.remove(message)
-        message.deleted = False
         self.add(message)
         return message.message_id
 
@@ -199,7 +174,7 @@ class Queue:
         "When a message is moved to a dead-letter queue, the enqueue timestamp is unchanged" (developer guide, dead-letter queue
         retention), so its retention goes on.
         """
-        self.add(replace(message, deleted=False, source_arn=source_arn))
+        self.add(replace(message, source_arn=source_arn))
 
     def _change(self, message: Message, timeout_ms: int, now: int) -> None:
         if now + timeout_ms > message.received_ms + MAXIMUM_HIDDEN_MS:
@@ -218,17 +193,8 @@ class Queue:
         message = self.messages.get(message_id)
         return message, message is not None and int(number) == message.receives
 
-    def _show(self, message: Message) -> None:
-        message.hidden = False
-        self._visible[message.message_id] = message
-
     def _hide(self, message: Message, until: int) -> None:
         message.hidden, message.visible_ms = True, until
-        heapq.heappush(self._hidden, (until, self._tie(), message))
-
-    def _tie(self) -> int:
-        self._ties += 1
-        return self._ties
 
 
 @dataclass(slots=True, eq=False)
@@ -238,7 +204,7 @@ class Message:
     Attributes:
         enqueued_ms: when its retention began.
         receives: its receives so far, in all queues; also the number of its newest receipt.
-        visible_ms: the end of its visibility timeout, while it is `hidden`.
+        visible_ms: the end of its newest visibility timeout, while which it is `hidden`; 0 before the first.
     """
 
     message_id: str
@@ -256,7 +222,6 @@ class Message:
     received_ms: int = 0
     visible_ms: int = 0
     hidden: bool = False
-    deleted: bool = False
 
     def received(self, handle: str, system: Collection[str], attributes: Collection[str]) -> dict[str, Any]:
         """Return it in ReceiveMessage's shape, with the system attributes and message attributes of these names."""

@@ -80,7 +80,7 @@ class SQSService:
         """Return the named attributes, with the numbers of messages at this moment."""
         refuse_unknown("GetQueueAttributes", request, "QueueUrl AttributeNames")
         queue = self._queue("GetQueueAttributes", request["QueueUrl"], self._now_ms())
-        names, visible = request.get("AttributeNames", ()), queue.visible
+        names, visible = request.get("AttributeNames", ()), len(queue.visible)
         attributes = {
             **queue.attributes,
             "ApproximateNumberOfMessages": str(visible),
