@@ -1,6 +1,6 @@
 """Billed time, calls and capacity units of a batch of ten, ours and Powertools, from one run.
 
-Each handler gets the same batches from a stand-in of its own whose calls take a set time (`standin.py`). The handlers
+Each handler gets the same batches, and has a stand-in of its own whose calls take a set time (`standin.py`). The handlers
 take turns, batch by batch, so that a slow moment of the machine meets them all. Billed time is the wall clock of the
 handler's call, as Lambda bills it, without the import.
 
@@ -9,7 +9,6 @@ The batches: ten new requests for ten practices; the same with two finished dupl
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import statistics
 import time
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.benchmarks.handlers import BATCH, Handler, booking, ours, powertools, table
-from lab.benchmarks.standin import StandIn, stand_in
+from lab.benchmarks.standin import READS, WRITES, StandIn
 from oneslot.runtime.sqs.lambda_event import Context, event_of
 
 SERVICE_MS = (5.0, 20.0, 2.0)
@@ -65,38 +64,37 @@ def batches(kind: str, number: int) -> list[list[dict[str, Any]]]:
 
 def measure(compared: Mapping[str, Make], kind: str, service_ms: float, runs: int) -> Iterator[Figure]:
     """Deliver `runs` batches of a kind to each contender, in turns. Each contender has a stand-in of its own."""
-    with contextlib.ExitStack() as stack:
-        standins = {name: stack.enter_context(stand_in()) for name in compared}
-        handlers = {name: make(standins[name]) for name, make in compared.items()}
-        every = batches(kind, WARM_UP + runs)
-        for name, standin in standins.items():
-            standin.reset(PRACTICES)
-            for bodies in every if FINISHED_BEFORE.get(kind) else ():
-                _deliver(name, handlers[name], bodies[: FINISHED_BEFORE[kind]])
-            standin.control("Time", service_ms=service_ms)
-        times: dict[str, list[tuple[float, float]]] = {name: [] for name in compared}
-        for number, bodies in enumerate(every):
-            if number == WARM_UP:
-                # Freeze, as the stack's handler does, so that no collection visits the benchmark's own objects.
-                gc.collect()
-                gc.freeze()
-                for standin in standins.values():
-                    standin.control("Bill")
-            for name, handler in handlers.items():
-                times[name].append(_deliver(name, handler, bodies))
-        for name, standin in standins.items():
-            bill = standin.control("Bill")
-            billed, cpu = (1000 * statistics.median(of_each) for of_each in zip(*times[name][WARM_UP:], strict=True))
-            units = (bill[what] / (runs * BATCH) for what in ("calls", "writes", "reads"))
-            yield Figure(name, kind, service_ms, billed, cpu, *units)
+    standins = {name: StandIn(PRACTICES) for name in compared}
+    handlers = {name: make(standins[name]) for name, make in compared.items()}
+    every = batches(kind, WARM_UP + runs)
+    for name, handler in handlers.items():
+        for bodies in every if FINISHED_BEFORE.get(kind) else ():
+            _deliver(name, handler, standins[name], bodies[: FINISHED_BEFORE[kind]])
+        standins[name].service_ms = service_ms
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in compared}
+    for number, bodies in enumerate(every):
+        if number == WARM_UP:
+            # Freeze, as the stack's handler does, so that no collection visits the benchmark's own objects.
+            gc.collect()
+            gc.freeze()
+            for standin in standins.values():
+                standin.calls = 0
+                standin.dynamodb.units.clear()
+        for name, handler in handlers.items():
+            times[name].append(_deliver(name, handler, standins[name], bodies))
+    for name, standin in standins.items():
+        billed, cpu = (1000 * statistics.median(of_each) for of_each in zip(*times[name][WARM_UP:], strict=True))
+        units = standin.dynamodb.units
+        of_messages = (each / (runs * BATCH) for each in (standin.calls, units[WRITES], units[READS] / 2))
+        yield Figure(name, kind, service_ms, billed, cpu, *of_messages)
 
 
-def _deliver(name: str, handler: Handler, bodies: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
-    """Deliver a batch; return wall and CPU seconds. Raises RuntimeError for a failed record."""
+def _deliver(name: str, handler: Handler, standin: StandIn, bodies: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
+    """Deliver a batch; return wall seconds, and CPU seconds without the stand-in's. Raises RuntimeError for a failed record."""
     given = event_of(*bodies)
-    started, started_cpu = time.perf_counter(), time.process_time()
+    started, started_cpu = time.perf_counter(), time.process_time() - standin.cpu_seconds
     answer = handler(given, Context())
-    took = time.perf_counter() - started, time.process_time() - started_cpu
+    took = time.perf_counter() - started, time.process_time() - standin.cpu_seconds - started_cpu
     if answer["batchItemFailures"]:
         raise RuntimeError(f"{name} failed records: {answer}")
     return took

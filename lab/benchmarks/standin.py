@@ -1,10 +1,11 @@
-"""A stand-in for DynamoDB and SQS on loopback that takes a set time for each call and counts calls and capacity units.
+"""A stand-in for DynamoDB and SQS that takes a set time for each call, and counts calls and capacity units.
 
-`stand_in()` runs it in a child process, `python -m lab.benchmarks.standin`, which prints its port.
+It answers within boto3's own clients, which sign and parse as ever: in place of the HTTP connection, whose CPU no
+handler pays here.
 
-- A call is answered `service_ms` after its last byte came, a transaction after twice that, because it prepares and
-  commits. The work of the child is part of that time, so concurrent calls do not wait for each other unless their
-  work takes longer.
+- A call is answered `service_ms` after it was sent, a transaction after twice that, because it prepares and commits.
+  The stand-in's own work is part of that time, so concurrent calls do not wait for each other unless their work takes
+  longer. Its CPU is not the handler's.
 - The items of a transaction are held until it is answered. Another write to one of them is refused meanwhile, as in
   DynamoDB: a transaction with the reason TransactionConflict at that item, a single write with
   TransactionConflictException.
@@ -15,16 +16,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import bisect
-import contextlib
-import http.client
+import io
 import json
 import math
-import os
-import selectors
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -32,7 +27,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import boto3
-from botocore.config import Config
+from botocore import xform_name
+from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
 from botocore.exceptions import ClientError
 
 from lab.benchmarks.handlers import CONCURRENCY, SLOTS_A_WEEK, week
@@ -44,34 +41,48 @@ from oneslot.runtime.lambda_consumer import client_configuration
 from oneslot.runtime.values import to_attributes
 
 
-class Service:
-    """The calls' times, the items that transactions hold, and the counts."""
+class StandIn:
+    """One account's DynamoDB and SQS, with free slots at these practices.
 
-    def __init__(self, service_ms: float) -> None:
+    Attributes:
+        service_ms: how long a call takes.
+        calls, cpu_seconds: the calls so far, and the stand-in's own work for them.
+    """
+
+    def __init__(self, practices: Sequence[str], service_ms: float = 0.0) -> None:
         self.service_ms = service_ms
         self.dynamodb = MeteredDynamoDB()
+        self.dynamodb.seed("slots", (to_attributes(one) for name in practices for one in week(name, SLOTS_A_WEEK)))
         self.calls = 0
+        self.cpu_seconds = 0.0
         self._held: set[tuple[str, str]] = set()
+        self._working = threading.Lock()
 
-    async def call(self, target: str, request: dict[str, Any], arrived: float) -> tuple[int, bytes]:
-        """Perform a call such as `DynamoDB_20120810.Query`; return its HTTP status and JSON answer when its time is over.
+    def client(self, service: str = "dynamodb") -> Any:
+        """Return boto3's client as the handler configures it."""
+        session: Any = boto3.Session("123456789012", "none", region_name="eu-west-2")
+        client = session.client(service, config=client_configuration(CONCURRENCY))
+        client.meta.events.register("before-send", self._send)
+        return client
 
-        `arrived` is by the running loop's clock. Calls to the service `Control` take no time.
-        """
-        service, _, operation = target.partition(".")
-        if service == "Control":
-            return 200, json.dumps(self._control(operation, request)).encode()
-        self.calls += 1
-        wanted = set(_written(operation, request))
-        status, answer = self._perform(service, operation, request, wanted)
-        body = json.dumps(answer).encode()
+    def _send(self, request: Any, **_: Any) -> AWSResponse:
+        """Return the answer to an `AWSPreparedRequest` when its time is over, in place of a connection."""
+        arrived, arrived_cpu = time.perf_counter(), time.thread_time()
+        parameters = json.loads(request.body)
+        service, _, operation = request.headers["X-Amz-Target"].decode().partition(".")
         is_transaction = operation == "TransactWriteItems"
-        held = wanted if is_transaction and status == 200 else set()
-        self._held |= held
+        with self._working:
+            self.calls += 1
+            wanted = set(_written(operation, parameters))
+            status, answer = self._perform(service, operation, parameters, wanted)
+            held = wanted if is_transaction and status == 200 else set()
+            self._held |= held
+            body = _Body(json.dumps(answer).encode())
+            self.cpu_seconds += time.thread_time() - arrived_cpu
         ends = arrived + (TRANSACTION_PHASES if is_transaction else 1) * self.service_ms / 1000
-        await asyncio.sleep(ends - asyncio.get_running_loop().time())
+        time.sleep(max(0.0, ends - time.perf_counter()))
         self._held -= held
-        return status, body
+        return AWSResponse(request.url, status, HTTPHeaders(), body)
 
     def _perform(
         self, service: str, operation: str, request: dict[str, Any], wanted: set[tuple[str, str]]
@@ -81,8 +92,7 @@ class Service:
         try:
             if wanted & self._held:
                 self._refuse_conflict(operation, request)
-            method = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in operation).lstrip("_")
-            answer = dict(getattr(self.dynamodb, method)(**request))
+            answer = dict(getattr(self.dynamodb, xform_name(operation))(**request))
         except ClientError as error:
             response: dict[str, Any] = {**error.response}
             about = response.pop("Error")
@@ -100,19 +110,12 @@ class Service:
         self.dynamodb.units[WRITES] += TRANSACTION_PHASES * len(held)
         raise cancelled({"Code": "TransactionConflict" if one else "None"} for one in held)
 
-    def _control(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
-        """Seed, read and reset the stand-in. No AWS service has these operations."""
-        units, calls = self.dynamodb.units, self.calls
-        match operation:
-            case "Reset":
-                self.dynamodb, self._held = MeteredDynamoDB(), set()
-            case "Time":
-                self.service_ms = request["service_ms"]
-            case "Seed":
-                self.dynamodb.seed("slots", request["slots"])
-            case "Bill":
-                self.calls, self.dynamodb.units = 0, Counter()
-        return {"calls": calls, "writes": units[WRITES], "reads": units[READS] / 2}
+
+class _Body(io.BytesIO):
+    """The body of an answer, as botocore reads it."""
+
+    def stream(self, **_: Any) -> Iterator[bytes]:
+        yield self.read()
 
 
 def _written(operation: str, request: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -124,97 +127,6 @@ def _written(operation: str, request: Mapping[str, Any]) -> list[tuple[str, str]
         (write["TableName"], ALL_TABLES[write["TableName"]].key_text(write.get("Key") or write["Item"]))
         for write in writes
     ]
-
-
-class Connection(asyncio.Protocol):
-    """The part of HTTP/1.1 that botocore uses: kept-alive connections, and a Content-Length with each request."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self._received = b""
-        self._answering: set[asyncio.Task[None]] = set()  # an event loop keeps weak references only
-
-    def connection_made(self, transport: Any) -> None:
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        loop = asyncio.get_running_loop()
-        arrived = loop.time()  # before the work of requests that came together
-        self._received += data
-        while b"\r\n\r\n" in self._received:
-            head, rest = self._received.split(b"\r\n\r\n", 1)
-            headers = dict(line.split(b": ", 1) for line in head.split(b"\r\n")[1:])
-            known = {name.lower(): value for name, value in headers.items()}
-            length = int(known.get(b"content-length", b"0"))
-            if len(rest) < length:
-                return
-            self._received = rest[length:]
-            task = loop.create_task(self._answer(known[b"x-amz-target"].decode(), rest[:length], arrived))
-            self._answering.add(task)
-            task.add_done_callback(self._answering.discard)
-
-    async def _answer(self, target: str, request: bytes, arrived: float) -> None:
-        status, body = await self._service.call(target, json.loads(request or b"{}"), arrived)
-        head = f"HTTP/1.1 {status} X\r\nContent-Type: application/x-amz-json-1.0\r\nContent-Length: {len(body)}\r\n\r\n"
-        self._transport.write(head.encode() + body)
-
-
-class StandIn:
-    """The control of a running stand-in, and clients for it."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._session: Any = boto3.Session("123456789012", "none", region_name="eu-west-2")
-
-    def control(self, operation: str, **request: Any) -> dict[str, Any]:
-        """Call a control operation: `Reset`, `Seed`, `Time` or `Bill`."""
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=300)
-        connection.request("POST", "/", json.dumps(request), {"X-Amz-Target": f"Control.{operation}"})
-        answer: dict[str, Any] = json.loads(connection.getresponse().read())
-        connection.close()
-        return answer
-
-    def client(self, service: str = "dynamodb") -> Any:
-        """Return boto3's client as the handler configures it, with a longer timeout: many processes share the machine."""
-        config = client_configuration(CONCURRENCY).merge(Config(read_timeout=10))
-        return self._session.client(service, endpoint_url=f"http://127.0.0.1:{self._port}", config=config)
-
-    def reset(self, practices: Sequence[str]) -> None:
-        """Empty the tables, and add free slots at these practices."""
-        self.control("Reset")
-        self.control("Seed", slots=[to_attributes(one) for name in practices for one in week(name, SLOTS_A_WEEK)])
-
-
-@contextlib.contextmanager
-def stand_in() -> Iterator[StandIn]:
-    """Run the stand-in in a process that ends with the block."""
-    command = [sys.executable, "-m", "lab.benchmarks.standin"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            line = process.stdout.readline() if process.stdout else ""
-            if not line:
-                raise RuntimeError(f"The stand-in failed to start: exit status {process.wait()}")
-            yield StandIn(int(line))
-        finally:
-            process.kill()
-
-
-async def serve() -> None:
-    """Print the port, and serve on loopback until killed."""
-    service = Service(0)
-    server = await asyncio.get_running_loop().create_server(lambda: Connection(service), "127.0.0.1", 0)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await server.serve_forever()
-
-
-def _loop() -> asyncio.AbstractEventLoop:
-    # select rather than epoll, because epoll rounds each wait up to whole milliseconds.
-    return asyncio.SelectorEventLoop(selectors.SelectSelector())
-
-
-def _end_with_parent() -> None:
-    sys.stdin.read()
-    os._exit(0)
 
 
 IDEMPOTENCY = "idempotency"
@@ -341,9 +253,3 @@ class MeteredDynamoDB(InMemoryDynamoDB):
                     else:
                         bisect.insort(entries, entry)
         super()._store(table_name, key, after)
-
-
-if __name__ == "__main__":
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    with asyncio.Runner(loop_factory=_loop) as runner:
-        runner.run(serve())

@@ -1,4 +1,4 @@
-"""An in-memory stand-in for SQS, fast enough for a day of messages in a second.
+"""An in-memory stand-in for SQS, for the dozens of messages of a scenario.
 
 Requests, answers and errors have the shapes of boto3's client. An unknown parameter raises `UnsupportedRequest`.
 `tests/lab/simulation/test_sqs.py` compares it with moto by random calls; where moto differs, AWS's documentation decides.

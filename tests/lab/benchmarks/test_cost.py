@@ -57,7 +57,6 @@ def effect_alone(standin: StandIn) -> Handler:
 
 
 @pytest.mark.slow
-@pytest.mark.embedded_aws
 @pytest.mark.parametrize("kind", BILLS)
 def test_page_has_the_units_that_are_consumed(kind: str) -> None:
     compared = {**CONTENDERS, **({FIFO: effect_alone} if kind == NEW else {})}
