@@ -5,11 +5,9 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Collection
-from types import TracebackType
 from typing import Any
 
 from lab.simulation.world.kernel import Process, Waiter
-from oneslot.explorer.execution.scheduler import Strand
 from oneslot.runtime.surroundings import Empty, Executor, Full, Future, Threads
 
 
@@ -43,57 +41,34 @@ class _Shared:
 
 
 class _Lock(_Shared):
-    """A lock, which its owner holds `depth` times. Of the threads that wait, the first one gets it."""
+    """A lock. Of the threads that wait, the first one gets it."""
 
-    def __init__(self, process: Process, *, reentrant: bool = False) -> None:
-        super().__init__(process)
-        self._reentrant = reentrant
-        self._owner: Strand | None = None
-        self.depth = 0
+    _is_held = False
 
     def __enter__(self) -> bool:
         self._process.check()
-        self.take(1)
+        self._until(lambda: not self._is_held, None)
+        self._is_held = True
         return True
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.check()
-        self.give(1)
-
-    def take(self, depth: int) -> None:
-        """Wait for the lock, and hold it this many times."""
-        current = self._kernel.current
-        if self._owner is current and self._reentrant:
-            self.depth += depth
-            return
-        while self._owner is not None:
-            self._wait(None)
-        self._owner, self.depth = current, depth
-
-    def give(self, depth: int) -> None:
-        """Let the lock go this many times."""
-        self.depth -= depth
-        if not self.depth:
-            self._owner = None
-            self._wake(1)
+        self._is_held = False
+        self._wake(1)
 
 
 class _Condition(_Shared):
-    """A condition variable."""
+    """A condition variable. No simulated code takes its lock twice."""
 
     def __init__(self, process: Process) -> None:
         super().__init__(process)
-        self._lock = _Lock(process, reentrant=True)
+        self._lock = _Lock(process)
 
     def __enter__(self) -> bool:
         return self._lock.__enter__()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
-        self._lock.__exit__(kind, error, trace)
+    def __exit__(self, *error: object) -> None:
+        self._lock.__exit__(*error)
 
     def wait_for(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
         self._process.check()
@@ -107,10 +82,9 @@ class _Condition(_Shared):
         self.notify(len(self._waiters))
 
     def _wait(self, seconds: float | None) -> bool:
-        depth = self._lock.depth
-        self._lock.give(depth)
+        self._lock.__exit__()
         woken = super()._wait(seconds)
-        self._lock.take(depth)
+        self._lock.__enter__()
         return woken
 
 
@@ -208,11 +182,6 @@ class _Future(Future[Any]):
         """Wait for the result. Raises what the task raised."""
         _wait_for(self._process, [self], timeout)
         return super().result(0)
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Wait for the end; return what the task raised."""
-        _wait_for(self._process, [self], timeout)
-        return super().exception(0)
 
 
 class _Executor(Executor):
