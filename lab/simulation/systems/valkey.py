@@ -33,7 +33,7 @@ class Valkey:
         self._scripts: dict[str, Any] = {}
         self._hashes: dict[str, Hash] = {}
         self._ends: dict[str, int] = {}
-        self._written: list[dict[str, tuple[Hash | None, int | None]]] = []
+        self._before: list[tuple[dict[str, Hash], dict[str, int]]] = []
 
     @property
     def hashes(self) -> Mapping[str, Hash]:
@@ -53,14 +53,14 @@ class Valkey:
         return digest in self._scripts
 
     def evalsha(self, *, sha: str, keys: Sequence[str], args: Sequence[str]) -> Any:
-        """Run a script. All that it writes is one entry of the replication's stream."""
+        """Run a script. All that it writes is replicated, or lost, together."""
         self._begin()
         table = self._lua.table_from
         redis = table({"call": self._call})
         cjson = table({"decode": lambda text: self._to_lua(json.loads(text))})
         answer = _from_lua(self._scripts[sha](table(keys), table(args), redis, cjson))
-        if not self._written[-1]:
-            self._written.pop()
+        if self._before[-1] == (self._hashes, self._ends):
+            self._before.pop()
         return answer
 
     def hgetall(self, *, key: str) -> Hash:
@@ -80,34 +80,29 @@ class Valkey:
 
     def replicate(self) -> None:
         """Let the replica have every write so far."""
-        self._written.clear()
+        self._before.clear()
 
     def fail_over(self, lost: int) -> int:
         """Promote a replica that lacks this many of the last writes; return how many were lost."""
-        entries = [self._written.pop() for _ in range(min(lost, len(self._written)))]
-        for key, (back, end) in ((key, before) for entry in entries for key, before in entry.items()):
-            self.lost(key, self._hashes.get(key), back)
-            self._hashes.pop(key, None)
-            self._ends.pop(key, None)
-            if back is not None:
-                self._hashes[key] = back
-            if end is not None:
-                self._ends[key] = end
-        return len(entries)
+        lost = min(lost, len(self._before))
+        if lost:
+            gone = self._hashes
+            self._hashes, self._ends = self._before[-lost]
+            del self._before[-lost:]
+            for key in {**gone, **self._hashes}:
+                if gone.get(key) != self._hashes.get(key):
+                    self.lost(key, gone.get(key), self._hashes.get(key))
+        return lost
 
     def _begin(self) -> None:
+        """Keep what there is before a write."""
         self._expire()
-        self._written.append({})
+        self._before.append(({key: dict(row) for key, row in self._hashes.items()}, dict(self._ends)))
 
     def _expire(self) -> None:
         now = self._now_ms()
         for key in [key for key, end in self._ends.items() if end <= now]:
             del self._ends[key], self._hashes[key]
-
-    def _change(self, key: str) -> None:
-        """Remember a key as it was before this entry."""
-        before = self._hashes.get(key)
-        self._written[-1].setdefault(key, (None if before is None else dict(before), self._ends.get(key)))
 
     def _call(self, command: str, key: str, *arguments: Any) -> Any:
         """Run a command of a script. A missing value is `false` in Lua."""
@@ -126,7 +121,6 @@ class Valkey:
         return int(key in self._hashes)
 
     def _hset(self, key: str, *pairs: str) -> int:
-        self._change(key)
         new = dict(zip(pairs[::2], pairs[1::2], strict=True))
         row = self._hashes.setdefault(key, {})
         added = len(new.keys() - row.keys())
@@ -137,7 +131,6 @@ class Valkey:
         row = self._hashes.get(key, {})
         present = [name for name in names if name in row]
         if present:
-            self._change(key)
             for name in present:
                 del row[name]
             if not row:  # Valkey keeps no empty hash
@@ -148,14 +141,12 @@ class Valkey:
     def _pexpire(self, key: str, milliseconds: str) -> int:
         if key not in self._hashes:
             return 0
-        self._change(key)
         self._ends[key] = self._now_ms() + int(milliseconds)
         return 1
 
     def _persist(self, key: str) -> int:
         if key not in self._ends:
             return 0
-        self._change(key)
         del self._ends[key]
         return 1
 
