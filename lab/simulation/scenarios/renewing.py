@@ -10,7 +10,7 @@ from zlib import crc32
 from lab.explore.practice import LEDGER
 from lab.simulation.scenarios.workers import run_worker
 from lab.simulation.systems.application import Application
-from lab.simulation.world.faults import ListedFaults
+from lab.simulation.world.faults import NOTHING
 from lab.simulation.world.kernel import MICROSECONDS, Process
 from lab.simulation.world.simulation import Simulation
 from oneslot.runtime.effects import Effects
@@ -98,8 +98,7 @@ def renewing(simulation: Simulation) -> None:
 def clock_set(simulation: Simulation) -> None:
     """Let nothing fail but the clock of one host, which is set to a wrong time in the middle of its work."""
     simulation.plan = replace(simulation.plan, numbers={**CLOCK_SET, **simulation.plan.numbers})
-    if simulation.plan.faults is None:
-        simulation.network.faults = ListedFaults(())
+    simulation.network.faults.rates = NOTHING
     renewing(simulation)
 
 

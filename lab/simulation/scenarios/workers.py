@@ -12,7 +12,7 @@ from zlib import crc32
 
 from lab.explore.practice import LEDGER, booking
 from lab.simulation.systems.application import GROUPS, Application, Request
-from lab.simulation.world.faults import CRASHING, STOPPING, DrawnFaults, Rates, late_commits, mild_faults
+from lab.simulation.world.faults import CRASHING, LATE_COMMITS, MILD_ONLY, STOPPING, Rates
 from lab.simulation.world.kernel import MICROSECONDS, Process
 from lab.simulation.world.network import Watched
 from lab.simulation.world.simulation import Simulation
@@ -84,8 +84,7 @@ def clocks(simulation: Simulation) -> None:
 
 def late(simulation: Simulation) -> None:
     """Commits that DynamoDB performs when another worker has long taken the request over."""
-    if simulation.plan.faults is None:
-        simulation.network.faults = late_commits(simulation.plan.seed)
+    simulation.network.faults.rates = LATE_COMMITS
     workers(simulation, Application(simulation), recovery=LATEST_SECONDS)
 
 
@@ -262,8 +261,7 @@ def taken_over(simulation: Simulation) -> None:
     The second holder takes over while the first still works. If the first acknowledges, the death of the second loses the
     request.
     """
-    if isinstance(simulation.network.faults, DrawnFaults):
-        simulation.network.faults = DrawnFaults(simulation.plan.seed, DEATHS_AND_STOPS)
+    simulation.network.faults.rates = DEATHS_AND_STOPS
     settings = WorkerSettings(
         threads=simulation.number("threads", 2, 4), limit_seconds=SHORT_LIMIT_SECONDS, wait_seconds=2, grace_seconds=10
     )
@@ -305,8 +303,7 @@ LONGEST_WORK_SECONDS = 120.0
 
 def mild(simulation: Simulation) -> None:
     """Long work where SQS throttles a few entries or answers slowly: each message is received once."""
-    if simulation.plan.faults is None:
-        simulation.network.faults = mild_faults(simulation.plan.seed)
+    simulation.network.faults.rates = MILD_ONLY
     long_work(simulation)
 
 

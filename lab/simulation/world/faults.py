@@ -13,7 +13,18 @@ from typing import Any
 from zlib import crc32
 
 from lab.explore.faults import SERVER_ERROR, all_faults
-from oneslot.explorer.faults import ANSWERED, CRASHES, LATER, NEVER, NOW, SILENCE, TIMED_OUT, Choice, error_choice
+from oneslot.explorer.faults import (
+    ANSWERED,
+    CRASHES,
+    DEATH,
+    LATER,
+    NEVER,
+    NOW,
+    SILENCE,
+    TIMED_OUT,
+    Choice,
+    error_choice,
+)
 from oneslot.explorer.world import ApiCall
 from oneslot.runtime.sqs.queue import is_fifo
 
@@ -56,7 +67,7 @@ MILD = (PARTIAL.name, BLAMED.name, SILENT.name, IGNORED.name, SLOW)
 FEW, SLOW_SECONDS = 2, 30.0
 """The most mild faults, and the longest answer of a receive before the SDK sends it again."""
 
-APPEND_FAULTS = (CRASHES[0].name, TORN, CRASH)
+APPEND_FAULTS = (CRASHES[0], Choice(TORN, NEVER, DEATH), Choice(CRASH, NOW, DEATH))
 """The faults of an append to a file: a crash before it, in the middle of it, and after it."""
 
 
@@ -69,10 +80,6 @@ class Fault:
     number: int
     name: str
     seconds: float = 0.0
-
-
-Possible = Callable[[], Sequence[Choice]]
-"""Returns the faults of a call: most calls have none, and need not ask."""
 
 
 def choices(service: str, operation: str, parameters: Mapping[str, Any]) -> Sequence[Choice]:
@@ -111,25 +118,6 @@ def is_mild(faults: Sequence[Fault], longest: float = SLOW_SECONDS) -> bool:
     )
 
 
-class Faults:
-    """The faults of a run; `met` are those that happened, in their order."""
-
-    def __init__(self) -> None:
-        self.met: list[Fault] = []
-
-    def at_call(self, process: str, number: int, choices: Possible) -> tuple[Choice, Fault] | None:
-        """Return the fault of a call, or None."""
-        raise NotImplementedError
-
-    def at_append(self, process: str, number: int) -> Fault | None:
-        """Return the fault of an append to a file, or None."""
-        raise NotImplementedError
-
-    def next_statement(self, process: str, after: int) -> Fault | None:
-        """Return the next fault at a statement beyond `after`, or None."""
-        raise NotImplementedError
-
-
 @dataclass(frozen=True, slots=True)
 class Rates:
     """The weather of a run: which kinds of faults happen, one in how many calls, and one in how many statements.
@@ -147,108 +135,97 @@ class Rates:
     chosen: Callable[[Sequence[Choice]], Sequence[Choice]] = lambda choices: choices
 
 
-class DrawnFaults(Faults):
-    """Faults by a seed, until `stop`. Each place has its own draw, so that a change elsewhere does not move it."""
+MILD_ONLY = Rates(
+    KINDS,
+    calls=30,
+    statements=0,
+    longest=SLOW_SECONDS,
+    most=FEW,
+    chosen=lambda choices: [each for each in choices if each.name in MILD],
+)
+"""A few faults that a consumer survives without a second receive."""
 
-    def __init__(self, seed: int, rates: Rates) -> None:
-        super().__init__()
-        self._seed = seed
-        self._rates = rates
+LATE_COMMITS = Rates(
+    KINDS,
+    calls=2,
+    statements=0,
+    shortest=20,
+    longest=90,
+    most=4,
+    # Only a transaction can be in conflict at one of its items.
+    chosen=lambda choices: (CRASHES[1], _LATE) if any(each.conflict is not None for each in choices) else (),
+)
+"""Crashes and lost answers of transactions that DynamoDB performs a minute later."""
+
+NOTHING = Rates((), calls=1, statements=0)
+
+
+class Faults:
+    """The faults of a run: those that are listed, and no others; or drawn ones, by a seed, until `stop`.
+
+    Each place has its own draw, so that a change elsewhere does not move it.
+
+    Attributes:
+        met: the faults that happened, in their order.
+        rates: of drawn faults. A scenario may set others.
+    """
+
+    def __init__(self, seed: int, rates: Rates, listed: Iterable[Fault] | None) -> None:
+        self.met: list[Fault] = []
+        self.rates = rates
         self.stopped = False
+        self._seed = seed
+        self._listed = None if listed is None else {(each.process, each.place, each.number): each for each in listed}
 
     def stop(self) -> None:
-        """Let nothing more happen."""
-        self.stopped = True
+        """Let no drawn fault happen from now on."""
+        self.stopped = self._listed is None
 
-    def at_call(self, process: str, number: int, choices: Possible) -> tuple[Choice, Fault] | None:
-        """See `Faults`."""
-        rates = self._rates
-        if self.stopped or len(self.met) >= rates.most or self._draw(process, CALL, number) * rates.calls >= 1:
-            return None
-        possible = [choice for choice in rates.chosen(choices()) if kind_of(choice.name) in rates.kinds]
-        if not possible:
-            return None
-        choice = possible[int(self._draw(process, "which", number) * len(possible))]
-        fault = Fault(process, CALL, number, choice.name, self._seconds(process, number))
-        self.met.append(fault)
-        return choice, fault
+    def at(
+        self, process: str, place: str, number: int, possible: Callable[[], Sequence[Choice]]
+    ) -> tuple[Choice, Fault] | None:
+        """Return the fault of a call or an append, or None. `possible` is asked only where there may be one.
 
-    def at_append(self, process: str, number: int) -> Fault | None:
-        """See `Faults`."""
-        rare = self._draw(process, APPEND, number) * self._rates.calls >= 1
-        if self.stopped or rare or CRASHING not in self._rates.kinds:
-            return None
-        name = APPEND_FAULTS[int(self._draw(process, "which", number) * len(APPEND_FAULTS))]
-        fault = Fault(process, APPEND, number, name)
-        self.met.append(fault)
-        return fault
+        A listed fault that this call cannot have does not happen.
+        """
+        if self._listed is None:
+            found = self._drawn(process, place, number, possible)
+        else:
+            fault = self._listed.get((process, place, number))
+            named = [(each, fault) for each in possible() if each.name == fault.name] if fault else []
+            found = named[0] if named else None
+        if found is not None:
+            self.met.append(found[1])
+        return found
 
     def next_statement(self, process: str, after: int) -> Fault | None:
-        """See `Faults`. It counts as met only once it happens."""
-        names = [name for name in (CRASH, PAUSE, SUSPEND) if kind_of(name) in self._rates.kinds]
-        if self.stopped or not names or not self._rates.statements:
+        """Return the next fault at a statement beyond `after`, or None. It counts as met only once it happens."""
+        if self._listed is not None:
+            planned = (each for each in self._listed.values() if (each.process, each.place) == (process, STATEMENT))
+            return min((each for each in planned if each.number > after), key=lambda each: each.number, default=None)
+        names = [name for name in (CRASH, PAUSE, SUSPEND) if kind_of(name) in self.rates.kinds]
+        if self.stopped or not names or not self.rates.statements:
             return None
-        distance = int(-self._rates.statements * math.log(1.0 - self._draw(process, STATEMENT, after)))
+        distance = int(-self.rates.statements * math.log(1.0 - self._draw(process, STATEMENT, after)))
         name = names[int(self._draw(process, "which statement", after) * len(names))]
         return Fault(process, STATEMENT, after + 1 + distance, name, self._seconds(process, -after))
 
+    def _drawn(
+        self, process: str, place: str, number: int, possible: Callable[[], Sequence[Choice]]
+    ) -> tuple[Choice, Fault] | None:
+        rates = self.rates
+        if self.stopped or len(self.met) >= rates.most or self._draw(process, place, number) * rates.calls >= 1:
+            return None
+        choices = [choice for choice in rates.chosen(possible()) if kind_of(choice.name) in rates.kinds]
+        if not choices:
+            return None
+        choice = choices[int(self._draw(process, "which", number) * len(choices))]
+        seconds = self._seconds(process, number) if place == CALL else 0.0
+        return choice, Fault(process, place, number, choice.name, seconds)
+
     def _seconds(self, process: str, number: int) -> float:
-        shortest, draw = self._rates.shortest, self._draw(process, "seconds", number)
-        return round(math.exp(math.log(shortest) + math.log(self._rates.longest / shortest) * draw), 3)
+        shortest, draw = self.rates.shortest, self._draw(process, "seconds", number)
+        return round(math.exp(math.log(shortest) + math.log(self.rates.longest / shortest) * draw), 3)
 
     def _draw(self, process: str, what: str, number: int) -> float:
         return crc32(f"{self._seed}/{process}/{what}/{number}".encode()) / 2**32
-
-
-def mild_faults(seed: int) -> Faults:
-    """Return a few faults that a consumer survives without a second receive."""
-
-    def mild(choices: Sequence[Choice]) -> Sequence[Choice]:
-        return [each for each in choices if each.name in MILD]
-
-    return DrawnFaults(seed, Rates(KINDS, calls=30, statements=0, longest=SLOW_SECONDS, most=FEW, chosen=mild))
-
-
-def late_commits(seed: int) -> Faults:
-    """Return crashes and lost answers of transactions that DynamoDB performs a minute later."""
-
-    def late(choices: Sequence[Choice]) -> Sequence[Choice]:
-        is_transaction = any(each.conflict is not None for each in choices)
-        return (CRASHES[1], _LATE) if is_transaction else ()
-
-    return DrawnFaults(seed, Rates(KINDS, calls=2, statements=0, shortest=20, longest=90, most=4, chosen=late))
-
-
-class ListedFaults(Faults):
-    """These faults and no others."""
-
-    def __init__(self, faults: Iterable[Fault]) -> None:
-        super().__init__()
-        self._faults = {(fault.process, fault.place, fault.number): fault for fault in faults}
-
-    def at_call(self, process: str, number: int, choices: Possible) -> tuple[Choice, Fault] | None:
-        """See `Faults`. A fault that this call cannot have does not happen."""
-        fault = self._faults.get((process, CALL, number))
-        if fault is None:
-            return None
-        choice = next((each for each in choices() if each.name == fault.name), None)
-        if choice is None:
-            return None
-        self.met.append(fault)
-        return choice, fault
-
-    def at_append(self, process: str, number: int) -> Fault | None:
-        """See `Faults`."""
-        fault = self._faults.get((process, APPEND, number))
-        if fault is not None:
-            self.met.append(fault)
-        return fault
-
-    def next_statement(self, process: str, after: int) -> Fault | None:
-        """See `Faults`."""
-        planned = [
-            fault
-            for fault in self._faults.values()
-            if fault.process == process and fault.place == STATEMENT and fault.number > after
-        ]
-        return min(planned, key=lambda fault: fault.number, default=None)

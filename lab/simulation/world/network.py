@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeou
 
 from lab.simulation.world.faults import (
     BLAMED,
+    CALL,
     COPIED,
     IGNORED,
     PARTIAL,
@@ -19,7 +20,6 @@ from lab.simulation.world.faults import (
     SLOW,
     UNDELETED,
     UNSENT,
-    DrawnFaults,
     Fault,
     Faults,
     choices,
@@ -43,7 +43,7 @@ class Network:
 
     Attributes:
         services: what performs the calls of each service, by its name.
-        faults: those of this run. A scenario may set others.
+        faults: those of this run.
         last_fault: when the last one ends (microseconds).
     """
 
@@ -78,8 +78,7 @@ class Network:
 
     def stop_faults(self) -> None:
         """Let no drawn fault happen from now on."""
-        if isinstance(self.faults, DrawnFaults):
-            self.faults.stop()
+        self.faults.stop()
 
     def fault_met(self, fault: Fault, what: str) -> None:
         """Note that a fault happens to `what`."""
@@ -150,8 +149,8 @@ class Client:
         for _ in range(self._attempts):
             self._process.check()
             self._process.calls += 1
-            found = self._network.faults.at_call(
-                self._process.name, self._process.calls, lambda: choices(self._service, operation, parameters)
+            found = self._network.faults.at(
+                self._process.name, CALL, self._process.calls, lambda: choices(self._service, operation, parameters)
             )
             if self._network.is_down(self._service):
                 self._kernel.sleep(CONNECT_SECONDS)

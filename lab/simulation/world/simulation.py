@@ -17,15 +17,15 @@ from zlib import crc32
 from lab.explore.practice import TABLES
 from lab.simulation.sqs.service import SQSService
 from lab.simulation.world.faults import (
+    APPEND,
+    APPEND_FAULTS,
     CRASH,
     CRASHING,
     KINDS,
     SUSPEND,
     TORN,
-    DrawnFaults,
     Fault,
     Faults,
-    ListedFaults,
     Rates,
 )
 from lab.simulation.world.journal import Journal
@@ -83,12 +83,11 @@ class Simulation:
         self._random = Random(plan.seed)
         self.draw = self._random.random
         weather = _weather(Random(f"weather of {plan.seed}"))
-        faults: Faults = DrawnFaults(plan.seed, weather) if plan.faults is None else ListedFaults(plan.faults)
         self.kernel = Kernel(self._random, between=(8, 40, 200)[int(self.draw() * 3)])
         self.dynamodb = WatchedDynamoDB(lambda: self.now_ms, self._item_written)
         self.sqs = SQSService(lambda: self.now_ms, self._random)
         self.journal = Journal(self.kernel)
-        self.network = Network(self.kernel, self.journal, self.draw, faults)
+        self.network = Network(self.kernel, self.journal, self.draw, Faults(plan.seed, weather, plan.faults))
         self.network.services |= {"dynamodb": self.dynamodb, "sqs": self.sqs}
         self._incarnations: Counter[str] = Counter()
         self._scenario_random = Random(f"scenario of {plan.seed}")
@@ -212,7 +211,7 @@ class Simulation:
 
         def happen() -> None:
             self._plan_statement(process)
-            if isinstance(self.network.faults, DrawnFaults) and self.network.faults.stopped:
+            if self.network.faults.stopped:
                 return
             self.network.faults.met.append(fault)
             self.network.fault_met(fault, "a statement")
@@ -226,15 +225,15 @@ class Simulation:
         """Append to a real file, without a sync. A crash may leave a torn line."""
         process.check()
         process.calls += 1
-        fault = self.network.faults.at_append(process.name, process.calls)
-        if fault is not None:
-            self.network.fault_met(fault, f"an append to {path.name}")
-            data = {TORN: data[: len(data) // 2], CRASH: data}.get(fault.name, b"")
+        found = self.network.faults.at(process.name, APPEND, process.calls, lambda: APPEND_FAULTS)
+        if found is not None:
+            self.network.fault_met(found[1], f"an append to {path.name}")
+            data = {TORN: data[: len(data) // 2], CRASH: data}.get(found[1].name, b"")
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(descriptor, "ab") as file:
             file.write(data)
         self.journal.note(process.name, "append", (path.name, len(data)))
-        if fault is not None:
+        if found is not None:
             process.crash()
 
     def point(self) -> Callable[[], None]:
