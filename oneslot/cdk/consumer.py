@@ -170,7 +170,11 @@ class ExactlyOnceConsumer(Construct):
             vpc_subnets=vpc_subnets,
             security_groups=security_groups,
         )
-        retention = {"ONESLOT_LEDGER_RETENTION_SECONDS": str(self.numbers.ledger_retention_seconds or FOREVER)}
+        common = {
+            "ONESLOT_LEDGER_TABLE": self.ledger.table_name,
+            "ONESLOT_QUEUE_URL": self.queue.queue_url,  # by which a row names its consumer
+            "ONESLOT_LEDGER_RETENTION_SECONDS": str(self.numbers.ledger_retention_seconds or FOREVER),
+        }
         consumer = ConsumerFunction(
             self,
             "Consumer",
@@ -178,10 +182,8 @@ class ExactlyOnceConsumer(Construct):
             handler=handler,
             description=description,
             environment={
-                "ONESLOT_LEDGER_TABLE": self.ledger.table_name,
-                "ONESLOT_QUEUE_URL": self.queue.queue_url,
+                **common,
                 "ONESLOT_DEAD_LETTER_QUEUE_URL": self.dead_letter_queue.queue_url,
-                **retention,
                 **self.numbers.deferral_variables,
                 **variables,
                 **(environment or {}),
@@ -208,12 +210,7 @@ class ExactlyOnceConsumer(Construct):
                 properties,
                 ledger=self.ledger,
                 targets=sends,
-                environment={
-                    "ONESLOT_LEDGER_TABLE": self.ledger.table_name,
-                    "ONESLOT_QUEUE_URL": self.queue.queue_url,  # by which a row names its consumer
-                    **retention,
-                    **send_variables(sends),
-                },
+                environment={**common, **send_variables(sends)},
                 namespace=namespace,
             )
             if sends
@@ -280,8 +277,10 @@ class ExactlyOnceConsumer(Construct):
             "ConsumerFunctionName": self.function.function_name,
             "ConsumerLogGroupName": self.log_group.log_group_name,
             "EventSourceMappingId": self.mapping.event_source_mapping_id,
-            **({"RelayFunctionName": self.relay.function.function_name} if self.relay else {}),
         }
+        if self.relay:
+            outputs["RelayFunctionName"] = self.relay.function.function_name
+            outputs["RelayLogGroupName"] = self.relay.log_group.log_group_name
         for name, value in outputs.items():
             CfnOutput(stack, f"{prefix}{name}", value=value)
 

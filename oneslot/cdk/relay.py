@@ -82,8 +82,7 @@ class RelayFunction(Construct):
         stream = ledger.table_stream_arn or ""  # `check_ledger` refuses a ledger without one
 
         def rights(log_group: logs.ILogGroup) -> dict[str, iam.PolicyDocument]:
-            keys = [allowed for allowed in (properties.key, key_of(ledger)) if allowed]
-            used = [use_key(each) for each in {each.node.path: each for each in keys}.values()]
+            used = {each.node.path: use_key(each) for each in (properties.key, key_of(ledger)) if each}
             return {
                 "Ledger": document(
                     allow(["dynamodb:GetItem", "dynamodb:UpdateItem"], ledger.table_arn),
@@ -94,7 +93,7 @@ class RelayFunction(Construct):
                     allow(["dynamodb:ListStreams"], "*"),
                 ),
                 "Logs": document(allow(["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn)),
-                **({"Key": document(*used)} if used else {}),
+                **({"Key": document(*used.values())} if used else {}),
                 **{f"To{title(name)}": document(*_send_rights(target)) for name, target in targets.items()},
             }
 
@@ -109,7 +108,7 @@ class RelayFunction(Construct):
             timeout_seconds=TIMEOUT_SECONDS,
         )
         accept_wildcards(relay.role, {"*": "Lambda lists streams, and the call takes no resource"})
-        self.function = relay.function
+        self.function, self.log_group = relay.function, relay.log_group
         lambda_.EventSourceMapping(
             self,
             "Mapping",

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from oneslot.declaration.loading import load_name
-from oneslot.errors import InvalidDeclaration
+from oneslot.errors import InvalidDeclaration, NotImportable, how_to_install, name_fault
 from oneslot.laws.evidence import Breach, Evidence, Law, check
 from oneslot.laws.form import ID, TIME, Form
 from oneslot.laws.ledger import EFFECT_ROWS, join_laws
@@ -235,3 +235,27 @@ class Declaration:
         name = str(getattr(found, "__name__", dotted))
         sentence = re.sub(r"\s+", " ", (found.__doc__ or "").strip().partition("\n\n")[0])
         return Law(name, sentence or f"{name.replace('_', ' ').capitalize()}.", found)
+
+
+def load_name(subject: str, module: str, name: str, remedy: str) -> Any:
+    """Return `name` of `module`. Whatever the module raises becomes `NotImportable`, which begins with `subject`.
+
+    `remedy` is a sentence for a module or a name that does not exist.
+    """
+    if not module or module.startswith("."):
+        raise NotImportable(f"{subject}: it names no module. {remedy}")
+    try:
+        imported = import_module(module)
+    except ImportError as error:
+        missing = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
+        if missing.partition(".")[0] not in ("", module.partition(".")[0]):
+            remedy = how_to_install(error) or f"Install {missing}."
+        raise NotImportable(f"{subject}: {error}. {remedy}") from error
+    except (Exception, SystemExit) as error:
+        raise NotImportable(
+            f"{subject}: importing it raised {name_fault(error)}. Correct the module, or its environment: the command "
+            "has none of the function's variables."
+        ) from error
+    if not hasattr(imported, name):
+        raise NotImportable(f"{subject}: {getattr(imported, '__file__', None) or module} has no {name}. {remedy}")
+    return getattr(imported, name)

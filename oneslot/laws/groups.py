@@ -59,10 +59,20 @@ def named_by_answer(row: Row, schema: Schema) -> Iterator[str]:
         yield about
 
 
-def judge(evidence: Evidence, laws: Iterable[Law]) -> list[Breach]:
-    """Return all breaches in the order of the laws, as the audit finds them. Raises `LawNotLocal`."""
-    chunks = list(_chunks(evidence))
-    return [breach for law in laws for breach in (breaches(law, evidence) if law.of_request else _local(law, chunks))]
+def judge(evidence: Evidence, laws: Iterable[Law], not_local: dict[str, str] | None = None) -> list[Breach]:
+    """Return all breaches in the order of the laws, as the audit finds them.
+
+    `not_local` takes what is wrong with each law that is not local, by its name. Without it, raises `LawNotLocal`.
+    """
+    chunks, found = list(_chunks(evidence)), list[Breach]()
+    for law in laws:
+        try:
+            found += breaches(law, evidence) if law.of_request else _local(law, chunks)
+        except LawNotLocal as error:
+            if not_local is None:
+                raise
+            not_local[law.name] = str(error)
+    return found
 
 
 def _local(law: Law, chunks: list[tuple[Evidence, Collection[str]]]) -> list[Breach]:

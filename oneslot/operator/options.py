@@ -131,21 +131,15 @@ class Setting(NameValue):
 
 def local_stack_options(function: F) -> F:
     """`--stage` and `-c`: passed on as `stage` and `context`, pairs of name and value."""
-    for option in (
-        click.option(
-            "-c",
-            "--context",
-            "context",
-            type=Setting("setting", "queue=fifo"),
-            multiple=True,
-            help="Change a setting of the stack, as for `cdk deploy`, e.g. -c queue=fifo. May be repeated.",
-        ),
-        click.option(
-            "--stage", metavar="NAME", default="dev", show_default=True, help="Synthesise and deploy this stage."
-        ),
-    ):
-        function = option(function)
-    return function
+    context = click.option(
+        "-c",
+        "--context",
+        type=Setting("setting", "queue=fifo"),
+        multiple=True,
+        help="Change a setting of the stack, as for `cdk deploy`, e.g. -c queue=fifo. May be repeated.",
+    )
+    said = "Synthesise and deploy this stage."
+    return click.option("--stage", metavar="NAME", default="dev", show_default=True, help=said)(context(function))
 
 
 def choose_consumer(context: click.Context, _option: click.Parameter, path: Path | None) -> None:

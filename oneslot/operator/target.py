@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import boto3
 from botocore.config import Config
@@ -15,8 +16,9 @@ from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
 
 from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.reading import declared, find_declaration
-from oneslot.errors import NoLocalStack, StackNotFound, WrongConsumer
+from oneslot.errors import InvalidRetention, NoLocalStack, StackNotFound, WrongConsumer
 from oneslot.laws.schema import LEDGER_ATTRIBUTES
+from oneslot.local.aws.connection import Connection
 from oneslot.local.state import LocalState, read_state
 from oneslot.runtime.surroundings import Surroundings
 
@@ -30,13 +32,19 @@ HOME_VARIABLE = "ONESLOT_HOME"
 ARCHIVE_FILE = "accepted.jsonl"
 PLAN_FILE = "seeded.json"
 REPORT_FILE = "check.json"
+RETENTION_VARIABLE = "ONESLOT_LEDGER_RETENTION_SECONDS"
+FORGOTTEN_VARIABLE = "LEDGER_FORGOTTEN_BEFORE"
+CONTENT_BASED_VARIABLE = "CONTENT_BASED_DEDUPLICATION"
+FOREVER = "forever"
+"""The value of `ONESLOT_LEDGER_RETENTION_SECONDS` for rows that never expire."""
 
 
 @dataclass(frozen=True)
 class Outputs:
     """The stack's CloudFormation outputs, which are named like these fields, in capitals: `QueueUrl`.
 
-    `tables` has the name of each table of the consumer, by the name that its declaration uses.
+    `tables` has the name of each table of the consumer, by the name that its declaration uses. Only a stack with `sends`
+    has the relay's log group.
     """
 
     queue_url: str
@@ -46,6 +54,7 @@ class Outputs:
     consumer_log_group_name: str
     event_source_mapping_id: str
     tables: Mapping[str, str] = field(default_factory=dict)
+    relay_log_group_name: str = ""
 
     @classmethod
     def of(cls, stack_name: str, outputs: Mapping[str, str], declaration: Declaration) -> Outputs:
@@ -59,45 +68,20 @@ class Outputs:
                 f"Name a stack of it, e.g. {declaration.stack}, or another consumer with --consumer."
             )
         found = {name: outputs[output] for name, output in names.items()}
-        return cls(**found, tables={name: outputs[output] for name, output in tables.items()})
+        relay = outputs.get(declaration.output("RelayLogGroupName"), "")
+        return cls(
+            **found, tables={name: outputs[output] for name, output in tables.items()}, relay_log_group_name=relay
+        )
 
     def variables(self) -> dict[str, str]:
         """Return each output by its name in capitals: `QUEUE_URL`."""
         tables = {f"{name}_table_name": table for name, table in self.tables.items()}
-        named = {name: str(getattr(self, name)) for name in STACK_OUTPUTS}
-        return {name.upper(): value for name, value in {**named, **tables}.items()}
+        named = {name: str(getattr(self, name)) for name in (*STACK_OUTPUTS, RELAY_LOG)}
+        return {name.upper(): value for name, value in {**named, **tables}.items() if value}
 
 
-STACK_OUTPUTS = tuple(name for name in Outputs.__dataclass_fields__ if name != "tables")
-
-
-class Clients(Protocol):
-    """Makes the clients of one account."""
-
-    def dynamodb(self) -> DynamoDBClient:
-        """Return a new DynamoDB client."""
-
-    def sqs(self) -> SQSClient:
-        """Return a new SQS client."""
-
-    def functions(self) -> LambdaClient:
-        """Return a new Lambda client."""
-
-
-class DefaultClients:
-    """Makes the clients of the account on AWS that the default credentials name."""
-
-    def dynamodb(self) -> DynamoDBClient:
-        """Return a new DynamoDB client."""
-        return boto3.client("dynamodb", config=_config())
-
-    def sqs(self) -> SQSClient:
-        """Return a new SQS client."""
-        return boto3.client("sqs", config=_config())
-
-    def functions(self) -> LambdaClient:
-        """Return a new Lambda client."""
-        return boto3.client("lambda", config=_config())
+RELAY_LOG = "relay_log_group_name"
+STACK_OUTPUTS = tuple(name for name in Outputs.__dataclass_fields__ if name not in ("tables", RELAY_LOG))
 
 
 @dataclass(frozen=True)
@@ -108,7 +92,7 @@ class Target:
         identity: distinguishes this stack from others, also from an earlier local one of the same name.
         home: the folder of the archive, the plan, the last report and the operator log.
         local: the state of the local run; None on AWS.
-        clients: makes the clients.
+        clients: makes the clients; None for the account on AWS that the default credentials name.
         surroundings: clock, sleep, ids and synced writes of everything that works with this stack.
         declaration: its consumer.
     """
@@ -118,7 +102,7 @@ class Target:
     outputs: Outputs
     home: Path
     local: LocalState | None = None
-    clients: Clients = field(default_factory=DefaultClients)
+    clients: Connection | None = None
     surroundings: Surroundings = field(default_factory=Surroundings)
     declaration: Declaration = field(default_factory=declared)
 
@@ -151,17 +135,17 @@ class Target:
     @cached_property
     def dynamodb(self) -> DynamoDBClient:
         """The DynamoDB client."""
-        return self.clients.dynamodb()
+        return self.clients.dynamodb() if self.clients else boto3.client("dynamodb", config=_config())
 
     @cached_property
     def sqs(self) -> SQSClient:
         """The SQS client."""
-        return self.clients.sqs()
+        return self.clients.sqs() if self.clients else boto3.client("sqs", config=_config())
 
     @cached_property
     def functions(self) -> LambdaClient:
         """The Lambda client."""
-        return self.clients.functions()
+        return self.clients.functions() if self.clients else boto3.client("lambda", config=_config())
 
     def function_configuration(self) -> Mapping[str, Any]:
         """Ask for the configuration of the consumer's function, as GetFunctionConfiguration answers it."""
@@ -173,10 +157,61 @@ class Target:
         variables: Mapping[str, str] = self.function_configuration().get("Environment", {}).get("Variables", {})
         return variables
 
+    def variable(self, name: str) -> str:
+        """Ask for one environment variable of the consumer's function; empty without it."""
+        return self.function_variables().get(name, "")
+
     @cached_property
     def logs(self) -> CloudWatchLogsClient:
         """The CloudWatch Logs client; only for a stack on AWS: the local delivery log is a file."""
         return boto3.client("logs", config=_config())
+
+
+def ledger_retention_seconds(target: Target) -> int | None:
+    """Return the seconds for which the consumer keeps a ledger row; None for ever. Raises `OneslotError` without a setting."""
+    text = target.variable(RETENTION_VARIABLE)
+    if text == FOREVER:
+        return None
+    if not text.isdecimal():
+        raise InvalidRetention(
+            f"The function {target.outputs.consumer_function_name} has no {RETENTION_VARIABLE}. "
+            "Name a stack whose consumer is Oneslot's."
+        )
+    return int(text)
+
+
+def ledger_forgotten_before(target: Target, now_ms: int) -> int:
+    """Return the epoch ms before which the ledger kept its rows for a shorter time than now; 0 if it always kept them so.
+
+    Raises `OneslotError` for a setting that is not a time, or a time in the future.
+    """
+    text = target.variable(FORGOTTEN_VARIABLE)
+    if not text:
+        return 0
+    try:
+        before = datetime.fromisoformat(text)
+    except ValueError:
+        before = None
+    if before is None or before.tzinfo is None:
+        raise InvalidRetention(
+            f"The consumer's {FORGOTTEN_VARIABLE} is {text}, which is not a time such as 2026-11-23T14:00:00Z. "
+            "Deploy with a valid ledger_forgotten_before."
+        )
+    moment = round(before.timestamp() * 1000)
+    if moment > now_ms:
+        raise InvalidRetention(
+            f"The consumer's {FORGOTTEN_VARIABLE} is {text}, which is in the future, so no missing row would be reported. "
+            "Deploy with the time at which the longer retention began (ledger_forgotten_before)."
+        )
+    return moment
+
+
+def is_content_based(target: Target) -> bool:
+    """Return whether the consumer identifies messages without an id by their content; False if AWS refuses the answer."""
+    try:
+        return target.variable(CONTENT_BASED_VARIABLE) == "true"
+    except ClientError:
+        return False
 
 
 def format_command(verb: str, stack: str | None) -> str:

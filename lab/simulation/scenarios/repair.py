@@ -27,10 +27,9 @@ from oneslot.errors import OneslotError
 from oneslot.laws.evidence import Evidence
 from oneslot.operator.evidence.malformed import Standing, standing
 from oneslot.operator.evidence.operator_log import BEGUN, DROP, OPERATOR_LOG_FILE, OperatorLog, drops, read_lines
-from oneslot.operator.repair.dropping import drop
 from oneslot.operator.repair.forecast import forecast_all
 from oneslot.operator.repair.ledger_row import advice, consequences, forget, read_row, unlock
-from oneslot.operator.repair.redrive import Redrive, redrive
+from oneslot.operator.repair.redrive import Redrive, drop, redrive
 from oneslot.operator.target import Outputs, Target
 from oneslot.runtime.sqs.dead_letters import HIDDEN_SECONDS, REASON_ATTRIBUTE
 from oneslot.worker.settings import WorkerSettings

@@ -23,13 +23,7 @@ from oneslot.wording import count_text, counted, numbered, verdict_text
 
 LOOKS = 3
 BREACHES_SHOWN = 10
-COLOURS = {
-    "holds": "bold green",
-    "broken": "bold red",
-    "unreadable": "bold red",
-    "unfinished": "bold yellow",
-    "nothing": "bold yellow",
-}
+COLOURS = {"holds": "bold green", "unfinished": "bold yellow", "nothing": "bold yellow"}
 
 
 @click.command(short_help="Count the evidence, and check every invariant.")
@@ -99,7 +93,7 @@ def show(terminal: Terminal, target: Target, verdict: CheckVerdict) -> None:
     terminal.warn(format_malformed(verdict.malformed, target.command))
     terminal.warn(format_missing(verdict.missing, target.command))
     terminal.plain()
-    terminal.sentence(verdict.sentence, style=COLOURS[verdict.kind])
+    terminal.sentence(verdict.sentence, style=COLOURS.get(verdict.kind, "bold red"))
 
 
 def counts_table(counts: Counts, twice: str) -> Table:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,13 @@ from oneslot.operator.evidence.dead_letters import count_hidden, format_hidden
 from oneslot.operator.evidence.deliveries import read_failures
 from oneslot.operator.evidence.operator_log import BEGUN, DONE, NOT_DONE, open_operator_log
 from oneslot.operator.evidence.tables import Missing, format_missing
-from oneslot.operator.options import FILE, F, MessageId, Number, json_option, on_stack, stack_option, yes_option
-from oneslot.operator.repair.dropping import drop as drop_letters
+from oneslot.operator.options import FILE, MessageId, Number, on_stack, yes_option
 from oneslot.operator.repair.forecast import WOULD, Forecast, forecast_all, grouped
 from oneslot.operator.repair.redrive import Redrive
+from oneslot.operator.repair.redrive import drop as drop_letters
 from oneslot.operator.repair.redrive import redrive as move_letters
 from oneslot.operator.repair.selection import Selection, count_reordered_groups, select
-from oneslot.operator.target import Target, open_target
+from oneslot.operator.target import Target
 from oneslot.operator.terminal import Terminal, table
 from oneslot.runtime.sqs.dead_letters import RECEIVES_EXHAUSTED
 from oneslot.wording import numbered
@@ -39,18 +40,18 @@ def dlq() -> None:
     """Inspect the dead-letter queue, and repair what is in it. Looking removes nothing; changes need --yes."""
 
 
-def selection_options(function: F) -> F:
-    """Message ids as arguments, `--file`, `--reason` and `--all`: the selection of dead letters."""
-    for option in (
-        click.option("--all", "everything", is_flag=True, help="Select every message."),
-        click.option("--reason", metavar="CODE", help="Select the messages with this reason, e.g. receives_exhausted."),
-        click.option(
-            "--file", type=FILE, metavar="FILE", help="Select the messages of the audit's repair/redrive.jsonl."
-        ),
-        click.argument("ids", nargs=-1, metavar="[MESSAGE_ID]...", type=MessageId()),
-    ):
-        function = option(function)
-    return function
+def selecting(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Add message ids as arguments, `--file`, `--reason` and `--all`. Pass the dead letters on as `selection`."""
+
+    @click.argument("ids", nargs=-1, metavar="[MESSAGE_ID]...", type=MessageId())
+    @click.option("--file", type=FILE, metavar="FILE", help="Select the messages of the audit's repair/redrive.jsonl.")
+    @click.option("--reason", metavar="CODE", help="Select the messages with this reason, e.g. receives_exhausted.")
+    @click.option("--all", "everything", is_flag=True, help="Select every message.")
+    @wraps(verb)
+    def selected(ids: Sequence[str], file: Path | None, reason: str | None, *, everything: bool, **more: Any) -> Any:
+        return verb(selection=select(ids, file, reason, everything=everything), **more)
+
+    return selected
 
 
 def read_letters(terminal: Terminal, target: Target) -> tuple[list[Forecast], list[Missing]]:
@@ -247,7 +248,7 @@ AGAIN = "Run the command again in five minutes: a message that was sent twice ta
 
 
 @dlq.command(short_help="Send dead letters to the queue again.")
-@selection_options
+@selecting
 @click.option("--even-failing", is_flag=True, help="Include the messages that would fail again.")
 @click.option(
     "--rate",
@@ -258,18 +259,9 @@ AGAIN = "Run the command again in five minutes: a message that was sent twice ta
     help="Move at most N messages a second.",
 )
 @yes_option
-@stack_option
-@json_option
-def redrive(  # noqa: PLR0917 - click passes them by name
-    ids: Sequence[str],
-    file: Path | None,
-    reason: str | None,
-    everything: bool,
-    even_failing: bool,
-    rate: float,
-    yes: bool,
-    stack: str | None,
-    as_json: bool,
+@on_stack
+def redrive(
+    terminal: Terminal, target: Target, *, selection: Selection, even_failing: bool, rate: float, yes: bool
 ) -> int:
     """Send dead letters to the queue again. Without --yes, only say what would be sent.
 
@@ -277,10 +269,7 @@ def redrive(  # noqa: PLR0917 - click passes them by name
     the queue has accepted it, so after a crash run the command again. By the ledger, a message that is sent twice takes
     effect once.
     """
-    selection = select(ids, file, reason, everything=everything)
-    terminal = Terminal(as_json)
-    target = open_target(stack)
-    chosen = choose(terminal, target, selection, lambda each: each.helps or even_failing or everything)
+    chosen = choose(terminal, target, selection, lambda each: each.helps or even_failing or selection.everything)
     reordered = count_reordered_groups(chosen.taken, chosen.everything)
     document = chosen.document(target, "left_alone", reordered_groups=reordered)
     chosen.show(
@@ -345,31 +334,18 @@ def move_in_batches(terminal: Terminal, target: Target, taken: Sequence[Forecast
 
 
 @dlq.command(short_help="Delete dead letters for good.")
-@selection_options
+@selecting
 @click.option("--accept-loss", is_flag=True, help="Include requests without an answer, which then never get one.")
 @yes_option
-@stack_option
-@json_option
-def drop(  # noqa: PLR0917 - click passes them by name
-    ids: Sequence[str],
-    file: Path | None,
-    reason: str | None,
-    everything: bool,
-    accept_loss: bool,
-    yes: bool,
-    stack: str | None,
-    as_json: bool,
-) -> int:
+@on_stack
+def drop(terminal: Terminal, target: Target, *, selection: Selection, accept_loss: bool, yes: bool) -> int:
     """Delete dead letters for good. Without --yes, only say what would be deleted.
 
     A message is deleted if its request has an answer. A request without one would be lost: deleting it needs
     --accept-loss. The operator log keeps a line for each, by which `oneslot check` accounts for it.
     """
-    selection = select(ids, file, reason, everything=everything)
     if not selection.given:
         raise InvalidArguments("Select the messages to drop: give message ids, --file, --reason or --all.")
-    terminal = Terminal(as_json)
-    target = open_target(stack)
     chosen = choose(terminal, target, selection, lambda each: each.finished or accept_loss)
     document = chosen.document(target, "spared")
     lost = sum(not each.finished for each in chosen.taken)

@@ -21,13 +21,19 @@ import click
 from oneslot.audit.layout import CONTEXT, Full, Part, item_line, write_export
 from oneslot.errors import FolderExists
 from oneslot.local.state import private_folder
-from oneslot.operator.evidence.consumer_configuration import FOREVER, ledger_forgotten_before, ledger_retention_seconds
 from oneslot.operator.evidence.dead_letters import count_hidden, format_hidden, list_dead_letters
 from oneslot.operator.evidence.deliveries import read_deliveries
 from oneslot.operator.evidence.operator_log import drops, read_lines, sent_as
 from oneslot.operator.evidence.tables import scan
 from oneslot.operator.options import NEW_FOLDER, on_stack
-from oneslot.operator.target import ARCHIVE_FILE, Target, home_folder
+from oneslot.operator.target import (
+    ARCHIVE_FILE,
+    FOREVER,
+    Target,
+    home_folder,
+    ledger_forgotten_before,
+    ledger_retention_seconds,
+)
 from oneslot.operator.terminal import Terminal
 from oneslot.runtime.sqs.queue import queue_depth
 from oneslot.wording import numbered

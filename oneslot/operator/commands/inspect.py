@@ -12,6 +12,7 @@ from oneslot.errors import RequestUnknown
 from oneslot.laws.traces import result_of
 from oneslot.operator.evidence.malformed import format_malformed
 from oneslot.operator.evidence.tables import format_missing
+from oneslot.operator.evidence.unsent import find_undelivered, format_undelivered
 from oneslot.operator.options import message_id_argument, on_stack
 from oneslot.operator.repair.forecast import WOULD
 from oneslot.operator.repair.inspection import Inspection
@@ -58,6 +59,7 @@ def _show(terminal: Terminal, target: Target, found: Inspection) -> None:
     terminal.show(timeline)
     terminal.warn(format_malformed(found.malformed, target.command))
     terminal.warn(format_missing(found.missing, target.command))
+    terminal.warn(format_undelivered(find_undelivered(target, [found.ledger or {}]), target.command))
 
 
 def row_table(title: str, row: Mapping[str, Any]) -> Table:

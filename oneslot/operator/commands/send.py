@@ -8,13 +8,12 @@ from pathlib import Path
 
 import click
 
-from oneslot.operator.evidence.consumer_configuration import is_content_based
 from oneslot.operator.options import ATTRIBUTE, COUNT, FILE_OR_PIPE, json_option, stack_option
 from oneslot.operator.sending.archive import Archive
 from oneslot.operator.sending.messages import RequestCopy
 from oneslot.operator.sending.request_file import load_requests, read_request
 from oneslot.operator.sending.sender import BatchSender, Sent, send_all
-from oneslot.operator.target import Target, open_target
+from oneslot.operator.target import Target, is_content_based, open_target
 from oneslot.operator.terminal import Advance, Terminal
 from oneslot.wording import counted, numbered
 

@@ -15,6 +15,7 @@ from oneslot.local.state import read_statistics
 from oneslot.operator.evidence.malformed import Tally, format_malformed, tally
 from oneslot.operator.evidence.observation import Observer, Snapshot, format_failing, until_drained
 from oneslot.operator.evidence.tables import Missing, format_missing, unless_missing
+from oneslot.operator.evidence.unsent import format_undelivered
 from oneslot.operator.options import Number, on_stack
 from oneslot.operator.repair.pausing import find_mapping_state
 from oneslot.operator.target import Target
@@ -57,14 +58,10 @@ def status(terminal: Terminal, target: Target) -> int:
         "endpoint_url": target.local.endpoint_url if target.local else None,
         "queue": asdict(snapshot.queue),
         "dead_letters": snapshot.dead_letters,
-        "ledger": {
-            "complete": snapshot.complete,
-            "in_progress": snapshot.in_progress,
-            "released": snapshot.released,
-            "unknown": snapshot.unknown,
-        },
+        "ledger": snapshot.ledger,
         **statuses,
         "failing": [asdict(one) for one in snapshot.failing],
+        "undelivered": snapshot.undelivered and asdict(snapshot.undelivered),
         "missing": [asdict(one) for one in missing],
         "malformed": [asdict(one) for one in malformed],
         "poller": statistics.to_json() if statistics else None,
@@ -89,6 +86,7 @@ def status(terminal: Terminal, target: Target) -> int:
         shown.add_row("", "function errors", f"{statistics.function_errors:,}")
     terminal.show(shown)
     terminal.warn(format_failing(snapshot.failing, target.command))
+    terminal.warn(format_undelivered(snapshot.undelivered, target.command))
     terminal.warn(format_malformed(malformed, target.command))
     terminal.warn(format_missing(missing, target.command))
     return int(bool(missing))
@@ -105,13 +103,14 @@ def watch(terminal: Terminal, target: Target, *, until_drained: bool, timeout: f
     if snapshot is None:
         raise KeyboardInterrupt("Interrupted before the first snapshot.")
     mapping, unread = find_mapping_state(target)
-    terminal.result({"stack_name": target.stack_name, "mapping": mapping and mapping.document(), **snapshot.document()})
+    terminal.result({"stack_name": target.stack_name, "mapping": mapping and mapping.document(), **asdict(snapshot)})
     if mapping and mapping.off:
         terminal.plain(mapping.sentence(target), style="bold yellow")
     terminal.warn(unread)
     terminal.warn(format_malformed(snapshot.malformed, target.command))
     terminal.warn(format_missing(snapshot.missing, target.command))
     terminal.warn(format_failing(snapshot.failing, target.command))
+    terminal.warn(format_undelivered(snapshot.undelivered, target.command))
     if until_drained and not snapshot.drained:
         unsure = "Not known to be drained: SQS's counts are approximate, so the queue must look empty three times. Wait longer."
         left = f"Not drained: {numbered(snapshot.queue.total, 'message')} left."
@@ -151,7 +150,7 @@ def _line(snapshot: Snapshot) -> str:
     )
     return (
         f"queue {queue.waiting:,} waiting, {queue.in_flight:,} in flight; dead letters {snapshot.dead_letters:,}; "
-        f"ledger {count_text(snapshot.complete)} complete, {count_text(snapshot.in_progress)} in progress"
+        f"ledger {count_text(snapshot.ledger['complete'])} complete, {count_text(snapshot.ledger['in_progress'])} in progress"
         f"{age}{_speed(snapshot)}{failing}"
     )
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from oneslot.operator.evidence.consumer_configuration import is_content_based
-from oneslot.operator.target import Target
+from oneslot.operator.target import Target, is_content_based
 from oneslot.runtime.sqs import dead_letters
 from oneslot.runtime.sqs.dead_letters import DeadLetter, Reading, peek, waiting_behind
 from oneslot.wording import counted

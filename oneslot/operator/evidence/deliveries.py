@@ -90,43 +90,34 @@ def valid_deliveries(
 def _lines(
     target: Target, since_ms: int, mentioning: str | None, outcome: str | None = None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    lines = (
-        _of_file(Path(target.local.log_file))
-        if target.local is not None
-        else _of_log_group(target, since_ms, mentioning, outcome)
-    )
-    for place, line in lines:
-        if outcome not in (None, line.get("outcome")):
-            continue
-        if mentioning is None or mentioning in (line.get("message_id"), line.get("sqs_message_id")):
-            yield place, line
-
-
-def _of_file(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    if not path.exists():
-        return
-    with path.open(encoding="utf-8", errors="surrogateescape") as file:
-        for number, text in enumerate(file, 1):
-            if (line := _delivery(text)) is not None:
-                yield f"line {number} of {path}", line
-
-
-def _of_log_group(
-    target: Target, since_ms: int, mentioning: str | None, outcome: str | None
-) -> Iterator[tuple[str, dict[str, Any]]]:
     wanted = [f'$.message = "{DELIVERY}"']
     if outcome is not None:
         wanted.append(f'$.outcome = "{outcome}"')
     if mentioning is not None:
         wanted.append(f'($.message_id = "{mentioning}" || $.sqs_message_id = "{mentioning}")')
-    pattern = f"{{ {' && '.join(wanted)} }}"
+    file = Path(target.local.log_file) if target.local else None
+    for place, text in read_log(target, file, target.outputs.consumer_log_group_name, " && ".join(wanted), since_ms):
+        line = _delivery(text)
+        if line is None or outcome not in (None, line.get("outcome")):
+            continue
+        if mentioning is None or mentioning in (line.get("message_id"), line.get("sqs_message_id")):
+            yield place, line
+
+
+def read_log(target: Target, file: Path | None, group: str, wanted: str, since_ms: int) -> Iterator[tuple[str, str]]:
+    """Yield each line with its place: all of a file, or those of a log group since then that are `wanted`."""
+    if file is not None:
+        if file.exists():
+            with file.open(encoding="utf-8", errors="surrogateescape") as lines:
+                for number, text in enumerate(lines, 1):
+                    yield f"line {number} of {file}", text
+        return
     pages = target.logs.get_paginator("filter_log_events").paginate(
-        logGroupName=target.outputs.consumer_log_group_name, filterPattern=pattern, startTime=since_ms
+        logGroupName=group, filterPattern=f"{{ {wanted} }}", startTime=since_ms
     )
     for page in pages:
         for event in page["events"]:
-            if (line := _delivery(event["message"])) is not None:
-                yield f"event {event['eventId']} of stream {event['logStreamName']}", line
+            yield f"event {event['eventId']} of stream {event['logStreamName']}", event["message"]
 
 
 def _delivery(text: str) -> dict[str, Any] | None:

@@ -12,14 +12,14 @@ from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.reading import declared
 from oneslot.laws.evidence import Evidence
 from oneslot.laws.form import UNIDENTIFIED_PREFIX
-from oneslot.operator.evidence.consumer_configuration import ledger_forgotten_before, ledger_retention_seconds
 from oneslot.operator.evidence.dead_letters import count_hidden, list_dead_letters
 from oneslot.operator.evidence.deliveries import valid_deliveries
 from oneslot.operator.evidence.malformed import Malformed
 from oneslot.operator.evidence.operator_log import drops, sent_as
 from oneslot.operator.evidence.tables import Missing, scan, unless_missing
+from oneslot.operator.evidence.unsent import Undelivered, find_undelivered
 from oneslot.operator.sending.archive import AcceptedRequest, read_archive
-from oneslot.operator.target import Target
+from oneslot.operator.target import Target, ledger_forgotten_before, ledger_retention_seconds
 from oneslot.runtime.sqs.dead_letters import DeadLetter
 from oneslot.runtime.sqs.queue import QueueDepth, queue_depth
 
@@ -39,6 +39,7 @@ class Gathered:
         hidden: about how many dead letters the queue did not show.
         malformed_lines: malformed attributes of the delivery log's lines, which are not part of the evidence.
         missing: missing tables; the evidence has no rows of them.
+        undelivered: the messages that follow commits and wait for their targets.
     """
 
     evidence: Evidence
@@ -50,6 +51,7 @@ class Gathered:
     malformed_lines: Sequence[Malformed] = ()
     missing: Sequence[Missing] = ()
     declaration: Declaration = field(default_factory=declared)
+    undelivered: Undelivered | None = None
 
     @property
     def complete(self) -> bool:
@@ -115,6 +117,7 @@ def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() //
         malformed_lines,
         [each for each in found.values() if isinstance(each, Missing)],
         target.declaration,
+        find_undelivered(target, rows["ledger"]),
     )
 
 

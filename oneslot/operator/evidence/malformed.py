@@ -19,6 +19,7 @@ from oneslot.laws.schema import Schema, Table
 from oneslot.laws.traces import COMPLETE, IN_PROGRESS, result_of
 from oneslot.operator.evidence.tables import scan
 from oneslot.operator.target import Target
+from oneslot.runtime.protocol import UNSENT
 
 DELIVERY_LOG = "delivery log"
 RELEASED = "released"
@@ -51,10 +52,14 @@ class Malformed:
 
 @dataclass
 class Tally:
-    """The rows of one table by status, those without a valid one under `UNKNOWN`, and the malformed attributes."""
+    """The rows of one table by status, those without a valid one under `UNKNOWN`, and the malformed attributes.
+
+    `unsent`: the ledger's rows that hold messages for a relay.
+    """
 
     statuses: Counter[str] = field(default_factory=Counter)
     malformed: list[Malformed] = field(default_factory=list)
+    unsent: list[Mapping[str, Any]] = field(default_factory=list)
 
 
 def tally(target: Target, table: Table = LEDGER) -> Tally:
@@ -66,6 +71,7 @@ def tally(target: Target, table: Table = LEDGER) -> Tally:
     while some := list(islice(rows, _ROWS_AT_ONCE)):
         counted.statuses.update(_status(row, usual) for row in some)
         counted.malformed += malformed_rows(table, some)
+        counted.unsent += [row for row in some if table is LEDGER and row.get(UNSENT)]
     return counted
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 from botocore.exceptions import ClientError
 
@@ -16,6 +15,7 @@ from oneslot.laws.traces import COMPLETE, IN_PROGRESS
 from oneslot.operator.evidence.deliveries import Failure, read_failures
 from oneslot.operator.evidence.malformed import RELEASED, Malformed, Tally, tally
 from oneslot.operator.evidence.tables import Missing, unless_missing
+from oneslot.operator.evidence.unsent import Undelivered, find_undelivered
 from oneslot.operator.target import Target
 from oneslot.runtime.sqs.queue import QueueDepth, queue_depth
 from oneslot.wording import numbered
@@ -37,33 +37,27 @@ class Snapshot:
     """One look at a stack.
 
     Attributes:
-        complete: ledger rows with an answer. This and the next three are None if the ledger is missing.
-        in_progress: rows with a lease. released: rows with a released lease, whose messages wait or were quarantined.
-            unknown: rows with no valid status.
-        counted_seconds_ago: the age of these four counts.
+        ledger: its number of rows by state, None for each if it is missing. `complete`: with an answer. `in_progress`: with a
+            lease. `released`: with a released lease, whose messages wait or were quarantined. `unknown`: with no valid status.
+        counted_seconds_ago: the age of these counts.
         malformed: malformed attributes of the ledger. missing: the ledger, if it is missing.
         rate: messages a second by which the queue shrinks; None if it does not, or after one look.
         seconds_left: time until no message waits, at that rate.
         failing: the last failed delivery of each message that failed twice or more, the last time in these 15 minutes.
+        undelivered: the messages that follow commits and wait for their targets.
     """
 
     queue: QueueDepth
     dead_letters: int
-    complete: int | None = None
-    in_progress: int | None = None
-    released: int | None = None
+    ledger: Mapping[str, int | None]
     rate: float | None = None
     seconds_left: float | None = None
     drained: bool = False
-    unknown: int | None = None
     counted_seconds_ago: float = 0.0
     malformed: Sequence[Malformed] = ()
     missing: Sequence[Missing] = ()
     failing: Sequence[Failure] = ()
-
-    def document(self) -> dict[str, Any]:
-        """Return the snapshot as JSON."""
-        return asdict(self)
+    undelivered: Undelivered | None = None
 
 
 class Observer:
@@ -74,6 +68,7 @@ class Observer:
         self._clock = clock
         self._ledger: Tally | Missing = Tally()
         self._failing: Sequence[Failure] = ()
+        self._undelivered: Undelivered | None = None
         self._counted_at, self._count_took = -math.inf, 0.0
         self._history: list[tuple[float, int]] = []  # (time, messages in the queue)
         self._empty_looks = 0
@@ -87,26 +82,27 @@ class Observer:
         self._count_ledger(now=queue.empty and self._empty_looks < LOOKS_WHEN_EMPTY)
         self._empty_looks = self._empty_looks + 1 if queue.empty else 0
         rate = self._rate(queue)
-        looked = Snapshot(
+        return Snapshot(
             queue,
             dead,
+            self._states(),
             rate=rate,
             seconds_left=queue.waiting / rate if rate and queue.waiting else None,
             drained=self._empty_looks >= LOOKS_WHEN_EMPTY,
             counted_seconds_ago=self._clock() - self._counted_at,
             failing=self._failing,
+            undelivered=self._undelivered,
+            malformed=() if isinstance(self._ledger, Missing) else self._ledger.malformed,
+            missing=[self._ledger] if isinstance(self._ledger, Missing) else (),
         )
+
+    def _states(self) -> dict[str, int | None]:
+        states = {"complete": COMPLETE, "in_progress": IN_PROGRESS, "released": RELEASED}
         if isinstance(self._ledger, Missing):
-            return replace(looked, missing=[self._ledger])
+            return dict.fromkeys((*states, "unknown"))
         counted = self._ledger.statuses
-        return replace(
-            looked,
-            complete=counted[COMPLETE],
-            in_progress=counted[IN_PROGRESS],
-            released=counted[RELEASED],
-            unknown=counted.total() - counted[COMPLETE] - counted[IN_PROGRESS] - counted[RELEASED],
-            malformed=self._ledger.malformed,
-        )
+        known = {name: counted[status] for name, status in states.items()}
+        return {**known, "unknown": counted.total() - sum(known.values())}
 
     def _count_ledger(self, *, now: bool) -> None:
         started = self._clock()
@@ -116,6 +112,8 @@ class Observer:
         name = self._target.outputs.ledger_table_name
         self._ledger = unless_missing(lambda: tally(self._target), "ledger", name)
         self._failing = read_failing(self._target)
+        if isinstance(self._ledger, Tally):
+            self._undelivered = find_undelivered(self._target, self._ledger.unsent)
         self._counted_at = self._clock()
         self._count_took = self._counted_at - started
 

@@ -11,7 +11,7 @@ import getpass
 import json
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +30,7 @@ from oneslot.wording import as_json_value
 OPERATOR_LOG_FILE = "operator-log.jsonl"
 BEGUN, DONE, NOT_DONE = "begun", "done", "not done"
 DROP = "dlq drop"
+DROPPED = "Dropped without an answer: an operator deleted its dead letter for good."
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,11 @@ def drops(target: Target) -> Iterator[dict[str, Any]]:
     """
     last = {line["sqs_message_id"]: line for line in changes(target) if line.get("action") == DROP}
     yield from (line for line in last.values() if line["outcome"] != NOT_DONE)
+
+
+def dropped_at(lines: Iterable[Mapping[str, Any]]) -> int:
+    """Return when an operator last dropped a letter of a request (epoch ms), by the lines about it; 0 without a drop."""
+    return max((each["at_ms"] for each in lines if each["action"] == DROP and each["outcome"] != NOT_DONE), default=0)
 
 
 def sent_as(line: Mapping[str, Any]) -> str:

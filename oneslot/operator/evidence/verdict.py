@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from oneslot.declaration.declaration import Declaration
 from oneslot.laws import groups
 from oneslot.laws.evidence import Breach, Evidence, Law
 from oneslot.laws.form import REJECT_SHARE, UNIDENTIFIED_PREFIX
@@ -17,6 +16,7 @@ from oneslot.laws.traces import COMPLETE
 from oneslot.operator.evidence.gathering import Gathered
 from oneslot.operator.evidence.malformed import Malformed, malformed_evidence
 from oneslot.operator.evidence.tables import Missing
+from oneslot.operator.evidence.unsent import Undelivered, format_undelivered
 from oneslot.wording import counted, numbered
 
 Kind = Literal["holds", "broken", "unfinished", "nothing", "unreadable"]
@@ -78,6 +78,7 @@ class CheckVerdict:
     malformed: Sequence[Malformed] = field(default_factory=tuple)
     missing: Sequence[Missing] = field(default_factory=tuple)
     laws: Sequence[Law] = field(default_factory=tuple)
+    undelivered: Undelivered | None = None
 
     @property
     def holds(self) -> bool:
@@ -102,6 +103,7 @@ class CheckVerdict:
             "breaches": [asdict(breach) for breach in self.breaches],
             "malformed": [asdict(one) for one in self.malformed],
             "missing": [asdict(one) for one in self.missing],
+            "undelivered": self.undelivered and asdict(self.undelivered),
         }
 
 
@@ -113,17 +115,23 @@ def judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[B
     earlier look has shown which of them last. `command` is `Target.command`.
     """
     rows, lines = malformed_evidence(gathered.evidence), gathered.malformed_lines
-    breaches: Sequence[Breach] | None
-    if unread := _say_unread(gathered.missing, rows):
-        breaches = None
-    else:
-        breaches = _find_breaches(gathered) if lasting is None else lasting
+    breaches: Sequence[Breach] | None = None
+    not_local: dict[str, str] = {}
+    if not (unread := _say_unread(gathered.missing, rows)):
+        found = _find_breaches(gathered, not_local)
+        breaches = found if lasting is None else lasting
+    laws = [law for law in gathered.declaration.judged if law.name not in not_local]
     counts = _count(gathered, breaches)
-    said: tuple[Kind, str] = ("unreadable", unread) if unread else _conclude(gathered, breaches or (), counts, command)
+    said: tuple[Kind, str]
+    said = ("unreadable", unread) if unread else _conclude(gathered, breaches or (), counts, command, len(laws))
     if lines and not unread:
         said = _with_malformed_lines(*said, gathered)
-    laws = gathered.declaration.judged
-    return CheckVerdict(*said, counts, tuple(breaches or ()), [*rows, *lines], gathered.missing, laws)
+    if not_local:
+        without = f"{' '.join(not_local.values())} The verdict without it: {said[1]}"
+        said = ("broken" if said[0] == "broken" else "unreadable", without)
+    return CheckVerdict(
+        *said, counts, tuple(breaches or ()), [*rows, *lines], gathered.missing, laws, gathered.undelivered
+    )
 
 
 def _say_unread(missing: Sequence[Missing], rows: Sequence[Malformed]) -> str | None:
@@ -167,16 +175,16 @@ def unsettled(verdict: CheckVerdict, command: Callable[[str], str]) -> CheckVerd
     return replace(verdict, kind="unfinished", sentence=sentence, counts=counts, breaches=())
 
 
-def _find_breaches(gathered: Gathered) -> list[Breach]:
-    """Return the breaches that the audit would find, and the lost messages without an id."""
+def _find_breaches(gathered: Gathered, not_local: dict[str, str]) -> list[Breach]:
+    """Return the breaches that the audit would find, and the lost messages without an id; see `groups.judge`."""
     named = replace(gathered, evidence=with_unidentified(gathered))
-    found = groups.judge(named.evidence, gathered.declaration.laws)
+    found = groups.judge(named.evidence, gathered.declaration.laws, not_local)
     shown = [replace(each, subject=each.subject.removeprefix(UNIDENTIFIED_PREFIX)) for each in found]
     return [*shown, *_lost_without_identity(named)]
 
 
 def _conclude(
-    gathered: Gathered, breaches: Sequence[Breach], counts: Counts, command: Callable[[str], str]
+    gathered: Gathered, breaches: Sequence[Breach], counts: Counts, command: Callable[[str], str], checked: int
 ) -> tuple[Kind, str]:
     """Return the kind of the verdict and its sentence, for evidence that can be read."""
     if breaches:
@@ -196,20 +204,21 @@ def _conclude(
             f"Not finished: about {hidden} not shown, because another reader hides them or they wait behind others of "
             f"their group on a FIFO queue. See `{command('dlq list')}`, then check again."
         )
+    if unsent := " ".join(format_undelivered(gathered.undelivered, command)):
+        return "unfinished", f"Not finished: {unsent}"
     left = (gathered.evidence.ledger, list(gathered.evidence.effects()), gathered.accepted, gathered.dead_letters)
     if not any(left) and not gathered.too_old:
         return "nothing", f"Nothing to check: no request has been sent. Send some, then run `{command('check')}` again."
-    return "holds", _success(counts, gathered.declaration)
+    return "holds", _success(counts, gathered.declaration.twice, checked)
 
 
-def _success(counts: Counts, declaration: Declaration) -> str:
+def _success(counts: Counts, twice: str, checked: int) -> str:
     older = f" {counts.too_old:,} more are older than the ledger's retention, and were not checked."
     unlogged = (
         " The delivery log is empty, so a changed or deleted answer would not show."
         if counts.deliveries is None
         else ""
     )
-    twice, checked = declaration.twice, len(declaration.judged)
     verdicts = (counts.verdicts or {}).items()
     *ends, last = [
         "has exactly one answer",

@@ -15,7 +15,7 @@ from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.laws.traces import COMPLETE, result_of
 from oneslot.operator.evidence.deliveries import failure_of, valid_deliveries
 from oneslot.operator.evidence.malformed import Malformed, Standing, malformed_evidence, malformed_ledger_row, standing
-from oneslot.operator.evidence.operator_log import DROP, NOT_DONE, changes
+from oneslot.operator.evidence.operator_log import DROPPED, changes, dropped_at
 from oneslot.operator.evidence.tables import Missing, read_row, unless_missing
 from oneslot.operator.repair.forecast import Forecast, forecast_all
 from oneslot.operator.sending.archive import AcceptedRequest, read_archive
@@ -116,9 +116,8 @@ class Inspection:
         asked = [each for each in self.missing if each.table == "ledger" or tables[each.table].effects]
         if self.ledger is None and asked:
             return f"Unknown: {asked[0]}."
-        drops = [line["at_ms"] for line in self.changes if line["action"] == DROP and line["outcome"] != NOT_DONE]
-        if drops and self.timeline()[-1][0] <= max(drops):
-            return "Dropped without an answer: an operator deleted its dead letter for good."
+        if (dropped := dropped_at(self.changes)) and self.timeline()[-1][0] <= dropped:
+            return DROPPED
         if self.ledger is None:
             return "Accepted by the queue, and not consumed yet." if self.accepted else "Not answered."
         if malformed := malformed_ledger_row(self.ledger):

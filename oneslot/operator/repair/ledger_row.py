@@ -12,7 +12,7 @@ from oneslot.laws.schema import LEDGER_ATTRIBUTES
 from oneslot.laws.traces import COMPLETE, result_of
 from oneslot.operator.evidence import tables
 from oneslot.operator.evidence.malformed import Standing, format_malformed, malformed_ledger_row, standing
-from oneslot.operator.evidence.operator_log import BEGUN, DONE, NOT_DONE, OperatorLog
+from oneslot.operator.evidence.operator_log import BEGUN, DONE, DROPPED, NOT_DONE, OperatorLog, changes, dropped_at
 from oneslot.operator.target import Target
 from oneslot.runtime.failures import error_code
 from oneslot.runtime.protocol import UNSENT, Claim
@@ -56,6 +56,8 @@ def advice(target: Target, row: Mapping[str, Any], now_ms: int) -> str:
                 f"A consumer holds its lease for {(row['lease_until'] - now_ms) / 1000:.0f} s more. Wait until it ends, or end "
                 f"it now with `{unlock_it}` if that consumer is dead."
             )
+        case Standing.RELEASED if dropped_at(changes(target, row["message_id"])) > row["updated"]:
+            return DROPPED
         case state:
             show_it = target.command(f"inspect {row['message_id']}")
             return (

@@ -1,4 +1,6 @@
-"""Redrive in batches: receive, send, and delete only what the queue has accepted. A crash at any moment loses nothing.
+"""Take dead letters out of their queue: `redrive` sends them again, and `drop` deletes them for good.
+
+A redrive receives, sends, and deletes only what the queue has accepted. A crash at any moment loses nothing.
 
 | killed | the next redrive |
 |---|---|
@@ -11,22 +13,38 @@ reader hides any before a pass or after it; else it is left for the next redrive
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from oneslot.errors import QueueTimeout
 from oneslot.operator.evidence.dead_letters import count_in_flight, read_dead_letters
-from oneslot.operator.sending.pacing import Pacer
-from oneslot.operator.sending.sender import WITHIN_SECONDS
+from oneslot.operator.evidence.operator_log import BEGUN, DONE, DROP, NOT_DONE, OperatorLog
+from oneslot.operator.repair.forecast import Forecast
+from oneslot.operator.sending.sender import WITHIN_SECONDS, Timetable
 from oneslot.operator.target import Target
 from oneslot.runtime.sqs.batches import Entry, SendsBatches, send_all
 from oneslot.runtime.sqs.dead_letters import QUARANTINE_ATTRIBUTES, HeldLetter, Reading
 from oneslot.runtime.sqs.queue import GROUP_ATTRIBUTE, is_fifo, queue_depth
+from oneslot.runtime.surroundings import Surroundings
 from oneslot.wording import numbered
 
 PASSES = 2
 """Passes that must not see a message that is gone: another reader can hide it for just one."""
+
+
+class Pacer:
+    """Holds a rate in messages a second since its construction."""
+
+    def __init__(self, rate: float, surroundings: Surroundings) -> None:
+        self._rate = rate
+        self._timetable = Timetable(surroundings)
+        self._done = 0
+
+    def wait(self, steps: int) -> None:
+        """Wait until `steps` more messages are due."""
+        self._timetable.wait_until(self._done / self._rate)
+        self._done += steps
 
 
 @dataclass
@@ -145,3 +163,41 @@ def _send(target: Target, waiting: list[HeldLetter], one: Redrive) -> None:
             f"The queue did not accept {numbered(missing, 'message')} within {WITHIN_SECONDS:g} seconds, and the dead-letter "
             "queue keeps the rest. Run the command again later."
         )
+
+
+def drop(
+    target: Target, chosen: Mapping[str, Forecast], log: OperatorLog, progress: Callable[[int], None]
+) -> list[Forecast]:
+    """Delete the chosen letters (SQS id → forecast) from the dead-letter queue; return the deleted ones."""
+    gone: list[Forecast] = []
+    with read_dead_letters(target) as look:
+        for batch in look:
+            meant = [held for held in batch if held.letter.sqs_message_id in chosen]
+            if not meant:
+                continue
+            for held in meant:
+                log.write(DROP, _subject(chosen[held.letter.sqs_message_id]), BEGUN)
+            deleted = {held.letter.sqs_message_id for held in look.delete(meant)}
+            for held in meant:
+                forecast, is_gone = chosen[held.letter.sqs_message_id], held.letter.sqs_message_id in deleted
+                log.write(DROP, _subject(forecast), DONE if is_gone else NOT_DONE)
+                if is_gone:
+                    gone.append(forecast)
+            progress(len(meant))
+            if len(gone) == len(chosen):
+                break
+    return gone
+
+
+def _subject(forecast: Forecast) -> dict[str, Any]:
+    return {
+        "message_id": forecast.letter.message_id,
+        "sqs_message_id": forecast.letter.sqs_message_id,
+        "source_message_id": forecast.letter.original_sqs_message_id,
+        "before": {
+            "reason": forecast.letter.reason,
+            "outlook": forecast.outlook.value,
+            "payload_hash": forecast.facts.payload_hash,
+            "sent": forecast.letter.sent,
+        },
+    }

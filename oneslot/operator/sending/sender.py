@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, cast
 from oneslot.errors import MessageRefused, QueueTimeout
 from oneslot.operator.sending.archive import Archive
 from oneslot.operator.sending.messages import RequestCopy
-from oneslot.operator.sending.pacing import Timetable
 from oneslot.runtime.sqs import batches as sqs_batches
 from oneslot.runtime.sqs.batches import BATCH, BATCH_BYTES, Entry, SendAnswer, SendsBatches, text_attributes
 from oneslot.runtime.sqs.queue import GROUP_ATTRIBUTE, is_fifo
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
 
 WITHIN_SECONDS = 30.0
+# A longer stall is not made up for, because the messages would arrive as a flood.
+MADE_UP_SECONDS = 1.0
 # Messages that are due within this time of each other may share a batch.
 TOGETHER_SECONDS = 0.1
 
@@ -31,6 +32,24 @@ class Sent:
 
     accepted: int = 0
     sent_again: int = 0
+
+
+class Timetable:
+    """Waits for due times, in seconds since its construction.
+
+    After a stall of more than a second, as of a queue that does not answer, all due times move by the rest of it.
+    """
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._surroundings = surroundings
+        self._started = surroundings.steady()
+
+    def wait_until(self, due: float) -> None:
+        """Sleep until the second `due`; return at once if it is past."""
+        late = self._surroundings.steady() - self._started - due
+        if late < 0:
+            self._surroundings.sleep(-late)
+        self._started += max(0.0, late - MADE_UP_SECONDS)
 
 
 class BatchSender:

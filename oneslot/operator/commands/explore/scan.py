@@ -20,33 +20,19 @@ if TYPE_CHECKING:
 STYLES = {"holds": "green", "breaks": "red", "fault": "red"}
 
 
-class NewFile(click.Path):
-    """A file to write, in a folder that exists: what cannot be written is refused before the scan."""
-
-    def __init__(self) -> None:
-        super().__init__(dir_okay=False, writable=True, path_type=Path)
+class NewPath(click.Path):
+    """A file to write in a folder that exists, or a folder to make with those above it. It is refused before the scan."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path. Raise a usage error for what cannot be written."""
-        file: Any = super().convert(value, param, ctx)
-        _WRITABLE_FOLDER.convert(file.parent, param, ctx)
-        return file
+        path: Any = super().convert(value, param, ctx)
+        folder = path.parent if self.file_okay else next(each for each in path.absolute().parents if each.exists())
+        click.Path(exists=True, file_okay=False, writable=True).convert(folder, param, ctx)
+        return path
 
 
-class NewFolder(click.Path):
-    """A folder to make, with those above it, or to write into."""
-
-    def __init__(self) -> None:
-        super().__init__(file_okay=False, writable=True, path_type=Path)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path. Raise a usage error for what cannot be made."""
-        folder: Any = super().convert(value, param, ctx)
-        _WRITABLE_FOLDER.convert(next(one for one in folder.absolute().parents if one.exists()), param, ctx)
-        return folder
-
-
-_WRITABLE_FOLDER = click.Path(exists=True, file_okay=False, writable=True)
+NEW_FILE = NewPath(dir_okay=False, writable=True, path_type=Path)
+NEW_FOLDER = NewPath(file_okay=False, writable=True, path_type=Path)
 
 
 @click.command(short_help="Explore every function of a template, and check its event source mappings.")
@@ -79,12 +65,12 @@ _WRITABLE_FOLDER = click.Path(exists=True, file_okay=False, writable=True)
     metavar="NAME=VALUE",
     help="A parameter of the stack. Repeatable.",
 )
-@click.option("--sarif", type=NewFile(), help="Write the results as SARIF 2.1.0 to this file.")
-@click.option("--summary", type=NewFile(), help="Append a summary in Markdown to this file.")
+@click.option("--sarif", type=NEW_FILE, help="Write the results as SARIF 2.1.0 to this file.")
+@click.option("--summary", type=NEW_FILE, help="Append a summary in Markdown to this file.")
 @click.option("--baseline", type=FILE, help="Known breaches and functions without a verdict, which do not fail.")
-@click.option("--write-baseline", type=NewFile(), help="Write what is found as known to this file.")
+@click.option("--write-baseline", type=NEW_FILE, help="Write what is found as known to this file.")
 @click.option(
-    "--write-test", type=NewFolder(), help="Write a failing pytest on moto for each new breach to this folder."
+    "--write-test", type=NEW_FOLDER, help="Write a failing pytest on moto for each new breach to this folder."
 )
 @click.option("--verbose", is_flag=True, help="Show each step of the shortest paths, with the rows.")
 @json_option

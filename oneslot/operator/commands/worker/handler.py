@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import boto3
 from botocore.config import Config
 
-from oneslot.declaration.loading import load_name
+from oneslot.declaration.declaration import load_name
 from oneslot.declaration.reading import declared
 from oneslot.errors import InvalidArguments, InvalidConfiguration, InvalidName, NotImportable
 from oneslot.operator.target import open_target

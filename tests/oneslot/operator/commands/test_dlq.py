@@ -11,9 +11,8 @@ import pytest
 
 from oneslot.local.aws.connection import Connection
 from oneslot.operator.evidence.operator_log import drops, open_operator_log
-from oneslot.operator.repair.dropping import drop
 from oneslot.operator.repair.forecast import forecast_all
-from oneslot.operator.repair.redrive import Redrive, redrive
+from oneslot.operator.repair.redrive import Redrive, drop, redrive
 from oneslot.runtime.record import payload_hash
 from oneslot.runtime.sqs.dead_letters import QUARANTINE_ATTRIBUTES, peek
 from oneslot.runtime.values import to_attributes
@@ -200,7 +199,7 @@ def fifo_stack(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> MotoSt
         for field, name in (("queue_url", "requests.fifo"), ("dead_letter_queue_url", "dead-letters.fifo"))
     }
     target = replace(moto_stack.target, outputs=replace(moto_stack.target.outputs, **urls))
-    monkeypatch.setattr("oneslot.operator.commands.dlq.open_target", lambda _: target)
+    monkeypatch.setattr("oneslot.operator.options.open_target", lambda _: target)
     return replace(moto_stack, target=target)
 
 
@@ -306,6 +305,7 @@ def test_check_counts_no_loss_when_a_letter_was_dropped(moto_stack: MotoStack, t
     invoke("send", "--file", str(path))
     moto_stack.consume()
     document(invoke("dlq", "drop", "m-1", "--accept-loss", "--yes", "--json"))
+    assert "Dropped without an answer" in invoke("ledger", "show", "m-1").stdout
     assert document(invoke("check", "--json"))["counts"]["lost"] == 0
     audit = moto_stack.home / "operator-log.jsonl"
     audit.write_text(audit.read_text().replace(moto_stack.target.identity, "another stack"))

@@ -29,6 +29,7 @@ MAPPING_ARN = f"arn:aws:lambda:{REGION}:{ACCOUNT}:event-source-mapping:{MAPPING}
 OUTPUTS = {
     "QueueUrl": f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/requests",
     "DeadLetterQueueUrl": f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/requests-dead-letters",
+    "RelayLogGroupName": "/oneslot/relay",
     **NAMES,
 }
 LOOKS = (
@@ -173,6 +174,12 @@ def recorded(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> list[Cal
     """Return the list of all calls, which grows."""
     put_one_of_each(moto_stack)
     moto_stack.bench.deliver(record(booking("with-patient", **NOW)))
+    moto_stack.bench.dynamodb.update_item(
+        TableName="ledger",
+        Key={"message_id": {"S": "with-patient"}},
+        UpdateExpression="SET unsent = :one",
+        ExpressionAttributeValues={":one": {"N": "1"}},
+    )
     for name, value in {"ACCESS_KEY_ID": "1", "SECRET_ACCESS_KEY": "none", "DEFAULT_REGION": REGION}.items():
         monkeypatch.setenv(f"AWS_{name}", value)
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)

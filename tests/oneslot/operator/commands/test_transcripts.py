@@ -220,7 +220,7 @@ ONCE = "--timeout 0.1"
 ROWS: dict[str, list[tuple[str, str]]] = {
     "status": [
         (state, "status")
-        for state in ("gone", "fresh", "waiting", "booked", "failing", "paused", "malformed", *MISSING)
+        for state in ("gone", "fresh", "waiting", "booked", "failing", "paused", "malformed", "no ledger", "no slots")
     ],
     "watch": [
         (state, f"watch {ONCE}") for state in ("waiting", "booked", "failing", "paused", "malformed", "no ledger")
@@ -240,7 +240,6 @@ ROWS: dict[str, list[tuple[str, str]]] = {
             "malformed",
             "broken",
             "no ledger",
-            "no slots",
         )
     ],
     "inspect": [
@@ -321,9 +320,7 @@ USAGE = (
     *("audit --memory lots", "audit --history nowhere", "watch --timeout 0", "smoke --timeout inf"),
     "run --requests none",
     *("dlq redrive --all m-1", "dlq drop"),
-    *(f"dlq redrive --all --file {THIS}", "dlq drop --all --reason conflict"),
     *("dlq redrive --rate 0", "dlq redrive --file nowhere", f"dlq redrive --file {THIS}"),
-    f"ledger unlock {NHS_NUMBER}",
     *("seed", "send", "watch", "status", "inspect m-1", "dlq list", "ledger show m-1", "pause --reason INC-12"),
     *("check --loud --json", "dlq drop --json", "status --json"),
 )

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from demo.declared import CONSUMER
+from oneslot.laws.evidence import Law
 from oneslot.operator.evidence.gathering import Gathered
 from oneslot.operator.evidence.malformed import DELIVERY_LOG, Malformed
 from oneslot.operator.evidence.verdict import CheckVerdict, judge
@@ -288,3 +289,19 @@ def test_verdict_is_unreadable_when_a_row_is_malformed() -> None:
     rows = [("ledger", "refused", "status"), ("ledger", "waits", "status")]
     assert sorted(malformed[:2]) == rows
     assert malformed[2:] == [(DELIVERY_LOG, "line 7", "finished")]
+
+
+def test_other_laws_are_judged_when_one_is_not_local() -> None:
+    """Its breaches are those of the parts, where rows that name the subject are missing."""
+    all_three = Law("all_three", "", lambda evidence: [("waits", "")] if len(evidence.rows("appointments")) < 3 else [])
+    declaration = replace(CONSUMER)
+    declaration.__dict__["laws"] = (*CONSUMER.laws, all_three)
+    found = replace(gathered(None, **sound()), declaration=declaration)
+    lost = replace(found, evidence=replace(found.evidence, ledger={}))
+
+    holds, broken = verdict_of(found), verdict_of(lost)
+
+    assert (holds.kind, broken.kind) == ("unreadable", "broken")
+    assert f"; all {len(CONSUMER.judged)} invariants hold." in holds.sentence
+    assert all("The law all_three is not local" in each.sentence for each in (holds, broken))
+    assert {each.invariant for each in broken.breaches} >= {"I5r", "I6"}

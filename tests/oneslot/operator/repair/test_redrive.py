@@ -11,8 +11,7 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from lab.simulation.sqs.service import SQSService
-from oneslot.operator.repair.redrive import Redrive, entry, redrive
-from oneslot.operator.sending.pacing import Pacer
+from oneslot.operator.repair.redrive import Pacer, Redrive, entry, redrive
 from oneslot.runtime.sqs.dead_letters import EMPTY_ANSWERS, DeadLetter, HeldLetter, peek
 from oneslot.runtime.surroundings import Surroundings
 from tests.kits.consumer import Intercepted, Killed, raising

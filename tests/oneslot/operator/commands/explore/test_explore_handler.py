@@ -11,8 +11,7 @@ from click.testing import CliRunner, Result
 from oneslot.errors import HandlerNotExplorable, InvalidScenario
 from oneslot.explorer.handlers.given import GIVEN
 from oneslot.explorer.handlers.scenario_file import CHECKS
-from oneslot.operator.commands.explore.explore import explore
-from oneslot.operator.commands.explore.handler import FROM_TEMPLATE
+from oneslot.operator.commands.explore.explore import FROM_TEMPLATE, explore
 
 SUBJECTS = Path(__file__).parents[3] / "explorer" / "handlers"
 
