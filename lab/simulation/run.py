@@ -54,12 +54,12 @@ _MAPPING = ("batching", "event_source_mapping", "handler_pool", "poller", "stati
 POINTS = (
     *(f"oneslot.worker.{name}" for name in ("acknowledgement", "job", "log", "pool", "visibility", "worker")),
     *(f"oneslot.local.mapping.{name}" for name in _MAPPING),
-    *(f"oneslot.operator.repair.{name}" for name in ("dropping", "forecast", "ledger_row", "redrive")),
+    *(f"oneslot.operator.repair.{name}" for name in ("forecast", "ledger_row", "redrive")),
     "oneslot.operator.evidence.operator_log",
     *(f"oneslot.runtime.consumer.{name}" for name in ("consumer", "group_commit", "queues")),
     *(f"oneslot.runtime.{name}" for name in ("attempt", "surroundings", "stores.valkey")),
     *(f"oneslot.runtime.sqs.{name}" for name in ("batches", "dead_letters", "producer")),
-    *(f"oneslot.operator.sending.{name}" for name in ("archive", "pacing", "sender")),
+    *(f"oneslot.operator.sending.{name}" for name in ("archive", "sender")),
 )
 """The modules with a point before each statement."""
 
