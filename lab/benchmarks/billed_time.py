@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lab.benchmarks.handlers import BATCH, Handler, booking, ours, powertools, table
+from lab.benchmarks.handlers import BATCH, book, booking, ours, table
 from lab.benchmarks.standin import READS, WRITES, StandIn
+from lab.peers.powertools import Handler, powertools
 from oneslot.runtime.sqs.lambda_event import Context, event_of
 
 SERVICE_MS = (5.0, 20.0, 2.0)
@@ -34,7 +35,7 @@ Make = Callable[[StandIn], Handler]
 CONTENDERS: Mapping[str, Make] = {
     GROUPED: lambda standin: ours(standin.client(), standin.client("sqs"), group_commit=True),
     OURS: lambda standin: ours(standin.client(), standin.client("sqs"), group_commit=False),
-    POWERTOOLS: lambda standin: powertools(standin.client()),
+    POWERTOOLS: lambda standin: powertools(standin.client(), book),
 }
 """All that are compared, by name."""
 

@@ -13,7 +13,8 @@ from typing import Any
 from boto3.dynamodb.conditions import Attr
 from greenlet import getcurrent, greenlet
 
-from lab.benchmarks.handlers import powertools, table
+from lab.benchmarks.handlers import table
+from lab.peers.powertools import powertools
 from oneslot import Effects, JsonMessage, MemoryLedger, Once, Put, Surroundings, Update, attempt
 from oneslot.dynamodb_in_memory import InMemoryDynamoDB
 from oneslot.dynamodb_in_memory.contents import Contents, TableSchema

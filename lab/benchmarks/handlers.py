@@ -1,20 +1,15 @@
-"""The handlers that are compared, and their slots and bookings: ours as the stack composes it, Powertools' as it documents.
+"""The handlers that are compared, and their slots and bookings: ours as the stack composes it, and Powertools'.
 
-All do the same business: find a free slot, take it, book it. Powertools' has `BatchProcessor` around
-`@idempotent_function` with the stock `DynamoDBPersistenceLayer`.
+Both do the same business: find a free slot, take it, book it. `lab/peers/powertools.py` makes Powertools' handler.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
-
-from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
-from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
-from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer, IdempotencyConfig, idempotent_function
 
 from appointments.allocation import utc_text
 from booking.consumer import appointments_consumer
@@ -22,11 +17,9 @@ from lab import figures
 from lab.explore.practice import booking as explored_booking
 from lab.explore.practice import free_slot
 from lab.peers.ledgers import take_slot
+from lab.peers.powertools import Handler
 from oneslot.runtime.powertools import attempt
 from oneslot.runtime.values import to_attributes
-
-Work = Callable[[Any, Mapping[str, Any]], dict[str, Any]]
-"""Performs the effect of a message with a client, and returns the answer."""
 
 
 def ours(dynamodb: Any, sqs: Any, *, group_commit: bool) -> Handler:
@@ -57,27 +50,6 @@ def book(client: Any, message: Mapping[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def powertools(client: Any, work: Work = book) -> Handler:
-    """Return the handler with Powertools' idempotency around `work`. `client` is boto3's for DynamoDB."""
-    layer = DynamoDBPersistenceLayer(table_name="idempotency", boto3_client=client)
-    config = IdempotencyConfig(event_key_jmespath="message_id")
-    processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
-
-    def effect(message: Mapping[str, Any]) -> dict[str, Any]:
-        return work(client, message)
-
-    handle = idempotent_function(effect, data_keyword_argument="message", config=config, persistence_store=layer)
-
-    def record_handler(record: SQSRecord) -> None:
-        handle(message=json.loads(record.body))
-
-    def handler(event: Mapping[str, Any], context: Any) -> Mapping[str, Any]:
-        config.register_lambda_context(context)
-        return process_partial_response(dict(event), record_handler, processor, context)
-
-    return handler
-
-
 # In January of next year, so that every slot is in the future whenever this runs.
 FIRST_SLOT = datetime(datetime.now(UTC).year + 1, 1, 11, 8, 0, tzinfo=UTC)
 SLOTS_A_WEEK = 500
@@ -96,9 +68,6 @@ ENVIRONMENT: Mapping[str, str] = {
     "BATCH_CONCURRENCY": str(CONCURRENCY),
     "CANDIDATE_SLOTS": "16",
 }
-
-Handler = Callable[[Mapping[str, Any], Any], Mapping[str, Any]]
-"""A Lambda function: event, context → the partial batch response."""
 
 
 def week(practice: str, number: int) -> Iterator[dict[str, Any]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -42,41 +43,23 @@ def of_each_record(handle: Callable[[RunningInvocation, Any, str], None]) -> Run
     return program
 
 
-@of_each_record
-def get_then_put(process: RunningInvocation, client: Any, message_id: str) -> None:
-    """Read the row, decide, write the row, work, write the row: the ledger as it was first described."""
+def _get_then_put(process: RunningInvocation, client: Any, message_id: str, *, checks: bool) -> None:
+    """Read the row, decide, write the row, work, write the row; with `checks`, on condition that it is as it was read."""
     now = process.clock
     row = _row(client, message_id)
     if _is_complete(row, now):
         return
-    count = int(row.get("consumption_count", {"N": "0"})["N"]) + 1
-    client.put_item(TableName=LEDGER, Item=_item(message_id, "IN_PROGRESS", count, now))
+    count = int(row.get("consumption_count", {"N": "0"})["N"])
+    _put(client, _item(message_id, "IN_PROGRESS", count + 1, now), count if checks else None)
     take_slot(client, message_id)
-    client.put_item(TableName=LEDGER, Item=_item(message_id, "COMPLETE", count, process.clock))
+    _put(client, _item(message_id, "COMPLETE", count + 1, process.clock), count + 1 if checks else None)
 
 
-@of_each_record
-def get_then_put_with_conditions(process: RunningInvocation, client: Any, message_id: str) -> None:
-    """Get, then put, each write on condition that the row is as it was read."""
-    now = process.clock
-    row = _row(client, message_id)
-    if _is_complete(row, now):
-        return
-    count = int(row.get("consumption_count", {"N": "0"})["N"]) + 1
-    unchanged: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(message_id)"}
-    if row:
-        unchanged = {
-            "ConditionExpression": "consumption_count = :count",
-            "ExpressionAttributeValues": {":count": row["consumption_count"]},
-        }
-    client.put_item(TableName=LEDGER, Item=_item(message_id, "IN_PROGRESS", count, now), **unchanged)
-    take_slot(client, message_id)
-    client.put_item(
-        TableName=LEDGER,
-        Item=_item(message_id, "COMPLETE", count, process.clock),
-        ConditionExpression="consumption_count = :count",
-        ExpressionAttributeValues={":count": {"N": str(count)}},
-    )
+get_then_put = of_each_record(partial(_get_then_put, checks=False))
+"""The ledger as it was first described."""
+
+get_then_put_with_conditions = of_each_record(partial(_get_then_put, checks=True))
+"""The same, with conditions."""
 
 
 @of_each_record
@@ -112,6 +95,17 @@ def _acquire(client: Any, message_id: str, now: int) -> bool:
             raise
         return False
     return True
+
+
+def _put(client: Any, item: Mapping[str, Any], count: int | None) -> None:
+    """Write a row, on condition that it has this count; for 0 that there is none, for None in any case."""
+    condition: dict[str, Any] = {}
+    if count == 0:
+        condition = {"ConditionExpression": "attribute_not_exists(message_id)"}
+    elif count:
+        values = {":count": {"N": str(count)}}
+        condition = {"ConditionExpression": "consumption_count = :count", "ExpressionAttributeValues": values}
+    client.put_item(TableName=LEDGER, Item=item, **condition)
 
 
 def _row(client: Any, message_id: str) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from lab.simulation.world.points import Instrumented
 HERE = Path(__file__).parent
 PRODUCT = (
     "documentation",
-    "powertools",
     "benchmarks/test_cost.py",
     "benchmarks/test_units.py",
     "explore/test_both_ways.py",

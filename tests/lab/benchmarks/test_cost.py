@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from lab.benchmarks.billed_time import CONTENDERS, FINISHED, NEW, measure
-from lab.benchmarks.handlers import BATCH, Handler, book
+from lab.benchmarks.handlers import BATCH, book
 from lab.benchmarks.standin import StandIn
+from lab.peers.powertools import Handler
 from stacks.settings import STAGES
 from tests.kits.stacks import synthesise
 
