@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -223,24 +223,16 @@ class Message:
     visible_ms: int = 0
     hidden: bool = False
 
-    def received(self, handle: str, system: Collection[str], attributes: Collection[str]) -> dict[str, Any]:
-        """Return it in ReceiveMessage's shape, with the system attributes and message attributes of these names."""
-        message: dict[str, Any] = {
+    def received(self, handle: str, *, system: bool, own: bool) -> dict[str, Any]:
+        """Return it in ReceiveMessage's shape, with the system's attributes and its own, if they are asked for."""
+        return {
             "MessageId": self.message_id,
             "ReceiptHandle": handle,
             "MD5OfBody": self.md5,
             "Body": self.body,
+            **({"Attributes": self.system_attributes()} if system else {}),
+            **({"MessageAttributes": self.attributes} if own and self.attributes else {}),
         }
-        if system:
-            values = self.system_attributes()
-            message["Attributes"] = (
-                values if "All" in system else {name: values[name] for name in system if name in values}
-            )
-        if attributes and self.attributes:
-            message["MessageAttributes"] = {
-                name: dict(value) for name, value in self.attributes.items() if _is_wanted(name, attributes)
-            }
-        return message
 
     def system_attributes(self) -> dict[str, str]:
         """Return SQS's own attributes of the message."""
@@ -258,10 +250,3 @@ class Message:
         if self.source_arn is not None:
             values["DeadLetterQueueSourceArn"] = self.source_arn
         return values
-
-
-def _is_wanted(name: str, names: Collection[str]) -> bool:
-    """Return whether a receive asks for a message attribute: by `All`, `.*`, its name, or a prefix as in `bar.*`."""
-    return any(
-        wanted in ("All", ".*", name) or (wanted.endswith(".*") and name.startswith(wanted[:-2])) for wanted in names
-    )

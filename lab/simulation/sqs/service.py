@@ -35,8 +35,8 @@ QUEUE_ATTRIBUTES = (
 """The attributes that a queue is created with."""
 
 _RECEIVED = (
-    "QueueUrl AttributeNames MessageSystemAttributeNames MessageAttributeNames MaxNumberOfMessages VisibilityTimeout "
-    "WaitTimeSeconds ReceiveRequestAttemptId"
+    "QueueUrl MessageSystemAttributeNames MessageAttributeNames MaxNumberOfMessages VisibilityTimeout WaitTimeSeconds "
+    "ReceiveRequestAttemptId"
 )
 
 MAXIMUM_TIMEOUT_SECONDS = 43_200
@@ -110,7 +110,7 @@ class SQSService:
         return perform_batch(name, request, send)
 
     def receive_message(self, **request: Any) -> Answer:
-        """Return up to ten visible messages. The answer of an empty queue has no `Messages`."""
+        """Return up to ten visible messages, with all attributes or none. The answer of an empty queue has no `Messages`."""
         refuse_unknown("ReceiveMessage", request, _RECEIVED)
         now, name = self._now_ms(), "ReceiveMessage"
         queue = self._queue(name, request["QueueUrl"], now)
@@ -130,9 +130,8 @@ class SQSService:
             refuse_value(name, "ReceiveRequestAttemptId", attempt_id, "The queue is not a FIFO queue.")
         if not received:
             return answer({})
-        system = request.get("MessageSystemAttributeNames") or request.get("AttributeNames") or ()
-        attributes = request.get("MessageAttributeNames", ())
-        return answer({"Messages": [each.received(queue.handle(each), system, attributes) for each in received]})
+        system, own = (request.get(f"Message{kind}AttributeNames") == ["All"] for kind in ("System", ""))
+        return answer({"Messages": [each.received(queue.handle(each), system=system, own=own) for each in received]})
 
     def delete_message_batch(self, **request: Any) -> Answer:
         """Delete up to ten messages; see `Queue.delete`."""

@@ -23,10 +23,10 @@ class _Points(ast.NodeTransformer):
         self._depth = 0
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        return self._visit_function(node)
-
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        return self._visit_function(node)
+        self._depth += 1
+        self.generic_visit(node)
+        self._depth -= 1
+        return node
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         super().generic_visit(node)
@@ -35,12 +35,6 @@ class _Points(ast.NodeTransformer):
                 statements = getattr(node, name, None)
                 if isinstance(statements, list) and not isinstance(node, ast.ClassDef):
                     setattr(node, name, [each for statement in statements for each in _with_point(statement)])
-        return node
-
-    def _visit_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
-        self._depth += 1
-        self.generic_visit(node)
-        self._depth -= 1
         return node
 
 
