@@ -12,13 +12,13 @@ from typing import Any
 from lab.explore.budgets import FULL, GROUPS_FULL, GROUPS_SHORT, SHORT
 from lab.explore.ours import OURS, OURS_IN_GROUPS
 from lab.explore.scenarios import ONE_REQUEST
-from lab.peers.peers import CONTROL, PEERS
+from lab.peers.peers import COMPARED
 from oneslot.explorer.counterexample import Counterexample, counterexample
 from oneslot.explorer.explorer import ExplorationFigures, Explorer
 from oneslot.explorer.scenario import ExploredSubject, Scenario
 
 SUBJECTS: Mapping[str, ExploredSubject] = {
-    subject.name: subject for subject in (OURS, OURS_IN_GROUPS, *(peer.subject for peer in PEERS), CONTROL)
+    subject.name: subject for subject in (OURS, OURS_IN_GROUPS, *(each.subject for each in COMPARED))
 }
 
 
@@ -32,10 +32,7 @@ class Explored:
 
 @dataclass(frozen=True)
 class Results:
-    """The results of one run. `seconds` are those of the explorations.
-
-    `peers` has a row for each of `PEERS`, then one for the control: our handler in the same budget.
-    """
+    """The results of one run. `peers` has a row for each of `COMPARED`. `seconds` are those of the explorations."""
 
     ours: tuple[Explored, ...]
     peers: tuple[Explored, ...]
@@ -43,13 +40,14 @@ class Results:
 
     @property
     def holds(self) -> bool:
-        """Whether ours and the control break no law, and each peer breaks its laws."""
-        if not self.ours or len(self.peers) != len(PEERS) + 1:
-            return False
-        *peers, control = self.peers
-        return all(
-            one.exploration.complete and not one.exploration.laws_broken for one in (*self.ours, control)
-        ) and all(peer.breaks <= set(one.exploration.laws_broken) for peer, one in zip(PEERS, peers, strict=True))
+        """Whether all are complete, ours break no law, and each of `COMPARED` breaks its laws."""
+        found = [one.exploration for one in self.peers]
+        return (
+            bool(self.ours)
+            and all(one.exploration.complete for one in (*self.ours, *self.peers))
+            and not any(one.exploration.laws_broken for one in self.ours)
+            and [set(one.laws_broken) for one in found] == [each.breaks for each in COMPARED]
+        )
 
     @property
     def document(self) -> dict[str, Any]:
@@ -86,7 +84,7 @@ def explore_all(
     """Run all explorations, ours and the peers', in a process for each core. `on_explored` gets each as it ends."""
     ours = [(scenario, OURS.name) for scenario in (SHORT if short else FULL)]
     ours += [(scenario, OURS_IN_GROUPS.name) for scenario in (GROUPS_SHORT if short else GROUPS_FULL)]
-    peers = [(ONE_REQUEST, subject.name) for subject in (*(peer.subject for peer in PEERS), CONTROL)]
+    peers = [(ONE_REQUEST, each.subject.name) for each in COMPARED]
     tasks: Sequence[tuple[Scenario, str]] = [*ours, *peers]
     results: dict[int, Explored] = {}
     # Spawn rather than fork, because a fork of a process with threads can deadlock.

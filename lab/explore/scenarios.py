@@ -182,39 +182,31 @@ FORGOTTEN_OTHER = replace(
 )
 # Longer than a lease, so that a lease is live for one consumer and over for the other.
 MINUTE_MS = 60_000
-APART = replace(
-    ONE_REQUEST,
-    name="one request, clocks apart",
-    sentence="the same, and one consumer's clock is a minute ahead: it takes over leases that are live",
-    clocks=(0, MINUTE_MS),
-    exempt=("E2",),
-)
-LAST_SLOT_APART = replace(
-    LAST_SLOT,
-    name="the last slot, clocks apart",
-    sentence="the same race, and one consumer of the first request has a clock that is a minute ahead",
-    clocks=(0, MINUTE_MS, 0),
-    exempt=("E2",),
-)
-BOOK_AND_CANCEL_APART = replace(
-    BOOK_AND_CANCEL,
-    name="book and cancel, clocks apart",
-    sentence="the same, and one consumer of the booking has a clock that is a minute ahead",
-    clocks=(0, MINUTE_MS, 0),
-    exempt=("E2",),
-)
-FORGOTTEN_AND_LATE = replace(
-    FORGOTTEN,
-    name="a forgotten booking, too late",
-    sentence="the same, after the requested window has passed",
-    start=JUST_BEFORE + 2 * 86_400_000,
-)
-FORGOTTEN_OTHER_AND_LATE = replace(
-    FORGOTTEN_OTHER,
-    name="a forgotten booking's id, too late",
-    sentence="the same, after the window of both requests has passed",
-    start=FORGOTTEN_AND_LATE.start,
-)
+
+
+def _apart(scenario: Scenario) -> Scenario:
+    return replace(
+        scenario,
+        name=f"{scenario.name}, clocks apart",
+        sentence="the same, and one consumer's clock is a minute ahead: it takes over leases that are live",
+        clocks=(0, MINUTE_MS, 0)[: len(scenario.deliveries)],
+        exempt=("E2",),
+    )
+
+
+APART, LAST_SLOT_APART, BOOK_AND_CANCEL_APART = map(_apart, (ONE_REQUEST, LAST_SLOT, BOOK_AND_CANCEL))
+
+
+def _late(scenario: Scenario) -> Scenario:
+    return replace(
+        scenario,
+        name=f"{scenario.name}, too late",
+        sentence="the same, after the requested windows have passed",
+        start=JUST_BEFORE + 2 * 86_400_000,
+    )
+
+
+FORGOTTEN_AND_LATE, FORGOTTEN_OTHER_AND_LATE = map(_late, (FORGOTTEN, FORGOTTEN_OTHER))
 FORGOTTEN_CANCELLATION = replace(
     FORGOTTEN,
     ends_with=("cancelled", "free", "free"),

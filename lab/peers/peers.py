@@ -11,7 +11,7 @@ from lab.explore.practice import LEDGER, SLOTS
 from lab.peers import ledgers, powertools
 from oneslot.explorer.execution.process import HandlerEnd
 from oneslot.explorer.laws import Laws
-from oneslot.explorer.scenario import ExploredSubject
+from oneslot.explorer.scenario import ExploredSubject, Run
 from oneslot.explorer.world import ApiCall, SqsMessage, World
 
 COMPLETED = ("COMPLETE", "COMPLETED")
@@ -48,42 +48,28 @@ class PromisedLaws(Laws):
 
 @dataclass(frozen=True)
 class Peer:
-    """A handler, the origin of its pattern, and the names of the laws that the explorer must find broken."""
+    """A handler, and the names of the laws that the explorer must find broken, and no others."""
 
     subject: ExploredSubject
-    origin: str
     breaks: frozenset[str]
 
 
-_LAWS = PromisedLaws()
+def _peer(name: str, run: Run, *breaks: str) -> Peer:
+    return Peer(ExploredSubject(name, run, PromisedLaws()), frozenset(breaks))
+
 
 PEERS = (
-    Peer(
-        ExploredSubject("get, then put", ledgers.get_then_put, _LAWS),
-        "a ledger with status, count and time stamp, read before it is written",
-        frozenset({"I1", "I6"}),
-    ),
-    Peer(
-        ExploredSubject("get, then put, with conditions", ledgers.get_then_put_with_conditions, _LAWS),
-        "the same ledger, each write on condition that the row is as it was read",
-        frozenset({"I1", "I6"}),
-    ),
-    Peer(
-        ExploredSubject("acquire, mark, release", ledgers.acquire_mark_release, _LAWS),
-        "a lock library's three verbs; a message that cannot be acquired counts as a duplicate",
-        frozenset({"I1", "I2", "I6"}),
-    ),
-    Peer(
-        ExploredSubject("Powertools, plain effect", powertools.around_plain_effect, _LAWS),
-        "Powertools for AWS Lambda 3.37, idempotency with its DynamoDB layer, around an update",
-        frozenset({"I1", "I6"}),
-    ),
-    Peer(
-        ExploredSubject("Powertools, transaction", powertools.around_transaction, _LAWS),
-        "the same layer around a transaction that can take effect only once",
-        frozenset({"I6"}),
-    ),
+    # A ledger with status, count and time stamp, read before it is written.
+    _peer("get, then put", ledgers.get_then_put, "I1", "I6"),
+    # The same ledger, each write on condition that the row is as it was read.
+    _peer("get, then put, with conditions", ledgers.get_then_put_with_conditions, "I1", "I6"),
+    # A lock library's three verbs; a message that cannot be acquired counts as a duplicate.
+    _peer("acquire, mark, release", ledgers.acquire_mark_release, "I1", "I2", "I6"),
+    # Powertools for AWS Lambda 3.37, idempotency with its DynamoDB layer, around an update.
+    _peer("Powertools, plain effect", powertools.around_plain_effect, "I1", "I6"),
+    # The same layer around a transaction that can take effect only once.
+    _peer("Powertools, transaction", powertools.around_transaction, "I6"),
 )
 
-CONTROL = ExploredSubject("Oneslot, one transaction", OURS.run, OURS.laws)
-"""Our handler in the budget of the peers: the control, which must break nothing."""
+COMPARED = (*PEERS, Peer(ExploredSubject("Oneslot, one transaction", OURS.run, OURS.laws), frozenset()))
+"""The peers, and our handler in their budget as the control: it must break nothing."""

@@ -12,13 +12,13 @@ from lab.explore.budgets import FULL, GROUP_RAISING, GROUPS_FULL
 from lab.explore.exploration import figures
 from lab.explore.ours import OURS, OURS_IN_GROUPS
 from lab.explore.scenarios import ONE_REQUEST
-from lab.peers.peers import CONTROL, PEERS
+from lab.peers.peers import COMPARED
 from oneslot.explorer.explorer import explore
 from oneslot.explorer.scenario import ExploredSubject, Scenario
 
 EXPLORED = json.loads((Path(__file__).parents[3] / "lab" / "results" / "explored.json").read_text())
 OURS_EXPLORED = [*((scenario, OURS) for scenario in FULL), *((scenario, OURS_IN_GROUPS) for scenario in GROUPS_FULL)]
-PEERS_EXPLORED = [(ONE_REQUEST, subject) for subject in (*(peer.subject for peer in PEERS), CONTROL)]
+PEERS_EXPLORED = [(ONE_REQUEST, each.subject) for each in COMPARED]
 ROWS = [
     *zip(OURS_EXPLORED, EXPLORED["explorations"], strict=False),
     *zip(PEERS_EXPLORED, EXPLORED["peers"], strict=False),
