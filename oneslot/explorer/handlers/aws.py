@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import sys
 from collections.abc import Iterator, Mapping
@@ -10,10 +11,10 @@ from typing import Any
 from unittest import mock
 
 import boto3
-from boto3.resources.base import ServiceResource
-from botocore import xform_name
+from botocore import hooks, xform_name
 from botocore.client import BaseClient
 from botocore.exceptions import ParamValidationError, ReadTimeoutError
+from botocore.loaders import Loader
 from botocore.response import StreamingBody
 from botocore.validate import ParamValidator
 
@@ -23,8 +24,12 @@ from oneslot.explorer.world import ApiCall, from_text
 OWN = ("dynamodb", "sqs")
 """The services whose calls are named by the method alone, as the explorer's faults and words know them."""
 
-_clients: dict[str, Any] = {}
-_making_resource = [False]
+clients: dict[str, Any] = {}
+"""The clients and resources of boto3 that all environments share, by their arguments."""
+_loaded: dict[tuple[str, ...], dict[Any, Any]] = {}
+"""What botocore has read of its own files, by the folders that it searches: every session would read them again."""
+_accepts_kwargs = functools.lru_cache(1000)(hooks.accepts_kwargs)
+"""Whether a handler of botocore's events takes named arguments: each session asks for all of its own."""
 
 
 def call_name(service: str, operation: str) -> str:
@@ -42,11 +47,6 @@ class NotedAnswer(dict[str, Any]):
     def __del__(self) -> None:
         if self._dropped is not None:
             self._dropped[0] = True
-
-
-def made_clients() -> list[Any]:
-    """Return the clients and resources of boto3 that all environments share."""
-    return [*_clients.values(), *(one.meta.client for one in _clients.values() if isinstance(one, ServiceResource))]
 
 
 def _reading(name: str) -> Any:
@@ -95,32 +95,31 @@ def intercepted(running: Any) -> Iterator[None]:
         make = getattr(boto3.Session, kind)
 
         def made(self: Any, *arguments: Any, **options: Any) -> Any:
-            if running() is None or _making_resource[0]:
+            if running() is None:
                 return make(self, *arguments, **options)
-            _making_resource[0] = kind == "resource"
-            try:
-                return _cached(kind, self, arguments, options, make)
-            finally:
-                _making_resource[0] = False
+            settings = {  # a resource names all of them when it makes its own client
+                name: getattr(value, "_user_provided_options", None) or repr(value) if name == "config" else value
+                for name, value in options.items()
+            }
+            key = f"{kind} {self.region_name} {arguments} {sorted(settings.items(), key=str)}"
+            if key not in clients:
+                clients[key] = make(self, *arguments, **options)
+            return clients[key]
 
         return mock.patch.object(boto3.Session, kind, made)
 
-    with mock.patch.object(BaseClient, "_make_api_call", make_api_call), cached("client"), cached("resource"):
+    read = property(lambda self: _loaded.setdefault((*self.search_paths,), {}), lambda self, value: None)
+    with (
+        mock.patch.object(BaseClient, "_make_api_call", make_api_call),
+        mock.patch.object(Loader, "_cache", read, create=True),
+        mock.patch.object(hooks, "accepts_kwargs", _accepts_kwargs),
+        cached("client"),
+        cached("resource"),
+    ):
         try:
             yield
         finally:
-            _clients.clear()
-
-
-def _cached(kind: str, session: Any, arguments: Any, options: Any, make: Any) -> Any:
-    settings = {
-        name: getattr(value, "_user_provided_options", None) or repr(value) if name == "config" else value
-        for name, value in options.items()
-    }
-    key = f"{kind} {session.region_name} {arguments} {sorted(settings.items(), key=str)}"
-    if key not in _clients:
-        _clients[key] = make(session, *arguments, **options)
-    return _clients[key]
+            clients.clear()
 
 
 def _perform(client: Any, process: Any, operation_name: str, parameters: Any) -> Any:

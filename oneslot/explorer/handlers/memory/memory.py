@@ -27,7 +27,7 @@ from typing import Any
 from boto3.resources.base import ServiceResource
 from botocore.client import BaseClient
 
-from oneslot.explorer.handlers.aws import made_clients
+from oneslot.explorer.handlers.aws import clients
 from oneslot.explorer.handlers.memory.contents import ITERATORS, PLAIN, UNCHANGING, Opaque, content_of, nothing, reader
 from oneslot.explorer.handlers.memory.visible import Loop, Visible
 
@@ -88,7 +88,7 @@ class Shared:
             return name not in own and getattr(sys.modules.get(name), value.__name__, None) is value
         if isinstance(value, ModuleType):
             return value.__name__ not in own
-        return any(value is one for one in made_clients())
+        return any(value is one for one in clients.values())
 
 
 class Imported:

@@ -9,9 +9,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
+from botocore.loaders import JSONFileLoader
 
+from lab.explore.sends.exploration import ENVIRONMENT
 from oneslot.explorer.handlers.exploration import explore
 from oneslot.explorer.handlers.scenario import message_of
 from oneslot.explorer.handlers.verdict import LEVELS, Result, over_budget
@@ -233,6 +236,20 @@ def test_fifo_delivers_again_only_when_the_visibility_has_ended(visibility: int,
     assert result.holds, str(result)
 
 
+def test_files_of_botocore_are_read_once_when_each_delivery_makes_a_session(tmp_path: Path) -> None:
+    source = """
+        from botocore import session
+
+        def handler(event, context):
+            session.get_session().create_client("sqs").send_message(QueueUrl="q", MessageBody="b")
+        """
+    with mock.patch.object(JSONFileLoader, "_load_file", autospec=True, side_effect=JSONFileLoader._load_file) as load:
+        assert of_app(tmp_path, source).holds
+
+    read = [call.args[1] for call in load.call_args_list if Path(call.args[1]).is_file()]
+    assert sorted(read) == sorted({*read})
+
+
 def test_path_of_a_handler_may_have_slashes(tmp_path: Path) -> None:
     (tmp_path / "src" / "orders").mkdir(parents=True)
     (tmp_path / "src" / "orders" / "app.py").write_text("def handler(event, context): ...\n")
@@ -240,15 +257,13 @@ def test_path_of_a_handler_may_have_slashes(tmp_path: Path) -> None:
     assert explore("src/orders/app.handler", messages=[ORDER], path=tmp_path).holds
 
 
-EVENTS = [
-    pytest.param(
-        {"version": "2.0", "rawPath": "/", "requestContext": {}, "body": "o-1"}, id="HTTP API or function URL"
-    ),
-    pytest.param({"orderId": "o-1"}, id="task of Step Functions"),
-    pytest.param({"to": "o-1", "body": "hello"}, id="direct invoke with a body"),
-    pytest.param(["o-1", "o-2"], id="list"),
-    pytest.param("o-1", id="text"),
-]
+EVENTS: dict[str, Any] = {
+    "HTTP API or function URL": {"version": "2.0", "rawPath": "/", "requestContext": {}, "body": "o-1"},
+    "task of Step Functions": {"orderId": "o-1"},
+    "direct invoke with a body": {"to": "o-1", "body": "hello"},
+    "list": ["o-1", "o-2"],
+    "text": "o-1",
+}
 TAKE_WHOLE = """
 import json
 
@@ -259,7 +274,7 @@ def handler(event, context):
 """
 
 
-@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("event", EVENTS.values(), ids=EVENTS)
 def test_event_is_delivered_whole(event: Any, tmp_path: Path) -> None:
     result = of_app(tmp_path, TAKE_WHOLE, messages=(), event=event)
 
@@ -303,17 +318,14 @@ def test_event_of_a_queue_is_one_batch_when_it_is_given_whole(tmp_path: Path) ->
     assert result.holds
 
 
-WHOLE: dict[str, Any] = {"reports_failures": False}
-
-
 @pytest.mark.parametrize(
     ("options", "reported", "left", "may_be_left"),
     [
         ({}, 0, "1 1+2 2", True),
         ({}, 0, "1+2 2", False),
         ({}, 1, "1+2 2", True),
-        (WHOLE, 0, "1 1+2 2", False),
-        ({**WHOLE, "bisects": True}, 0, "1 1+2 2", True),
+        (NO_READER, 0, "1 1+2 2", False),
+        ({**NO_READER, "bisects": True}, 0, "1 1+2 2", True),
     ],
 )
 def test_batch_of_a_stream_comes_again_as_lambda_retries_it(
@@ -356,6 +368,7 @@ def test_verdict_says_which_message_writes_nothing(bodies: tuple[str, ...], endi
     assert result.verdict == f"holds at every level{ending}"
 
 
+REPORTED = "\nreturn {'batchItemFailures': [{'itemIdentifier': event['Records'][0]['messageId']}]}"
 FAILING = {
     "raised": "raise KeyError('order')",
     "reported after a print": """
@@ -363,34 +376,30 @@ try:
     raise KeyError('order')
 except KeyError as error:
     print('first')
-    print('failed:', repr(error))
-return {'batchItemFailures': [{'itemIdentifier': event['Records'][0]['messageId']}]}""",
+    print('failed:', repr(error))""",
     "reported after a log": """
 import logging
 try:
     raise KeyError('order')
 except KeyError:
-    logging.getLogger('app').exception('failed')
-return {'batchItemFailures': [{'itemIdentifier': event['Records'][0]['messageId']}]}""",
+    logging.getLogger('app').exception('failed')""",
     "reported after a log of Powertools": """
 try:
     raise KeyError('order')
 except KeyError:
-    logger.exception('failed')
-return {'batchItemFailures': [{'itemIdentifier': event['Records'][0]['messageId']}]}""",
+    logger.exception('failed')""",
     "reported after a call": """
 try:
     table.get_item(Key={'id': 'a'})
     raise KeyError('order')
 except KeyError:
-    logger.warning("failed: 'order'")
-return {'batchItemFailures': [{'itemIdentifier': event['Records'][0]['messageId']}]}""",
+    logger.warning("failed: 'order'")""",
 }
 
 
 @pytest.mark.parametrize("way", FAILING)
 def test_failing_run_shows_the_exception_and_the_last_line_of_its_log(way: str, tmp_path: Path) -> None:
-    body = textwrap.indent(FAILING[way].strip(), "    ")
+    body = textwrap.indent(f"{FAILING[way].strip()}{REPORTED if 'reported' in way else ''}", "    ")
     head = "from aws_lambda_powertools import Logger\nlogger = Logger('shown')\n"
     result = of_app(tmp_path, f"{head}def handler(event, context):\n{body}\n")
 
@@ -418,13 +427,7 @@ def test_decision_shows_its_exception_when_it_fails(more: str, words: list[str],
         """,
         messages=[{"message_id": "m-1"}],
         tables={"orders": "id", "ledger": "message_id"},
-        env={
-            "ONESLOT_TABLE_ORDERS": "orders",
-            "ONESLOT_LEDGER_TABLE": "ledger",
-            "ONESLOT_LEDGER_RETENTION_SECONDS": "forever",
-            "ONESLOT_QUEUE_URL": "https://queue",
-            "ONESLOT_DEAD_LETTER_QUEUE_URL": "https://dead-letters",
-        },
+        env={**ENVIRONMENT, "ONESLOT_KEY_ORDERS": "id"},
     )
 
     assert [one for one in words if one not in str(result)] == []

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lab.explore.sends.exploration import ENVIRONMENT
 from oneslot.explorer.handlers.exploration import explore
 from oneslot.explorer.refusal import NotExplorable
 
@@ -208,17 +209,9 @@ def test_consumer_is_judged_when_its_decision_takes_effect(
     message: dict[str, str], kind: str, words: str, tmp_path: Path
 ) -> None:
     (tmp_path / "app.py").write_text(CONSUMER)
-    env = {
-        "ONESLOT_TABLE_ORDERS": "orders",
-        "ONESLOT_LEDGER_TABLE": "ledger",
-        "ONESLOT_LEDGER_RETENTION_SECONDS": "forever",
-        "ONESLOT_QUEUE_URL": "https://queue",
-        "ONESLOT_DEAD_LETTER_QUEUE_URL": "https://dead-letters",
-    }
+    tables, env = {"orders": "id", "ledger": "message_id"}, {**ENVIRONMENT, "ONESLOT_KEY_ORDERS": "id"}
 
-    result = explore(
-        "app.handler", messages=[message], tables=["orders:id", "ledger:message_id"], path=tmp_path, env=env
-    )
+    result = explore("app.handler", messages=[message], tables=tables, path=tmp_path, env=env)
 
     assert (result.kind, words in result.verdict) == (kind, True), result
 
