@@ -28,10 +28,10 @@ _METHODS = ("POST", "PUT", "PATCH", "DELETE", "GET")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 _WRITE = re.compile(
-    r"Effects|publish|invoke|post|patch|put|batch_writer|(?:admin_|batch_|transact_)?"
-    r"(?:put|update|delete|create|send|start|write|execute|upload|copy|publish|invoke)_\w+"
+    r"Effects|publish|invoke|post|patch|put|batch_writer|(?!put_(?:annotation|metadata|metric|dimensions)$)"
+    r"(?:admin_|batch_|transact_)?(?:put|update|delete|create|send|start|write|execute|upload|copy|publish|invoke)_\w+"
 )
-"""The names by which boto3, HTTP clients and a decision of Oneslot change something."""
+"""The names by which boto3, HTTP clients and a decision of Oneslot change something; traces and metrics do not."""
 
 _OF_QUEUES = ("change_message_visibility", "delete_message", DRAW)
 """The calls that change nothing but how a message comes again."""
