@@ -239,11 +239,11 @@ def test_fifo_delivers_again_only_when_the_visibility_has_ended(visibility: int,
 def test_files_of_botocore_are_read_once_when_each_delivery_makes_a_session(tmp_path: Path) -> None:
     source = """
         from botocore import session
-
         def handler(event, context):
             session.get_session().create_client("sqs").send_message(QueueUrl="q", MessageBody="b")
         """
-    with mock.patch.object(JSONFileLoader, "_load_file", autospec=True, side_effect=JSONFileLoader._load_file) as load:
+    loader: Any = JSONFileLoader
+    with mock.patch.object(loader, "_load_file", autospec=True, side_effect=loader._load_file) as load:
         assert of_app(tmp_path, source).holds
 
     read = [call.args[1] for call in load.call_args_list if Path(call.args[1]).is_file()]
