@@ -104,6 +104,6 @@ def run(name: str, plan: Plan, modules: Instrumented) -> Run:
             tuple(world.journal.breaches),
             tuple(world.journal.events),
             world.journal.reached,
-            world.kernel.steps,
+            world.kernel.turns + sum(process.statements for process in world.kernel.processes),
             seconds,
         )

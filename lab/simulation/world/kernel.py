@@ -58,13 +58,13 @@ class Waiter:
 class Kernel(Scheduler):
     """The clock (`now`, microseconds since the start), the timers, and a random choice among the threads that are ready.
 
-    `between` is the mean number of statements between two preemptions. `steps` counts statements and waits.
+    `between` is the mean number of statements between two preemptions. `turns` counts how often a thread went on.
     """
 
     def __init__(self, random: Random, between: float) -> None:
         super().__init__()
         self.now = 0
-        self.steps = 0
+        self.turns = 0
         self.between = between
         self._draw = random.random
         self._timers: list[tuple[int, int, Callable[[], object]]] = []
@@ -116,7 +116,7 @@ class Kernel(Scheduler):
                 self.at(process.paused_until, lambda taken=taken: ready.append(taken))  # type: ignore[misc]
                 continue
             self.process = process
-            self.steps += 1
+            self.turns += 1
             return taken
         self.process = self.outside
         return None
@@ -146,9 +146,9 @@ class Process:
     """A simulated process of the operating system. Its threads end with it, at whatever they do.
 
     Attributes:
-        left: statements until `at_point` has something to do.
         wall_offset: milliseconds by which its host's clock is wrong.
-        statements: statements that its threads have run.
+        statements: statements that its threads have begun.
+        next_point: the statement before which `at_point` has something to do.
         calls: attempts at API calls, and appends to files.
     """
 
@@ -158,12 +158,11 @@ class Process:
         self.wall_offset = wall_offset
         self.ended = False
         self.paused_until = 0
-        self.left = NEVER
         self.statements = 0
+        self.next_point = NEVER
         self.calls = 0
         self.tasks: dict[Task, None] = {}
         self.on_end: list[Callable[[], None]] = []
-        self._drawn = NEVER
         self._planned = NEVER
         self._act: Callable[[], None] = lambda: None
         self._not_counted = 0
@@ -178,11 +177,6 @@ class Process:
     def steady(self) -> float:
         """Its steady clock (seconds), which does not count the time in which its host was suspended."""
         return (self.kernel.now - self._not_counted) / MICROSECONDS
-
-    @property
-    def counted(self) -> int:
-        """The statements that its threads have run, up to this moment; 0 if none is counted."""
-        return self.statements + (self._drawn - 1 - self.left if self._drawn != NEVER and not self.ended else 0)
 
     def check(self) -> None:
         """Raise `GreenletExit` in a thread of a process that has ended."""
@@ -204,9 +198,9 @@ class Process:
         self.kernel.start(task)
         return task
 
-    def count_statements(self) -> None:
-        """Begin to count statements, and to preempt between them."""
-        self._draw()
+    def preempt(self) -> None:
+        """Begin to preempt its threads between statements."""
+        self.next_point = min(self.statements + self.kernel.distance() + 1, max(self.statements + 1, self._planned))
 
     def plan(self, statement: int, act: Callable[[], None]) -> None:
         """Call `act` in the thread that begins this statement, by its number in the process; once."""
@@ -215,23 +209,13 @@ class Process:
     def at_point(self) -> None:
         """Do what is due before this statement: end, meet the planned fault, or let another thread run."""
         self.check()
-        self._count(self._drawn)
         if self.statements >= self._planned:
             act, self._planned = self._act, NEVER
             act()
-            self.check()
         else:
             self.kernel.preempt()
-            self.check()
-        self._draw()
-
-    def _draw(self) -> None:
-        self._drawn = min(self.kernel.distance() + 1, max(1, self._planned - self.statements))
-        self.left = self._drawn - 1
-
-    def _count(self, statements: int) -> None:
-        self.statements += statements
-        self.kernel.steps += statements
+        self.check()
+        self.preempt()
 
     def crash(self) -> None:
         """End every thread at once. Called by one of them, it does not return."""
@@ -242,9 +226,8 @@ class Process:
         """End every thread but the one that calls."""
         if self.ended:
             return
-        self._count(self.counted - self.statements)
         self.ended = True
-        self.left = -1
+        self.next_point = 0
         for task in list(self.tasks):
             if task is not self.kernel.current:
                 task.kill()

@@ -135,7 +135,7 @@ class Simulation:
         process.on_end.append(lambda: self.journal.note(process.name, "has ended"))
         if self.plan.points:
             self._plan_statement(process)
-            process.count_statements()
+            process.preempt()
 
         def body() -> None:
             try:
@@ -242,8 +242,8 @@ class Simulation:
 
         def point() -> None:
             process = kernel.process
-            process.left -= 1
-            if process.left < 0:
+            process.statements += 1
+            if process.statements >= process.next_point:
                 process.at_point()
 
         return point
