@@ -118,14 +118,11 @@ def consume(
 
     recovery: seconds that the scenario adds to the longest recovery. is_throttled: see `throttled`.
     """
-    simulation = application.simulation
     application.send_over(messages, seconds)
     start_mapping(application, least_batch, is_throttled=is_throttled)
-    simulation.run_for(faults_seconds)
-    simulation.network.stop_faults()
     # A mapping that starts while its calls have no answers waits for all of them.
     starts = CLIENT["attempts"] * CLIENT["read_timeout"]
-    application.must_drain(within=starts + 2 * application.visibility_seconds + 5 + recovery)
+    application.must_recover(faults_seconds, within=starts + 2 * application.visibility_seconds + 5 + recovery)
     application.check()
 
 

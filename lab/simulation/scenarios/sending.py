@@ -44,21 +44,13 @@ ENDS_WITHIN = 400.0
 def sender(simulation: Simulation) -> None:
     """`oneslot send` with one archive, by one operator or two at once. Each repeats the command until it succeeds."""
     world = Sending(simulation)
-    commands = [Send(world, f"send-{number + 1}") for number in range(simulation.number("commands", 1, 2))]
-    world.run(commands)
-    for command in commands:
-        command.check()
-    world.application.check()
+    world.run([Send(world, f"send-{number + 1}") for number in range(simulation.number("commands", 1, 2))])
 
 
 def producers(simulation: Simulation) -> None:
     """Producers with an outbox each; on a FIFO queue an outbox has two groups of its own."""
     world = Sending(simulation)
-    each = [Outbox(world, f"producer-{number + 1}") for number in range(simulation.number("producers", 1, 3))]
-    world.run(each)
-    for outbox in each:
-        outbox.check()
-    world.application.check()
+    world.run([Outbox(world, f"producer-{number + 1}") for number in range(simulation.number("producers", 1, 3))])
 
 
 class Sending:
@@ -99,7 +91,7 @@ class Sending:
         }
 
     def run(self, senders: Sequence[Send | Outbox]) -> None:
-        """Let the senders end, first under faults, then without, and the queue drain.
+        """Let the senders end, first under faults, then without, and the queue drain; every law must hold.
 
         An operator repeats a command, in a new process, until it has succeeded.
         """
@@ -111,6 +103,9 @@ class Sending:
         if not simulation.run_until(lambda: all(each.done for each in senders), ENDS_WITHIN):
             simulation.journal.breach(ENDS, f"not {ENDS_WITHIN:g} s after the last fault")
         self.application.must_drain(within=2 * self.lease)
+        for each in senders:
+            each.check()
+        self.application.check()
 
 
 class Send:

@@ -47,9 +47,7 @@ def failover(simulation: Simulation) -> None:
         desk.fail_over_at(
             simulation.number(f"failover {number} at_ms", 1, 40_000), simulation.number(f"lost {number}", 0, 3)
         )
-    simulation.run_for(FAULTS_SECONDS)
-    simulation.network.stop_faults()
-    application.must_drain(within=settings.limit_seconds + 2 * settings.hidden_seconds + 5)
+    application.must_recover(FAULTS_SECONDS, within=settings.limit_seconds + 2 * settings.hidden_seconds + 5)
     application.check_deliveries()
     desk.check(application)
 

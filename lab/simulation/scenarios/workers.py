@@ -112,9 +112,8 @@ def workers(
     application.send_over(simulation.number("messages", 1, 6), FAULTS_SECONDS / 2)
     for number in range(simulation.number("workers", 1, 2)):
         simulation.keep_running(f"worker-{number + 1}", run, wall_offset_ms=offsets[number])
-    simulation.run_for(FAULTS_SECONDS)
-    simulation.network.stop_faults()
-    application.must_drain(within=settings.limit_seconds + 2 * settings.hidden_seconds + 5 + recovery)
+    longest = settings.limit_seconds + 2 * settings.hidden_seconds + 5
+    application.must_recover(FAULTS_SECONDS, within=longest + recovery)
     application.check()
 
 
@@ -227,14 +226,13 @@ def deployments(simulation: Simulation) -> None:
         run_worker(application, process, settings, consumer, stop_after=stop_after, hurry_after=hurry)
 
     application.open_slots(simulation.number("slots", 1, 6))
-    application.send_over(simulation.number("messages", 1, 8), until - DEPLOYMENT_SECONDS)
+    messages = simulation.number("messages", 1, 8)
+    application.send_over(messages, until - DEPLOYMENT_SECONDS)
     for number in range(workers):
         simulation.keep_running(f"worker-{number + 1}", run, after_seconds=1.0)
         simulation.run_for(DEPLOYMENT_SECONDS / workers)
-    simulation.run_for(until)
-    simulation.network.stop_faults()
-    backlog = len(application.requests) * SLOWEST_DECISION_SECONDS
-    application.must_drain(within=settings.limit_seconds + 2 * settings.hidden_seconds + 5 + backlog)
+    longest = settings.limit_seconds + 2 * settings.hidden_seconds + 5
+    application.must_recover(until, within=longest + messages * SLOWEST_DECISION_SECONDS)
     application.check()
 
 
@@ -286,13 +284,12 @@ def _hang(simulation: Simulation, settings: WorkerSettings, *, attempts: int, wo
         run_worker(application, process, settings, deciding_after(application, process, hang))
 
     application.open_slots(simulation.number("slots", 1, 6))
-    application.send_over(simulation.number("messages", 1, 8), HANGING_SECONDS / 2, duplicates=False)
+    messages = simulation.number("messages", 1, 8)
+    application.send_over(messages, HANGING_SECONDS / 2, duplicates=False)
     for number in range(workers):
         simulation.keep_running(f"worker-{number + 1}", run)
-    simulation.run_for(HANGING_SECONDS)
-    simulation.network.stop_faults()
-    backlog = len(application.requests) * attempts * LONGEST_HANG_SECONDS
-    application.must_drain(within=2 * (settings.limit_seconds + settings.hidden_seconds) + 5 + backlog)
+    longest = 2 * (settings.limit_seconds + settings.hidden_seconds) + 5
+    application.must_recover(HANGING_SECONDS, within=longest + messages * attempts * LONGEST_HANG_SECONDS)
     application.check()
 
 
@@ -339,14 +336,13 @@ def long_work(simulation: Simulation) -> None:
             application, process, settings, lambda event, context: handle(json.loads(event["Records"][0]["body"]))
         )
 
-    application.send_over(simulation.number("messages", 1, 4), LONG_FAULTS_SECONDS / 2)
+    messages = simulation.number("messages", 1, 4)
+    application.send_over(messages, LONG_FAULTS_SECONDS / 2)
     for number in range(simulation.number("workers", 1, 2)):
         simulation.keep_running(f"worker-{number + 1}", run)
-    simulation.run_for(LONG_FAULTS_SECONDS)
-    simulation.network.stop_faults()
-    backlog = len(application.requests) * LONGEST_WORK_SECONDS
     # A second copy may wait for a killed worker's lock, and then for that of its twin.
-    application.must_drain(within=2 * LOCK_SECONDS + 2 * settings.hidden_seconds + 5 + backlog)
+    longest = 2 * LOCK_SECONDS + 2 * settings.hidden_seconds + 5
+    application.must_recover(LONG_FAULTS_SECONDS, within=longest + messages * LONGEST_WORK_SECONDS)
     application.check_deliveries()
     letters = {json.loads(letter.body)["message_id"] for letter in application.dead_letters()}
     for message_id in application.requests:

@@ -187,6 +187,12 @@ class Application:
             surroundings=self.simulation.surroundings(process),
         )
 
+    def must_recover(self, after: float, within: float) -> None:
+        """Let the world run for `after` seconds, the last ones with faults; then it must drain."""
+        self.simulation.run_for(after)
+        self.simulation.network.stop_faults()
+        self.must_drain(within)
+
     def must_drain(self, within: float) -> None:
         """Let the world run until the queue is empty. It must be so within this many seconds after the last fault."""
         simulation = self.simulation
