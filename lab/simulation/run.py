@@ -96,7 +96,7 @@ def run(name: str, plan: Plan, modules: Instrumented) -> Run:
     """Run a scenario once."""
     with simulation(plan, modules.set_point) as world:
         SCENARIOS[name](world)
-        plan = Plan(plan.seed, dict(world.numbers), tuple(world.network.faults.met), plan.points)
+        plan = Plan(plan.seed, dict(world.numbers), tuple(world.faults.met), plan.points)
         seconds = world.kernel.now / 1_000_000
         return Run(
             name,

@@ -193,7 +193,7 @@ def run_mapping(deployment: Deployment, process: Process) -> None:
     def make(_: Installation) -> ExecutionEnvironment:
         process.check()
         if sum(each.alive for each in environments) >= deployment.allowed:
-            simulation.journal.breach("M1", f"{process.name}: more than {deployment.allowed} environments")
+            simulation.breach("M1", f"{process.name}: more than {deployment.allowed} environments")
         environment = ExecutionEnvironment(
             simulation,
             process,
@@ -226,11 +226,11 @@ def run_mapping(deployment: Deployment, process: Process) -> None:
     end = mapping.statistics
     simulation.journal.reached["a batch is throttled"] += end.throttles
     if end.in_flight or end.records != end.deleted + end.delete_refused + end.failed:
-        simulation.journal.breach("M3", f"{process.name} stopped with a wrong account: {end}")
+        simulation.breach("M3", f"{process.name} stopped with a wrong account: {end}")
     if hasattr(builtins, end.last_error):  # neither the service's nor the function's
-        simulation.journal.breach("Q9", f"{process.name}: a poller goes on after {end.last_error}")
+        simulation.breach("Q9", f"{process.name}: a poller goes on after {end.last_error}")
     if any(each.alive for each in environments):
-        simulation.journal.breach("M3", f"{process.name} stopped, and left environments alive")
+        simulation.breach("M3", f"{process.name} stopped, and left environments alive")
 
 
 def load(deployment: Deployment, process: Process) -> Handler:
@@ -265,17 +265,15 @@ def check_offer(deployment: Deployment, process: Process, event: Mapping[str, An
     application, simulation = deployment.application, deployment.application.simulation
     count = len(event["Records"])
     if count > deployment.batch_size or (count > 1 and size > PAYLOAD_LIMIT):
-        simulation.journal.breach("M1", f"{process.name}: offers too much, {count} messages")
+        simulation.breach("M1", f"{process.name}: offers too much, {count} messages")
     shown = {COPIED.name, UNDELETED.name}
-    if any(kind_of(fault.name) == STOPPING or fault.name in shown for fault in simulation.network.faults.met):
+    if any(kind_of(fault.name) == STOPPING or fault.name in shown for fault in simulation.faults.met):
         return
     messages = {message.message_id: message for message in application.sqs.messages(application.queue_url)}
     for record in event["Records"]:
         message, receives = messages.get(record["messageId"]), int(record["attributes"]["ApproximateReceiveCount"])
         if message is not None and (message.receives > receives or not message.hidden):
-            simulation.journal.breach(
-                "M2", f"{process.name}: {json.loads(record['body'])['message_id']} is visible again"
-            )
+            simulation.breach("M2", f"{process.name}: {json.loads(record['body'])['message_id']} is visible again")
 
 
 def start_expiry(application: Application) -> None:

@@ -87,7 +87,7 @@ def renewing(simulation: Simulation) -> None:
     for number in range(simulation.number("workers", 1, 2)):
         simulation.keep_running(f"worker-{number + 1}", run)
     simulation.run_for(FAULTS_SECONDS)
-    simulation.network.stop_faults()
+    simulation.faults.stop()
     watch.set_clock(0)
     backlog = 2 * messages * LONGEST_WORK_SECONDS
     application.must_drain(within=lease_seconds + 2 * settings.hidden_seconds + 5 + backlog + abs(wrong) / 1000)
@@ -98,7 +98,7 @@ def renewing(simulation: Simulation) -> None:
 def clock_set(simulation: Simulation) -> None:
     """Let nothing fail but the clock of one host, which is set to a wrong time in the middle of its work."""
     simulation.plan = replace(simulation.plan, numbers={**CLOCK_SET, **simulation.plan.numbers})
-    simulation.network.faults.rates = NOTHING
+    simulation.faults.rates = NOTHING
     renewing(simulation)
 
 
@@ -148,9 +148,7 @@ class Watch:
         since = self._simulation.now_ms - self._set_at
         corrected = not before.process.wall_offset and since > self._beat_ms + SLACK_MS
         if answered and (not before.offset or corrected) and before.process.now_ms < before.until:
-            self._simulation.journal.breach(
-                KEPT, f"{claim.message_id}: {before.process.name}, by {granted.process.name}"
-            )
+            self._simulation.breach(KEPT, f"{claim.message_id}: {before.process.name}, by {granted.process.name}")
 
     def end(self, claim: Claim) -> None:
         """Note that a claim ends, or its work does."""
@@ -163,7 +161,7 @@ class Watch:
         for claimed_by, lease_until in self._leases:
             granted = self._granted.get(claimed_by)
             if granted is not None and lease_until > granted.until:
-                self._simulation.journal.breach(BOUNDED, f"{claimed_by}: {lease_until - granted.until} ms later")
+                self._simulation.breach(BOUNDED, f"{claimed_by}: {lease_until - granted.until} ms later")
 
     def _written(self, table: str, key: str, before: Any, after: Mapping[str, Any] | None) -> None:
         if table == LEDGER and after is not None and "lease_until" in after:

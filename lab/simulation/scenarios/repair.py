@@ -137,11 +137,11 @@ class Repaired(Application):
     def note_run(self, done: Redrive) -> None:
         """Check that a redrive that has ended left nothing but what it says."""
         self.simulation.journal.reached["a redrive ran"] += 1
-        returned = any(kind_of(fault.name) == REPEATING for fault in self.simulation.network.faults.met)
+        returned = any(kind_of(fault.name) == REPEATING for fault in self.simulation.faults.met)
         if not done.left and not returned:
             left = (done.planned - set(done.refused)) & {letter.message_id for letter in self.dead_letters()}
             if left:
-                self.simulation.journal.breach("Q10", f"the redrive {done.run} has ended, and left {sorted(left)}")
+                self.simulation.breach("Q10", f"the redrive {done.run} has ended, and left {sorted(left)}")
 
     def evidence(self) -> Evidence:
         """See `Application`. A letter that an operator dropped is accounted for."""
@@ -166,7 +166,7 @@ class Repaired(Application):
     def _check_dead_letter(self, letter: Message) -> None:
         """Check the reason only: healthy messages are dead letters here from the start."""
         if letter.source_arn is None and REASON_ATTRIBUTE not in letter.attributes:
-            self.simulation.journal.breach("Q8", f"{letter.message_id}: in the dead-letter queue without a reason")
+            self.simulation.breach("Q8", f"{letter.message_id}: in the dead-letter queue without a reason")
 
     def _check_order(self) -> None:
         """Check nothing: a redrive changes the order."""
@@ -175,7 +175,7 @@ class Repaired(Application):
         """A redrive sends each letter with its producer's attributes."""
         for entry in request["Entries"]:
             if entry.get("MessageAttributes") != ATTRIBUTES:
-                self.simulation.journal.breach("Q11", f"sent with the attributes {entry.get('MessageAttributes')}")
+                self.simulation.breach("Q11", f"sent with the attributes {entry.get('MessageAttributes')}")
 
     def _note_accepted(self, request: Mapping[str, Any], answer: Any) -> None:
         done = {each["Id"] for each in (answer or {}).get("Successful", ())}
@@ -187,13 +187,13 @@ class Repaired(Application):
         dropped = {line["sqs_message_id"] for line in self._begun(target) if line["action"] == DROP}
         deleted = {entry["ReceiptHandle"].partition("/")[0] for entry in request["Entries"]}
         if unsent := deleted - self.accepted - dropped:
-            self.simulation.journal.breach("Q12", f"{min(unsent)} is deleted, and neither sent nor dropped")
+            self.simulation.breach("Q12", f"{min(unsent)} is deleted, and neither sent nor dropped")
 
     def _check_change(self, target: Target, request: Mapping[str, Any], *, forgets: bool = False) -> None:
         """A row is changed after a line about it in the operator log."""
         message_id = request["Key"]["message_id"]["S"]
         if message_id not in {line["message_id"] for line in self._begun(target) if line["action"] != DROP}:
-            self.simulation.journal.breach("Q12", f"the row of {message_id} is changed before a line about it")
+            self.simulation.breach("Q12", f"the row of {message_id} is changed before a line about it")
         if forgets:
             self.forgotten.add(message_id)
 
@@ -247,11 +247,11 @@ def repair(application: Repaired, commands: list[Command]) -> None:
             after_seconds=simulation.number(f"pause-{number + 1}", 2, 60),
         )
     simulation.run_for(FAULTS_SECONDS)
-    simulation.network.stop_faults()
+    simulation.faults.stop()
     simulation.run_until(lambda: False, max(0.0, (simulation.network.last_fault - simulation.kernel.now) / 1_000_000))
     application.settled = True
     if not simulation.run_until(lambda: not application.left(), within=5 * REST_SECONDS):
-        simulation.journal.breach("Q10", f"still to do: {application.left()}")
+        simulation.breach("Q10", f"still to do: {application.left()}")
     application.must_drain(within=2 * settings.limit_seconds + 2 * settings.hidden_seconds + 2 * BREAK_SECONDS)
     application.check()
 

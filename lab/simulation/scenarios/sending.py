@@ -10,7 +10,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lab.simulation.scenarios.workers import FAULTS_SECONDS, run_worker
+from lab.simulation.scenarios.workers import FAULTS_SECONDS, run_worker, short_settings
 from lab.simulation.systems.application import Application, Request
 from lab.simulation.world.kernel import Process
 from lab.simulation.world.network import Watched
@@ -23,7 +23,6 @@ from oneslot.runtime.record import IDENTITY_ATTRIBUTE
 from oneslot.runtime.sqs.producer import Accepted as Result
 from oneslot.runtime.sqs.producer import NotAccepted, Outgoing, Producer, Refused
 from oneslot.runtime.sqs.queue import is_fifo
-from oneslot.worker.settings import WorkerSettings
 
 ARCHIVE = "Q7"
 NO_MORE = "Q13"
@@ -61,7 +60,7 @@ class Sending:
         self.application = Application(simulation, fifo=simulation.chance("fifo", 2))
         self.accepted = Accepted(self.application)
         self.application.open_slots(simulation.number("slots", 1, 6))
-        settings = WorkerSettings(threads=2, limit_seconds=30, wait_seconds=2, grace_seconds=10)
+        settings = short_settings(threads=2)
         simulation.keep_running(
             "worker",
             lambda process: run_worker(self.application, process, settings, self.application.consumer(process)),
@@ -99,9 +98,9 @@ class Sending:
         for each in senders:
             simulation.keep_running(each.name, each.run, after_seconds=5.0, done=lambda each=each: each.done)  # type: ignore[misc]
         simulation.run_for(FAULTS_SECONDS)
-        simulation.network.stop_faults()
+        simulation.faults.stop()
         if not simulation.run_until(lambda: all(each.done for each in senders), ENDS_WITHIN):
-            simulation.journal.breach(ENDS, f"not {ENDS_WITHIN:g} s after the last fault")
+            simulation.breach(ENDS, f"not {ENDS_WITHIN:g} s after the last fault")
         self.application.must_drain(within=2 * self.lease)
         for each in senders:
             each.check()
@@ -152,9 +151,7 @@ class Send:
             return
         self._check_archive(process, known, sent.accepted)
         if sent.accepted != len(self._messages):
-            simulation.journal.breach(
-                ARCHIVE, f"{process.name}: {sent.accepted} of {len(self._messages)} accepted at its end"
-            )
+            simulation.breach(ARCHIVE, f"{process.name}: {sent.accepted} of {len(self._messages)} accepted at its end")
         self.done = True
 
     def check(self) -> None:
@@ -163,9 +160,9 @@ class Send:
         archived = self._world.archived()
         mine = [str(message.request.message_id) for message in self._messages]
         if missing := set(mine) - set(archived.values()):
-            simulation.journal.breach(ARCHIVE, f"not in it after the last run: {', '.join(sorted(missing))}")
+            simulation.breach(ARCHIVE, f"not in it after the last run: {', '.join(sorted(missing))}")
         if more := archived.keys() - accepted.ids.keys():
-            simulation.journal.breach(NO_MORE, ", ".join(sorted(more)))
+            simulation.breach(NO_MORE, ", ".join(sorted(more)))
         check_order(self._world, mine)
 
     def _stream(self) -> Iterator[RequestCopy]:
@@ -178,9 +175,9 @@ class Send:
     def _check_archive(self, process: Process, known: dict[str, str], counted: int) -> None:
         if missing := known.keys() - self._world.archived().keys():
             names = ", ".join(sorted(known[sqs_message_id] for sqs_message_id in missing))
-            self._world.simulation.journal.breach(ARCHIVE, f"{process.name}: {names}")
+            self._world.simulation.breach(ARCHIVE, f"{process.name}: {names}")
         if counted != len(known):
-            self._world.simulation.journal.breach(ARCHIVE, f"{process.name}: {counted} counted, {len(known)} known")
+            self._world.simulation.breach(ARCHIVE, f"{process.name}: {counted} counted, {len(known)} known")
 
 
 class Outbox:
@@ -236,26 +233,22 @@ class Outbox:
         given = Counter(message.message_id for message in batch)
         found = Counter(message.message_id for message in [*(result.message for result in results), *unconfirmed])
         if given != found:
-            self._world.simulation.journal.breach(
-                EACH_ONE, f"{process.name}: {dict(given)} sent, {dict(found)} answered"
-            )
+            self._world.simulation.breach(EACH_ONE, f"{process.name}: {dict(given)} sent, {dict(found)} answered")
         for result in results:
             accepted = isinstance(result, Result) and self._world.accepted.ids.get(result.sqs_message_id)
             if accepted != result.message.message_id:
-                self._world.simulation.journal.breach(
-                    EACH_ONE, f"{process.name}: {result} is not what the queue answered"
-                )
+                self._world.simulation.breach(EACH_ONE, f"{process.name}: {result} is not what the queue answered")
 
 
 def check_order(world: Sending, messages: Sequence[str]) -> None:
     """Check that the queue accepted these, and those of a group in this order."""
     turn = {message_id: at for at, message_id in enumerate(messages)}
     if missing := turn.keys() - world.accepted.ids.values():
-        world.simulation.journal.breach(ENDS, f"never accepted: {', '.join(sorted(missing))}")
+        world.simulation.breach(ENDS, f"never accepted: {', '.join(sorted(missing))}")
     for group, order in world.accepted.order.items() if is_fifo(world.application.queue_url) else ():
         turns = [turn[message_id] for message_id in order if message_id in turn]
         if turns != sorted(turns):
-            world.simulation.journal.breach(IN_ORDER, f"{group}: {', '.join(order)}")
+            world.simulation.breach(IN_ORDER, f"{group}: {', '.join(order)}")
 
 
 class Accepted:

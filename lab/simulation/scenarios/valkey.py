@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from lab.simulation.scenarios.workers import FAULTS_SECONDS, run_worker
+from lab.simulation.scenarios.workers import FAULTS_SECONDS, run_worker, short_settings
 from lab.simulation.systems.application import Application
 from lab.simulation.systems.valkey import Hash, Valkey, ValkeyClient
 from lab.simulation.world.kernel import MICROSECONDS, Process
@@ -21,7 +21,6 @@ from oneslot.runtime.effects import Effects, Once, Put, Update
 from oneslot.runtime.protocol import COMPLETE
 from oneslot.runtime.stores.valkey import ValkeyLedger
 from oneslot.runtime.surroundings import Surroundings
-from oneslot.worker.settings import WorkerSettings
 
 SURVIVES = "Q20"
 NOT_LOST = "Q21"
@@ -34,9 +33,7 @@ def failover(simulation: Simulation) -> None:
     """Let workers hand out numbered tickets while the primary fails over, more than once."""
     application = Application(simulation)
     desk = Desk(simulation)
-    settings = WorkerSettings(
-        threads=simulation.number("threads", 1, 3), limit_seconds=30, wait_seconds=2, grace_seconds=10
-    )
+    settings = short_settings(threads=simulation.number("threads", 1, 3))
     application.send_over(simulation.number("messages", 1, 8), FAULTS_SECONDS / 2)
     for number in range(simulation.number("workers", 1, 2)):
         simulation.keep_running(
@@ -109,16 +106,14 @@ class Desk:
         quarantined = {json.loads(letter.body)["message_id"] for letter in application.dead_letters()}
         for message_id, count in self.commits.items():
             if count > 1 + self.lost[message_id]:
-                simulation.journal.breach(SURVIVES, f"{message_id}: {count} commits, {self.lost[message_id]} lost")
+                simulation.breach(SURVIVES, f"{message_id}: {count} commits, {self.lost[message_id]} lost")
         if len(set(tickets.values())) < len(tickets) or self._next() != len(tickets) + 1:
-            simulation.journal.breach(SURVIVES, f"the next ticket is {self._next()}, and given were {tickets}")
+            simulation.breach(SURVIVES, f"the next ticket is {self._next()}, and given were {tickets}")
         if tickets.keys() != self._complete:
-            simulation.journal.breach(
-                SURVIVES, f"tickets for {sorted(tickets)}, and answers for {sorted(self._complete)}"
-            )
+            simulation.breach(SURVIVES, f"tickets for {sorted(tickets)}, and answers for {sorted(self._complete)}")
         for message_id in application.requests:
             if message_id not in self._complete | quarantined and not self.lost[message_id]:
-                simulation.journal.breach(NOT_LOST, message_id)
+                simulation.breach(NOT_LOST, message_id)
 
     def _observe(self, _: str, operation: str, parameters: Mapping[str, Any], answer: Any) -> None:
         if operation == "evalsha" and answer == ["committed"]:
@@ -127,9 +122,7 @@ class Desk:
             self._complete.add(message_id)
             owner = self._server.hashes[parameters["keys"][0]]["claimed_by"]
             if owner != parameters["args"][2]:
-                self._simulation.journal.breach(
-                    SURVIVES, f"{message_id} is claimed by {owner}, not by {parameters['args'][0]}"
-                )
+                self._simulation.breach(SURVIVES, f"{message_id} is claimed by {owner}, not by {parameters['args'][0]}")
 
     def _take_back(self, key: str, gone: Hash | None, back: Hash | None) -> None:
         was, is_now = ((row or {}).get("status") for row in (gone, back))

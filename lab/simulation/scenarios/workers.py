@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from zlib import crc32
 
@@ -33,6 +34,10 @@ SLOW_SECONDS = 3.0
 HOUR_MS = 3_600_000
 LATEST_SECONDS = 90.0
 """The longest way of a transaction to DynamoDB."""
+
+
+short_settings = partial(WorkerSettings, limit_seconds=LIMIT_SECONDS, wait_seconds=2, grace_seconds=10)
+"""The settings of a worker with short limits."""
 
 
 def standard(simulation: Simulation) -> None:
@@ -84,7 +89,7 @@ def clocks(simulation: Simulation) -> None:
 
 def late(simulation: Simulation) -> None:
     """Commits that DynamoDB performs when another worker has long taken the request over."""
-    simulation.network.faults.rates = LATE_COMMITS
+    simulation.faults.rates = LATE_COMMITS
     workers(simulation, Application(simulation), recovery=LATEST_SECONDS)
 
 
@@ -101,9 +106,7 @@ def workers(
     before: called with each message before its decision. offsets: of the hosts' clocks, ms. recovery: seconds that the
     scenario adds to the longest recovery.
     """
-    settings = WorkerSettings(
-        threads=simulation.number("threads", 1, 3), limit_seconds=LIMIT_SECONDS, wait_seconds=2, grace_seconds=10
-    )
+    settings = short_settings(threads=simulation.number("threads", 1, 3))
 
     def run(process: Process) -> None:
         run_worker(application, process, settings, deciding_after(application, process, before))
@@ -147,9 +150,7 @@ def run_worker(
         process.check()
         at_work.append(context.aws_request_id)
         if len(at_work) > settings.threads + worker._pool.abandoned:
-            simulation.journal.breach(
-                "Q5", f"{process.name}: {len(at_work)} messages at work in {settings.threads} threads"
-            )
+            simulation.breach("Q5", f"{process.name}: {len(at_work)} messages at work in {settings.threads} threads")
         try:
             return consume(event, context)
         finally:
@@ -167,9 +168,7 @@ def run_worker(
         asked["now"] += request["MaxNumberOfMessages"]
         running = sum(job.state is State.RUNNING for job in worker._in_hand.all())
         if running + asked["now"] > settings.threads:
-            simulation.journal.breach(
-                "Q5", f"{process.name}: asks for {asked['now']} messages while {running} are at work"
-            )
+            simulation.breach("Q5", f"{process.name}: asks for {asked['now']} messages while {running} are at work")
 
     def asked_for(request: Mapping[str, Any], _: Any) -> None:
         asked["now"] -= request["MaxNumberOfMessages"]
@@ -247,9 +246,7 @@ DEATHS_AND_STOPS = Rates((CRASHING, STOPPING), calls=60, statements=500, shortes
 
 def hanging(simulation: Simulation) -> None:
     """Let most messages hang in their first attempt of all; every thread must come back into use."""
-    settings = WorkerSettings(
-        threads=simulation.number("threads", 1, 3), limit_seconds=SHORT_LIMIT_SECONDS, wait_seconds=2, grace_seconds=10
-    )
+    settings = short_settings(threads=simulation.number("threads", 1, 3), limit_seconds=SHORT_LIMIT_SECONDS)
     _hang(simulation, settings, attempts=1, workers=1)
 
 
@@ -259,10 +256,8 @@ def taken_over(simulation: Simulation) -> None:
     The second holder takes over while the first still works. If the first acknowledges, the death of the second loses the
     request.
     """
-    simulation.network.faults.rates = DEATHS_AND_STOPS
-    settings = WorkerSettings(
-        threads=simulation.number("threads", 2, 4), limit_seconds=SHORT_LIMIT_SECONDS, wait_seconds=2, grace_seconds=10
-    )
+    simulation.faults.rates = DEATHS_AND_STOPS
+    settings = short_settings(threads=simulation.number("threads", 2, 4), limit_seconds=SHORT_LIMIT_SECONDS)
     _hang(simulation, replace(settings, visibility_seconds=5, buffer_seconds=5), attempts=2, workers=2)
 
 
@@ -300,7 +295,7 @@ LONGEST_WORK_SECONDS = 120.0
 
 def mild(simulation: Simulation) -> None:
     """Long work where SQS throttles a few entries or answers slowly: each message is received once."""
-    simulation.network.faults.rates = MILD_ONLY
+    simulation.faults.rates = MILD_ONLY
     long_work(simulation)
 
 
@@ -325,7 +320,7 @@ def long_work(simulation: Simulation) -> None:
             handlers = at_work.setdefault(key, [])
             handlers[:] = [other for other in handlers if not other.ended]
             if handlers:
-                simulation.journal.breach("Q1", f"{key}: at work in {handlers[0].name} and in {process.name}")
+                simulation.breach("Q1", f"{key}: at work in {handlers[0].name} and in {process.name}")
             handlers.append(process)
             surroundings.sleep(crc32(key.encode()) % int(LONGEST_WORK_SECONDS * 1000) / 1000)
             handlers.remove(process)
@@ -347,4 +342,4 @@ def long_work(simulation: Simulation) -> None:
     letters = {json.loads(letter.body)["message_id"] for letter in application.dead_letters()}
     for message_id in application.requests:
         if not done[message_id] and message_id not in letters:
-            simulation.journal.breach("Q6", f"{message_id}: left the queue undone")
+            simulation.breach("Q6", f"{message_id}: left the queue undone")

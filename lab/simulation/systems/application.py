@@ -190,7 +190,7 @@ class Application:
     def must_recover(self, after: float, within: float) -> None:
         """Let the world run for `after` seconds, the last ones with faults; then it must drain."""
         self.simulation.run_for(after)
-        self.simulation.network.stop_faults()
+        self.simulation.faults.stop()
         self.must_drain(within)
 
     def must_drain(self, within: float) -> None:
@@ -199,11 +199,9 @@ class Application:
         left = within + max(0.0, (simulation.network.last_fault - simulation.kernel.now) / 1_000_000)
         if not simulation.run_until(lambda: not self.sqs.messages(self.queue_url), left):
             waiting = ", ".join(sorted(message_id_of(message.body) for message in self.sqs.messages(self.queue_url)))
-            simulation.journal.breach("Q6", f"{within:g} s after the last fault these still wait: {waiting}")
+            simulation.breach("Q6", f"{within:g} s after the last fault these still wait: {waiting}")
         elif not simulation.run_until(lambda: not any(count() for count in self.in_hand), within):
-            simulation.journal.breach(
-                "Q6", f"{within:g} s after the queue drained, a worker still has messages in hand"
-            )
+            simulation.breach("Q6", f"{within:g} s after the queue drained, a worker still has messages in hand")
 
     def rows(self, table: str, *names: str) -> dict[Any, dict[str, Any]]:
         """Return a table's rows by the values of these attributes."""
@@ -238,10 +236,10 @@ class Application:
         simulation = self.simulation
         for breach in CONSUMER.check(self.evidence()):
             if not self.is_excused(breach.invariant, breach.subject):
-                simulation.journal.breach(breach.invariant, f"{breach.subject}: {breach.detail}")
+                simulation.breach(breach.invariant, f"{breach.subject}: {breach.detail}")
         for message_id, count in self.effects.items():
             if count > 1 and not self.is_excused("Q1", message_id):
-                simulation.journal.breach("Q1", f"{message_id}: {count} transactions wrote its effects")
+                simulation.breach("Q1", f"{message_id}: {count} transactions wrote its effects")
         self.check_deliveries()
         if is_fifo(self.queue_url):
             self._check_order()
@@ -262,19 +260,15 @@ class Application:
         simulation = self.simulation
         copy = request.copies[0]
         received, due = self.receives[copy], 1 + max(self.shown[copy], self.given_up[copy])
-        crashes = sum("crash" in fault.name for fault in simulation.network.faults.met)
-        landing = sum(ON_ITS_WAY in fault.name for fault in simulation.network.faults.met)
+        crashes = sum("crash" in fault.name for fault in simulation.faults.met)
+        landing = sum(ON_ITS_WAY in fault.name for fault in simulation.faults.met)
         said = f"{request.message_id}: received {received} times"
         if simulation.network.calm and received > due:
-            simulation.journal.breach("Q2", f"{said} on a calm network")
-        elif (
-            is_mild(simulation.network.faults.met, self.mild_seconds)
-            and not simulation.network.had_outage
-            and received > due
-        ):
-            simulation.journal.breach("Q2", f"{said} though its worker could keep it hidden")
+            simulation.breach("Q2", f"{said} on a calm network")
+        elif is_mild(simulation.faults.met, self.mild_seconds) and not simulation.network.had_outage and received > due:
+            simulation.breach("Q2", f"{said} though its worker could keep it hidden")
         if simulation.network.only_crashes and received > 2 * crashes + landing + due + self._short_waits:
-            simulation.journal.breach("Q3", f"{said} after {crashes} crashes")
+            simulation.breach("Q3", f"{said} after {crashes} crashes")
 
     @property
     def _short_waits(self) -> int:
@@ -286,14 +280,12 @@ class Application:
         request = self.requests.get(message_id)
         by_policy = letter.source_arn is not None
         if not by_policy and REASON_ATTRIBUTE not in letter.attributes:
-            self.simulation.journal.breach("Q8", f"{message_id}: in the dead-letter queue without a reason")
-        crashes = len(self.simulation.network.faults.met)
+            self.simulation.breach("Q8", f"{message_id}: in the dead-letter queue without a reason")
+        crashes = len(self.simulation.faults.met)
         due = 1 + self.shown[letter.message_id] + 2 * crashes + self._short_waits
         few = self.simulation.network.only_crashes and due <= self.maximum_receives
         if request and request.healthy and by_policy and few:
-            self.simulation.journal.breach(
-                "Q3", f"{message_id}: healthy, and in the dead-letter queue after {crashes} crashes"
-            )
+            self.simulation.breach("Q3", f"{message_id}: healthy, and in the dead-letter queue after {crashes} crashes")
 
     def _check_order(self) -> None:
         """Of each group, first commits follow the order of sending, and none begins before the one before is done."""
@@ -303,7 +295,7 @@ class Application:
             request = self.requests[message_id]
             before = last.get(str(request.group))
             if before is not None and turn[before] > turn[message_id]:
-                self.simulation.journal.breach("Q4", f"{message_id} committed after {before} of the same group")
+                self.simulation.breach("Q4", f"{message_id} committed after {before} of the same group")
             last[str(request.group)] = message_id
 
     def _create(self, name: str, attributes: Mapping[str, str]) -> str:

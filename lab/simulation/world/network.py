@@ -43,7 +43,6 @@ class Network:
 
     Attributes:
         services: what performs the calls of each service, by its name.
-        faults: those of this run.
         last_fault: when the last one ends (microseconds).
     """
 
@@ -75,10 +74,6 @@ class Network:
     def had_outage(self) -> bool:
         """Whether a service was down for a time."""
         return bool(self._down)
-
-    def stop_faults(self) -> None:
-        """Let no drawn fault happen from now on."""
-        self.faults.stop()
 
     def fault_met(self, fault: Fault, what: str) -> None:
         """Note that a fault happens to `what`."""

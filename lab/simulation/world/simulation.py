@@ -70,8 +70,9 @@ class Simulation:
     """The world of one run.
 
     Attributes:
-        journal: what happened.
-        network: the way to the services, and its faults.
+        journal: what happened. `breach` notes a broken law in it.
+        faults: what goes wrong, and when.
+        network: the way to the services.
         writers: called for each changed item (table, key, before, after).
     """
 
@@ -87,7 +88,9 @@ class Simulation:
         self.dynamodb = WatchedDynamoDB(lambda: self.now_ms, self._item_written)
         self.sqs = SQSService(lambda: self.now_ms, self._random)
         self.journal = Journal(self.kernel)
-        self.network = Network(self.kernel, self.journal, self.draw, Faults(plan.seed, weather, plan.faults))
+        self.breach = self.journal.breach
+        self.faults = Faults(plan.seed, weather, plan.faults)
+        self.network = Network(self.kernel, self.journal, self.draw, self.faults)
         self.network.services |= {"dynamodb": self.dynamodb, "sqs": self.sqs}
         self._incarnations: Counter[str] = Counter()
         self._scenario_random = Random(f"scenario of {plan.seed}")
@@ -205,15 +208,15 @@ class Simulation:
             written(table, key, before, after)
 
     def _plan_statement(self, process: Process) -> None:
-        fault = self.network.faults.next_statement(process.name, process.statements)
+        fault = self.faults.next_statement(process.name, process.statements)
         if fault is None:
             return
 
         def happen() -> None:
             self._plan_statement(process)
-            if self.network.faults.stopped:
+            if self.faults.stopped:
                 return
-            self.network.faults.met.append(fault)
+            self.faults.met.append(fault)
             self.network.fault_met(fault, "a statement")
             if fault.name == CRASH:
                 process.crash()
@@ -225,7 +228,7 @@ class Simulation:
         """Append to a real file, without a sync. A crash may leave a torn line."""
         process.check()
         process.calls += 1
-        found = self.network.faults.at(process.name, APPEND, process.calls, lambda: APPEND_FAULTS)
+        found = self.faults.at(process.name, APPEND, process.calls, lambda: APPEND_FAULTS)
         if found is not None:
             self.network.fault_met(found[1], f"an append to {path.name}")
             data = {TORN: data[: len(data) // 2], CRASH: data}.get(found[1].name, b"")
