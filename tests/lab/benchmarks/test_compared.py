@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,10 @@ from lab.benchmarks.counter import CONSUMERS, WAYS, measured, tables
 from lab.benchmarks.explored import KINDS
 from lab.benchmarks.explored import measured as explored
 from lab.benchmarks.handlers import book, booking, week
-from lab.benchmarks.standin import MeteredDynamoDB
 from lab.peers.powertools import Handler, powertools
 from oneslot.runtime.sqs.lambda_event import Context, event_of
 from oneslot.runtime.values import to_attributes
+from tests.lab.benchmarks.test_units import Meter
 
 PRACTICE = "A81001"
 
@@ -25,27 +25,20 @@ class Dies(BaseException):
     """The consumer's process dies."""
 
 
-class Client:
-    """The metered port as boto3's client. `before` runs before each call."""
+def metered(slots: int = 20) -> Meter:
+    """Return the clients of an account with this many free slots."""
+    meter = Meter()
+    meter.port.seed("slots", map(to_attributes, week(PRACTICE, slots)))
+    return meter
 
-    def __init__(self, slots: int = 20) -> None:
-        self.port = MeteredDynamoDB()
-        self.before: Callable[[str, Mapping[str, Any]], None] = lambda name, request: None
-        self.port.seed("slots", map(to_attributes, week(PRACTICE, slots)))
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        def call(**request: Any) -> Any:
-            self.before(name, request)
-            return getattr(self.port, name)(**request)
+def rows(client: Meter, table: str) -> list[Any]:
+    return list(client.port.contents.tables[table].values())
 
-        return call
 
-    def rows(self, table: str) -> list[Any]:
-        return list(self.port.contents.tables[table].values())
-
-    def held(self) -> list[str]:
-        """Return the holder of each busy slot."""
-        return sorted(row["appointment_id"]["S"] for row in self.rows("slots") if "appointment_id" in row)
+def held(client: Meter) -> list[str]:
+    """Return the holder of each busy slot."""
+    return sorted(row["appointment_id"]["S"] for row in rows(client, "slots") if "appointment_id" in row)
 
 
 def deliver(handler: Handler, *ids: str) -> int:
@@ -55,15 +48,15 @@ def deliver(handler: Handler, *ids: str) -> int:
 
 
 def test_powertools_books_each_request_once_when_nothing_dies() -> None:
-    client = Client(slots=3)
+    client = metered(slots=3)
     handler = powertools(client, book)
     assert [deliver(handler, "a", "b"), deliver(handler, "b", "c", "a", "d")] == [0, 0]
-    assert client.held() == ["a", "b", "c"]
-    assert Counter(row["status"]["S"] for row in client.rows("appointments")) == {"booked": 3, "waitlist": 1}
+    assert held(client) == ["a", "b", "c"]
+    assert Counter(row["status"]["S"] for row in rows(client, "appointments")) == {"booked": 3, "waitlist": 1}
 
 
 def test_powertools_searches_again_when_the_slot_was_taken() -> None:
-    client = Client()
+    client = metered()
 
     def take(name: str, request: Mapping[str, Any]) -> None:
         if name == "update_item" and request["TableName"] == "slots":
@@ -72,11 +65,11 @@ def test_powertools_searches_again_when_the_slot_was_taken() -> None:
 
     client.before = take
     assert deliver(powertools(client, book), "a") == 0
-    assert client.held() == ["a", "quicker"]
+    assert held(client) == ["a", "quicker"]
 
 
 def test_powertools_books_twice_when_killed_before_its_record() -> None:
-    client = Client()
+    client = metered()
     handler = powertools(client, book)
 
     def die(name: str, request: Mapping[str, Any]) -> None:
@@ -88,10 +81,10 @@ def test_powertools_books_twice_when_killed_before_its_record() -> None:
         deliver(handler, "a")
     client.before = lambda name, request: None
     assert deliver(handler, "a") == 1, "its row is still in progress"
-    for row in client.rows("idempotency"):
+    for row in rows(client, "idempotency"):
         row["in_progress_expiration"] = {"N": "0"}  # a day later
     assert deliver(handler, "a") == 0
-    assert client.held() == ["a", "a"]
+    assert held(client) == ["a", "a"]
 
 
 PAGE = Path(__file__).resolve().parents[3] / "lab" / "docs" / "performance.md"
