@@ -49,7 +49,7 @@ SCENARIOS: Mapping[str, Scenario] = {
 }
 """Every scenario by its name."""
 
-_MAPPING = ("batching", "event_source_mapping", "handler_pool", "poller", "statistics")
+_MAPPING = ("event_source_mapping", "handler_pool", "poller")
 
 POINTS = (
     *(f"oneslot.worker.{name}" for name in ("acknowledgement", "job", "log", "pool", "visibility", "worker")),

@@ -1,4 +1,7 @@
-"""`up` and `down`: start and stop a local stack in a process of its own, which outlives the command."""
+"""`up` and `down`: start and stop a local stack in a process of its own, the supervisor, which outlives the command.
+
+Run as a program, this file is the supervisor.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,15 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TextIO
+from types import FrameType
+from typing import Any, NoReturn, TextIO
 
 from oneslot.declaration.reading import VARIABLE, declared
-from oneslot.errors import AlreadyRunning, LocalStackFailed, StaleState
+from oneslot.errors import AlreadyRunning, EmbeddedAwsFailed, LocalStackFailed, OneslotError, StaleState, SystemRefused
 from oneslot.local.mapping.event_source_mapping import DEFAULT_PROCESSES
-from oneslot.local.processes import start_ticks, tail
-from oneslot.local.stack import in_use
-from oneslot.local.state import STATE_FILE, LocalState, load_state, private_folder, read_state
+from oneslot.local.stack import in_use, local_stack
+from oneslot.local.state import STATE_FILE, LocalState, load_state, private_folder, read_state, start_ticks, tail
 
-SUPERVISOR = "oneslot.local.supervisor"
 SUPERVISOR_LOG = "supervisor.log"
 # A stop waits for the batches in hand, which is at most the function's timeout. After this time the process is killed.
 STOP_SECONDS = 60.0
@@ -44,18 +46,19 @@ def up(
     consumer = declared().path
     home = home.resolve()
     private_folder(home)
-    _refuse_a_second(home, progress)
+    if in_use(home):
+        raise AlreadyRunning(
+            f"A local stack already runs in {home}, or another command starts one. See `oneslot status`, or wait for it."
+        )
     log = (home / SUPERVISOR_LOG).open("wb")
     news, their_news = os.pipe()
-    command = [sys.executable, "-m", SUPERVISOR, str(home), "--stage", stage, "--processes", str(processes)]
-    command += ["--context", json.dumps(dict(context or {}))]
-    if assembly is not None:
-        command += ["--assembly", str(assembly.resolve())]
+    given = {"home": str(home), "stage": stage, "processes": processes, "context": dict(context or {})}
+    given |= {"assembly": assembly and str(assembly.resolve()), "news": their_news}
     try:
         with log:
             # It forks and its parent half exits, which is what this call waits for. The other half has no parent here.
             subprocess.run(
-                [*command, "--news", str(their_news)],
+                [sys.executable, "-m", __name__, json.dumps(given)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -94,21 +97,6 @@ def down(home: Path) -> bool:
     return running
 
 
-def _refuse_a_second(home: Path, progress: Callable[[str], None]) -> None:
-    try:
-        state = read_state(home)
-    except StaleState:
-        progress("The last local stack here was killed; its files are moved to `previous`.")
-        state = None
-    if state is not None:
-        raise AlreadyRunning(
-            f"A local stack already runs in {home}: {state.endpoint_url}, process {state.supervisor_pid}. "
-            "Use it (oneslot status), or end it first: oneslot down."
-        )
-    if in_use(home):
-        raise AlreadyRunning(f"Another command is starting a local stack in {home}. Wait for it.")
-
-
 def _follow(lines: TextIO, home: Path, progress: Callable[[str], None]) -> LocalState:
     """Pass the supervisor's messages on until it is ready, and return its state. End it if that fails or is interrupted.
 
@@ -144,3 +132,67 @@ def _stop(pid: int, started: int) -> None:
             if start_ticks(pid) != started:
                 return
             time.sleep(0.02)
+
+
+class _News:
+    """Messages to the command that started the supervisor: JSON lines on a pipe, until the stack is ready."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        os.set_inheritable(descriptor, False)
+
+    def say(self, **message: Any) -> None:
+        """Send a message, or exit if the command is gone: an interrupted start leaves nothing behind."""
+        try:
+            os.write(self._descriptor, json.dumps(message).encode() + b"\n")
+        except BrokenPipeError:
+            sys.exit("The command that started this supervisor is gone.")
+
+    def close(self) -> None:
+        """Close the pipe."""
+        os.close(self._descriptor)
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001  the signature of a signal handler
+    # Once only: a second signal must not interrupt the orderly end.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Only a synthesis shares our process group. A signal to `python app.py` alone would not end its Node.js.
+    os.killpg(0, signal.SIGTERM)
+    sys.exit(0)
+
+
+def _supervise(news: _News, home: Path, assembly: Path | None, **given: Any) -> None:
+    news.say(pid=os.getpid())
+    try:
+        with local_stack(
+            home, progress=lambda sentence: news.say(progress=sentence), assembly=assembly, **given
+        ) as stack:
+            stack.start()
+            news.say(progress="The handler is warm and the queue is polled.")
+            news.say(ready=True)
+            news.close()
+            while stack.aws.alive:
+                time.sleep(1)
+            raise EmbeddedAwsFailed(f"The embedded AWS exited unexpectedly. Its log: {stack.aws.log_file}")
+    except (OneslotError, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        with suppress(OSError):  # the pipe is closed once the stack is ready
+            news.say(error=str(error), code=getattr(error, "code", SystemRefused.code))
+        sys.exit(1)
+
+
+def _main() -> None:
+    given = json.loads(sys.argv[1])
+    paths = {name: each and Path(each) for name in ("home", "assembly") for each in (given.pop(name),)}
+    # In a child with a session of its own, so that a closed terminal or its Ctrl-C does not end the stack.
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGINT, _end)
+    _supervise(_News(given.pop("news")), **paths, **given)
+
+
+if __name__ == "__main__":
+    _main()

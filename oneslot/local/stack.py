@@ -6,26 +6,34 @@ import fcntl
 import json
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.declaration.reading import declared
 from oneslot.errors import AlreadyRunning, DeploymentFailed, HandlerFailed, LocalStackFailed
-from oneslot.local.aws.cloud_assembly import read_stack
+from oneslot.local.aws.cloud_assembly import SynthesisedStack, read_stack
 from oneslot.local.aws.deployment import deploy
 from oneslot.local.aws.embedded_aws import EmbeddedAws
 from oneslot.local.aws.synthesis import app_command, synthesise
-from oneslot.local.mapping.event_source_mapping import DEFAULT_PROCESSES, EventSourceMapping
+from oneslot.local.mapping.event_source_mapping import ASKED, DEFAULT_PROCESSES, RESTART, STARTED, EventSourceMapping
 from oneslot.local.mapping.stream_mapping import stream_mapping
-from oneslot.local.processes import tail
-from oneslot.local.state import STATE_FILE, STATISTICS_FILE, LocalState, prepare_home, private_folder, write_atomically
+from oneslot.local.state import (
+    STATE_FILE,
+    STATISTICS_FILE,
+    LocalState,
+    prepare_home,
+    private_folder,
+    tail,
+    write_atomically,
+)
 
-STATISTICS_SECONDS = 0.5  # between two writes of `statistics.json`
-PAUSE_SECONDS = 1.0  # between two looks at whether the consumer is paused
+FOLLOW_SECONDS = 0.5  # between two writes of `statistics.json`, and looks at whether the consumer is paused or updated
+RESTART_SECONDS = 120.0  # an update waits for the batches in hand, which is at most the function's timeout
 _LOCK_FILE = "lock"
 
 
@@ -75,14 +83,8 @@ def local_stack(
             app_command(consumer.folder)  # before the emulator is installed and started
         with EmbeddedAws(home, progress=progress) as aws:
             progress(f"The embedded AWS answers at {aws.endpoint_url}.")
-            if assembly is None:
-                progress("Synthesising the CDK app (about 5 s)...")
-                settings = {**(context or {}), **WITHOUT, "stage": stage}
-                assembly = synthesise(home / "cdk.out", context=settings, app=consumer.folder)
             connection = aws.connection()
-            stack = read_stack(assembly, consumer.stack_of(stage))
-            for warning in stack.warnings:
-                progress(f"Warning: {warning}")
+            stack = _read(home, assembly, stage, context or {}, progress)
             try:
                 deployment = deploy(stack, connection)
             except DeploymentFailed as error:
@@ -95,32 +97,81 @@ def local_stack(
                     "Add it in the CDK app: ExactlyOnceConsumer.add_outputs()."
                 )
             poller = EventSourceMapping(connection, deployment.outputs[output], folder=home, processes=processes)
-            state = LocalState.of(deployment, poller.log_file)
+            state = LocalState.of(deployment, poller.log_file, stage=stage, context=dict(context or {}))
             poller.log_file.touch(mode=0o600)
-            function = deployment.outputs.get(consumer.output("RelayFunctionName"))
-            relay = stream_mapping(connection, function, folder=home) if function else nullcontext()
+            function, relays = deployment.outputs.get(consumer.output("RelayFunctionName")), ExitStack()
+
+            def relay() -> None:
+                """Start the relay as it is deployed now, in place of one that runs."""
+                relays.close()
+                if function:
+                    relays.enter_context(stream_mapping(connection, function, folder=home))
 
             def write() -> None:
                 """Write the poller's numbers to a file, for commands in other processes."""
                 write_atomically(home / STATISTICS_FILE, json.dumps(poller.statistics.to_json()))
 
             def follow() -> None:
-                """Let the poller follow `oneslot pause` and `resume`, which run in other processes."""
+                """Let poller and relay follow `oneslot pause`, `resume` and `up`, which run in other processes."""
+                write()
                 with suppress(BotoCoreError, ClientError):  # the embedded AWS is busy, or it has just ended
-                    poller.follow()
+                    if poller.follow():
+                        relay()
 
             try:
-                with (
-                    _repeated(write, STATISTICS_SECONDS, "statistics"),
-                    _repeated(follow, PAUSE_SECONDS, "pauses"),
-                    relay,
-                ):
+                with relays, _repeated(follow, FOLLOW_SECONDS):
+                    relay()
                     state.write(home)
                     yield LocalStack(state, poller, aws)
             finally:
                 (home / STATE_FILE).unlink(missing_ok=True)
                 poller.stop()
                 write()
+
+
+def _read(
+    home: Path, assembly: Path | None, stage: str, context: Mapping[str, str], progress: Callable[[str], None]
+) -> SynthesisedStack:
+    """Return a stack of the assembly, or of the app as it is synthesised now."""
+    consumer = declared()
+    if assembly is None:
+        progress("Synthesising the CDK app (about 5 s)...")
+        settings = {**context, **WITHOUT, "stage": stage}
+        assembly = synthesise(home / "cdk.out", context=settings, app=consumer.folder)
+    stack = read_stack(assembly, consumer.stack_of(stage))
+    for warning in stack.warnings:
+        progress(f"Warning: {warning}")
+    return stack
+
+
+def update(
+    home: Path,
+    state: LocalState,
+    *,
+    progress: Callable[[str], None],
+    context: Mapping[str, str] | None = None,
+    assembly: Path | None = None,
+) -> LocalState:
+    """Deploy the app as it is now into the running stack, and wait until the poller runs it. Return the new state.
+
+    What queues and tables hold stays, and so do settings that are not given. Raises `DeploymentFailed` for a change that
+    would lose something, and `HandlerFailed` for a function that does not start.
+    """
+    settings = {**state.context, **(context or {})}
+    deployment = deploy(_read(home, assembly, state.stage, settings, progress), state.connection, update=True)
+    progress(f"Updated {', '.join(deployment.changed) or 'nothing: the app is as it was deployed'}.")
+    new = replace(state, outputs=deployment.outputs, context=settings)
+    new.write(home)
+    mapping_id = new.outputs[declared().output("EventSourceMappingId")]
+    with closing(state.connection.functions()) as functions:
+        arn = functions.get_event_source_mapping(UUID=mapping_id)["EventSourceMappingArn"]
+        functions.tag_resource(Resource=arn, Tags={RESTART: ASKED})
+        deadline = time.monotonic() + RESTART_SECONDS
+        while (said := functions.list_tags(Resource=arn)["Tags"][RESTART]) == ASKED and time.monotonic() < deadline:
+            time.sleep(FOLLOW_SECONDS)
+    if said != STARTED:
+        raise HandlerFailed(f"The updated function does not start: {said}. See the end of {state.log_file}.")
+    return new
 
 
 def in_use(home: Path) -> bool:
@@ -150,15 +201,15 @@ def _owned(home: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _repeated(act: Callable[[], None], seconds: float, name: str) -> Iterator[None]:
-    """Act again and again in a thread of this name, until the end of the block."""
+def _repeated(act: Callable[[], None], seconds: float) -> Iterator[None]:
+    """Act again and again in a thread, until the end of the block."""
     ended = threading.Event()
 
     def run() -> None:
         while not ended.wait(seconds):
             act()
 
-    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
     try:
         yield

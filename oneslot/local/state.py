@@ -1,18 +1,20 @@
-"""The state folder `.oneslot/`: the connection to a running local stack, and the files that it leaves behind."""
+"""The state folder `.oneslot/`: the connection to a running local stack, its process, and the files that it leaves behind."""
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, fields
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 from oneslot.errors import LocalStackFailed, StaleState
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment
-from oneslot.local.mapping.statistics import Statistics
-from oneslot.local.processes import start_ticks
+from oneslot.local.mapping.poller import Statistics
 
+_LAST_LINES = 15
 STATE_FILE = "state.json"
 DELIVERY_LOG = "consumer.jsonl"
 STATISTICS_FILE = "statistics.json"
@@ -34,10 +36,12 @@ class LocalState:
     supervisor_pid: int
     supervisor_start: int  # the process's start time in clock ticks since boot; 0 without /proc
     log_file: str  # the delivery log: every line the handler wrote
+    stage: str = "dev"
+    context: dict[str, str] = field(default_factory=dict)  # the settings that were given
 
     @classmethod
-    def of(cls, deployment: Deployment, log_file: Path) -> LocalState:
-        """Return the state of a stack that this process has deployed."""
+    def of(cls, deployment: Deployment, log_file: Path, **given: Any) -> LocalState:
+        """Return the state of a stack that this process has deployed; `given` are its stage and context."""
         return cls(
             **asdict(deployment.connection),
             stack_name=deployment.stack_name,
@@ -45,12 +49,13 @@ class LocalState:
             supervisor_pid=os.getpid(),
             supervisor_start=start_ticks(os.getpid()) or 0,
             log_file=str(log_file),
+            **given,
         )
 
     @property
     def connection(self) -> Connection:
         """The endpoint and credentials, as boto3 clients need them."""
-        return Connection(**{field.name: getattr(self, field.name) for field in fields(Connection)})
+        return Connection(**{each.name: getattr(self, each.name) for each in fields(Connection)})
 
     @property
     def running(self) -> bool:
@@ -67,7 +72,7 @@ def load_state(home: Path) -> LocalState | None:
     path = home / STATE_FILE
     try:
         document = json.loads(path.read_text())
-        return LocalState(**{field.name: document[field.name] for field in fields(LocalState)})
+        return LocalState(**{each.name: document[each.name] for each in fields(LocalState)})
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:
@@ -125,3 +130,33 @@ def prepare_home(home: Path) -> None:
         (previous / name).unlink(missing_ok=True)
         if (home / name).exists():
             (home / name).rename(previous / name)
+
+
+def start_ticks(pid: int) -> int | None:
+    """Return when a process started, in clock ticks since boot; None if it has exited.
+
+    A PID alone can be reused; PID and start time together identify one process. Without /proc the result is 0 for every
+    live process.
+    """
+    if not Path("/proc/self/stat").exists():
+        try:
+            os.kill(pid, 0)
+        except OSError:
+            return None
+        return 0
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # The command name, in parentheses, may contain parentheses: read from behind the last one. man 5 proc:
+    # field 3 is the state, field 22 the start time.
+    after_name = text.rpartition(")")[2].split()
+    state, started = after_name[0], after_name[19]
+    return None if state in "ZX" else int(started)
+
+
+def tail(log: Path) -> str:
+    """Return the last lines of a process's log, for an error."""
+    with suppress(OSError):
+        return "\n".join(log.read_text(errors="replace").splitlines()[-_LAST_LINES:])
+    return "(no log)"

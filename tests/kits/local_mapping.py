@@ -11,7 +11,7 @@ from typing import Any
 
 from oneslot.local.aws.connection import Connection
 from oneslot.local.mapping.event_source_mapping import EventSourceMapping
-from oneslot.local.mapping.statistics import Statistics
+from oneslot.local.mapping.poller import Statistics
 
 
 def wait_for(condition: Callable[[], bool], *, seconds: float = 120.0, what: str = "the condition") -> None:

@@ -18,8 +18,7 @@ from click.testing import CliRunner, Result
 from demo.plan import Plan, make_plan, save
 from demo.seeding import BATCH
 from oneslot.local.aws.connection import Connection
-from oneslot.local.processes import start_ticks
-from oneslot.local.state import LocalState
+from oneslot.local.state import LocalState, start_ticks
 from oneslot.operator.target import Target, local_target
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.runtime.values import to_attributes
@@ -226,6 +225,7 @@ def moto_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Moto
         functions = Functions(ENVIRONMENT)
         monkeypatch.setattr(Connection, "functions", lambda _: functions)
         monkeypatch.setattr("oneslot.runtime.sqs.dead_letters.WAIT_SECONDS", 0)
+        monkeypatch.setattr("oneslot.operator.commands.stack.update_stack", lambda _, state, **__: state)
         yield MotoStack(made, local_target(state, tmp_path))
 
 

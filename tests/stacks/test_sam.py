@@ -65,7 +65,7 @@ def test_stack_of_the_template_answers_and_its_code_holds(asset: Path, account: 
     assert sum(path.stat().st_size for path in asset.rglob("*") if path.is_file()) < MOST_ASSET_BYTES
     with (
         closing(account.s3()) as s3,
-        closing(account.cloudformation()) as cloudformation,
+        closing(account.client("cloudformation")) as cloudformation,
         closing(account.functions()) as functions,
         closing(account.dynamodb()) as dynamodb,
     ):

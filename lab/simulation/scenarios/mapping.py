@@ -18,9 +18,9 @@ from lab.simulation.systems.function import MAPPING_ID, ExecutionEnvironment, Ha
 from lab.simulation.world.faults import COPIED, STOPPING, UNDELETED, kind_of
 from lab.simulation.world.kernel import MICROSECONDS, Process
 from lab.simulation.world.simulation import Simulation
-from oneslot.local.mapping.batching import PAYLOAD_LIMIT
 from oneslot.local.mapping.event_source_mapping import EventSourceMapping
 from oneslot.local.mapping.installation import Installation
+from oneslot.local.mapping.poller import PAYLOAD_LIMIT
 
 CLIENT: Mapping[str, Any] = {"attempts": 3, "read_timeout": 30}
 """The local stack's settings of an AWS client (`Connection.client`)."""

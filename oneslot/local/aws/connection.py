@@ -13,7 +13,6 @@ from botocore.configprovider import BOTOCORE_DEFAUT_SESSION_VARIABLES
 from botocore.session import Session
 
 if TYPE_CHECKING:
-    from mypy_boto3_cloudformation.client import CloudFormationClient
     from mypy_boto3_dynamodb.client import DynamoDBClient
     from mypy_boto3_lambda.client import LambdaClient
     from mypy_boto3_s3.client import S3Client
@@ -52,11 +51,6 @@ class Connection:
     def account(self) -> str:
         """The 12-digit account that this connection's resources live in."""
         return self.access_key_id
-
-    def cloudformation(self) -> CloudFormationClient:
-        """Return a new CloudFormation client. The caller closes it."""
-        client: CloudFormationClient = self.client("cloudformation")
-        return client
 
     def dynamodb(self) -> DynamoDBClient:
         """Return a new DynamoDB client. The caller closes it."""

@@ -34,37 +34,66 @@ class Deployment:
     outputs: dict[str, str]  # by output id
     resources: dict[str, str]  # logical id -> physical id
     template: dict[str, Any]
+    changed: tuple[str, ...] = ()  # the logical ids that it created or updated
 
 
-def deploy(stack: SynthesisedStack, connection: Connection) -> Deployment:
-    """Upload the assets, create the stack, wait for it, and set by API what the emulator ignores in templates.
+def deploy(stack: SynthesisedStack, connection: Connection, *, update: bool = False) -> Deployment:
+    """Upload the assets, create or update the stack, wait for it, and set by API what the emulator ignores in templates.
 
     Alarms on metric math are left out: the emulator refuses them, and none of its alarms would ever start.
     The event source mappings are disabled: nothing is consumed until an `EventSourceMapping` of ours starts.
-    The account must not have the stack yet. Raises `DeploymentFailed` with the reasons that CloudFormation gave.
+    An update keeps what did not change, and refuses to lose a queue or a table. Without `update` the account must not have
+    the stack yet. Raises `DeploymentFailed` with the reasons that CloudFormation gave.
     """
     template = without_metric_math(stack.template)
     with ExitStack() as clients:
         s3 = clients.enter_context(closing(connection.s3()))
-        cloudformation = clients.enter_context(closing(connection.cloudformation()))
+        cloudformation = clients.enter_context(closing(connection.client("cloudformation")))
         dynamodb = clients.enter_context(closing(connection.dynamodb()))
         functions = clients.enter_context(closing(connection.functions()))
         for asset in stack.assets:
             if not asset.source.exists():
                 raise DeploymentFailed(f"The cloud assembly names a missing asset: {asset.source}. Synthesise again.")
             _put(_fill(asset.bucket, connection), _fill(asset.key, connection), asset.content(), connection, s3)
+        previous: Any = {"Resources": {}}
+        if update:
+            previous = cloudformation.get_template(StackName=stack.name)["TemplateBody"]
+            _refuse_loss(previous["Resources"], template["Resources"])
+        changed = {
+            name: each for name, each in template["Resources"].items() if each != previous["Resources"].get(name)
+        }
         _bootstrap(template, connection)
         # By URL, as CDK does: a template within the request may have 51,200 bytes only.
         bucket, key = f"oneslot-templates-{connection.account}", f"{stack.name}.json"
         _put(bucket, key, json.dumps(template).encode(), connection, s3)
-        _create(cloudformation, stack.name, f"{connection.endpoint_url}/{bucket}/{key}")
+        if template != previous:
+            _submit(cloudformation, stack.name, f"{connection.endpoint_url}/{bucket}/{key}", update=update)
         outputs = _wait(cloudformation, stack.name, template)
         resources = {
             resource["LogicalResourceId"]: resource["PhysicalResourceId"]
             for resource in cloudformation.describe_stack_resources(StackName=stack.name)["StackResources"]
         }
-        _set_ignored(template, resources, dynamodb, functions)
-    return Deployment(connection, stack.name, outputs, resources, template)
+        _set_ignored(changed, resources, dynamodb, functions)
+    return Deployment(connection, stack.name, outputs, resources, template, tuple(changed))
+
+
+def _refuse_loss(previous: dict[str, Any], resources: dict[str, Any]) -> None:
+    """Raise `DeploymentFailed` for a change of a table, which the emulator would make again, or the loss of a queue."""
+    lost = [
+        name
+        for name, each in previous.items()
+        if (each["Type"].startswith("AWS::DynamoDB::") and each != resources.get(name))
+        or (each["Type"] == "AWS::SQS::Queue" and _is_fifo(each) != _is_fifo(resources.get(name)))
+    ]
+    if lost:
+        raise DeploymentFailed(
+            f"Nothing was updated, because the local stack would lose what {', '.join(lost)} holds. Leave it as it is in the "
+            "CDK app, or start afresh: oneslot down, then oneslot up."
+        )
+
+
+def _is_fifo(queue: dict[str, Any] | None) -> bool | None:
+    return None if queue is None else "FifoQueue" in queue.get("Properties", {})
 
 
 def without_metric_math(template: dict[str, Any]) -> dict[str, Any]:
@@ -100,11 +129,10 @@ def _put(bucket: str, key: str, body: bytes, connection: Connection, s3: S3Clien
     s3.put_object(Bucket=bucket, Key=key, Body=body)
 
 
-def _create(cloudformation: CloudFormationClient, name: str, template_url: str) -> None:
+def _submit(cloudformation: CloudFormationClient, name: str, template_url: str, *, update: bool) -> None:
+    submit: Any = cloudformation.update_stack if update else cloudformation.create_stack
     try:
-        cloudformation.create_stack(
-            StackName=name, TemplateURL=template_url, Capabilities=["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM"]
-        )
+        submit(StackName=name, TemplateURL=template_url, Capabilities=["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM"])
     except ClientError as error:
         raise DeploymentFailed(
             f"The embedded AWS refused the template of {name}: {error.response['Error'].get('Message')} "
@@ -116,9 +144,9 @@ def _wait(cloudformation: CloudFormationClient, name: str, template: dict[str, A
     deadline = time.monotonic() + STACK_SECONDS
     while True:
         (stack,) = cloudformation.describe_stacks(StackName=name)["Stacks"]
-        if stack["StackStatus"] == "CREATE_COMPLETE":
+        if stack["StackStatus"] in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
             return {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
-        if not stack["StackStatus"].endswith("CREATE_IN_PROGRESS"):
+        if not stack["StackStatus"].endswith("_IN_PROGRESS") or "ROLLBACK" in stack["StackStatus"]:
             events = cloudformation.describe_stack_events(StackName=name)["StackEvents"]
             reasons = "\n".join(
                 f"{event.get('LogicalResourceId')} ({event.get('ResourceType')}): {event['ResourceStatusReason']}"
@@ -141,27 +169,19 @@ def _wait(cloudformation: CloudFormationClient, name: str, template: dict[str, A
 
 
 def _set_ignored(
-    template: dict[str, Any], resources: dict[str, str], dynamodb: DynamoDBClient, functions: LambdaClient
+    changed: dict[str, Any], resources: dict[str, str], dynamodb: DynamoDBClient, functions: LambdaClient
 ) -> None:
-    """Set by API what the emulator accepts in a template and ignores, and disable its own polling.
+    """Set by API what the emulator accepts in these resources and ignores, and disable its own polling.
 
-    These are a table's TTL and point-in-time recovery, and a function's reserved concurrency. The polling would delete what
-    AWS delivers again.
+    These are a table's TTL, and a function's reserved concurrency. The polling would delete what AWS delivers again.
     """
-    for logical_id, resource in template["Resources"].items():
+    for logical_id, resource in changed.items():
         properties, name = resource.get("Properties", {}), resources.get(logical_id, "")
         match resource["Type"]:
             case "AWS::DynamoDB::Table" | "AWS::DynamoDB::GlobalTable":
                 ttl = properties.get("TimeToLiveSpecification", {})
                 if ttl.get("Enabled"):
                     dynamodb.update_time_to_live(TableName=name, TimeToLiveSpecification=ttl)
-                # A global table has the setting in each of its replicas.
-                owners = (properties, *properties.get("Replicas", []))
-                recovery = [each.get("PointInTimeRecoverySpecification", {}) for each in owners]
-                if any(each.get("PointInTimeRecoveryEnabled") for each in recovery):
-                    dynamodb.update_continuous_backups(
-                        TableName=name, PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True}
-                    )
             case "AWS::Lambda::Function" if "ReservedConcurrentExecutions" in properties:
                 functions.put_function_concurrency(
                     FunctionName=name, ReservedConcurrentExecutions=properties["ReservedConcurrentExecutions"]

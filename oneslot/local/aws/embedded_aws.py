@@ -26,7 +26,7 @@ from typing import Self
 
 from oneslot.errors import EmbeddedAwsFailed
 from oneslot.local.aws.connection import LOCAL_ACCOUNT, REGION, Connection
-from oneslot.local.processes import tail
+from oneslot.local.state import tail
 
 SERVER = Path(__file__).with_name("embedded_server.py")
 LIBRARY = Path(__file__).resolve().parents[2]
@@ -171,8 +171,10 @@ class EmbeddedAws:
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + START_SECONDS
         while self.alive:
-            with contextlib.suppress(OSError, http.client.HTTPException):
-                if self._request("GET", "/_ministack/ready", timeout_seconds=1) == http.HTTPStatus.OK:
+            link = http.client.HTTPConnection(HOST, self._port, timeout=1)
+            with contextlib.suppress(OSError, http.client.HTTPException), contextlib.closing(link):
+                link.request("GET", "/_ministack/ready", headers={"X-Amz-Security-Token": self._session_token})
+                if link.getresponse().status == http.HTTPStatus.OK:
                     return
             if time.monotonic() > deadline:
                 raise EmbeddedAwsFailed(
@@ -180,16 +182,6 @@ class EmbeddedAws:
                 )
             time.sleep(0.02)
         raise EmbeddedAwsFailed(f"The embedded AWS ended while it started. The end of its log:\n{tail(self.log_file)}")
-
-    def _request(self, method: str, path: str, *, timeout_seconds: float) -> int:
-        link = http.client.HTTPConnection(HOST, self._port, timeout=timeout_seconds)
-        try:
-            link.request(method, path, headers={"X-Amz-Security-Token": self._session_token})
-            answer = link.getresponse()
-            answer.read()
-            return answer.status
-        finally:
-            link.close()
 
 
 def emulator_python(progress: Callable[[str], None] = lambda _: None) -> Path:

@@ -18,13 +18,14 @@ from oneslot.local.mapping.configuration import MappingConfiguration, read_mappi
 from oneslot.local.mapping.handler_pool import Environment, HandlerPool
 from oneslot.local.mapping.handler_process import FunctionError, HandlerProcess
 from oneslot.local.mapping.installation import Installation, install
-from oneslot.local.mapping.poller import Poller
-from oneslot.local.mapping.statistics import Statistics, StatisticsCounter
+from oneslot.local.mapping.poller import Poller, Statistics, StatisticsCounter
 from oneslot.runtime.surroundings import Surroundings
 
 DEFAULT_PROCESSES = 4
 PAUSED_AT = "oneslot:paused-at"
 """The tag of a mapping that `oneslot pause` has switched off."""
+RESTART, ASKED, STARTED = "oneslot:restart", "asked", "started"
+"""The tag by which `oneslot up` asks for a new start, and its values; the class of an error if the function does not start."""
 
 
 class EventSourceMapping:
@@ -121,17 +122,23 @@ class EventSourceMapping:
             self._run, self._running = (poller, pool), stack.pop_all()
         return error
 
-    def follow(self) -> None:
-        """Stop if the deployed mapping is paused, and start again when it is resumed."""
+    def follow(self) -> bool:
+        """Stop if the deployed mapping is paused, and start again when it is resumed or updated. Return if it was updated."""
         with closing(self._connection.functions()) as functions:
             arn = functions.get_event_source_mapping(UUID=self._mapping_id)["EventSourceMappingArn"]
-            paused = PAUSED_AT in functions.list_tags(Resource=arn).get("Tags", {})
-        if paused and self.running:
-            self._paused = True
-            self.stop()
-        elif self._paused and not paused:
-            self._paused = False
-            self.start()
+            tags = functions.list_tags(Resource=arn).get("Tags", {})
+            paused, updated = PAUSED_AT in tags, tags.get(RESTART) == ASKED
+            if paused and self.running:
+                self._paused = True
+                self.stop()
+            elif self._paused and not paused:
+                self._paused = False
+                self.start()
+            if updated:
+                self.stop()
+                error = None if paused else self.start()
+                functions.tag_resource(Resource=arn, Tags={RESTART: error.error_type if error else STARTED})
+        return updated
 
     def stop(self) -> None:
         """Receive nothing more, finish the batches in hand (at most the function's timeout), and end the processes."""

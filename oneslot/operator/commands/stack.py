@@ -14,6 +14,7 @@ from oneslot.declaration.reading import declared
 from oneslot.errors import LocalStackDiffers
 from oneslot.local.launcher import down as stop_stack
 from oneslot.local.launcher import up as start_stack
+from oneslot.local.stack import update as update_stack
 from oneslot.local.state import LocalState, read_state
 from oneslot.operator.options import consumer_option, json_option, local_stack_options, on_stack
 from oneslot.operator.target import Target, home_folder, local_target
@@ -25,20 +26,23 @@ from oneslot.operator.terminal import Terminal
 @consumer_option
 @json_option
 def up(stage: str, context: Sequence[tuple[str, str]], as_json: bool) -> None:
-    """Start the local stack, leave it running, and print the next commands to paste.
+    """Start the local stack, or update the one that runs, and print the next commands to paste.
 
     An embedded AWS starts on loopback, and the CDK app's template is deployed there. It needs no account and no Docker.
+    An update keeps what queues and tables hold, and the settings that were given before.
     """
     terminal = Terminal(as_json)
     home = home_folder()
     state = read_state(home)
-    if state is not None:
-        _refuse_other_settings(state, stage, context)
-        terminal.say(
-            "The local stack runs already, as it was deployed. To deploy an edit: oneslot down, then oneslot up."
+    named = click.get_current_context().get_parameter_source("stage") is not ParameterSource.DEFAULT
+    if state and named and stage != state.stage:
+        raise LocalStackDiffers(
+            f"The local stack {state.stack_name} is of the stage {state.stage}. Leave out --stage, or stop it: oneslot down."
         )
-    else:
-        with terminal.working("Starting the local stack"):
+    with terminal.working(f"{'Updating' if state else 'Starting'} the local stack"):
+        if state:
+            state = update_stack(home, state, progress=terminal.say, context=dict(context))
+        else:
             state = start_stack(home, progress=terminal.say, stage=stage, context=dict(context))
     lines = (declared().tool("next_steps") or next_steps)(local_target(state, home), state)
     terminal.result(
@@ -70,21 +74,6 @@ def next_steps(_target: Target, _state: LocalState) -> list[tuple[str, str, str]
         ("credentials", "let the AWS CLI reach it (aws sqs: by --endpoint-url)", 'eval "$(oneslot env)"'),
         ("down", "stop the local stack", "oneslot down"),
     ]
-
-
-def _refuse_other_settings(state: LocalState, stage: str, context: Sequence[tuple[str, str]]) -> None:
-    """Raise `OneslotError` for settings that the running stack does not report: it takes no new ones."""
-    given = state.outputs.get("GivenSettings", "").split(" -c ")
-    known = {text.strip().removeprefix("-c ") for text in given}
-    asked = [f"-c {name}={value}" for name, value in context if f"{name}={value}" not in known]
-    named = click.get_current_context().get_parameter_source("stage") is not ParameterSource.DEFAULT
-    if named and state.stack_name != declared().stack_of(stage):
-        asked.insert(0, f"--stage {stage}")
-    if asked:
-        raise LocalStackDiffers(
-            f"The local stack {state.stack_name} is already running, and not with {' '.join(asked)}. "
-            "Use it as it is (oneslot status), or stop it first: oneslot down."
-        )
 
 
 @click.command(short_help='Print shell variables for the AWS CLI: eval "$(oneslot env)".')

@@ -14,7 +14,7 @@ from lab.mutants.__main__ import read_edits
 from lab.soak.run import KILLED, Host, run
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
-from oneslot.local.processes import start_ticks
+from oneslot.local.state import start_ticks
 from tests.behaviours.privacy import of_the_range
 from tests.kits.local_mapping import wait_for
 from tests.oneslot.local.mapping.test_event_source_mapping import mapped

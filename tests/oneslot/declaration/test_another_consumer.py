@@ -17,8 +17,7 @@ from click.testing import CliRunner
 
 from oneslot.errors import ConsumerFailed, WrongConsumer
 from oneslot.local.aws.connection import Connection
-from oneslot.local.processes import start_ticks
-from oneslot.local.state import LocalState
+from oneslot.local.state import LocalState, start_ticks
 from oneslot.operator.cli import main
 from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.consumer.queues import Queues

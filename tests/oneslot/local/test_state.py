@@ -13,9 +13,8 @@ import pytest
 
 from oneslot.errors import AlreadyRunning, StaleState
 from oneslot.local.launcher import down
-from oneslot.local.mapping.statistics import Statistics, StatisticsCounter
-from oneslot.local.processes import start_ticks
-from oneslot.local.state import load_state, prepare_home, read_state, read_statistics
+from oneslot.local.mapping.poller import Statistics, StatisticsCounter
+from oneslot.local.state import load_state, prepare_home, read_state, read_statistics, start_ticks
 from oneslot.runtime.surroundings import Surroundings
 from tests.kits.moto_stack import STATE
 

@@ -16,12 +16,11 @@ from pathlib import Path
 import pytest
 
 from oneslot.declaration.reading import choosing
-from oneslot.errors import AlreadyRunning, LocalStackFailed, StaleState
+from oneslot.errors import AlreadyRunning, HandlerFailed, LocalStackFailed, StaleState
 from oneslot.local.launcher import down, up
 from oneslot.local.mapping.event_source_mapping import PAUSED_AT
-from oneslot.local.processes import start_ticks
-from oneslot.local.stack import in_use, local_stack
-from oneslot.local.state import LocalState, read_state, read_statistics
+from oneslot.local.stack import in_use, local_stack, update
+from oneslot.local.state import LocalState, read_state, read_statistics, start_ticks
 from tests.kits.local_mapping import Source, descendants, wait_for
 
 pytestmark = pytest.mark.embedded_aws
@@ -50,6 +49,18 @@ def send(state: LocalState, body: str) -> None:
         sqs.send_message(QueueUrl=state.outputs["QueueUrl"], MessageBody=body)
 
 
+def with_handler(assembly: Path, folder: Path, line: str) -> Path:
+    """Return an assembly whose handler ends with this line; the asset's new name stands for its new digest."""
+    made = folder / f"edited-{len(line)}"
+    shutil.copytree(assembly, made)
+    (handler,) = made.glob("asset.*/handler.py")
+    handler.write_text(f"{handler.read_text()}\n{line}\n")
+    digest = handler.parent.name.removeprefix("asset.")
+    for file in made.glob("*.json"):
+        file.write_text(file.read_text().replace(f"{digest}.zip", f"{line.encode().hex()}.zip"))
+    return made
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the processes below another one in /proc")
 def test_down_leaves_nothing_running_after_up(tmp_path: Path, assembly: Path) -> None:
@@ -68,6 +79,13 @@ def test_down_leaves_nothing_running_after_up(tmp_path: Path, assembly: Path) ->
         send(state, "not JSON")
         wait_for(lambda: (now := read_statistics(tmp_path)) is not None and now.deleted == 1)
         wait_for(lambda: '"delivery"' in Path(state.log_file).read_text())
+
+        updated = update(tmp_path, state, progress=said.append, assembly=with_handler(assembly, tmp_path, "pass"))
+        assert (said[-1][:24], updated.outputs) == ("Updated ConsumerFunction", state.outputs)
+        send(state, "not JSON")
+        wait_for(lambda: (now := read_statistics(tmp_path)) is not None and now.deleted == 2)
+        with pytest.raises(HandlerFailed, match="ZeroDivisionError"):
+            update(tmp_path, state, progress=said.append, assembly=with_handler(assembly, tmp_path, "1 / 0"))
     finally:
         assert down(tmp_path) is True
     assert [pid for pid in running if start_ticks(pid) is not None] == []

@@ -69,7 +69,7 @@ def test_clients_share_one_parse_of_the_endpoints(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(JSONFileLoader, "load_file", noted)
     connection._session.cache_clear()  # as in a new process
     for account in ("000000000001", "000000000002"):
-        for make in (Connection.sqs, Connection.cloudformation):
+        for make in (Connection.sqs, Connection.dynamodb):
             make(Connection("http://127.0.0.1:1", account)).close()
     assert len([path for path in read if path.endswith("endpoints")]) == 1
 

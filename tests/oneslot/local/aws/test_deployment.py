@@ -78,6 +78,46 @@ def test_deploy_names_a_missing_asset(account: Connection, synthesised: Synthesi
         deploy(replace(synthesised, assets=(gone,)), account)
 
 
+def edited(synthesised: SynthesisedStack, kind: str, **properties: object) -> tuple[str, SynthesisedStack]:
+    """Return the first resource of this type, and the stack in which it has these properties."""
+    template = copy.deepcopy(synthesised.template)
+    name = next(name for name, each in template["Resources"].items() if each["Type"] == kind)
+    template["Resources"][name]["Properties"] |= properties
+    return name, replace(synthesised, template=template)
+
+
+def test_update_changes_what_was_edited_and_keeps_the_rest(account: Connection, synthesised: SynthesisedStack) -> None:
+    before = deploy(synthesised, account)
+    with closing(account.sqs()) as sqs:
+        sqs.send_message(QueueUrl=before.outputs["QueueUrl"], MessageBody="kept")
+    name, longer = edited(synthesised, "AWS::Lambda::Function", Timeout=77)
+
+    updated, again = deploy(longer, account, update=True), deploy(longer, account, update=True)
+
+    assert (updated.changed, again.changed, updated.resources) == ((name,), (), before.resources)
+    with closing(account.functions()) as functions, closing(account.sqs()) as sqs:
+        assert functions.get_function_configuration(FunctionName=before.resources[name])["Timeout"] == 77
+        assert sqs.receive_message(QueueUrl=before.outputs["QueueUrl"])["Messages"][0]["Body"] == "kept"
+
+
+@pytest.mark.parametrize(
+    ("kind", "properties"),
+    [
+        ("AWS::DynamoDB::GlobalTable", {"StreamSpecification": {"StreamViewType": "NEW_IMAGE"}}),
+        ("AWS::SQS::Queue", {"FifoQueue": True}),
+    ],
+)
+def test_update_is_refused_when_a_table_or_queue_would_lose_its_content(
+    account: Connection, synthesised: SynthesisedStack, kind: str, properties: dict[str, object]
+) -> None:
+    deploy(synthesised, account)
+    name, other = edited(synthesised, kind, **properties)
+    gone = {each: about for each, about in other.template["Resources"].items() if each != name}
+    for stack in (other, replace(other, template={**other.template, "Resources": gone})):
+        with pytest.raises(DeploymentFailed, match=f"Nothing was updated, .*{name}"):
+            deploy(stack, account, update=True)
+
+
 @pytest.mark.slow
 def test_deploy_takes_a_template_above_the_request_limit(account: Connection, synthesised: SynthesisedStack) -> None:
     template = {**copy.deepcopy(synthesised.template), "Metadata": {"padding": "x" * 60_000}}

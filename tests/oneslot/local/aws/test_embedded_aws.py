@@ -14,7 +14,7 @@ from oneslot.errors import EmbeddedAwsFailed
 from oneslot.local.aws import embedded_aws as module
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.embedded_aws import EmbeddedAws
-from oneslot.local.processes import start_ticks
+from oneslot.local.state import start_ticks
 from tests.kits.browser import opened
 from tests.kits.local_mapping import wait_for
 
@@ -83,7 +83,7 @@ def test_start_fails_when_the_emulator_hangs(tmp_path: Path, monkeypatch: pytest
         wait_for(lambda: "thinking" in aws.log_file.read_text())
         raise OSError("connection refused")
 
-    monkeypatch.setattr(aws, "_request", no_answer)
+    monkeypatch.setattr("http.client.HTTPConnection.request", no_answer)
     with pytest.raises(EmbeddedAwsFailed, match=r"did not answer within.*\n.*thinking"):
         aws.start()
 

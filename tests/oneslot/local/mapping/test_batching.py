@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from oneslot.local.mapping.batching import LONG_POLL_SECONDS, PAYLOAD_LIMIT, Batch, collect, fitting
+from oneslot.local.mapping.poller import LONG_POLL_SECONDS, PAYLOAD_LIMIT, Batch, collect, fitting
 from oneslot.runtime.surroundings import Event, Surroundings
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pytest
 from oneslot.errors import UnsupportedMapping
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.embedded_aws import EmbeddedAws
-from oneslot.local.processes import start_ticks
+from oneslot.local.state import start_ticks
 from tests.kits.local_mapping import Source
 
 pytestmark = pytest.mark.embedded_aws

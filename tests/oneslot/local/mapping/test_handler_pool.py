@@ -22,7 +22,7 @@ from oneslot.local.mapping.configuration import FunctionConfiguration
 from oneslot.local.mapping.handler_pool import HandlerPool
 from oneslot.local.mapping.handler_process import Answered, FunctionError, Throttled
 from oneslot.local.mapping.installation import Installation, install
-from oneslot.local.processes import start_ticks
+from oneslot.local.state import start_ticks
 from oneslot.runtime.surroundings import Surroundings
 from tests.kits.local_mapping import wait_for
 

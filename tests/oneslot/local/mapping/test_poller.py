@@ -8,8 +8,7 @@ import pytest
 
 from oneslot.local.mapping.configuration import FunctionConfiguration, MappingConfiguration, QueueConfiguration
 from oneslot.local.mapping.handler_process import Answered, FunctionError, Outcome, Throttled
-from oneslot.local.mapping.poller import Poller
-from oneslot.local.mapping.statistics import Statistics, StatisticsCounter
+from oneslot.local.mapping.poller import Poller, Statistics, StatisticsCounter
 from oneslot.runtime.surroundings import Surroundings
 from tests.kits.local_mapping import wait_for
 

@@ -80,13 +80,6 @@ def gone(stack: MotoStack) -> None:
     replace(stack.target.local, supervisor_start=1).write(stack.home)
 
 
-def given(stack: MotoStack) -> None:
-    """The stack was deployed with settings."""
-    assert stack.target.local is not None
-    settings = {"GivenSettings": "-c audit=true -c ledger_retention_seconds=forever"}
-    replace(stack.target.local, outputs={**stack.target.local.outputs, **settings}).write(stack.home)
-
-
 def no_log(stack: MotoStack) -> None:
     """A message failed all its receives, and the delivery log is gone."""
     stack.put_dead_letter(booking("m-1", **NOW))
@@ -211,7 +204,7 @@ MISSING = {"no ledger": NO_LEDGER, "no slots": NO_SLOTS, "no appointments": NO_A
 STATES: dict[str, Callable[[MotoStack], None]] = {
     **{
         each.__name__: each
-        for each in (nothing, fresh, gone, given, waiting, booked, forgotten, letters, hidden, failing, no_log, claims)
+        for each in (nothing, fresh, gone, waiting, booked, forgotten, letters, hidden, failing, no_log, claims)
     },
     **{each.__name__: each for each in (archived, paused, torn, malformed, broken)},
     **MISSING,
@@ -305,10 +298,7 @@ ROWS: dict[str, list[tuple[str, str]]] = {
     "up-down": [
         ("fresh", "up"),
         ("nothing", "down"),
-        ("given", "up -c queue=fifo"),
-        ("given", "up -c max_concurrency=7 -c audit=true"),
-        ("given", "up --stage prod"),
-        ("given", "up --stage dev -c ledger_retention_seconds=forever -c audit=true"),
+        ("fresh", "up --stage prod"),
     ],
 }
 USAGE = (
@@ -327,7 +317,7 @@ USAGE = (
 ROWS["usage"] = [("nothing", line) for line in USAGE]
 LIKE = {**dict.fromkeys(MISSING, "booked"), "torn": "booked", "malformed": "booked"}
 """States that add to another one: their sections have the lines that differ from its section of the same command line."""
-AS_JSON = {"gone", "fresh", "booked", "letters", "malformed", "broken", "no ledger", "claims", "paused", "given"}
+AS_JSON = {"gone", "fresh", "booked", "letters", "malformed", "broken", "no ledger", "claims", "paused"}
 """States that are also shown as JSON: one of each shape that the documents have."""
 OF_A_REQUEST = {"inspect", "ledger-show", "ledger-forget"}
 REMEDIES = {"status", "watch", "check", "inspect", "dlq-list", "dlq-redrive", "ledger-show", "ledger-forget"}
