@@ -174,8 +174,10 @@ class Exploration(Faultless):
             self.code.is_watched, self.raised = False, self.code.last_words[0]
             result = self._fails_without_faults(over) or self._explored(started)
             repeats.check()
+        reached = self.code.reached
         return replace(
             result,
+            written=tuple(one for place, one in reached.writes.items() if place in reached.done),
             levels=tuple(self.levels),
             seconds=time.perf_counter() - started,
             outside=tuple(f"{effect} ({count} times)" for effect, count in sorted(self.laws.left.twice.items())),
@@ -228,14 +230,12 @@ class Exploration(Faultless):
             why, places = f"is not judged, because {why}{after}", () if self.rejected else places
             return Result(self.code.name, "needs an event", why, unwritten=places)
         text, done = f"holds at every level{self._unwritten()}", reached.done
-        written = tuple(one for place, one in reached.writes.items() if place in done)
         unwritten = tuple(one for place, one in reached.writes.items() if place in reached.wanted - done)
         silent = [f"message {one + 1} changes nothing after message {other + 1}" for one, other in sorted(self.silent)]
         named: Any = {
             "remark": f"Without a fault, {', '.join(silent)}." if silent else "",
             "unrun": reached.unrun,
             "unmet": reached.unmet,
-            "written": written,
             "unwritten": unwritten,
         }
         return Result(self.code.name, "holds", text, **named)

@@ -65,7 +65,7 @@ COLUMNS = "columns"
 MOST_LEVELS = 7
 _ENDS = ("SUCCEEDED", "COMPLETED", "COMPLETE", "FINISHED", "SUCCESS", "ACTIVE", "AVAILABLE")
 """The states in which waiting code goes on, in capitals."""
-_OF_PAGES = re.compile(r"token|marker|truncated|more|^next", re.IGNORECASE)
+_OF_PAGES = re.compile(r"(next|continuation|page|pagination)\w*token|marker|truncated|more|^next", re.IGNORECASE)
 """The names of an answer that has a next page."""
 
 

@@ -82,8 +82,12 @@ def scan(
             remedy = f"Name one of {', '.join(declared)}." if declared else "It declares none."
             raise NotExplorable(f"{file} has no parameter {one}. {remedy}")
     resolver, assumed = _resolver(document, parameters or {})
-    names = _chosen(functions_of(resolver), only, file)
-    pairs = [(name, source) for name in names for source in sources_of(resolver, name) or (None,)]
+    names = functions_of(resolver)
+    for one in only:
+        if one not in names:
+            raise NotExplorable(f"{file} has no function {one}. Name one of {', '.join(names)}.")
+    chosen = [name for name in names if not only or name in only]
+    pairs = [(name, source) for name in chosen for source in sources_of(resolver, name) or (None,)]
     workers = workers or os.cpu_count() or 1
     share = budget * min(workers, len(pairs) or 1) / (len(pairs) or 1)
     tracked, found = Tracked.around(file.parent), list[Finding]()
@@ -94,7 +98,8 @@ def scan(
         if source is None or why:
             jobs.append(Row(function=name, source=source.title if source else "none", verdict="refused", why=why))
         else:
-            variables = _assumed_variables(resolver, properties, env or {})
+            unknown = [one for one, node in variables_of(properties).items() if resolver.known(node) is None]
+            variables = {one: _assumed_text(one) for one in unknown if one not in (env or {})}
             texts = tuple(f"{one}={value}" for one, value in [*assumed.items(), *variables.items()])
             given, environment = _given(events, name, resolver), {**(env or {}), **variables}
             retries = resolver.known(properties.get("EventInvokeConfig", {}).get("MaximumRetryAttempts"))
@@ -130,21 +135,14 @@ def _settled(rows: Sequence[Row]) -> Iterator[Row]:
 
 
 def _resolver(document: Mapping[str, Any], given: Mapping[str, str]) -> tuple[Resolver, dict[str, Any]]:
-    """Return the values of the template, and those of its parameters that had to be assumed: each its own name."""
+    """Return the values of the template, and those of its parameters that had to be assumed, by their names."""
     declared = document.get("Parameters", {})
     assumed = {
-        name: 1 if one.get("Type") == "Number" else (one.get("AllowedValues") or [name.lower()])[0]
+        name: 1 if one.get("Type") == "Number" else (one.get("AllowedValues") or [_assumed_text(name)])[0]
         for name, one in declared.items()
         if "Default" not in one and name not in given
     }
     return Resolver(document, {**assumed, **given}), assumed
-
-
-def _chosen(names: Sequence[str], only: Sequence[str], file: Path) -> list[str]:
-    for one in only:
-        if one not in names:
-            raise NotExplorable(f"{file} has no function {one}. Name one of {', '.join(names)}.")
-    return [name for name in names if not only or name in only]
 
 
 def _invoke_config(resolver: Resolver, function: str) -> dict[str, Any]:
@@ -175,11 +173,12 @@ def _refused(properties: Mapping[str, Any], source: FunctionSource | None) -> st
     return next((why for why, is_so in reasons.items() if is_so), "")
 
 
-def _assumed_variables(resolver: Resolver, properties: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that neither the template nor the user gives, with assumed values: each its own name."""
-    unknown = object()
-    variables = {name: resolver.known(node, unknown) for name, node in variables_of(properties).items()}
-    return {name: name.lower() for name, value in variables.items() if value is unknown and name not in given}
+def _assumed_text(name: str) -> str:
+    """Return what a name says of its value: a URL, a level of logs, or else the name."""
+    text = name.lower()
+    if text.endswith(("url", "uri", "endpoint")):
+        return f"https://{text.replace('_', '-')}"
+    return "INFO" if text.endswith(("loglevel", "log_level")) else text
 
 
 def _given(events: Path | None, function: str, resolver: Resolver) -> Mapping[str, Any]:

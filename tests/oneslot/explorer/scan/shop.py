@@ -97,7 +97,7 @@ Globals:
   Function:
     Runtime: python3.12
     CodeUri: src/
-    Environment: {Variables: {TABLE: !Ref Table, BANK: !ImportValue bank}}
+    Environment: {Variables: {TABLE: !Ref Table, BANK_URL: !ImportValue bank, LOG_LEVEL: !ImportValue level}}
 Resources:
   Table: {Type: AWS::Serverless::SimpleTable}
   Topic: {Type: AWS::SNS::Topic}

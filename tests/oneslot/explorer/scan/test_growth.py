@@ -180,15 +180,15 @@ def test_another_branch_has_an_event_of_its_own(tmp_path: Path) -> None:
 def test_answers_are_made_when_an_operation_has_no_stand_in(tmp_path: Path) -> None:
     lines = (
         BODY + '    said = boto3.client("logs").get_query_results(queryId="x")\n'
+        '    role = boto3.client("sts").assume_role(RoleArn="arn:aws:iam::1:role/r", RoleSessionName="shop")\n'
         '    told = json.loads(urlopen("https://api.example/prices").read())\n'
-        '    write(body["id"], text=said["status"], price=told["price"])'
+        '    write(body["id"], text=said["status"], price=told["price"], by=role["Credentials"]["SessionToken"])'
     )
 
     grown = _grown(tmp_path, lines)
 
-    assert grown.serves
     said = grown.facts["answers"]["logs.get_query_results"]
-    assert (said["status"], said["encryptionKey"]) == ("Complete", "encryptionkey-1")
+    assert (grown.serves, said["status"], said["encryptionKey"]) == (True, "Complete", "encryptionkey-1")
     assert grown.facts["GET https://api.example/prices"]["price"] == "price-1"
     assert [one.partition(":")[0] for one in assumed_of(grown.facts)] == ["Made answers"]
 

@@ -92,7 +92,7 @@ def test_first_events_grow_and_assumed_values_are_named(scanned: Scan) -> None:
 
     assert json.loads(orders.first) == {"order": "order-1", "count": 1}
     assert json.loads(careful.first) == json.loads(grouped.first) == {"order": "order-1"}
-    assert orders.assumed == ("Stage=stage", "BANK=bank")
+    assert orders.assumed == ("Stage=stage", "BANK_URL=https://bank-url", "LOG_LEVEL=INFO")
 
 
 def test_a_breach_has_its_path_and_the_line_of_its_call(scanned: Scan) -> None:
