@@ -18,9 +18,8 @@ from oneslot.dynamodb_in_memory.expressions.trees import (
     Scope,
     ValueOperand,
     paths_of,
-    required,
 )
-from oneslot.dynamodb_in_memory.expressions.values import COMPARATORS, AttributeValue, order_key, type_of
+from oneslot.dynamodb_in_memory.expressions.values import COMPARATORS, order_key
 from oneslot.dynamodb_in_memory.tables import MAXIMUM_TRANSACTION_ITEMS, StoredTables, checked_condition, refuse_unused
 
 MAXIMUM_BATCH_KEYS = 100
@@ -85,15 +84,13 @@ class Reads(StoredTables):
 
     def _wanted(self, name: str, request: Mapping[str, Any]) -> list[Path] | None:
         """Return the paths that a read asks for; None for all."""
+        expressions: list[Parsed[Any]] = []
         try:
-            if "ProjectionExpression" not in request:
-                refuse_unused(request, ())
-                return None
-            parsed = parse_projection(request["ProjectionExpression"])
-            refuse_unused(request, (parsed,))
-            return projected_paths(request)
+            wanted = _projection(request, Scope(request), expressions)
+            refuse_unused(request, expressions)
         except InvalidExpression as error:
             raise client_error(name, "ValidationException", f"Invalid ProjectionExpression: {error}") from None
+        return wanted
 
     def _projected(self, items: Sequence[TypedItem], wanted: Sequence[Path] | None) -> list[TypedItem]:
         return [dict(item) if wanted is None else project(item, wanted) for item in items]
@@ -145,14 +142,17 @@ class Reads(StoredTables):
         return index
 
 
-def projected_paths(request: Mapping[str, Any]) -> list[Path]:
-    """Return the paths of a request's projection.
+def _projection(request: Mapping[str, Any], scope: Scope, expressions: list[Parsed[Any]]) -> list[Path] | None:
+    """Return the paths of a request's projection; None without one. It is added to the `expressions`.
 
     Raises:
         InvalidExpression: if it is invalid.
     """
-    scope = Scope(request)
-    paths = [path.path(scope) for path in parse_projection(request["ProjectionExpression"]).said]
+    if "ProjectionExpression" not in request:
+        return None
+    parsed = parse_projection(request["ProjectionExpression"])
+    expressions.append(parsed)
+    paths = [path.path(scope) for path in parsed.said]
     refuse_overlaps(paths)
     return paths
 
@@ -161,54 +161,48 @@ def _expressions(
     name: str, table: TableSchema, index: Index | None, request: Mapping[str, Any]
 ) -> tuple[Keep, Keep, Sequence[Path] | None]:
     """Return which items a read selects, which of them pass its filter, and the paths that it returns (None for all)."""
-    scope, parsed = Scope(request), list[Parsed[Any]]()
+    scope, expressions = Scope(request), list[Parsed[Any]]()
     keys = table.keys if index is None else index.keys
-    selects: Keep = (lambda item: True) if index is None else (lambda item: all(key in item for key in keys))
-    if name == "Query":
-        condition = checked_condition(request.get("KeyConditionExpression", ""), scope)
-        parsed.append(condition)
-        value, in_partition = _key_condition(condition.said, scope, keys[0], keys[1] if len(keys) > 1 else "")
-        if type_of(value) != table.types.get(keys[0], type_of(value)):
-            raise InvalidExpression(
-                "One or more parameter values were invalid: Condition parameter type does not match schema type"
-            )
-        selected: Keep = in_partition if index is None else (lambda item: selects(item) and in_partition(item))
-    else:
-        selected = selects
-    passes: Keep = lambda item: True  # noqa: E731
-    if "FilterExpression" in request:
-        filtering = checked_condition(request["FilterExpression"], scope)
-        parsed.append(filtering)
-        if name == "Query" and any(path[0] in keys for path in paths_of(filtering.said, scope)):
+    conditions: dict[str, Expression] = {}
+    for parameter in ("KeyConditionExpression", "FilterExpression"):
+        if parameter in request or (name == "Query" and parameter == "KeyConditionExpression"):
+            parsed = checked_condition(request.get(parameter, ""), scope)
+            expressions.append(parsed)
+            conditions[parameter] = parsed.said
+    selecting, filtering = conditions.get("KeyConditionExpression"), conditions.get("FilterExpression")
+    if selecting is not None:
+        _check_key_condition(table, keys, selecting, scope)
+        if filtering is not None and any(path[0] in keys for path in paths_of(filtering, scope)):
             raise InvalidExpression("Filter Expression can only contain non-primary key attributes")
-        passes = lambda item: filtering.said.read(item, scope)  # noqa: E731
-    wanted = _returned(table, index, request)
-    if "ProjectionExpression" in request:
-        parsed.append(parse_projection(request["ProjectionExpression"]))
-    refuse_unused(request, parsed)
-    return selected, passes, wanted
+    wanted = _returned(table, index, request.get("Select"), _projection(request, scope, expressions))
+    refuse_unused(request, expressions)
+
+    def selects(item: TypedItem) -> bool:
+        return all(key in item for key in keys) and (selecting is None or selecting.read(item, scope))
+
+    return selects, lambda item: filtering is None or filtering.read(item, scope), wanted
 
 
-def _key_condition(tree: Expression, scope: Scope, partition_key: str, sort_key: str) -> tuple[AttributeValue, Keep]:
-    """Return the partition that a key condition names, and the condition as a function of an item.
-
-    Raises:
-        InvalidExpression: for anything but `=` on the partition key and at most one condition on the sort key.
-    """
+def _check_key_condition(table: TableSchema, keys: Sequence[str], tree: Expression, scope: Scope) -> None:
+    """Raise `InvalidExpression` for anything but `=` on the partition key and at most one condition on the sort key."""
     by_name: dict[str, Operation] = {}
     for part in _parts(tree):
         name = _key_of(part, scope)
         if name in by_name:
             raise InvalidExpression("KeyConditionExpressions must only contain one condition per key")
         by_name[name] = part
-    partition = by_name.pop(partition_key, None)
+    partition = by_name.pop(keys[0], None)
     if partition is None:
-        raise InvalidExpression(f"Query condition missed key schema element: {partition_key}")
+        raise InvalidExpression(f"Query condition missed key schema element: {keys[0]}")
     if partition.name != "=":
         raise InvalidExpression("Query key condition not supported")
-    if by_name and (not sort_key or sort_key not in by_name):
-        raise InvalidExpression(f"Query condition missed key schema element: {sort_key or partition_key}")
-    return required(partition.operands[1], {}, scope), lambda item: tree.read(item, scope)
+    if not by_name.keys() <= {*keys[1:]}:
+        raise InvalidExpression(f"Query condition missed key schema element: {keys[-1]}")
+    kind = partition.operands[1].type(scope)
+    if kind != table.types.get(keys[0], kind):
+        raise InvalidExpression(
+            "One or more parameter values were invalid: Condition parameter type does not match schema type"
+        )
 
 
 def _parts(tree: Expression) -> Iterator[Operation]:
@@ -235,14 +229,14 @@ def _key_of(condition: Operation, scope: Scope) -> str:
     return str(path[0])
 
 
-def _returned(table: TableSchema, index: Index | None, request: Mapping[str, Any]) -> Sequence[Path] | None:
-    """Return the paths that a read returns; None for whole items."""
-    select = request.get("Select")
+def _returned(
+    table: TableSchema, index: Index | None, select: str | None, paths: Sequence[Path] | None
+) -> Sequence[Path] | None:
+    """Return the paths that a read returns; None for whole items. `paths`: those of its projection."""
     held = None if index is None or index.projected is None else {*table.keys, *index.keys, *index.projected}
-    if "ProjectionExpression" in request:
+    if paths is not None:
         if select not in (None, "SPECIFIC_ATTRIBUTES"):
             raise InvalidExpression(f"Cannot specify the ProjectionExpression when choosing to get {select}")
-        paths = projected_paths(request)
         if held is not None and index is not None and index.is_global and any(path[0] not in held for path in paths):
             raise InvalidExpression(
                 f"One or more parameter values were invalid: the index does not project all of {paths}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +20,6 @@ from oneslot.dynamodb_in_memory.expressions.values import (
     appended,
     begins_with,
     contains,
-    equal,
     normalised,
     ordered,
     size,
@@ -117,15 +117,11 @@ class _Operator(NamedTuple):
 
 
 def _of_all(compute: Callable[..., Any]) -> Callable[[Iterator[Any]], Any]:
-    return lambda values: compute(*values)
+    """Return a function of values that gives None, which does not hold, if one of them is missing."""
 
-
-def _of_both(compute: Callable[..., AttributeValue]) -> Callable[[Iterator[Any]], AttributeValue | None]:
-    """Return a function of two values; what it gives is missing if one of them is."""
-
-    def computed(values: Iterator[Any]) -> AttributeValue | None:
-        left, right = values
-        return None if left is None or right is None else compute(left, right)
+    def computed(values: Iterator[Any]) -> Any:
+        given = [*values]
+        return None if None in given else compute(*given)
 
     return computed
 
@@ -135,23 +131,23 @@ _OPERATORS: Mapping[str, _Operator] = {
     "AND": _Operator(all, takes=(CONDITION,)),
     "OR": _Operator(any, takes=(CONDITION,)),
     "NOT": _Operator(lambda values: not next(values), takes=(CONDITION,)),
-    "=": _Operator(_of_all(equal)),
-    "<>": _Operator(lambda values: not equal(*values)),
+    "=": _Operator(_of_all(operator.eq)),
+    "<>": _Operator(lambda values: not _of_all(operator.eq)(values)),
     **{name: _Operator(_of_all(partial(ordered, name)), takes=_ORDERED) for name in COMPARATORS},
     "BETWEEN": _Operator(
         _of_all(lambda one, low, high: ordered(">=", one, low) and ordered("<=", one, high)), takes=_ORDERED
     ),
-    "IN": _Operator(_of_all(lambda value, *choices: any(equal(value, choice) for choice in choices))),
+    "IN": _Operator(lambda values: (value := next(values)) is not None and value in values),
     "attribute_exists": _Operator(lambda values: next(values) is not None),
     "attribute_not_exists": _Operator(lambda values: next(values) is None),
-    "attribute_type": _Operator(_of_all(lambda value, kind: value is not None and type_of(value) == kind["S"])),
+    "attribute_type": _Operator(_of_all(lambda value, kind: type_of(value) == kind["S"])),
     "begins_with": _Operator(_of_all(begins_with), takes=("S", "B")),
     "contains": _Operator(_of_all(contains)),
     "size": _Operator(_of_all(size), "N", ("S", "B", "SS", "NS", "BS", "L", "M")),
     "if_not_exists": _Operator(lambda values: next((one for one in values if one is not None), None), None),
-    "list_append": _Operator(_of_both(appended), "L", ("L",)),
-    "+": _Operator(_of_both(added), "N", ("N",)),
-    "-": _Operator(_of_both(partial(added, sign=-1)), "N", ("N",)),
+    "list_append": _Operator(_of_all(appended), "L", ("L",)),
+    "+": _Operator(_of_all(added), "N", ("N",)),
+    "-": _Operator(_of_all(partial(added, sign=-1)), "N", ("N",)),
 }
 
 

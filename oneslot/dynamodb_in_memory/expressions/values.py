@@ -99,15 +99,8 @@ _FORMS: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def equal(left: AttributeValue | None, right: AttributeValue | None) -> bool:
-    """Return whether two normalised values are equal; a missing one equals none."""
-    return left is not None and left == right
-
-
-def ordered(comparator: str, left: AttributeValue | None, right: AttributeValue | None) -> bool:
-    """Return whether two values are in this order; false for a missing one and for values of different types."""
-    if left is None or right is None:
-        return False
+def ordered(comparator: str, left: AttributeValue, right: AttributeValue) -> bool:
+    """Return whether two values are in this order; false for values of different types."""
     (left_type, left_value), (right_type, right_value) = *left.items(), *right.items()
     if left_type != right_type or left_type not in ("S", "N", "B"):
         return False
@@ -120,10 +113,8 @@ def order_key(kind: str) -> Callable[[Any], Any]:
     return Decimal if kind == "N" else (str.encode if kind == "S" else bytes)
 
 
-def contains(container: AttributeValue | None, element: AttributeValue | None) -> bool:
+def contains(container: AttributeValue, element: AttributeValue) -> bool:
     """Return whether a text has this part, or a set or a list this element."""
-    if container is None or element is None:
-        return False
     (kind, content), (element_kind, wanted) = *container.items(), *element.items()
     if kind == "L":
         return element in content
@@ -132,18 +123,14 @@ def contains(container: AttributeValue | None, element: AttributeValue | None) -
     return kind == element_kind and kind in ("S", "B") and wanted in content
 
 
-def begins_with(value: AttributeValue | None, start: AttributeValue | None) -> bool:
+def begins_with(value: AttributeValue, start: AttributeValue) -> bool:
     """Return whether a text or binary begins with another."""
-    if value is None or start is None:
-        return False
     (kind, content), (start_kind, wanted) = *value.items(), *start.items()
     return bool(kind == start_kind and kind in ("S", "B") and content.startswith(wanted))
 
 
-def size(value: AttributeValue | None) -> AttributeValue | None:
+def size(value: AttributeValue) -> AttributeValue | None:
     """Return the length of a text or binary, or the number of elements; None for other types."""
-    if value is None:
-        return None
     ((kind, content),) = value.items()
     return None if kind in ("N", "BOOL", "NULL") else {"N": str(len(content))}
 
