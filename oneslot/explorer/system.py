@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import NamedTuple
 
 from oneslot.explorer.execution.behaviour import COLD, Behaviour
 from oneslot.explorer.execution.process import TIMEOUT, HandlerEnd
@@ -38,20 +39,9 @@ class Step(NamedTuple):
     observation: int = -1
 
 
-class _Move(NamedTuple):
-    """A step of one delivery, independent of the others; `code` and `world` are those after it.
-
-    `sent` is a request that it leaves in the network, or -1. `environment` is the one that it leaves, if it matters.
-    `step` has the fields of `Step` but the state.
-    """
-
-    world: int
-    code: int
-    sent: int
-    environment: int
-    is_fault: bool
-    observation: int
-    step: tuple[Any, ...]
+_Own = tuple[int, int, tuple[int, ...], int, Step]
+"""A step of one delivery, whatever the others do: the world and the delivery's code after it, what it leaves in the network,
+the environment that it leaves if that matters, and the step, whose state is the one at the start."""
 
 
 class System:
@@ -78,7 +68,7 @@ class System:
         self._ran_before = before.runs if before else 0
         self._choices: dict[int, tuple[Choice, ...]] = {}
         self._in_state: dict[tuple[int, int, int], tuple[str, ...]] = {}
-        self._moves: dict[tuple[int, int, int, int, bool], list[_Move]] = {}
+        self._moves: dict[tuple[int, int, int, int, bool], list[_Own]] = {}
         kinds = scenario.kinds
         self._behaviour = [
             # Equal deliveries start in their order, so a later one has the higher count.
@@ -93,7 +83,7 @@ class System:
         self.canonical = Symmetry(self.texts, self._behaviour, classes).canonical
         self.renamed, self.world_number = self.texts.renamed, self.texts.world_number
 
-    @property
+    @cached_property
     def start(self) -> ExploredState:
         """The state at the start."""
         codes = (NOT_STARTED,) * len(self.scenario.deliveries)
@@ -164,12 +154,13 @@ class System:
             if moves is None:
                 moves = self._moves[key] = list(self._moves_of(*key))
             before, after = codes[:delivery], codes[delivery + 1 :]
-            for then, new, sent, environment, is_fault, _, step in moves:
-                left = network if sent < 0 else tuple(sorted((*network, sent)))
+            for then, new, sent, environment, step in moves:
+                left = tuple(sorted((*network, *sent))) if sent else network
                 kept = warm if environment == COLD else environment
-                new_codes = (*before, new, *after)
-                reached = ExploredState(then, expiries, faults - is_fault, acknowledged, left, new_codes, kept)
-                yield Step(reached, *step)
+                reached = ExploredState(
+                    then, expiries, faults - step.fault, acknowledged, left, (*before, new, *after), kept
+                )
+                yield step._replace(state=reached)
         for position, request in enumerate(network):
             if position and network[position - 1] == request:
                 continue
@@ -208,7 +199,12 @@ class System:
         outcome = behaviour.nodes[node].outcome
         if outcome is None:
             return node, (), COLD
-        environment = self._environment(behaviour, node) if outcome.dirty else COLD
+        environment = COLD
+        if outcome.dirty:
+            left = (behaviour, node)
+            if left not in self._environments:
+                self._environments.append(left)
+            environment = self._environments.index(left) + 1
         acknowledged = self.acknowledges(messages, outcome)
         code = ENDED - acknowledged if acknowledged else GONE
         return code, self.at_end(world, delivery, messages, outcome), environment
@@ -280,7 +276,7 @@ class System:
             return 0
         return sum(1 << position for position in set(messages) if self.messages[position].sqs_id not in outcome.failed)
 
-    def _moves_of(self, world: int, expiries: int, delivery: int, code: int, faulty: bool) -> Iterator[_Move]:
+    def _moves_of(self, world: int, expiries: int, delivery: int, code: int, faulty: bool) -> Iterator[_Own]:
         pending = self._behaviour[delivery].nodes[code].pending
         for strand, seen_request in pending:
             request = self.renamed("request", seen_request, swap(delivery))
@@ -294,21 +290,22 @@ class System:
                     if not one.is_fault or (one.again and any(True for _ in self.worlds[world].lines(one.again)))
                 )
             at = (world, self._clocks[expiries], delivery, code)
-            performed = None
+            seen = None
             if (strand, seen_request) in self.next_calls(pending):
-                yield (performed := self._move(at, strand, request, PERFORMED))
+                yield (own := self._own(at, strand, request, PERFORMED))
+                seen = own[-1].observation
             for choice in choices:
-                move = self._move(at, strand, request, choice)
+                own = self._own(at, strand, request, choice)
                 # A read as before the last write is left out where it answers the same.
-                if choice.conflict is None or performed is None or move.observation != performed.observation:
-                    yield move
+                if choice.conflict is None or own[-1].observation != seen:
+                    yield own
 
     def next_calls(self, pending: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
         """Return the pending calls that may come next without a fault: the end of a timeout only if there is no other."""
         waits = json.dumps([TIMEOUT])[:-1]
         return [one for one in pending if not self.requests.texts[one[1]].startswith(waits)] or pending
 
-    def _move(self, at: tuple[int, int, int, int], strand: int, request: int, choice: Choice) -> _Move:
+    def _own(self, at: tuple[int, int, int, int], strand: int, request: int, choice: Choice) -> _Own:
         """`at`: the world, the time (epoch ms), the delivery's number and its code."""
         world, now, delivery, code = at
         breaches: tuple[str, ...] = ()
@@ -322,20 +319,12 @@ class System:
             code = GONE
         elif choice.seen == ANSWERED:
             seen = self.renamed("observation", observation, swap(delivery))
-            behaviour = self._behaviour[delivery]
-            history = behaviour.advance(code, strand, seen, now + self._ahead[delivery])
+            history = self._behaviour[delivery].advance(code, strand, seen, now + self._ahead[delivery])
             code, ended, environment = self._ended(after, delivery, history)
             breaches += ended
-        sent = request if choice.performed == LATER else -1
-        step = (delivery, strand, choice.name, request, breaches, choice.is_fault, history, seen)
-        return _Move(after, code, sent, environment, choice.is_fault, seen, step)
-
-    def _environment(self, behaviour: Behaviour, node: int) -> int:
-        """Return the number of the environment that an invocation leaves."""
-        left = (behaviour, node)
-        if left not in self._environments:
-            self._environments.append(left)
-        return self._environments.index(left) + 1
+        sent = (request,) if choice.performed == LATER else ()
+        step = Step(self.start, delivery, strand, choice.name, request, breaches, choice.is_fault, history, seen)
+        return after, code, sent, environment, step
 
     def _deletion(self, state: ExploredState, delivery: int, messages: int) -> Iterator[Step]:
         codes = _put(state.codes, delivery, GONE)
