@@ -13,9 +13,6 @@ from oneslot.explorer.world import ApiCall
 COLD = 0
 """The environment of an invocation that starts in a fresh one; the others are numbered from 1."""
 
-ANSWER = -2
-"""Stands for every answer, where the code has read none of it."""
-
 KEEP_REMEDY = "Keep it in a table, a module or /tmp."
 NOT_REPEATED = (
     "The code does other things when it is run again with equal answers: {difference}. It reads or keeps something outside "
@@ -80,7 +77,6 @@ class Behaviour:
         self._requests = requests
         self._observations = observations
         self._children: dict[tuple[int, int, int, int], int] = {}
-        self._unread: dict[tuple[int, int, int, int], int] = {}
         self._remembered: dict[tuple[int, tuple[tuple[int, int], ...], HandlerEnd | None, str | None], int] = {}
         self._environments = environments
         self._alive: OrderedDict[int, RunningInvocation] = OrderedDict()
@@ -105,20 +101,8 @@ class Behaviour:
     def _child(self, step: tuple[int, int, int, int]) -> int:
         child = self._children.get(step)
         if child is None:
-            child = self._children[step] = self._equal(*step) or self._run(*step)
+            child = self._children[step] = self._run(*step)
         return child
-
-    def _equal(self, parent: int, strand: int, observation: int, clock: int) -> int | None:
-        """Return a known history that differs only in what the code has not read; None if there is none."""
-        if parent < 0 or not self._unread:
-            return None
-        kind = self._kind(observation)
-        known = self._unread.get((parent, strand, observation, -1)) or self._unread.get((parent, strand, kind, clock))
-        return known or self._unread.get((parent, strand, kind, -1))
-
-    def _kind(self, observation: int) -> int:
-        """Return ANSWER for an answer, which may stay unread; an error is always seen."""
-        return ANSWER if self._observations.texts[observation].startswith('{"answer"') else observation
 
     def _started(self, environment: int, clock: int) -> RunningInvocation:
         self.executions += 1
@@ -160,13 +144,9 @@ class Behaviour:
             outcome = process.end(error="endless")
             process.kill()
         pending = () if outcome else self._pending(process)
-        answer_unread, clock_unread = process.unread()
         memory = process.memory()
         remembered = (depth, pending, outcome, memory)
         node = len(self.nodes) if memory is None else self._remembered.setdefault(remembered, len(self.nodes))
-        if parent >= 0 and (answer_unread or clock_unread):
-            seen = self._kind(observation) if answer_unread else observation
-            self._unread[parent, strand, seen, -1 if clock_unread else clock] = node
         if node < len(self.nodes):
             process.kill()
             return node

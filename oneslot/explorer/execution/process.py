@@ -136,10 +136,6 @@ class RunningInvocation(Scheduler):
         if not self._dead:
             self.logged.append(text_of(record))
 
-    def unread(self) -> tuple[bool, bool]:
-        """Return whether the code can no longer read its last answer, and whether it has not read the clock since."""
-        return False, False
-
     def memory(self) -> str | None:
         """Return a text that is equal for invocations which continue equally; None if only the history can say."""
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest import mock
@@ -35,35 +35,6 @@ _accepts_kwargs = functools.lru_cache(1000)(hooks.accepts_kwargs)
 def call_name(service: str, operation: str) -> str:
     """Return the name of a call in a request."""
     return operation if service in OWN else f"{service}.{operation}"
-
-
-class NotedAnswer(dict[str, Any]):
-    """An answer that notes whether the code has read it. `unread` is set when it is dropped without a look."""
-
-    def __init__(self, values: Mapping[str, Any], dropped: list[bool]) -> None:
-        super().__init__(values)
-        self._dropped: list[bool] | None = dropped
-
-    def __del__(self) -> None:
-        if self._dropped is not None:
-            self._dropped[0] = True
-
-
-def _reading(name: str) -> Any:
-    original = getattr(dict, name)
-
-    def method(self: NotedAnswer, *values: Any, **named: Any) -> Any:
-        self._dropped = None
-        return original(self, *values, **named)
-
-    return method
-
-
-for _name in (
-    *("__contains__", "__eq__", "__getitem__", "__iter__", "__len__", "__ne__", "__or__", "__reduce_ex__", "__repr__"),
-    *("__reversed__", "__ror__", "copy", "get", "items", "keys", "pop", "popitem", "setdefault", "values"),
-):
-    setattr(NotedAnswer, _name, _reading(_name))
 
 
 class _Http:
@@ -162,4 +133,4 @@ def _perform(client: Any, process: Any, operation_name: str, parameters: Any) ->
         parsed[member] = StreamingBody(
             io.BytesIO(content := body if isinstance(body, bytes) else str(body).encode()), len(content)
         )
-    return NotedAnswer(parsed, process.await_reading())
+    return parsed

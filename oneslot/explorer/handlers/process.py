@@ -88,8 +88,6 @@ class RunningHandler(RunningInvocation):
         self.awaited: list[Any] = []
         """The tasks of threads that an event loop waits for."""
         self._slept = self._draws = self._uniques = 0
-        self._clock_read = False
-        self._dropped = [False]
         self._loop: Any = None
         self._imported: Imported | None = getattr(before, "_imported", None)
         self._read_at_import: tuple[Any, ...] = getattr(before, "_read_at_import", ())
@@ -110,7 +108,8 @@ class RunningHandler(RunningInvocation):
 
     def read_clock(self) -> int:
         """Return the time (epoch ms), and note that the code has read it."""
-        self._clock_read = self.code.reads_clock = True
+        self.code.reads_clock = True
+        self._clock_at_import |= self.is_importing
         return self.now
 
     @property
@@ -196,15 +195,6 @@ class RunningHandler(RunningInvocation):
         self.refusal = sentence
         raise Stop(sentence)
 
-    def await_reading(self) -> list[bool]:
-        """Return the cell that the next answer fills when it is dropped unread."""
-        self._dropped = [False]
-        return self._dropped
-
-    def unread(self) -> tuple[bool, bool]:
-        """See `RunningInvocation.unread`."""
-        return self._dropped[0] and len(self._strands) == 1, not self._clock_read
-
     def wait(self, request: ApiCall) -> str:
         """See `RunningInvocation.wait`."""
         self.code.note_call(request, sys._getframe(1))
@@ -241,9 +231,7 @@ class RunningHandler(RunningInvocation):
     def answer(self, strand: int, observation: str, clock: int) -> None:
         """See `RunningInvocation.answer`."""
         if self._imported is None:
-            self._clock_at_import |= self._clock_read
             self._read_at_import += (observation,)
-        self._clock_read, self._dropped = False, [False]
         self.last_failed = is_failure(observation)
         super().answer(strand, observation, clock)
 
@@ -312,7 +300,6 @@ class RunningHandler(RunningInvocation):
 
     def _note_import(self) -> None:
         """Note what the environment is when it is fresh, and what its import has read that other imports may not."""
-        self._clock_at_import |= self._clock_read
         if self._clock_at_import or self._read_at_import or self._draws or self._uniques:
             self._read_at_import += (self.started_at, self._invocation.identity)
         decimal.getcontext()  # Python makes it a context variable at its first use
