@@ -67,7 +67,7 @@ as_text = json.JSONEncoder(sort_keys=True, default=binary_text).encode
 class Contents:
     """The items by table and key, and the tokens of successful transactions.
 
-    Items are never changed in place, so a shallow copy is a snapshot.
+    Items are never changed in place.
     """
 
     tables: dict[str, dict[str, TypedItem]] = field(default_factory=dict)
@@ -82,7 +82,3 @@ class Contents:
                 for key, item in items.items()
                 if not attribute or float(item.get(attribute, {}).get("N", "inf")) * 1000 >= now_ms
             }
-
-    def copy(self) -> Contents:
-        """Return a snapshot."""
-        return Contents({name: dict(items) for name, items in self.tables.items()}, dict(self.tokens))

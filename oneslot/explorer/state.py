@@ -96,7 +96,9 @@ class Symmetry:
             else:
                 ties.append([delivery])
         for choice in product(*(permutations(tie) for tie in ties)):
-            places = _places([one for tie in choice for one in tie])
+            # From the order of the deliveries to the place of each of them.
+            sorted_by = [one for tie in choice for one in tie]
+            places = tuple(sorted(range(count), key=sorted_by.__getitem__))
             yield () if places == tuple(range(count)) else places
 
     def _permuted(self, state: ExploredState, permutation: Permutation) -> ExploredState:
@@ -137,10 +139,3 @@ class Symmetry:
             parent = self._mask(delivery, history.parent)
             known = memory[node] = self._masks(json.dumps([parent, history.strand, history.clock, seen]))
         return known
-
-
-def _places(order: list[int]) -> Permutation:
-    places = [0] * len(order)
-    for place, delivery in enumerate(order):
-        places[delivery] = place
-    return tuple(places)

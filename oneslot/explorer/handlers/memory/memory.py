@@ -27,7 +27,7 @@ from typing import Any
 from boto3.resources.base import ServiceResource
 from botocore.client import BaseClient
 
-from oneslot.explorer.handlers.aws import clients
+from oneslot.explorer.handlers import aws
 from oneslot.explorer.handlers.memory.contents import ITERATORS, PLAIN, UNCHANGING, Opaque, content_of, nothing, reader
 from oneslot.explorer.handlers.memory.visible import Loop, Visible
 
@@ -88,7 +88,7 @@ class Shared:
             return name not in own and getattr(sys.modules.get(name), value.__name__, None) is value
         if isinstance(value, ModuleType):
             return value.__name__ not in own
-        return any(value is one for one in clients.values())
+        return any(value is one for one in aws.clients.values())
 
 
 class Imported:
@@ -316,7 +316,10 @@ def waiting_frames(visible: Visible, frame: FrameType | None, operation: str, la
 
     `frame` is the innermost frame of all, `operation` the name of the call, `last` that of the function below the handler.
     """
-    while frame is not None and frame.f_code.co_name in _CALLS_BELOW and _is_boto(frame):
+    while frame is not None and frame.f_code.co_name in _CALLS_BELOW:
+        module = frame.f_globals.get("__name__", "")
+        if module != aws.__name__ and module.partition(".")[0] not in ("boto3", "botocore"):
+            break
         frame = frame.f_back
     frames: list[FrameType] = []
     callee, name = None, operation
@@ -327,11 +330,3 @@ def waiting_frames(visible: Visible, frame: FrameType | None, operation: str, la
         callee, name = frame.f_code, frame.f_code.co_name
         frame = frame.f_back
     return frames
-
-
-def _is_boto(frame: FrameType) -> bool:
-    return frame.f_globals.get("__name__", "").partition(".")[0] in ("boto3", "botocore") or _is_ours(frame)
-
-
-def _is_ours(frame: FrameType) -> bool:
-    return frame.f_globals.get("__name__") == "oneslot.explorer.handlers.aws"
