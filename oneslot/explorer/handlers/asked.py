@@ -6,18 +6,15 @@ question. An exploration never sees these types: it runs on the plain JSON of th
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, NoReturn
-from unittest import mock
 
-from oneslot.explorer.execution.process import RunningInvocation
+from oneslot.explorer.handlers.surroundings.environment import is_installed
 
 Way = tuple[str | int, ...]
 """Names and positions, from an event or a text to a value within it."""
@@ -43,13 +40,6 @@ _COUNTED = re.compile(r"=\s*(#?\w+)\s*[-+]")  # what an update adds to must be t
 ENOUGH = 1000
 """A number of a row from which may be taken twice."""
 _BESIDE = {"<": -ENOUGH, "<=": -ENOUGH, ">": ENOUGH, ">=": ENOUGH}
-_SHARED = ("site-packages", "dist-packages", "lib/python")
-
-
-@functools.lru_cache(maxsize=10_000)
-def is_installed(path: str) -> bool:
-    """Return whether a file is of an installed package, or of Python."""
-    return any(part in path for part in _SHARED)
 
 
 @dataclass
@@ -93,10 +83,6 @@ class Asked:
         """Note that a value is read."""
         self.found.pop(at, None)
         self.found[at] = None
-
-    def note_miss(self, at: Place, *, must: bool) -> None:
-        """Note that a name is missed."""
-        self.missed[at] = self.missed.get(at, False) or must
 
     def note_want(self, at: Place, kind: str, name: str = "") -> None:
         """Note what a value should be."""
@@ -243,7 +229,8 @@ class RecordedDict(dict[Any, Any]):
         if dict.__contains__(self, name):
             self._asked.note_read((*self._at, name))
             return True
-        self._asked.note_miss((*self._at, name), must=must)
+        at = (*self._at, name)
+        self._asked.missed[at] = self._asked.missed.get(at, False) or must
         return False
 
     def __getitem__(self, name: Any) -> Any:
@@ -458,17 +445,3 @@ def _options(frame: FrameType) -> Iterator[str]:
     for one in seen:
         if isinstance(one, dict | set | frozenset) and len(one) <= MOST_OPTIONS:
             yield from (name for name in list(one) if type(name) is str)
-
-
-@contextmanager
-def decoding() -> Iterator[None]:
-    """Let the running invocation's `Asked` see each text that Python's own JSON decodes."""
-    decode = json.JSONDecoder.decode
-
-    def decoded(self: json.JSONDecoder, text: str, *more: Any) -> Any:
-        value = decode(self, text, *more)
-        asked = getattr(getattr(RunningInvocation.running, "code", None), "asked", None)
-        return asked.decoded(text, value) if asked is not None else value
-
-    with mock.patch.object(json.JSONDecoder, "decode", decoded):
-        yield

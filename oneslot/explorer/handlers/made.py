@@ -6,8 +6,11 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
+from unittest import mock
 
-from oneslot.explorer.handlers.asked import Asked, decoding
+from oneslot.explorer.execution.process import RunningInvocation
+from oneslot.explorer.handlers.asked import Asked
 from oneslot.explorer.handlers.exploration import Exploration, exploration_of
 from oneslot.explorer.handlers.faultless import CLIENT_ERROR, refuse_import
 from oneslot.explorer.handlers.given import Given
@@ -67,6 +70,20 @@ def trying(given: Given) -> Iterator[Callable[[Given, Asked], Tried]]:
             return _tried(exploration, one, asked)
 
         yield deliver
+
+
+@contextmanager
+def decoding() -> Iterator[None]:
+    """Let the running invocation's `Asked` see each text that Python's own JSON decodes."""
+    decode = json.JSONDecoder.decode
+
+    def decoded(self: json.JSONDecoder, text: str, *more: Any) -> Any:
+        value = decode(self, text, *more)
+        asked = getattr(getattr(RunningInvocation.running, "code", None), "asked", None)
+        return asked.decoded(text, value) if asked is not None else value
+
+    with mock.patch.object(json.JSONDecoder, "decode", decoded):
+        yield
 
 
 def _tried(exploration: Exploration, one: Exploration, asked: Asked) -> Tried:

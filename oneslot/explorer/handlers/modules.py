@@ -15,11 +15,12 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from oneslot.explorer.execution.process import RunningInvocation
-from oneslot.explorer.handlers.asked import Asked, is_installed
+from oneslot.explorer.handlers.asked import Asked
 from oneslot.explorer.handlers.memory.memory import Shared
 from oneslot.explorer.handlers.memory.visible import LOOP, Loop, Visible
 from oneslot.explorer.handlers.reached import RAN, Reached, ran
 from oneslot.explorer.handlers.surroundings.chance import HASH, hashed
+from oneslot.explorer.handlers.surroundings.environment import is_installed
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.world import ApiCall
 
@@ -150,7 +151,7 @@ class Code:
                 return None
             code = self._code(name, spec)
             self._compiled[name] = (code, spec)
-        process.own_modules[name] = None
+        process.environment.modules[name] = None
         _, known = self._compiled[name]
         spec = importlib.machinery.ModuleSpec(name, self, origin=known.origin)  # type: ignore[arg-type]
         spec.submodule_search_locations = known.submodule_search_locations

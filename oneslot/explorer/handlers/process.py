@@ -17,14 +17,13 @@ from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
 from oneslot.explorer.execution.process import HandlerEnd, Program, RunningInvocation
-from oneslot.explorer.handlers.asked import is_installed
 from oneslot.explorer.handlers.memory.contents import Opaque
 from oneslot.explorer.handlers.memory.memory import Imported, Memory, waiting_frames
 from oneslot.explorer.handlers.modules import Code
 from oneslot.explorer.handlers.program import HandlerProgram
 from oneslot.explorer.handlers.reached import ANSWERED
 from oneslot.explorer.handlers.surroundings.chance import DRAW, LOG_STREAM, Draws
-from oneslot.explorer.handlers.surroundings.environment import LambdaEnvironment, LambdaEnvironments
+from oneslot.explorer.handlers.surroundings.environment import LambdaEnvironment, LambdaEnvironments, is_installed
 from oneslot.explorer.refusal import NotExplorable, Stop
 from oneslot.explorer.world import ApiCall
 from oneslot.runtime.sqs import answer as answers
@@ -73,7 +72,6 @@ class RunningHandler(RunningInvocation):
     def __init__(self, program: Program, clock: int, before: RunningInvocation | None = None) -> None:
         self.code: Code = program.code  # type: ignore[attr-defined]
         self._invocation: HandlerProgram = program  # type: ignore[assignment]
-        self.own_modules: dict[str, ModuleType | None] = dict(getattr(before, "own_modules", {}))
         self.environment: LambdaEnvironment = getattr(before, "environment", None) or LambdaEnvironment()
         self.started_at = clock
         self.refusal: str | None = None
@@ -89,8 +87,6 @@ class RunningHandler(RunningInvocation):
         """The tasks of threads that an event loop waits for."""
         self._slept = self._draws = self._uniques = 0
         self._loop: Any = None
-        self._imported: Imported | None = getattr(before, "_imported", None)
-        self._read_at_import: tuple[Any, ...] = getattr(before, "_read_at_import", ())
         self._clock_at_import = False
         self._state_at_import: str | None = None
         """What the environment has of its own when it is fresh; None in one that is used again."""
@@ -103,8 +99,7 @@ class RunningHandler(RunningInvocation):
 
     def _enter(self, ended: RunningHandler) -> None:
         """Run in the environment that another invocation left as its import had made it: it equals a fresh one."""
-        self.own_modules, self.environment = ended.own_modules, ended.environment
-        self._imported, self._state_at_import = ended._imported, ended._state_at_import
+        self.environment, self._state_at_import = ended.environment, ended._state_at_import
 
     def read_clock(self) -> int:
         """Return the time (epoch ms), and note that the code has read it."""
@@ -215,13 +210,13 @@ class RunningHandler(RunningInvocation):
         if self.outcome is not None and not self.outcome.dirty:
             return "clean"
         frames = [] if self.outcome is not None else self._frames
-        if frames is None or len(self._strands) > 1 or self._imported is None or not self.code.shared.both:
+        if frames is None or len(self._strands) > 1 or self.is_importing or not self.code.shared.both:
             return None
         others = (self.started_at, self._slept, self._draws, self._uniques, self.last_failed, self._state_at_import)
-        kept = (self._read_at_import, self.environment.state)
+        kept = (self.environment.read_at_import, self.environment.state)
         context = self._strands[0].context if self.outcome is None else self.environment.context
         try:
-            memory = Memory(self.own_modules, self._imported, self.code.shared)
+            memory = Memory(self.environment.modules, self.environment.imported, self.code.shared)
             return memory.of(self.code.visible, frames, context, *others, *kept)
         except Opaque as opaque:
             if self.outcome is not None:
@@ -230,8 +225,8 @@ class RunningHandler(RunningInvocation):
 
     def answer(self, strand: int, observation: str, clock: int) -> None:
         """See `RunningInvocation.answer`."""
-        if self._imported is None:
-            self._read_at_import += (observation,)
+        if self.is_importing:
+            self.environment.read_at_import += (observation,)
         self.last_failed = is_failure(observation)
         super().answer(strand, observation, clock)
 
@@ -263,7 +258,7 @@ class RunningHandler(RunningInvocation):
     @property
     def is_importing(self) -> bool:
         """Whether the handler's module still runs for the first time in this environment."""
-        return self._imported is None
+        return self.environment.imported is None
 
     def _main(self) -> None:
         failures: tuple[str, ...] = ()
@@ -272,7 +267,7 @@ class RunningHandler(RunningInvocation):
             variable.set(value)
         self._begin_watch()
         try:
-            if self.before is None and self._imported is None:
+            if self.before is None and self.is_importing:
                 if self.code.load() is None:
                     self.refuse(f"{self.code.module} has no {self.code.function}. {HANDLER_REMEDY}")
                 self._note_import()
@@ -300,33 +295,32 @@ class RunningHandler(RunningInvocation):
 
     def _note_import(self) -> None:
         """Note what the environment is when it is fresh, and what its import has read that other imports may not."""
-        if self._clock_at_import or self._read_at_import or self._draws or self._uniques:
-            self._read_at_import += (self.started_at, self._invocation.identity)
+        if self._clock_at_import or self.environment.read_at_import or self._draws or self._uniques:
+            self.environment.read_at_import += (self.started_at, self._invocation.identity)
         decimal.getcontext()  # Python makes it a context variable at its first use
-        self._imported = Imported(self._modules(), copy_context(), self.code.shared)
+        self.environment.imported = Imported(self._modules(), copy_context(), self.code.shared)
         self._state_at_import = _environments().state(self.environment, self.now)
         if self.code.shared.both:
-            self.code.unseen = self.code.unseen or self._imported.unseen()
+            self.code.unseen = self.code.unseen or self.environment.imported.unseen()
 
     def _is_repeatable(self) -> bool:
         """Return whether another import would read what this one has read, so that its environment serves again."""
         of_its_own = (self.environment.number, self.environment.seed, self.environment.random)
-        is_quiet = len(self._strands) == 1 and not self._read_at_import and of_its_own == (None, None, None)
+        is_quiet = len(self._strands) == 1 and not self.environment.read_at_import and of_its_own == (None, None, None)
         return is_quiet and bool(self.code.shared.both)
 
     def _has_changed(self) -> bool:
         """Return whether the next invocation in this environment may find something else than a fresh one."""
-        if self._clock_at_import or self._imported is None:
+        if self._clock_at_import or self.is_importing:
             return True
-        is_unchanged = self._imported.is_unchanged(self._modules(), self.environment.context)
+        is_unchanged = self.environment.imported.is_unchanged(self._modules(), self.environment.context)
         return not is_unchanged or _environments().state(self.environment, self.now) != self._state_at_import
 
     def _modules(self) -> dict[str, ModuleType | None]:
-        return {name: sys.modules.get(name) for name in self.own_modules}
+        return {name: sys.modules.get(name) for name in self.environment.modules}
 
     def _run(self) -> None:
         outer, out, errors, tracing = RunningInvocation.running, sys.stdout, sys.stderr, sys.gettrace()
-        sys.modules.update({name: module for name, module in self.own_modules.items() if module is not None})
         asyncio._set_running_loop(self._loop)
         sys.stdout = sys.stderr = _OUTPUT
         _environments().enter(self.environment)
@@ -344,8 +338,6 @@ class RunningHandler(RunningInvocation):
                 sys.settrace(tracing)
             self._loop = asyncio._get_running_loop()
             asyncio._set_running_loop(None)
-            for name in self.own_modules:
-                self.own_modules[name] = sys.modules.pop(name, None)
         if self.refusal is not None:
             raise NotExplorable(self.refusal)
 

@@ -201,7 +201,9 @@ def _in_own_modules(inside: Callable[..., Any]) -> Callable[..., Any]:
     def function(process: Any, original: Any, *values: Any, **named: Any) -> Any:
         caller = sys._getframe(2).f_globals.get("__name__")
         return (
-            inside(process, original, *values, **named) if caller in process.own_modules else original(*values, **named)
+            inside(process, original, *values, **named)
+            if caller in process.environment.modules
+            else original(*values, **named)
         )
 
     return function

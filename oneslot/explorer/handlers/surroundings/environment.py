@@ -7,6 +7,7 @@ machine is seen by Python's audit events, and refused by name.
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import hashlib
 import itertools
@@ -22,7 +23,7 @@ from contextvars import Context
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import get_ident
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any, ClassVar, NoReturn
 from unittest import mock
 
@@ -75,7 +76,13 @@ _OF_C = re.compile(
 """The functions of C by which ctypes would leave the environment."""
 
 _OURS, _REPLACING = str(Path(__file__).parents[2]), "surroundings/files.py"
-_INSTALLED = ("/site-packages/", "/dist-packages/")
+_INSTALLED = ("site-packages", "dist-packages", "lib/python")
+
+
+@functools.lru_cache(maxsize=10_000)
+def is_installed(path: str) -> bool:
+    """Return whether a file is of an installed package, or of Python."""
+    return any(part in path for part in _INSTALLED)
 
 
 @dataclass(eq=False)
@@ -83,6 +90,7 @@ class LambdaEnvironment:
     """One environment, while its code does not run.
 
     Attributes:
+        modules: the handler's modules; what the import has reached and read is in `imported` and `read_at_import`.
         variables: its environment variables, if they are not those of the start; `path`: the same of `sys.path`.
         folder: where its /tmp is kept, if something is in it.
         working: its working directory, relative to /tmp, once it has changed that.
@@ -95,6 +103,9 @@ class LambdaEnvironment:
         state: a text that changes with all of these.
     """
 
+    modules: dict[str, ModuleType | None] = field(default_factory=dict)
+    imported: Any = None
+    read_at_import: tuple[Any, ...] = ()
     variables: dict[str, str] | None = None
     path: list[str] | None = None
     folder: Path | None = None
@@ -147,7 +158,7 @@ class LambdaEnvironments:
             file = frame.f_code.co_filename
             if file.startswith(_OURS) and not file.endswith(_REPLACING):
                 return None
-            if file.startswith(self._folders) and not any(one in file for one in _INSTALLED):
+            if file.startswith(self._folders) and not is_installed(file):
                 return self
             frame = frame.f_back
         return None
@@ -184,6 +195,7 @@ class LambdaEnvironments:
 
     def enter(self, environment: LambdaEnvironment) -> None:
         """Put in place what an environment has of its own."""
+        sys.modules.update({name: module for name, module in environment.modules.items() if module is not None})
         self._path = list(sys.path)
         self._variables_changed = environment.variables is not None
         self._files_changed = bool(environment.folder)
@@ -220,6 +232,8 @@ class LambdaEnvironments:
             self.tmp.mkdir()
             weakref.finalize(environment, shutil.rmtree, environment.folder, True)
         self._variables_changed = self._files_changed = False
+        for name in environment.modules:
+            environment.modules[name] = sys.modules.pop(name, None)
 
     def state(self, environment: LambdaEnvironment, now_ms: int) -> str:
         """Return a text that changes with what an environment, whose code runs, has of its own."""
