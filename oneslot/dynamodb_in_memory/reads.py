@@ -44,8 +44,7 @@ class Reads(StoredTables):
     def get_item(self, **request: Any) -> Mapping[str, Any]:
         """Read an item by its key; always consistent."""
         refuse_unknown("GetItem", request, f"TableName Key ConsistentRead {PROJECTION}")
-        item, wanted = self._one("GetItem", request)
-        return answer({} if item is None else {"Item": self._projected([item], wanted)[0]})
+        return answer(self._one("GetItem", request))
 
     def batch_get_item(self, **request: Any) -> Mapping[str, Any]:
         """Read items by their keys, in the order of the tables' keys; missing ones are left out."""
@@ -60,8 +59,8 @@ class Reads(StoredTables):
             if len(set(texts)) != len(texts):
                 refuse(name, "ValidationException", "Provided list of item keys contains duplicates")
             items = self.contents.tables[table_name]
-            read = [items[text] for text in sorted(texts) if text in items]
-            found[table_name] = self._projected(read, self._wanted(name, wanted))
+            read, paths = [items[text] for text in sorted(texts) if text in items], self._wanted(name, wanted)
+            found[table_name] = [_projected(item, paths) for item in read]
         return answer({"Responses": found, "UnprocessedKeys": {}})
 
     def transact_get_items(self, **request: Any) -> Mapping[str, Any]:
@@ -73,14 +72,13 @@ class Reads(StoredTables):
         responses = []
         for one in request["TransactItems"]:
             refuse_unknown(name, one["Get"], f"TableName Key {PROJECTION}")
-            item, wanted = self._one(name, one["Get"])
-            responses.append({} if item is None else {"Item": self._projected([item], wanted)[0]})
+            responses.append(self._one(name, one["Get"]))
         return answer({"Responses": responses})
 
-    def _one(self, name: str, request: Mapping[str, Any]) -> tuple[TypedItem | None, Sequence[Path] | None]:
-        table = self._table(name, request)
-        wanted = self._wanted(name, request)
-        return self._items(request).get(table.key_text(self._key(name, table, request["Key"]))), wanted
+    def _one(self, name: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        table, wanted = self._table(name, request), self._wanted(name, request)
+        item = self._items(request).get(table.key_text(self._key(name, table, request["Key"])))
+        return {} if item is None else {"Item": _projected(item, wanted)}
 
     def _wanted(self, name: str, request: Mapping[str, Any]) -> list[Path] | None:
         """Return the paths that a read asks for; None for all."""
@@ -91,9 +89,6 @@ class Reads(StoredTables):
         except InvalidExpression as error:
             raise client_error(name, "ValidationException", f"Invalid ProjectionExpression: {error}") from None
         return wanted
-
-    def _projected(self, items: Sequence[TypedItem], wanted: Sequence[Path] | None) -> list[TypedItem]:
-        return [dict(item) if wanted is None else project(item, wanted) for item in items]
 
     def query(self, **request: Any) -> Mapping[str, Any]:
         """Read one partition, of the table or of an index, in the order of its sort key."""
@@ -125,7 +120,7 @@ class Reads(StoredTables):
         kept = [item for item in read if passes(item)]
         page: dict[str, Any] = {"Count": len(kept), "ScannedCount": len(read)}
         if request.get("Select") != "COUNT":
-            page["Items"] = self._projected(kept, wanted)
+            page["Items"] = [_projected(item, wanted) for item in kept]
         # With a limit, DynamoDB stops at the last item without looking whether another follows.
         if len(read) == request.get("Limit") or len(read) < len(found):
             page["LastEvaluatedKey"] = {key: read[-1][key] for key in (*table.keys, *(index.keys if index else ()))}
@@ -140,6 +135,10 @@ class Reads(StoredTables):
         if index.is_global and request.get("ConsistentRead"):
             refuse(name, "ValidationException", "Consistent reads are not supported on global secondary indexes")
         return index
+
+
+def _projected(item: TypedItem, wanted: Sequence[Path] | None) -> TypedItem:
+    return dict(item) if wanted is None else project(item, wanted)
 
 
 def _projection(request: Mapping[str, Any], scope: Scope, expressions: list[Parsed[Any]]) -> list[Path] | None:

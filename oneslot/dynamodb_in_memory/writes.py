@@ -229,7 +229,7 @@ def _apply_update(update: Sequence[Change], item: TypedItem, scope: Scope) -> di
     """Return the item after an update. Every right-hand side sees the item as it was before.
 
     Raises:
-        InvalidUpdate: for an update that does not fit the item.
+        InvalidExpression: for an update that does not fit the item.
     """
     values: dict[Path, AttributeValue | None] = {}
     for section, operand, right in update:

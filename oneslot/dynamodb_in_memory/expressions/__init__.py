@@ -13,6 +13,6 @@ value      := term (("+" | "-") term)?
 term       := path | ":value" | "if_not_exists" "(" path "," term ")" | "list_append" "(" term "," term ")" | "(" value ")"
 """
 
-from oneslot.dynamodb_in_memory.expressions.values import AttributeValue, InvalidExpression, InvalidUpdate, TypedItem
+from oneslot.dynamodb_in_memory.expressions.values import AttributeValue, InvalidExpression, TypedItem
 
-__all__ = ["AttributeValue", "InvalidExpression", "InvalidUpdate", "TypedItem"]
+__all__ = ["AttributeValue", "InvalidExpression", "TypedItem"]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from oneslot.dynamodb_in_memory.expressions.values import AttributeValue, InvalidExpression, InvalidUpdate, TypedItem
+from oneslot.dynamodb_in_memory.expressions.values import AttributeValue, InvalidExpression, TypedItem
 
 Path = tuple[str | int, ...]
 """Attribute names, and indexes of lists."""
@@ -49,19 +49,7 @@ def refuse_overlaps(paths: Iterable[Path]) -> None:
 
 def project(item: TypedItem, paths: Iterable[Path]) -> dict[str, AttributeValue]:
     """Return the part of an item that the paths name. Elements of a list move together."""
-    found: dict[str, AttributeValue] = {}
-    nested: dict[str, list[Path]] = {}
-    for path in paths:
-        name = str(path[0])
-        if len(path) > 1:
-            nested.setdefault(name, []).append(path[1:])
-        elif name in item:
-            found[name] = item[name]
-    for name, rests in nested.items():
-        part = _part(item.get(name), rests)
-        if part is not None:
-            found[name] = part
-    return found
+    return dict((_part({"M": item}, list(paths)) or {"M": {}})["M"])
 
 
 def _part(value: AttributeValue | None, paths: Sequence[Path]) -> AttributeValue | None:
@@ -82,31 +70,24 @@ def changed(item: TypedItem, values: Mapping[Path, AttributeValue | None]) -> di
     """Return the item with these values at these paths, None to remove one. Indexes count in the item as it was before.
 
     Raises:
-        InvalidUpdate: for a path whose parent is missing, or is not the map or list that the path needs.
+        InvalidExpression: for a path whose parent is missing, or is not the map or list that the path needs.
     """
-    after = dict(item)
-    nested: dict[str, dict[Path, AttributeValue | None]] = {}
-    for path, value in values.items():
-        name = str(path[0])
-        if len(path) > 1:
-            nested.setdefault(name, {})[path[1:]] = value
-        elif value is None:
-            after.pop(name, None)
-        else:
-            after[name] = value
-    for name, changes in nested.items():
-        after[name] = _changed(item.get(name), changes)
-    return after
+    return dict(_changed({"M": item}, values)["M"]) if values else dict(item)
 
 
 def _changed(value: AttributeValue | None, changes: Mapping[Path, AttributeValue | None]) -> AttributeValue:
-    first = next(iter(changes))[0]
-    kind = "L" if isinstance(first, int) else "M"
-    if value is None or kind not in value:
-        raise InvalidUpdate("The document path provided in the update expression is invalid for update")
-    if kind == "M":
-        return {"M": changed(value["M"], changes)}
-    names = {str(position): element for position, element in enumerate(value["L"])}
-    elements = changed(names, {(str(path[0]), *path[1:]): each for path, each in changes.items()})
+    is_list = isinstance(next(iter(changes))[0], int)
+    if value is None or ("L" if is_list else "M") not in value:
+        raise InvalidExpression("The document path provided in the update expression is invalid for update")
+    before: dict[Any, AttributeValue] = dict(enumerate(value["L"])) if is_list else value["M"]
+    after, nested = dict(before), dict[Any, dict[Path, AttributeValue | None]]()
+    for (part, *rest), new in changes.items():
+        if rest:
+            nested.setdefault(part, {})[tuple(rest)] = new
+        elif new is None:
+            after.pop(part, None)
+        else:
+            after[part] = new
+    after |= {part: _changed(before.get(part), more) for part, more in nested.items()}
     # Elements beyond the end are appended in the order of their indexes.
-    return {"L": [elements[position] for position in sorted(elements, key=int)]}
+    return {"L": [after[position] for position in sorted(after)]} if is_list else {"M": after}

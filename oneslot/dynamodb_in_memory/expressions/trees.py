@@ -14,7 +14,6 @@ from oneslot.dynamodb_in_memory.expressions.values import (
     TYPES,
     AttributeValue,
     InvalidExpression,
-    InvalidUpdate,
     TypedItem,
     added,
     appended,
@@ -197,7 +196,7 @@ def required(operand: Expression, item: TypedItem, scope: Scope) -> AttributeVal
     """Return an operand's value in an item that must have it."""
     value: AttributeValue | None = operand.read(item, scope)
     if value is None:
-        raise InvalidUpdate("The provided expression refers to an attribute that does not exist in the item")
+        raise InvalidExpression("The provided expression refers to an attribute that does not exist in the item")
     return value
 
 

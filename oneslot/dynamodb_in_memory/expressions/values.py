@@ -28,10 +28,6 @@ class InvalidExpression(ValueError):
     """An expression or a value that DynamoDB refuses with a ValidationException."""
 
 
-class InvalidUpdate(InvalidExpression):
-    """An update that does not fit the item that it finds; DynamoDB sees it only after the condition."""
-
-
 def type_of(value: AttributeValue) -> str:
     """Return a value's type, such as `S`."""
     return next(iter(value))
@@ -138,7 +134,7 @@ def size(value: AttributeValue) -> AttributeValue | None:
 def added(left: AttributeValue, right: AttributeValue, sign: int = 1) -> AttributeValue:
     """Return the sum, or with `sign` -1 the difference, of two numbers."""
     if "N" not in left or "N" not in right:
-        raise InvalidUpdate("An operand in the update expression has an incorrect data type")
+        raise InvalidExpression("An operand in the update expression has an incorrect data type")
     right_number = Decimal(right["N"])
     total = _EXACT.add(Decimal(left["N"]), right_number if sign > 0 else -right_number)
     return {"N": number_text(str(total))}
@@ -147,7 +143,7 @@ def added(left: AttributeValue, right: AttributeValue, sign: int = 1) -> Attribu
 def appended(left: AttributeValue, right: AttributeValue) -> AttributeValue:
     """Return two lists as one."""
     if "L" not in left or "L" not in right:
-        raise InvalidUpdate("An operand in the update expression has an incorrect data type")
+        raise InvalidExpression("An operand in the update expression has an incorrect data type")
     return {"L": [*left["L"], *right["L"]]}
 
 
@@ -168,5 +164,5 @@ def without(left: AttributeValue, right: AttributeValue) -> AttributeValue | Non
 def _same_set(left: AttributeValue, right: AttributeValue) -> str:
     kind = type_of(left)
     if kind not in SETS or kind != type_of(right):
-        raise InvalidUpdate("An operand in the update expression has an incorrect data type")
+        raise InvalidExpression("An operand in the update expression has an incorrect data type")
     return kind
