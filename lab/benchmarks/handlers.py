@@ -14,6 +14,7 @@ from typing import Any
 from appointments.allocation import utc_text
 from booking.consumer import appointments_consumer
 from lab import figures
+from lab.explore.ours import ENVIRONMENT as EXPLORED
 from lab.explore.practice import booking as explored_booking
 from lab.explore.practice import free_slot
 from lab.peers.ledgers import take_slot
@@ -59,12 +60,7 @@ CONCURRENCY = 10
 """Records of a batch that run at once: the stack's setting."""
 
 ENVIRONMENT: Mapping[str, str] = {
-    "ONESLOT_LEDGER_TABLE": "ledger",
-    "ONESLOT_TABLE_SLOTS": "slots",
-    "ONESLOT_TABLE_APPOINTMENTS": "appointments",
-    "ONESLOT_QUEUE_URL": "http://127.0.0.1/requests",
-    "ONESLOT_DEAD_LETTER_QUEUE_URL": "http://127.0.0.1/requests-dead-letters",
-    "ONESLOT_LEDGER_RETENTION_SECONDS": str(30 * 86_400),
+    **EXPLORED,
     "BATCH_CONCURRENCY": str(CONCURRENCY),
     "CANDIDATE_SLOTS": "16",
 }

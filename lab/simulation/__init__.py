@@ -4,7 +4,7 @@ Start with `scenarios/workers.py`, which reads as a story. Then see these rooms:
 
 - `world/` is the simulated world: processes and their clocks (`kernel.py`), what their threads share (`threads.py`), a
   preemption before every statement of the modules in `run.POINTS` (`points.py`), the way to the services (`network.py`) and the
-  faults (`faults.py`). The services are the explorer's (`oneslot/explorer/services`).
+  faults (`faults.py`). The services are `oneslot/dynamodb_in_memory` and `sqs/`.
 - `systems/` is what lives in it: the appointments application with the laws that it must keep, the Lambda function, operators,
   senders, a Valkey.
 - `regressions/` keeps each fixed defect as a run that breaks a law without its fix. `lab/mutants/edits.txt` has the defects
