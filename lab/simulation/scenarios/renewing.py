@@ -70,7 +70,7 @@ def renewing(simulation: Simulation) -> None:
             surroundings.sleep(crc32(message.message_id.encode()) % int(longest * 1000) / 1000)
             return consumer.decide(message)
 
-        working = replace(consumer, ledger=Watched(watch, process, consumer.ledger), decide=decide)
+        working = replace(consumer, ledger=ReportingStore(watch, process, consumer.ledger), decide=decide)
         stop_after = 20 + surroundings.jitter() * 60 if stops else None
         run_worker(application, process, settings, working, stop_after=stop_after)
 
@@ -168,7 +168,7 @@ class Watch:
             self._leases.append((after["claimed_by"]["S"], int(after["lease_until"]["N"])))
 
 
-class Watched:
+class ReportingStore:
     """A store that reports its claims to a `Watch`."""
 
     def __init__(self, watch: Watch, process: Process, store: Store) -> None:
