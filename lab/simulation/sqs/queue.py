@@ -204,7 +204,7 @@ class Message:
     Attributes:
         enqueued_ms: when its retention began.
         receives: its receives so far, in all queues; also the number of its newest receipt.
-        visible_ms: the end of its newest visibility timeout, while which it is `hidden`; 0 before the first.
+        visible_ms: the end of its newest visibility timeout, until which it is `hidden`; 0 before the first.
     """
 
     message_id: str

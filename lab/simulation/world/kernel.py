@@ -198,8 +198,8 @@ class Process:
         self.kernel.start(task)
         return task
 
-    def preempt(self) -> None:
-        """Begin to preempt its threads between statements."""
+    def set_next_point(self) -> None:
+        """Choose the next statement before which to let another thread run, or the one of the planned fault."""
         self.next_point = min(self.statements + self.kernel.distance() + 1, max(self.statements + 1, self._planned))
 
     def plan(self, statement: int, act: Callable[[], None]) -> None:
@@ -215,7 +215,7 @@ class Process:
         else:
             self.kernel.preempt()
         self.check()
-        self.preempt()
+        self.set_next_point()
 
     def crash(self) -> None:
         """End every thread at once. Called by one of them, it does not return."""

@@ -138,7 +138,7 @@ class Simulation:
         process.on_end.append(lambda: self.journal.note(process.name, "has ended"))
         if self.plan.points:
             self._plan_statement(process)
-            process.preempt()
+            process.set_next_point()
 
         def body() -> None:
             try:
