@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import takewhile
+from os.path import commonprefix
 from typing import Any
 
 from oneslot.explorer.wording import effect_name
@@ -23,6 +23,8 @@ Pattern = tuple[str, ...]
 """The parts of a text that are not generated, in their order: between each two of them something is."""
 
 ANYTHING: Pattern = ("", "")
+MANY, SHORT = 100, 3
+"""From how many generated words on a text has others, of so few letters, that are equal in two runs by chance."""
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -92,23 +94,20 @@ def _common(first: Any, second: Any) -> Pattern:
     if not isinstance(first, str) or not isinstance(second, str):
         return ANYTHING
     one, other = _WORD.findall(first), _WORD.findall(second)
-    ahead = _alike(one, other)
-    behind = _alike(one[ahead:][::-1], other[ahead:][::-1])
+    ahead = len(commonprefix([one, other]))  # noqa: RUF071 - of words
+    behind = len(commonprefix([one[ahead:][::-1], other[ahead:][::-1]]))  # noqa: RUF071
+    is_long = sum(map(str.__ne__, one, other)) > MANY
     parts, is_open = [""], False
     for number, word in enumerate(one):
         is_end = number < ahead or number >= len(one) - behind
-        if is_end or (len(one) == len(other) and word == other[number]):
+        is_chance = is_long and word.isalnum() and len(word) <= SHORT
+        if not is_chance and (is_end or (len(one) == len(other) and word == other[number])):
             parts[-1] += word
             is_open = False
         elif not is_open:
             parts.append("")
             is_open = True
     return tuple(parts) if len(parts) > 1 and any(map(str.isalnum, "".join(parts))) else ANYTHING
-
-
-def _alike(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return how many words two texts have in common from their start."""
-    return sum(1 for _ in takewhile(lambda words: words[0] == words[1], zip(one, other, strict=False)))
 
 
 def _fits(pattern: Pattern, value: Any) -> bool:

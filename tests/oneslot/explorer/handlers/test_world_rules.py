@@ -218,12 +218,14 @@ BESIDE_A_TIME = {
     "a row with a time, an id and a text that has both": case(
         HOLDS,
         """
-        import datetime, time, uuid
+        import datetime, random, time, uuid
         def handler(event, context):
+            numbers = [random.randint(0, 99) for _ in range(300)]
+            digits = "-".join(f"{one} {one % 2}" for one in numbers)  # of which some are equal by chance
             now = datetime.datetime.now(datetime.timezone.utc)
             at = {"at": now.isoformat(), "day": now.strftime("%A, %d %B %Y, %H:%M:%S"), "seconds": time.time()}
             orders.put_item(Item={"id": "o-1", "at": [json.dumps(at)], "by": f"run {uuid.uuid4()} at {now:%H:%M:%S.%f}",
-                "history": {str(n): str(uuid.uuid4()) for n in range(2)}})
+                "digits": digits, "history": {str(n): str(uuid.uuid4()) for n in range(2)}})
         """,
     ),
     "rows under new ids that hold times": case(
