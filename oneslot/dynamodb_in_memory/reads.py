@@ -60,7 +60,7 @@ class Reads(StoredTables):
                 refuse(name, "ValidationException", "Provided list of item keys contains duplicates")
             items = self.contents.tables[table_name]
             read, paths = [items[text] for text in sorted(texts) if text in items], self._wanted(name, wanted)
-            found[table_name] = [_projected(item, paths) for item in read]
+            found[table_name] = self._projected(read, paths)
         return answer({"Responses": found, "UnprocessedKeys": {}})
 
     def transact_get_items(self, **request: Any) -> Mapping[str, Any]:
@@ -78,7 +78,7 @@ class Reads(StoredTables):
     def _one(self, name: str, request: Mapping[str, Any]) -> dict[str, Any]:
         table, wanted = self._table(name, request), self._wanted(name, request)
         item = self._items(request).get(table.key_text(self._key(name, table, request["Key"])))
-        return {} if item is None else {"Item": _projected(item, wanted)}
+        return {} if item is None else {"Item": self._projected([item], wanted)[0]}
 
     def _wanted(self, name: str, request: Mapping[str, Any]) -> list[Path] | None:
         """Return the paths that a read asks for; None for all."""
@@ -120,11 +120,14 @@ class Reads(StoredTables):
         kept = [item for item in read if passes(item)]
         page: dict[str, Any] = {"Count": len(kept), "ScannedCount": len(read)}
         if request.get("Select") != "COUNT":
-            page["Items"] = [_projected(item, wanted) for item in kept]
+            page["Items"] = self._projected(kept, wanted)
         # With a limit, DynamoDB stops at the last item without looking whether another follows.
         if len(read) == request.get("Limit") or len(read) < len(found):
             page["LastEvaluatedKey"] = {key: read[-1][key] for key in (*table.keys, *(index.keys if index else ()))}
         return answer(page)
+
+    def _projected(self, items: Sequence[TypedItem], wanted: Sequence[Path] | None) -> list[TypedItem]:
+        return [dict(item) if wanted is None else project(item, wanted) for item in items]
 
     def _index(self, name: str, table: TableSchema, request: Mapping[str, Any]) -> Index | None:
         if "IndexName" not in request:
@@ -135,10 +138,6 @@ class Reads(StoredTables):
         if index.is_global and request.get("ConsistentRead"):
             refuse(name, "ValidationException", "Consistent reads are not supported on global secondary indexes")
         return index
-
-
-def _projected(item: TypedItem, wanted: Sequence[Path] | None) -> TypedItem:
-    return dict(item) if wanted is None else project(item, wanted)
 
 
 def _projection(request: Mapping[str, Any], scope: Scope, expressions: list[Parsed[Any]]) -> list[Path] | None:
