@@ -17,7 +17,7 @@ from oneslot.explorer.faults import (
     ANSWERED,
     CRASHES,
     DEATH,
-    LATER,
+    LOST,
     NEVER,
     NOW,
     SILENCE,
@@ -30,22 +30,18 @@ from oneslot.runtime.sqs.queue import is_fifo
 
 CALL, STATEMENT, APPEND = "call", "statement", "append"
 CRASH, PAUSE, SUSPEND, TORN = "crash", "pause", "suspend, and the steady clock stands still", "crash, and a torn line"
-SLOW = "slow answer"
-UNSENT = "no connection"
 
-_LOST = Choice("response lost; the SDK sends it again", NOW, SILENCE)
-_LATE = Choice("no answer; the SDK sends it again, and the first one lands late", LATER, SILENCE)
 PARTIAL = Choice("some entries throttled", NOW, ANSWERED)
 BLAMED = Choice("some entries throttled, as the sender's fault", NOW, ANSWERED)
 SILENT = Choice("some entries missing in the answer", NOW, ANSWERED)
 IGNORED = Choice("some entries neither performed nor in the answer", NOW, ANSWERED)
-SLOW_ANSWER = Choice(SLOW, NOW, ANSWERED)
-NO_CONNECTION = Choice(UNSENT, NEVER, SILENCE)
+SLOW = Choice("slow answer", NOW, ANSWERED)
+UNSENT = Choice("no connection", NEVER, SILENCE)
 COPIED = Choice("a message in flight is visible again", NOW, ANSWERED)
 UNDELETED = Choice("a deleted message is visible again", NOW, ANSWERED)
 SAMPLED = Choice("a short poll misses messages", NOW, ANSWERED)
 
-_SQS = (*CRASHES, _LOST, _LATE, TIMED_OUT, SERVER_ERROR, error_choice("RequestThrottled"), SLOW_ANSWER, NO_CONNECTION)
+_SQS = (*CRASHES, *LOST, TIMED_OUT, SERVER_ERROR, error_choice("RequestThrottled"), SLOW, UNSENT)
 _SQS_BATCH = (*_SQS, PARTIAL, BLAMED, SILENT, IGNORED)
 _BATCHES = ("send_message_batch", "delete_message_batch", "change_message_visibility_batch")
 
@@ -61,7 +57,7 @@ KINDS = (CRASHING, LOSING, REFUSING, SPLITTING, STOPPING, REPEATING)
 """The kinds of faults. A seed draws which of them happen in its run."""
 
 
-MILD = (PARTIAL.name, BLAMED.name, SILENT.name, IGNORED.name, SLOW)
+MILD = (PARTIAL.name, BLAMED.name, SILENT.name, IGNORED.name, SLOW.name)
 """The faults that a worker survives without a second receive, if they are few: split and slow answers."""
 
 FEW, SLOW_SECONDS = 2, 30.0
@@ -85,12 +81,12 @@ class Fault:
 def choices(service: str, operation: str, parameters: Mapping[str, Any]) -> Sequence[Choice]:
     """Return every fault of a call."""
     if service == "dynamodb":
-        return (*all_faults(ApiCall.of(operation, parameters)), SLOW_ANSWER, NO_CONNECTION)
+        return (*all_faults(ApiCall.of(operation, parameters)), SLOW, UNSENT)
     if service == "sqs":
         if operation == "receive_message" and not is_fifo(parameters.get("QueueUrl", "")):
             return (*_SQS, COPIED, UNDELETED, *([] if parameters.get("WaitTimeSeconds") else [SAMPLED]))
         return _SQS_BATCH if operation in _BATCHES else _SQS
-    return (*CRASHES, _LOST, TIMED_OUT, SLOW_ANSWER, NO_CONNECTION)
+    return (*CRASHES, LOST[0], TIMED_OUT, SLOW, UNSENT)
 
 
 def reached_name(fault: str, what: str) -> str:
@@ -108,13 +104,13 @@ def kind_of(name: str) -> str:
         return REPEATING
     if "some entries" in name:
         return SPLITTING
-    return LOSING if "answer" in name or "response" in name or "time out" in name or name == UNSENT else REFUSING
+    return LOSING if "answer" in name or "response" in name or "time out" in name or name == UNSENT.name else REFUSING
 
 
 def is_mild(faults: Sequence[Fault], longest: float = SLOW_SECONDS) -> bool:
     """Return whether a consumer that survives answers of `longest` seconds survives these without a second receive."""
     return len(faults) <= FEW and all(
-        fault.name in MILD and (fault.name != SLOW or fault.seconds <= longest) for fault in faults
+        fault.name in MILD and (fault.name != SLOW.name or fault.seconds <= longest) for fault in faults
     )
 
 
@@ -153,7 +149,7 @@ LATE_COMMITS = Rates(
     longest=90,
     most=4,
     # Only a transaction can be in conflict at one of its items.
-    chosen=lambda choices: (CRASHES[1], _LATE) if any(each.conflict is not None for each in choices) else (),
+    chosen=lambda choices: (CRASHES[1], LOST[1]) if any(each.conflict is not None for each in choices) else (),
 )
 """Crashes and lost answers of transactions that DynamoDB performs a minute later."""
 

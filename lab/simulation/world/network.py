@@ -186,10 +186,10 @@ class Client:
             answer = self._perform(operation, parameters)
         if choice.seen == DEATH:
             self._process.crash()
-        if choice.name == UNSENT:
+        if choice is UNSENT:
             self._kernel.sleep(CONNECT_SECONDS)
             return False, None
-        slow = fault.seconds if choice.name == SLOW else 0.0
+        slow = fault.seconds if choice is SLOW else 0.0
         if choice.seen == SILENCE or slow > self._read_timeout:
             self._kernel.sleep(self._read_timeout)
             return False, None
