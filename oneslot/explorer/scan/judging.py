@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 import tempfile
 import time
 import traceback
@@ -125,8 +126,9 @@ def refusal(job: ScanJob, why: str) -> Row:
     return Row(function=job.function, source=job.source.title, verdict="refused", why=why, assumed=job.assumed)
 
 
-def row_of(job: ScanJob) -> Row:
-    """Explore in this process, which ends with it, and return the row."""
+def row_of(job: ScanJob, installed: Path | None = None) -> Row:
+    """Explore in this process, which ends with it, and return the row. `installed` has packages of the function's own."""
+    sys.path[:0] = [str(installed)] if installed else []
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +22,7 @@ from oneslot.explorer.handlers.scenario_file import check_rows, check_scenario, 
 from oneslot.explorer.handlers.templates.intrinsics import PSEUDO, Resolver
 from oneslot.explorer.handlers.templates.sources import TASK, FunctionSource, references, sources_of
 from oneslot.explorer.handlers.templates.template import (
+    folders,
     function_properties,
     functions_of,
     read_template,
@@ -56,6 +60,7 @@ def scan(
     parameters: Mapping[str, str] | None = None,
     env: Mapping[str, str] | None = None,
     only: Sequence[str] = (),
+    packages: Path | None = None,
     on_row: Callable[[Row], None] = lambda row: None,
 ) -> Scan:
     """Scan a template.
@@ -69,6 +74,8 @@ def scan(
         parameters: those of the stack, over their defaults.
         env: environment variables of every function, over the template's.
         only: the logical ids to scan; all unless given.
+        packages: a folder for what the functions import: each requirements.txt beside a handler is installed into a folder
+            of its own there, once. None to import only what is installed here.
         on_row: called with each row as soon as it is known.
 
     Raises `NotExplorable` if the template cannot be read, or does not have a function of `only`, and `InvalidScenario` for
@@ -110,7 +117,7 @@ def scan(
         if source is not None:
             found += findings(resolver, name, properties, source)
     rows: dict[int, Row] = {}
-    for position, row in _run(jobs, workers):
+    for position, row in _run(jobs, workers, packages):
         rows[position] = row
         places = [place for place, job in enumerate(jobs) if job.function == row.function]
         if rows.keys() >= {*places}:
@@ -201,7 +208,32 @@ def _given(events: Path | None, function: str, resolver: Resolver) -> Mapping[st
     return given
 
 
-def _run(jobs: Sequence[ScanJob | Row], workers: int) -> Iterator[tuple[int, Row]]:
+def _installed(job: ScanJob, packages: Path) -> Path | None:
+    """Install what a function's lists of requirements name into a folder of its own. Return it; None without a list.
+
+    Raises `NotExplorable` if pip fails.
+    """
+    roots = folders(job.resolver, job.resolver.resources[job.function], job.properties)
+    lists = [file for one in roots if (file := (job.folder / one / "requirements.txt").absolute()).is_file()]
+    if not lists:
+        return None
+    number = hashlib.sha256(b"\0".join(one.read_bytes() for one in lists)).hexdigest()[:16]
+    installed = packages.absolute() / number / "site-packages"
+    if not installed.exists():
+        unfinished = installed.with_name("unfinished")
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--upgrade", "--target", str(unfinished)]
+        command += [word for one in lists for word in ("-r", str(one))]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=lists[0].parent)
+        if ran.returncode:
+            said = " ".join(line for line in ran.stderr.splitlines() if "ERROR" in line)
+            raise NotExplorable(
+                f"pip cannot install {lists[0]}: {said} Install them here, and scan without --packages."
+            )
+        unfinished.rename(installed)
+    return installed
+
+
+def _run(jobs: Sequence[ScanJob | Row], workers: int, packages: Path | None) -> Iterator[tuple[int, Row]]:
     """Yield the row of each job with its position, as soon as it is known."""
     waiting = list(enumerate(jobs))
     running: dict[Connection, tuple[int, ScanJob, BaseProcess, float]] = {}
@@ -211,7 +243,12 @@ def _run(jobs: Sequence[ScanJob | Row], workers: int) -> Iterator[tuple[int, Row
             if isinstance(job, Row):
                 yield position, job
                 continue
-            reader, process = forked(row_of, job)
+            try:
+                installed = _installed(job, packages) if packages else None
+            except NotExplorable as error:
+                yield position, refusal(job, str(error))
+                continue
+            reader, process = forked(row_of, job, installed)
             running[reader] = (position, job, process, time.monotonic() + job.budget + GRACE_S)
         ready = wait(list(running), timeout=1)
         for reader, (position, own_job, process, ends) in list(running.items()):

@@ -65,6 +65,7 @@ NEW_FOLDER = NewPath(file_okay=False, writable=True, path_type=Path)
     metavar="NAME=VALUE",
     help="A parameter of the stack. Repeatable.",
 )
+@click.option("--packages", type=NEW_FOLDER, help="Install each function's requirements.txt here, and import from it.")
 @click.option("--sarif", type=NEW_FILE, help="Write the results as SARIF 2.1.0 to this file.")
 @click.option("--summary", type=NEW_FILE, help="Append a summary in Markdown to this file.")
 @click.option("--baseline", type=FILE, help="Known breaches and functions without a verdict, which do not fail.")
@@ -82,6 +83,7 @@ def scan(
     events: Path | None,
     env: Sequence[tuple[str, str]],
     parameter: Sequence[tuple[str, str]],
+    packages: Path | None,
     sarif: Path | None,
     summary: Path | None,
     baseline: Path | None,
@@ -110,7 +112,14 @@ def scan(
     try:
         known = report.read_baseline(baseline) if baseline else set()
         found = scan_template(
-            template, budget=budget, events=events, parameters=dict(parameter), env=dict(env), only=only, on_row=say
+            template,
+            budget=budget,
+            events=events,
+            parameters=dict(parameter),
+            env=dict(env),
+            only=only,
+            packages=packages,
+            on_row=say,
         )
     except NotExplorable as error:
         raise HandlerNotExplorable(str(error)) from error

@@ -152,7 +152,7 @@ Resources:
     Properties: {Handler: app.report, Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic}}}}
   Node:
     Type: AWS::Serverless::Function
-    Properties: {Handler: app.orders, Runtime: nodejs22.x, Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic}}}}
+    Properties: {Handler: app.orders, Runtime: nodejs22.x}
   Missing:
     Type: AWS::Serverless::Function
     Properties: {Handler: app.orders, CodeUri: gone/, Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic}}}}

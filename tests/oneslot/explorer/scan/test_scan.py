@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import zipfile
 from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
@@ -191,13 +192,32 @@ def test_a_scan_is_refused_when_template_and_options_leave_nothing_to_scan(
         scan(template, **options)
 
 
-def test_function_is_refused_for_its_runtime_when_it_has_no_source(tmp_path: Path) -> None:
-    template = tmp_path / "template.yaml"
-    template.write_text("Resources: {F: {Type: AWS::Lambda::Function, Properties: {Runtime: nodejs22.x}}}")
+def test_packages_of_each_function_are_installed_apart(tmp_path: Path) -> None:
+    resources: dict[str, Any] = {"Topic": {"Type": "AWS::SNS::Topic"}}
+    for name, version in (("First", "1.0"), ("Second", "2.0"), ("Broken", "")):
+        orders = {"Orders": {"Type": "SNS", "Properties": {"Topic": {"Ref": "Topic"}}}}
+        properties = {"Runtime": "python3.12", "Handler": "app.handler", "CodeUri": name, "Events": orders}
+        resources[name] = {"Type": "AWS::Serverless::Function", "Properties": properties}
+        (folder := tmp_path / name).mkdir()
+        (folder / "app.py").write_text(f"import rates\ndef handler(event, _): assert rates.VERSION == '{version}'")
+        rates = f"rates-{version}"
+        (folder / "requirements.txt").write_text(f"./{rates}-py3-none-any.whl\n")
+        if version:
+            with zipfile.ZipFile(folder / f"{rates}-py3-none-any.whl", "w") as packed:
+                packed.writestr("rates.py", f"VERSION = '{version}'")
+                packed.writestr(
+                    f"{rates}.dist-info/METADATA", f"Metadata-Version: 2.1\nName: rates\nVersion: {version}\n"
+                )
+                packed.writestr(
+                    f"{rates}.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+                )
+                packed.writestr(f"{rates}.dist-info/RECORD", "")
+    (tmp_path / "template.json").write_text(json.dumps({"Resources": resources}))
 
-    (row,) = scan(template).rows
+    rows = scan(tmp_path / "template.json", packages=tmp_path / "packages").rows
 
-    assert row.why == "It runs on nodejs22.x. The explorer runs handlers in Python."
+    assert [row.verdict for row in rows] == ["holds", "holds", "refused"]
+    assert rows[2].why.startswith(f"pip cannot install {tmp_path}/Broken/requirements.txt: ERROR: ")
 
 
 @pytest.mark.parametrize("option", ["--sarif", "--summary", "--write-baseline", "--write-test", "--baseline"])
