@@ -17,6 +17,7 @@ from lab.explore.practice import APPOINTMENTS, CHANNEL, LEDGER, PRACTICE, SERVIC
 from oneslot.explorer.execution.process import LEASE_MS, InvocationContext, RunningInvocation
 from oneslot.explorer.scenario import Run
 from oneslot.runtime.failures import cancellation_reasons, error_code
+from oneslot.runtime.values import from_attributes, to_attributes
 
 
 class StillInProgress(Exception):
@@ -49,7 +50,7 @@ def _get_then_put(process: RunningInvocation, client: Any, message_id: str, *, c
     row = _row(client, message_id)
     if _is_complete(row, now):
         return
-    count = int(row.get("consumption_count", {"N": "0"})["N"])
+    count = row.get("consumption_count", 0)
     _put(client, _item(message_id, "IN_PROGRESS", count + 1, now), count if checks else None)
     take_slot(client, message_id)
     _put(client, _item(message_id, "COMPLETE", count + 1, process.clock), count + 1 if checks else None)
@@ -77,7 +78,7 @@ def acquire_mark_release(process: RunningInvocation, client: Any, message_id: st
         Key={"message_id": {"S": message_id}},
         UpdateExpression="SET #status = :done",
         ExpressionAttributeNames={"#status": "status"},
-        ExpressionAttributeValues={":done": {"S": "COMPLETE"}},
+        ExpressionAttributeValues=to_attributes({":done": "COMPLETE"}),
     )
 
 
@@ -88,7 +89,7 @@ def _acquire(client: Any, message_id: str, now: int) -> bool:
             Item=_item(message_id, "IN_PROGRESS", 1, now),
             ConditionExpression="attribute_not_exists(message_id) OR (#status = :in_progress AND updated < :expired)",
             ExpressionAttributeNames={"#status": "status"},
-            ExpressionAttributeValues={":in_progress": {"S": "IN_PROGRESS"}, ":expired": {"N": str(now - LEASE_MS)}},
+            ExpressionAttributeValues=to_attributes({":in_progress": "IN_PROGRESS", ":expired": now - LEASE_MS}),
         )
     except ClientError as error:
         if error_code(error) != "ConditionalCheckFailedException":
@@ -103,33 +104,27 @@ def _put(client: Any, item: Mapping[str, Any], count: int | None) -> None:
     if count == 0:
         condition = {"ConditionExpression": "attribute_not_exists(message_id)"}
     elif count:
-        values = {":count": {"N": str(count)}}
+        values = to_attributes({":count": count})
         condition = {"ConditionExpression": "consumption_count = :count", "ExpressionAttributeValues": values}
     client.put_item(TableName=LEDGER, Item=item, **condition)
 
 
 def _row(client: Any, message_id: str) -> dict[str, Any]:
     answer = client.get_item(TableName=LEDGER, Key={"message_id": {"S": message_id}}, ConsistentRead=True)
-    row: dict[str, Any] = answer.get("Item", {})
-    return row
+    return from_attributes(answer.get("Item", {}))
 
 
 def _is_complete(row: Mapping[str, Any], now: int) -> bool:
     """Return whether the row is complete. Raises `StillInProgress` if another consumer may hold it."""
-    if row.get("status") == {"S": "COMPLETE"}:
+    if row.get("status") == "COMPLETE":
         return True
-    if row and int(row["updated"]["N"]) + LEASE_MS >= now:
+    if row and row["updated"] + LEASE_MS >= now:
         raise StillInProgress
     return False
 
 
 def _item(message_id: str, status: str, count: int, now: int) -> dict[str, Any]:
-    return {
-        "message_id": {"S": message_id},
-        "status": {"S": status},
-        "consumption_count": {"N": str(count)},
-        "updated": {"N": str(now)},
-    }
+    return to_attributes({"message_id": message_id, "status": status, "consumption_count": count, "updated": now})
 
 
 WAITLIST = {"outcome": "waitlist"}
@@ -199,11 +194,7 @@ def _first_free(client: Any, practice: str, first: str, last: str) -> dict[str, 
         IndexName="free_slots",
         ConsistentRead=True,
         KeyConditionExpression="practice = :practice AND free_key BETWEEN :first AND :last",
-        ExpressionAttributeValues={
-            ":practice": {"S": practice},
-            ":first": {"S": first},
-            ":last": {"S": last},
-        },
+        ExpressionAttributeValues=to_attributes({":practice": practice, ":first": first, ":last": last}),
         Limit=1,
     )["Items"]
     return found[0] if found else None
@@ -215,9 +206,5 @@ def _taken(slot: Mapping[str, Any], message_id: str) -> dict[str, Any]:
         "ConditionExpression": "#status = :free",
         "UpdateExpression": "SET #status = :busy, appointment_id = :appointment_id REMOVE free_key",
         "ExpressionAttributeNames": {"#status": "status"},
-        "ExpressionAttributeValues": {
-            ":free": {"S": "free"},
-            ":busy": {"S": "busy"},
-            ":appointment_id": {"S": message_id},
-        },
+        "ExpressionAttributeValues": to_attributes({":free": "free", ":busy": "busy", ":appointment_id": message_id}),
     }
