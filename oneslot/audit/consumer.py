@@ -45,9 +45,9 @@ class AuditConsumer:
         if source.name not in self.declaration.schema.tables:
             return source.named(row)
         table = self.declaration.schema.tables[source.name]
-        own = table.key_of(row)
-        named = self._asked(source, lambda: list(dict.fromkeys(named_by(table, row))))
-        return [row_key(own) if isinstance(own, tuple) and each == text_of(own) else each for each in named]
+        named = self._asked(source, lambda: list(named_by(table, row)))
+        texts = (row_key(each) if isinstance(each, tuple) else text_of(each) for each in named)
+        return list(dict.fromkeys(texts))
 
     def _asked(self, source: Source, call: Callable[[], T]) -> T:
         what = f"The function in `request` or `lacking` of tables.{source.name}"

@@ -16,7 +16,7 @@ from zlib import crc32
 from oneslot.errors import LawFailed, LawNotLocal, name_fault
 from oneslot.laws.evidence import Breach, Evidence, Law, breaches_of
 from oneslot.laws.form import LEDGER_ROW
-from oneslot.laws.schema import Row, Schema, Table, text_of
+from oneslot.laws.schema import Key, Row, Schema, Table, text_of
 from oneslot.laws.traces import COMPLETE, result_of
 
 T = TypeVar("T")
@@ -30,15 +30,15 @@ NOT_LOCAL = (
 )
 
 
-def named_by(table: Table, row: Row) -> Iterator[str]:
-    """Yield every subject that a row names."""
-    yield text_of(table.key_of(row))
+def named_by(table: Table, row: Row) -> Iterator[Key]:
+    """Yield every subject that a row names: a request, or the key of a row."""
+    yield table.key_of(row)
     for effect in table.effects(row) if table.effects else ():
         if effect.request:
             yield effect.request
     for name in table.names:
         for parts in product(*(elements(row, part.split(".")) for part in name.split("/"))):
-            yield text_of(parts)
+            yield parts if len(parts) > 1 else parts[0]
 
 
 def elements(value: Any, path: Sequence[str]) -> Iterator[Any]:
@@ -119,7 +119,7 @@ def _chunks(evidence: Evidence) -> Iterator[tuple[Evidence, Collection[str]]]:
             ledger[number][message_id] = row
     for table in whole.schema.tables.values():
         for key, row in whole.rows(table.name).items():
-            for number in _homes(homes, named_by(table, row)):
+            for number in _homes(homes, map(text_of, named_by(table, row))):
                 tables[number][table.name][key] = row
     requests: dict[str, Collection[str]] = {
         name: getattr(whole, name) or () for name in ("requests", "quarantined", "dropped", "waiting")

@@ -11,7 +11,7 @@ from demo.declared import CONSUMER
 from oneslot.errors import LawFailed, LawNotLocal
 from oneslot.laws.evidence import Evidence, Law, check
 from oneslot.laws.groups import judge, named_by
-from oneslot.laws.schema import Table, text_of
+from oneslot.laws.schema import Table
 from tests.kits.histories import System
 from tests.kits.order_histories import CORRUPTIONS, ORDERS, OrderHistory
 from tests.kits.shop import NOT_LOCAL, SHOP, Shop
@@ -35,7 +35,7 @@ def test_law_is_refused_when_it_is_not_local() -> None:
         judge(Shop().evidence(), [NOT_LOCAL])
     orders = Table("orders", ("order_id",), names=("lines.warehouse/lines.sku",))
     order = {"order_id": "o-1", "lines": [{"warehouse": "north", "sku": "a"}]}
-    assert list(named_by(orders, order)) == ["o-1", text_of(("north", "a"))]
+    assert list(named_by(orders, order)) == ["o-1", ("north", "a")]
 
 
 def test_law_reads_no_attribute_that_is_not_declared() -> None:

@@ -20,6 +20,7 @@ from oneslot.audit.read.blocks import dicts, unpacked
 from oneslot.audit.read.carry import REJECTED, BlockReader, Piece, ReadPlan
 from oneslot.audit.read.lines import Window
 from oneslot.declaration.declaration import Declaration
+from oneslot.declaration.reading import parse_declaration
 from oneslot.errors import InvalidArchive
 from oneslot.laws import form
 from oneslot.laws.evidence import lacking
@@ -479,3 +480,18 @@ def test_attribute_of_any_type_travels(table: str, row: dict[str, Any], keys: li
     else:
         with pytest.raises(ValueError, match="another type"):
             Carried(table, text, quick=True, of=SHOP)
+
+
+def test_row_names_a_row_of_two_attributes_by_that_rows_own_key() -> None:
+    """Else a law over lists would judge the stock without some of its orders, whose subject is in another chunk."""
+    shop = 'name = "shop"\nhandler = "app.handler"\nstack = "Shop"\n[tables.orders]\nkey = "id"\n'
+    stock = 'names = "lines.warehouse/lines.sku"\n[tables.stock]\nkey = ["warehouse", "sku"]\n'
+    lined, of_stock = parse_declaration(shop + stock, None), {"warehouse": {"S": "north"}, "sku": {"S": "mug"}}
+    order = {"id": {"S": "o-1"}, "lines": {"L": [{"M": of_stock}]}}
+
+    named, own = (
+        Carried("orders", written([{"Item": order}]), of=lined),
+        Carried("stock", written([{"Item": of_stock}]), of=lined),
+    )
+
+    assert sorted(key for key, *_ in named.rows) == [own.rows[0][0], "o-1"]
