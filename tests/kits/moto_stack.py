@@ -146,9 +146,15 @@ def put_bookings(stack: MotoStack, count: int) -> frozenset[str]:
 
 
 def write_failures(
-    stack: MotoStack, message_id: str, sqs_message_id: str = "", *, receives: int, at_ms: int | None = None
+    stack: MotoStack,
+    message_id: str,
+    sqs_message_id: str = "",
+    *,
+    receives: int,
+    at_ms: int | None = None,
+    ended: str = "failed",
 ) -> None:
-    """Append the failed deliveries of one message, all at `at_ms`, by default a minute ago."""
+    """Append the failed deliveries of one message, all at `at_ms`, by default a minute ago; the last one `ended` so."""
     at_ms = at_ms or int(time.time() - 60) * 1_000
     line = {"message": "delivery", "message_id": message_id, "sqs_message_id": sqs_message_id or f"sqs-{message_id}"}
     line |= {"outcome": "failed", "reason": "KeyError", "where": "/var/decision.py:8"}
@@ -156,6 +162,7 @@ def write_failures(
     with Path(stack.target.local.log_file).open("a", encoding="utf-8") as log:
         for receive in range(1, receives + 1):
             about = {"receive_count": receive, "sent": at_ms, "finished": at_ms, "attempt_ms": 1}
+            about |= {"outcome": ended} if receive == receives else {}
             log.write(json.dumps({**line, **about}) + "\n")
 
 

@@ -71,7 +71,7 @@ def row_table(title: str, row: Mapping[str, Any]) -> Table:
 
 
 def _value(name: str, value: Any) -> str:
-    if name in ("updated", "created", "lease_until"):
+    if value and name in ("updated", "created", "lease_until"):
         return with_time(value)
     if name == "expires_at" and isinstance(value, int):
         return with_time(value * 1000).replace(str(value * 1000), str(value), 1)

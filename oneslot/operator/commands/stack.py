@@ -71,6 +71,7 @@ def next_steps(_target: Target, _state: LocalState) -> list[tuple[str, str, str]
         ),
         ("inspect", "see what became of it", "oneslot inspect MESSAGE_ID"),
         ("check", "judge the result", "oneslot check"),
+        ("update", "deploy an edit; what queues and tables hold stays", "oneslot up"),
         ("credentials", "let the AWS CLI reach it (aws sqs: by --endpoint-url)", 'eval "$(oneslot env)"'),
         ("down", "stop the local stack", "oneslot down"),
     ]

@@ -42,9 +42,13 @@ class Failure:
 
 
 def read_failures(target: Target, *, since_ms: int = 0, mentioning: str | None = None) -> dict[str, Failure]:
-    """Return the last failed delivery of each message, by its SQS id. A missing log has none; see `read_deliveries`."""
-    lines = valid_deliveries(target, [], since_ms=since_ms, mentioning=mentioning, outcome=FAILED)
-    return {line["sqs_message_id"]: failure_of(line) for line in lines if line["finished"] >= since_ms}
+    """Return the last delivery of each message that was delivered again and failed, by its SQS id.
+
+    A missing log has none; see `read_deliveries`.
+    """
+    lines = valid_deliveries(target, [], since_ms=since_ms, mentioning=mentioning, again=True)
+    last = {line["sqs_message_id"]: line for line in lines if line["finished"] >= since_ms}
+    return {name: failure_of(line) for name, line in last.items() if line["outcome"] == FAILED}
 
 
 def failure_of(line: Mapping[str, Any]) -> Failure:
@@ -69,15 +73,15 @@ def valid_deliveries(
     *,
     since_ms: int = 0,
     mentioning: str | None = None,
-    outcome: str | None = None,
+    again: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """Yield the valid lines of `read_deliveries`, each with both ids, None for a missing one.
 
-    `outcome` leaves out lines with another one. The malformed attribute of every other line is added to `malformed`. A
+    `again` leaves out first deliveries. The malformed attribute of every other line is added to `malformed`. A
     missing log group yields nothing, as a missing local file does.
     """
     try:
-        for place, line in _lines(target, since_ms, mentioning, outcome):
+        for place, line in _lines(target, since_ms, mentioning, again=again):
             if attribute := malformed_delivery(line, target.declaration.schema):
                 malformed.append(Malformed(DELIVERY_LOG, place, attribute))
             else:
@@ -88,17 +92,15 @@ def valid_deliveries(
 
 
 def _lines(
-    target: Target, since_ms: int, mentioning: str | None, outcome: str | None = None
+    target: Target, since_ms: int, mentioning: str | None, *, again: bool = False
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    wanted = [f'$.message = "{DELIVERY}"']
-    if outcome is not None:
-        wanted.append(f'$.outcome = "{outcome}"')
+    wanted = [f'$.message = "{DELIVERY}"', *(["$.receive_count > 1"] if again else ())]
     if mentioning is not None:
         wanted.append(f'($.message_id = "{mentioning}" || $.sqs_message_id = "{mentioning}")')
     file = Path(target.local.log_file) if target.local else None
     for place, text in read_log(target, file, target.outputs.consumer_log_group_name, " && ".join(wanted), since_ms):
         line = _delivery(text)
-        if line is None or outcome not in (None, line.get("outcome")):
+        if line is None or (again and line.get("receive_count", 1) == 1):
             continue
         if mentioning is None or mentioning in (line.get("message_id"), line.get("sqs_message_id")):
             yield place, line

@@ -132,7 +132,7 @@ def read_failing(target: Target) -> list[Failure]:
     """Return the messages that fail again and again; none where the log may not be read, which is only for this."""
     since_ms = target.surroundings.now_ms() - FAILING_MS
     with suppress(ClientError):
-        return [each for each in read_failures(target, since_ms=since_ms).values() if each.receives > 1]
+        return list(read_failures(target, since_ms=since_ms).values())
     return []
 
 

@@ -134,11 +134,12 @@ def hidden(stack: MotoStack) -> None:
 
 
 def failing(stack: MotoStack) -> None:
-    """A message failed all its receives, and another fails now. One failed once, and one long ago."""
+    """A message failed all its receives, and another fails now. One failed once, one long ago, and one was ended since."""
     write_failures(stack, "m-1", stack.put_dead_letter(booking("m-1", **NOW)), receives=10)
     write_failures(stack, "m-2", receives=3)
     write_failures(stack, "m-3", receives=1)
     write_failures(stack, "m-4", receives=9, at_ms=int(time.time() - 3_600) * 1_000)
+    write_failures(stack, "m-5", receives=3, ended="quarantined")
 
 
 def claims(stack: MotoStack) -> None:
@@ -310,7 +311,7 @@ USAGE = (
     *("audit --memory lots", "audit --history nowhere", "watch --timeout 0", "smoke --timeout inf"),
     "run --requests none",
     *("dlq redrive --all m-1", "dlq drop"),
-    *("dlq redrive --rate 0", "dlq redrive --file nowhere", f"dlq redrive --file {THIS}"),
+    f"dlq redrive --file {THIS}",
     *("seed", "send", "watch", "status", "inspect m-1", "dlq list", "ledger show m-1", "pause --reason INC-12"),
     *("check --loud --json", "dlq drop --json", "status --json"),
 )
