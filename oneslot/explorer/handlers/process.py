@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import decimal
-import hashlib
 import io
-import json
 import logging
 import sys
 from collections.abc import Callable
@@ -14,25 +12,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from pathlib import Path
 from types import FrameType, ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 from oneslot.explorer.execution.process import HandlerEnd, Program, RunningInvocation
 from oneslot.explorer.handlers.memory.contents import Opaque
 from oneslot.explorer.handlers.memory.memory import Imported, Memory, waiting_frames
-from oneslot.explorer.handlers.modules import Code
-from oneslot.explorer.handlers.program import HandlerProgram
+from oneslot.explorer.handlers.program import TIMED_OUT, HandlerProgram, PerceivingInvocation
 from oneslot.explorer.handlers.reached import ANSWERED
-from oneslot.explorer.handlers.surroundings.chance import DRAW, LOG_STREAM, Draws
 from oneslot.explorer.handlers.surroundings.environment import LambdaEnvironment, LambdaEnvironments, is_installed
 from oneslot.explorer.refusal import NotExplorable, Stop
 from oneslot.explorer.world import ApiCall
 from oneslot.runtime.sqs import answer as answers
-
-BOTH_WAYS = 2
-"""The random numbers of an invocation that are drawn low and high; later ones are fixed."""
-
-FIXED = 0.4
-"""About where later numbers are."""
 
 INJECTED = '"Message": "injected"'
 """What the text of an injected error has, and no other."""
@@ -50,7 +40,6 @@ RUNTIME = str(Path(answers.__file__).parents[1])
 
 HANDLER_REMEDY = "Name the handler as its template does, such as app.handler."
 
-TIMED_OUT = "TimeoutError: the function's timeout, while it sleeps"
 OWN_FAILURES = (TIMED_OUT, SystemExit.__name__, answers.MarshalError.__name__, "InvalidAnswer")
 """How the errors of an invocation start that no other event would spare it."""
 
@@ -66,28 +55,24 @@ def is_failure(observation: str) -> bool:
     return "unanswered" in observation[:14] or INJECTED in observation
 
 
-class RunningHandler(RunningInvocation):
+class RunningHandler(PerceivingInvocation):
     """A running invocation. Its modules and its event loop are in place only while it runs."""
 
     def __init__(self, program: Program, clock: int, before: RunningInvocation | None = None) -> None:
-        self.code: Code = program.code  # type: ignore[attr-defined]
-        self._invocation: HandlerProgram = program  # type: ignore[assignment]
-        self.environment: LambdaEnvironment = getattr(before, "environment", None) or LambdaEnvironment()
+        self.code = program.code  # type: ignore[attr-defined]
+        self._invocation = program  # type: ignore[assignment]
+        self.environment = getattr(before, "environment", None) or LambdaEnvironment()
         self.started_at = clock
-        self.refusal: str | None = None
         self.last_failed = False
         self.returned = ""
         self.output = ""
         self.raised = ""
         self.working = 0
-        self.has_timed_out = False
         self.pools: dict[int, Any] = {}
         self.default_executor = ThreadPoolExecutor(DEFAULT_WORKERS)
         self.awaited: list[Any] = []
         """The tasks of threads that an event loop waits for."""
-        self._slept = self._draws = self._uniques = 0
         self._loop: Any = None
-        self._clock_at_import = False
         self._state_at_import: str | None = None
         """What the environment has of its own when it is fresh; None in one that is used again."""
         self._frames: list[FrameType] | None = None
@@ -100,95 +85,6 @@ class RunningHandler(RunningInvocation):
     def _enter(self, ended: RunningHandler) -> None:
         """Run in the environment that another invocation left as its import had made it: it equals a fresh one."""
         self.environment, self._state_at_import = ended.environment, ended._state_at_import
-
-    def read_clock(self) -> int:
-        """Return the time (epoch ms), and note that the code has read it."""
-        self.code.reads_clock = True
-        self._clock_at_import |= self.is_importing
-        return self.now
-
-    @property
-    def now(self) -> int:
-        """The time of this invocation (epoch ms)."""
-        return self.clock + self._slept
-
-    def pass_time(self, seconds: float) -> None:
-        """See `RunningInvocation.pass_time`. What still runs at the end is frozen, and its call is not made.
-
-        "The timeout argument can be used to control the maximum number of seconds to wait before returning" (Python,
-        concurrent.futures). "Background processes or callbacks that were initiated by your Lambda function and did not
-        complete when the function ended resume if Lambda reuses the execution environment" (AWS Lambda, Understanding the
-        Lambda execution environment lifecycle,
-        https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html).
-        """
-        self.has_timed_out = True
-        self.sleep(seconds)
-
-    def sleep(self, seconds: float) -> None:
-        """Pass this invocation's time. At its timeout Lambda ends it, whatever it catches, with its environment."""
-        self._slept += int(seconds * 1000)
-        if self.clock + self._slept >= self.started_at + self._invocation.timeout_ms:
-            self.outcome = HandlerEnd((), TIMED_OUT, (), self._unfinished(), raised=self.raised)
-            self.pause()
-
-    def unique_bytes(self, size: int) -> bytes:
-        """Return bytes that no other invocation gets; zeros to a library that is imported, once for all invocations."""
-        if _importing():
-            return bytes(size)
-        self.code.reads_identity = True
-        self._uniques += 1
-        digest = hashlib.sha256(f"{self._invocation.identity}/{self._uniques}".encode()).digest()
-        return (digest * (size // len(digest) + 1))[:size]
-
-    def draw(self) -> float:
-        """Return a random number: the explorer's choice of low or high, then a fixed one."""
-        if _importing():
-            return FIXED
-        self.code.reads_identity = True
-        self._draws += 1
-        apart = (7 * (self._invocation.identity * 8 + self._draws) % 1000 + 1) / 10_000
-        if self._draws > BOTH_WAYS:
-            return FIXED + apart
-        self.code.draws = max(self.code.draws, self._draws)
-        call = ApiCall.of(DRAW, {"identity": self._invocation.identity, "number": self._draws})
-        high = json.loads(self.wait(call))["answer"]["high"]
-        return 1 - apart if high else apart
-
-    @property
-    def random(self) -> Draws:
-        """The random numbers of the module `random` in this environment."""
-        if self.environment.random is None:
-            self.environment.random = Draws(running)
-        return self.environment.random  # type: ignore[no-any-return]
-
-    def number_of_environment(self) -> int:
-        """Return the explorer's choice of 0, which other environments have too, or a number of this one alone."""
-        self.code.reads_environment = True
-        if self.environment.number is None:
-            drawn = self.draw()
-            self.environment.number = 0 if drawn < FIXED else self._invocation.identity + 1
-        return self.environment.number
-
-    def seed_of_environment(self) -> int:
-        """Return the seed of this environment's hashes, which no other one has."""
-        if self.environment.seed is None:
-            self.code.reads_identity = self.code.reads_environment = True
-            self.environment.seed = self._invocation.identity + 1
-        return self.environment.seed
-
-    def log_stream(self) -> str:
-        """Return the name of this environment's log stream, also that of the variable AWS_LAMBDA_LOG_STREAM_NAME.
-
-        "The log stream is a sequence of log events that share the same source": each environment has one (AWS Lambda,
-        Sending Lambda function logs to CloudWatch Logs,
-        https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs.html).
-        """
-        return f"{LOG_STREAM}{self.seed_of_environment():032x}"
-
-    def refuse(self, sentence: str) -> NoReturn:
-        """End the exploration with this sentence, whatever the handler catches."""
-        self.refusal = sentence
-        raise Stop(sentence)
 
     def wait(self, request: ApiCall) -> str:
         """See `RunningInvocation.wait`."""
@@ -255,11 +151,6 @@ class RunningHandler(RunningInvocation):
                 self.raised = _text_of(argument[1]).removesuffix(": ")
         return self._watch
 
-    @property
-    def is_importing(self) -> bool:
-        """Whether the handler's module still runs for the first time in this environment."""
-        return self.environment.imported is None
-
     def _main(self) -> None:
         failures: tuple[str, ...] = ()
         error, where = None, f"{AT_IMPORT}: "
@@ -288,10 +179,8 @@ class RunningHandler(RunningInvocation):
         if self._state_at_import is not None and not dirty and self._is_repeatable():
             self.code.unchanged.append(self)
         self.code.reads_identity |= dirty
-        self.outcome = HandlerEnd(failures, error, (), self._unfinished(), dirty, self.returned, self.raised)
-
-    def _unfinished(self) -> tuple[str, ...]:
-        return ("unfinished",) if self.last_failed else ()
+        unfinished = ("unfinished",) if self.last_failed else ()
+        self.outcome = HandlerEnd(failures, error, (), unfinished, dirty, self.returned, self.raised)
 
     def _note_import(self) -> None:
         """Note what the environment is when it is fresh, and what its import has read that other imports may not."""
@@ -360,16 +249,6 @@ class _Output(io.StringIO):
 
 
 _OUTPUT = _Output()
-
-
-def _importing() -> bool:
-    """Return whether a module runs that is not the handler's: those are imported by the explorer."""
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        if frame.f_code.co_name == "exec_module" and frame.f_code.co_filename.startswith("<frozen importlib"):
-            return True
-        frame = frame.f_back
-    return False
 
 
 def _environments() -> LambdaEnvironments:
