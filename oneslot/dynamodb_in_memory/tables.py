@@ -67,7 +67,7 @@ def checked_key(table: TableSchema, key: TypedItem) -> TypedItem:
     key = {name: normalised(value) for name, value in key.items()}
     if set(key) != set(table.keys) or any(type_of(value) not in _types(table, name) for name, value in key.items()):
         raise InvalidExpression("The provided key element does not match the schema")
-    refuse_empty_keys(table.keys, key)
+    _refuse_keys(table, table.keys, key, "key")
     return key
 
 
@@ -81,42 +81,34 @@ def checked_item(table: TableSchema, item: TypedItem) -> TypedItem:
     for name in table.keys:
         if name not in item:
             raise InvalidExpression(f"{INVALID}Missing the key {name} in the item")
-        expected, actual = _types(table, name), type_of(item[name])
-        if actual not in expected:
-            raise InvalidExpression(f"{INVALID}Type mismatch for key {name} expected: {expected} actual: {actual}")
-    refuse_empty_keys(table.keys, item)
+    _refuse_keys(table, table.keys, item, "key")
     return item
 
 
 def refuse_index_keys(table: TableSchema, item: TypedItem) -> None:
     """Raise `InvalidExpression` for an item whose attributes do not fit as the keys of an index."""
-    for index_name, index in table.indexes.items():
-        for name in index.keys:
-            value = item.get(name)
-            if value is None:
-                continue
-            expected, actual = _types(table, name), type_of(value)
-            if actual not in expected:
-                raise InvalidExpression(
-                    f"{INVALID}Type mismatch for Index Key {name} Expected: {expected} Actual: {actual} "
-                    f"IndexName: {index_name}"
-                )
-        refuse_empty_keys(index.keys, item)
+    for name, index in table.indexes.items():
+        _refuse_keys(table, index.keys, item, f"the key of index {name},")
 
 
 def _types(table: TableSchema, name: str) -> tuple[str, ...]:
     return (table.types[name],) if name in table.types else ("S", "N", "B")
 
 
-def refuse_empty_keys(names: Iterable[str], item: TypedItem) -> None:
-    """Raise `InvalidExpression` for an empty text or binary as a key."""
+def _refuse_keys(table: TableSchema, names: Iterable[str], item: TypedItem, what: str) -> None:
+    """Raise `InvalidExpression` for a key of another type, or for an empty text or binary as a key."""
     for name in names:
-        value = item.get(name)
-        if value is not None and not next(iter(value.values())):
-            raise InvalidExpression(
-                "One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an "
-                f"empty string value. Key: {name}"
-            )
+        for actual, content in item.get(name, {}).items():
+            expected = _types(table, name)
+            if actual not in expected:
+                raise InvalidExpression(
+                    f"{INVALID}Type mismatch for {what} {name} expected: {expected} actual: {actual}"
+                )
+            if not content:
+                raise InvalidExpression(
+                    "One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an "
+                    f"empty string value. Key: {name}"
+                )
 
 
 def checked_condition(text: str, scope: Scope) -> Parsed[Expression]:
