@@ -103,15 +103,15 @@ class Reads(StoredTables):
     def _page(self, name: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
         table = self._table(name, request)
         index = self._index(name, table, request)
+        keys = (*table.keys, *(index.keys if index else ()))
         try:
             selected, passes, wanted = _expressions(name, table, index, request)
-            order = _order(table, index, whole=name == "Scan")
-            found = [item for item in self._items(request).values() if selected(item)]
-            found.sort(key=order)
-            if not request.get("ScanIndexForward", True):
-                found.reverse()
-            if "ExclusiveStartKey" in request:
-                found = _after(table, index, found, request, order)
+            order, forward = _order(table, index, whole=name == "Scan"), request.get("ScanIndexForward", True)
+            found = sorted(filter(selected, self._items(request).values()), key=order, reverse=not forward)
+            if (start := request.get("ExclusiveStartKey")) is not None:
+                if set(start) != {*keys}:
+                    refuse(name, "ValidationException", "The provided starting key is invalid")
+                found = [one for one in found if (order(one) > order(start) if forward else order(one) < order(start))]
         except InvalidExpression as error:
             raise client_error(name, "ValidationException", str(error)) from None
         read = found[: request.get("Limit")]
@@ -123,7 +123,7 @@ class Reads(StoredTables):
             page["Items"] = self._projected(kept, wanted)
         # With a limit, DynamoDB stops at the last item without looking whether another follows.
         if len(read) == request.get("Limit") or len(read) < len(found):
-            page["LastEvaluatedKey"] = {key: read[-1][key] for key in (*table.keys, *(index.keys if index else ()))}
+            page["LastEvaluatedKey"] = {key: read[-1][key] for key in keys}
         return answer(page)
 
     def _projected(self, items: Sequence[TypedItem], wanted: Sequence[Path] | None) -> list[TypedItem]:
@@ -268,21 +268,3 @@ def _order(table: TableSchema, index: Index | None, *, whole: bool) -> Callable[
         return contents
 
     return order
-
-
-def _after(
-    table: TableSchema,
-    index: Index | None,
-    found: list[TypedItem],
-    request: Mapping[str, Any],
-    order: Callable[[TypedItem], Any],
-) -> list[TypedItem]:
-    start = request["ExclusiveStartKey"]
-    if set(start) != {*table.keys, *(index.keys if index else ())}:
-        raise InvalidExpression("The provided starting key is invalid")
-    if not found:
-        return []
-    at = order(start)
-    if request.get("ScanIndexForward", True):
-        return [item for item in found if order(item) > at]
-    return [item for item in found if order(item) < at]
