@@ -86,17 +86,15 @@ def explore_all(
     ours += [(scenario, OURS_IN_GROUPS.name) for scenario in (GROUPS_SHORT if short else GROUPS_FULL)]
     peers = [(ONE_REQUEST, each.subject.name) for each in COMPARED]
     tasks: Sequence[tuple[Scenario, str]] = [*ours, *peers]
-    results: dict[int, Explored] = {}
     # Spawn rather than fork, because a fork of a process with threads can deadlock.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(multiprocessing.cpu_count(), context) as pool:
         # The longest first, so that none runs alone at the end.
         order = sorted(range(len(tasks)), key=lambda position: -_weight(tasks[position][0]))
-        futures = {pool.submit(explore_one, *tasks[position]): position for position in order}
-        for future in as_completed(futures):
-            results[futures[future]] = future.result()
+        futures = {position: pool.submit(explore_one, *tasks[position]) for position in order}
+        for future in as_completed(futures.values()):
             on_explored(future.result())
-    in_order = tuple(results[position] for position in range(len(tasks)))
+    in_order = tuple(futures[position].result() for position in range(len(tasks)))
     return in_order[: len(ours)], in_order[len(ours) :]
 
 

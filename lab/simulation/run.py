@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -85,11 +85,9 @@ class Run:
         return digest.hexdigest()
 
 
-@contextmanager
-def points() -> Iterator[Instrumented]:
+def points() -> AbstractContextManager[Instrumented]:
     """Give every module of `POINTS` its points within a `with` block."""
-    with instrumented(import_module(name) for name in POINTS) as modules:
-        yield modules
+    return instrumented(map(import_module, POINTS))
 
 
 def run(name: str, plan: Plan, modules: Instrumented) -> Run:
@@ -97,7 +95,6 @@ def run(name: str, plan: Plan, modules: Instrumented) -> Run:
     with simulation(plan, modules.set_point) as world:
         SCENARIOS[name](world)
         plan = Plan(plan.seed, dict(world.numbers), tuple(world.faults.met), plan.points)
-        seconds = world.kernel.now / 1_000_000
         return Run(
             name,
             plan,
@@ -105,5 +102,5 @@ def run(name: str, plan: Plan, modules: Instrumented) -> Run:
             tuple(world.journal.events),
             world.journal.reached,
             world.kernel.turns + sum(process.statements for process in world.kernel.processes),
-            seconds,
+            world.kernel.now / 1_000_000,
         )

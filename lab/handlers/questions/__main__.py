@@ -41,11 +41,16 @@ ASKED_OF: Mapping[str, Mapping[str, Any]] = {
         "messages": [{"id": "p-1", "account": "ada", "pence": 2500}],
         "tables": {"accounts": "id", "payments": "id"},
     },
-    "in_progress": {"messages": ["report"], "tables": {"reports": "id", "idempotency": "id"}},
+    "in_progress": {
+        "messages": ["report"],
+        "tables": {"reports": "id", "idempotency": "id"},
+        "receives": MOST_REDELIVERIES,
+    },
     "dead_letter": {
         "messages": [{"order": "o-1"}],
         "tables": {"orders": "id", "locks": "id"},
         "law": order_is_placed,
+        "receives": MOST_REDELIVERIES,
     },
     "fifo": {
         "messages": [{"body": '{"article": "teapot"}', "attributes": {"MessageDeduplicationId": "sale-1"}}],
