@@ -28,8 +28,8 @@ clients: dict[str, Any] = {}
 """The clients and resources of boto3 that all environments share, by their arguments."""
 _loaded: dict[tuple[str, ...], dict[Any, Any]] = {}
 """What botocore has read of its own files, by the folders that it searches: every session would read them again."""
-_accepts_kwargs = functools.lru_cache(1000)(hooks.accepts_kwargs)
-"""Whether a handler of botocore's events takes named arguments: each session asks for all of its own."""
+_accepts_kwargs, _event_names = functools.lru_cache(1000)(hooks.accepts_kwargs), dict[str, str]()
+"""What botocore asks of its own handlers, and how it names their events: the same in every session."""
 
 
 def call_name(service: str, operation: str) -> str:
@@ -80,10 +80,12 @@ def intercepted(running: Any) -> Iterator[None]:
         return mock.patch.object(boto3.Session, kind, made)
 
     read = property(lambda self: _loaded.setdefault((*self.search_paths,), {}), lambda self, value: None)
+    named = property(lambda self: _event_names, lambda self, value: None)
     with (
         mock.patch.object(BaseClient, "_make_api_call", make_api_call),
         mock.patch.object(Loader, "_cache", read, create=True),
         mock.patch.object(hooks, "accepts_kwargs", _accepts_kwargs),
+        mock.patch.object(hooks.EventAliaser, "_alias_name_cache", named, create=True),
         cached("client"),
         cached("resource"),
     ):
