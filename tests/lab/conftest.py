@@ -22,6 +22,7 @@ PRODUCT = (
     "explore/test_one_delivery.py",
     "explore/test_short.py",
     "explore/test_unreadable.py",
+    "mutants/test_mutants.py",
     "simulation/test_regressions.py",
 )
 """What `make test` needs of the lab: no figure, no record and no tool of its own is tested here."""

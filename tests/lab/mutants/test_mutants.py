@@ -36,6 +36,7 @@ def test_edit_is_outdated_when_its_text_is_gone() -> None:
         EDITS[0].apply("")
 
 
+@pytest.mark.lab
 def test_runner_notices_a_defect_that_lives() -> None:
     chosen = [
         next(edit for edit in EDITS if edit.search == search)

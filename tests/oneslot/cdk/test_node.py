@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from oneslot.cdk.node import CACHE_ROOT_VARIABLE, CACHE_VARIABLE, NODE_VARIABLE, choose_cache, choose_node
+from oneslot.errors import pip_install
 
 
 def node_package(folder: Path) -> None:
@@ -61,4 +62,5 @@ importlib.util.find_spec = lambda name, *rest: None if name == "aws_cdk" else fi
 import oneslot.cdk
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.stderr.splitlines()[-1].partition("aws-cdk-lib is missing; run: pip install '")[2].endswith("[cdk]'")
+    said = f"ModuleNotFoundError: aws-cdk-lib is missing; run: {pip_install('cdk')}"
+    assert done.stderr.splitlines()[-1] == said
