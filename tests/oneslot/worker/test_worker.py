@@ -368,25 +368,6 @@ def test_stop_does_not_wait_for_a_poll_when_nothing_is_in_hand() -> None:
         wait_for(lambda: queue.receives() == {"a": 1} and queue.released() == ["a"])
 
 
-def test_stop_waits_for_the_answer_of_a_poll_that_is_under_way() -> None:
-    """SQS may have put a message into it, which would stay hidden without the answer."""
-    queue, reads = FakeQueue(["a"]), list[float]()
-    held, stopping = Held(queue), threading.Event()
-
-    def clock() -> float:
-        """Return second 5 of the stop after 20 reads; the poll is answered after 60."""
-        reads.extend([0.0] if stopping.is_set() else [])
-        if len(reads) == 60:
-            held.go_on()
-        return 5.0 if len(reads) > 20 else 0.0
-
-    with working(queue, lambda *_: pytest.fail("handled after the stop"), clock=clock, wait_seconds=10) as running:
-        wait_for(lambda: bool(held.under_way))
-        stopping.set()
-        running.stop()
-        assert (queue.receives(), queue.visible()) == ({"a": 1}, ["a"])
-
-
 # Threads of the worker that die
 
 
