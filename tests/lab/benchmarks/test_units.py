@@ -114,20 +114,6 @@ def test_new_message_costs_the_same_beside_the_ledger_read(meter: Meter) -> None
     assert meter.bill() == (12, 80, 15.0)
 
 
-def test_duplicates_cost_a_search_until_they_are_most(meter: Meter) -> None:
-    meter.deliver(new(), group_commit=True)
-    meter.bill()
-    consumer = meter.consumer(group_commit=True, executor=AtOnce())
-    consumer(event_of(*new()), Context())
-    assert meter.bill() == (1 + 10, 0, 5.0 + 10 * 1.0)
-    consumer(event_of(*new()), Context())
-    assert meter.bill() == (1, 0, 5.0)
-    consumer(event_of(*new()[:2], *new("n")[2:]), Context())
-    assert meter.bill()[0] == 1 + 8 + 1
-    consumer(event_of(*new()[:2], *new("o")[2:]), Context())
-    assert meter.bill()[0] == 1 + 10 + 1
-
-
 def test_busy_message_costs_a_refused_claim_and_a_deferral(meter: Meter) -> None:
     calls: list[str] = []
 
