@@ -22,7 +22,7 @@ def handler(event, context):
 """
 
 
-@pytest.mark.parametrize("package", ["charset_normalizer", "markupsafe", "yaml"])
+@pytest.mark.parametrize("package", ["charset_normalizer", "markupsafe", pytest.param("yaml", marks=pytest.mark.slow)])
 def test_layer_is_explored_when_it_has_a_compiled_package(
     package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -174,7 +174,7 @@ BOMB = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}
         ("Resources: {A: {Type: AWS::SQS::Queue}}", "no function", {}),
         ("{}", "Resources", {}),
         ("a: [", "cannot be read", {}),
-        ("[" * 5_000 + "]" * 5_000, "more than 100 levels", {}),
+        ("[" * 1_500 + "]" * 1_500, "more than 100 levels", {}),
         (BOMB, "more than 1,000,000 values", {}),
         ("Resources: {F: [1]}", "F is not a resource", {}),
         ("Resources: {F: {Type: AWS::SQS::Queue, Properties: [1]}}", "F is not a resource", {}),
