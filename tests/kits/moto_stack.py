@@ -47,6 +47,27 @@ def document(result: Result, exit_code: int = 0) -> dict[str, Any]:
     return loaded
 
 
+class Logs:
+    """A log group whose two pages answer every question; the questions are kept."""
+
+    def __init__(self, *lines: str) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self._lines = lines
+
+    def get_paginator(self, operation: str) -> Logs:
+        assert operation == "filter_log_events"
+        return self
+
+    def paginate(self, **question: Any) -> list[dict[str, Any]]:
+        self.asked.append(question)
+        half = len(self._lines) // 2
+        events = [
+            {"message": line, "eventId": f"e-{number}", "logStreamName": "s"}
+            for number, line in enumerate(self._lines, 1)
+        ]
+        return [{"events": part} for part in (events[:half], events[half:])]
+
+
 @dataclass
 class MotoStack:
     """The stack, its consumer, and its state folder."""
@@ -63,6 +84,13 @@ class MotoStack:
         """Return the target with another SQS client, in virtual surroundings if given."""
         clients: Any = SimpleNamespace(sqs=lambda: sqs)
         return replace(self.target, clients=clients, surroundings=surroundings or self.target.surroundings)
+
+    def on_aws(self, logs: Logs | None = None) -> Target:
+        """Return the target as the stack Oneslot-prod on AWS, which has this delivery log."""
+        target = replace(self.target, local=None, stack_name="Oneslot-prod")
+        target.__dict__.update(sqs=self.bench.sqs, dynamodb=self.bench.dynamodb)
+        target.__dict__.update(functions=Functions(ENVIRONMENT), logs=logs or Logs())
+        return target
 
     def seed(self, plan: Plan) -> None:
         """Put a plan's slots into the table, and save the plan, as `oneslot seed` does."""

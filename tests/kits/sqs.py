@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from botocore.exceptions import ClientError
-
 from oneslot.runtime.surroundings import Surroundings
 
 Entries = Sequence[dict[str, Any]]
@@ -16,11 +14,6 @@ Step = Callable[[Entries], Sequence[Fate]]
 """Answers one call with the fate of each entry, or raises."""
 
 ACCEPTED = "accepted"
-
-
-def service_error(code: str) -> ClientError:
-    """Return the error of a call that SQS refuses with this code."""
-    return ClientError({"Error": {"Code": code, "Message": "for the test"}}, "SendMessageBatch")
 
 
 def all_but(position: int, fate: Fate = None) -> Step:

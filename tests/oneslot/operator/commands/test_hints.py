@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,8 +14,7 @@ from oneslot.operator.cli import STACK_OPTION, find_option
 from oneslot.operator.commands import audit as audit_commands
 from oneslot.operator.target import Target
 from tests.kits.consumer import booking
-from tests.kits.moto_stack import ENVIRONMENT, Functions, MotoStack, document, invoke
-from tests.oneslot.operator.evidence.test_deliveries import Logs
+from tests.kits.moto_stack import MotoStack, document, invoke
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -24,9 +22,7 @@ ROOT = Path(__file__).resolve().parents[4]
 @pytest.fixture
 def on_aws(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> Target:
     """Return the moto stack as Oneslot-prod on AWS."""
-    target = replace(moto_stack.target, local=None, stack_name="Oneslot-prod")
-    target.__dict__.update(sqs=moto_stack.bench.sqs, dynamodb=moto_stack.bench.dynamodb)
-    target.__dict__.update(functions=Functions(ENVIRONMENT), logs=Logs())
+    target = moto_stack.on_aws()
     monkeypatch.setattr("oneslot.operator.target.local_target", lambda *_: target)
     monkeypatch.setattr("oneslot.operator.target.aws_target", lambda _: target)
     monkeypatch.setattr(

@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -35,8 +34,7 @@ from oneslot.errors import AlreadyRunning
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.values import to_attributes
 from tests.kits.consumer import NHS_NUMBER, booking, cancellation, record
-from tests.kits.moto_stack import ENVIRONMENT, NOW, Functions, MotoStack, invoke, put_one_of_each, write_failures
-from tests.oneslot.operator.evidence.test_deliveries import Logs
+from tests.kits.moto_stack import NOW, MotoStack, invoke, put_one_of_each, write_failures
 
 ROOT = str(Path(__file__).parents[4])
 THIS = "HERE/tests/oneslot/operator/commands/test_transcripts.py"
@@ -441,9 +439,7 @@ def errors_told(monkeypatch: pytest.MonkeyPatch, stack: MotoStack, error: Except
 @pytest.fixture
 def stack(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> MotoStack:
     """The moto stack, which is also `--stack Oneslot-prod`."""
-    target = replace(moto_stack.target, local=None, stack_name="Oneslot-prod")
-    made: dict[str, Any] = {"sqs": moto_stack.bench.sqs, "dynamodb": moto_stack.bench.dynamodb}
-    target.__dict__.update(made, functions=Functions(ENVIRONMENT), logs=Logs())
+    target = moto_stack.on_aws()
     monkeypatch.setattr("oneslot.operator.target.aws_target", lambda _: target)
     monkeypatch.setattr("oneslot.runtime.sqs.dead_letters.SETTLING_SECONDS", 0)
     monkeypatch.setattr("oneslot.operator.commands.watch.AWS_INTERVAL", 0.1)

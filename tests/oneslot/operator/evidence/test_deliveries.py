@@ -12,46 +12,15 @@ from oneslot.operator.evidence.deliveries import read_deliveries
 from oneslot.operator.evidence.gathering import gather
 from oneslot.operator.evidence.verdict import judge
 from oneslot.operator.repair.inspection import inspect
-from oneslot.operator.target import Target
 from tests.kits.consumer import BEFORE, booking, record
-from tests.kits.moto_stack import MotoStack
-
-
-class Logs:
-    """A log group whose two pages answer every question; the questions are kept."""
-
-    def __init__(self, *lines: str) -> None:
-        self.asked: list[dict[str, Any]] = []
-        self._lines = lines
-
-    def get_paginator(self, operation: str) -> Logs:
-        assert operation == "filter_log_events"
-        return self
-
-    def paginate(self, **question: Any) -> list[dict[str, Any]]:
-        self.asked.append(question)
-        half = len(self._lines) // 2
-        events = [
-            {"message": line, "eventId": f"e-{number}", "logStreamName": "s"}
-            for number, line in enumerate(self._lines, 1)
-        ]
-        return [{"events": part} for part in (events[:half], events[half:])]
-
+from tests.kits.moto_stack import Logs, MotoStack
 
 LINES = [json.dumps({"message": "delivery", "message_id": f"m-{number}", "sqs_message_id": "s"}) for number in (1, 2)]
 
 
-def on_aws(stack: MotoStack, logs: Logs) -> Target:
-    """The same stack as if it were on AWS."""
-    assert stack.target.local is not None
-    target = Target("Oneslot-prod", "arn", stack.target.outputs, stack.home)
-    target.__dict__["logs"] = logs
-    return target
-
-
 def test_log_reader_asks_for_and_keeps_deliveries_only(moto_stack: MotoStack) -> None:
     logs = Logs(*LINES, '{"message": "delivery', '{"message": "another delivery"}', '["delivery"]')
-    deliveries = list(read_deliveries(on_aws(moto_stack, logs), since_ms=5))
+    deliveries = list(read_deliveries(moto_stack.on_aws(logs), since_ms=5))
     assert [line["message_id"] for line in deliveries] == ["m-1", "m-2"]
     assert logs.asked == [
         {"logGroupName": "/oneslot/consumer", "filterPattern": '{ $.message = "delivery" }', "startTime": 5}
@@ -60,7 +29,7 @@ def test_log_reader_asks_for_and_keeps_deliveries_only(moto_stack: MotoStack) ->
 
 def test_log_reader_finds_a_message_by_either_id(moto_stack: MotoStack) -> None:
     logs = Logs(*LINES)
-    found = list(read_deliveries(on_aws(moto_stack, logs), mentioning="m-2"))
+    found = list(read_deliveries(moto_stack.on_aws(logs), mentioning="m-2"))
     assert [line["message_id"] for line in found] == ["m-2"]
     assert '($.message_id = "m-2" || $.sqs_message_id = "m-2")' in logs.asked[0]["filterPattern"]
 
@@ -76,17 +45,10 @@ class NoLogs(Logs):
         raise ClientError({"Error": {"Code": self._code, "Message": "no"}}, "FilterLogEvents")
 
 
-def gathered_from(stack: MotoStack, logs: Logs) -> Target:
-    """As if on AWS, with the tables and queues that there are."""
-    target = on_aws(stack, logs)
-    target.__dict__.update({name: getattr(stack.target, name) for name in ("dynamodb", "sqs", "functions")})
-    return target
-
-
 @pytest.mark.parametrize("logs", [NoLogs("ResourceNotFoundException"), Logs()], ids=["no log group", "an empty one"])
 def test_counts_are_unknown_when_the_log_is_empty_or_missing(moto_stack: MotoStack, logs: Logs) -> None:
     moto_stack.bench.deliver(record(booking("m-1")))
-    on_it = gathered_from(moto_stack, logs)
+    on_it = moto_stack.on_aws(logs)
     verdict = judge(gather(on_it, lambda: BEFORE), on_it.command)
     assert (verdict.kind, verdict.counts.deliveries, verdict.counts.duplicates) == ("holds", None, None)
     assert "The delivery log is empty" in verdict.sentence
@@ -95,9 +57,9 @@ def test_counts_are_unknown_when_the_log_is_empty_or_missing(moto_stack: MotoSta
 
 def test_gather_raises_when_the_log_may_not_be_read(moto_stack: MotoStack) -> None:
     with pytest.raises(ClientError, match="AccessDenied"):
-        gather(gathered_from(moto_stack, NoLogs("AccessDeniedException")))
+        gather(moto_stack.on_aws(NoLogs("AccessDeniedException")))
 
 
 def test_export_raises_when_the_log_group_is_missing(moto_stack: MotoStack) -> None:
     with pytest.raises(ClientError, match="ResourceNotFound"):
-        list(read_deliveries(on_aws(moto_stack, NoLogs("ResourceNotFoundException"))))
+        list(read_deliveries(moto_stack.on_aws(NoLogs("ResourceNotFoundException"))))

@@ -18,8 +18,7 @@ from oneslot.operator.evidence.operator_log import read_lines
 from oneslot.runtime.record import payload_hash
 from oneslot.runtime.values import from_attributes, to_attributes
 from tests.kits.consumer import booking, cancellation, record
-from tests.kits.moto_stack import MotoStack, document, invoke
-from tests.oneslot.operator.evidence.test_deliveries import Logs, on_aws
+from tests.kits.moto_stack import Logs, MotoStack, document, invoke
 
 ROW = {
     "message_id": "by-hand",
@@ -244,5 +243,5 @@ def test_malformed_line_is_named_by_its_event_on_aws(moto_stack: MotoStack) -> N
     sound = json.dumps({**LINE, "message_id": "m-2"})
     malformed: list[Malformed] = []
     logs = Logs(json.dumps({"message": "delivery", "message_id": "m-1"}), sound)
-    assert [line["message_id"] for line in valid_deliveries(on_aws(moto_stack, logs), malformed)] == ["m-2"]
+    assert [line["message_id"] for line in valid_deliveries(moto_stack.on_aws(logs), malformed)] == ["m-2"]
     assert malformed == [Malformed("delivery log", "event e-1 of stream s", "outcome")]

@@ -17,7 +17,8 @@ from oneslot.operator.sending.messages import Archived, RequestCopy
 from oneslot.operator.sending.sender import BatchSender, Sent, batches, send_all
 from oneslot.runtime.sqs.batches import BATCH_BYTES
 from oneslot.runtime.surroundings import Surroundings, Threads
-from tests.kits.sqs import ACCEPTED, ScriptedSqs, Step, all_but, fail, service_error
+from tests.kits.consumer import service_error
+from tests.kits.sqs import ACCEPTED, ScriptedSqs, Step, all_but, fail
 
 REFUSED = ("InvalidMessageContents", True)
 LOST = ReadTimeoutError(endpoint_url="https://sqs")

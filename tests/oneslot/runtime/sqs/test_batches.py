@@ -10,7 +10,8 @@ from botocore.exceptions import ConnectTimeoutError, EndpointConnectionError, Pa
 from oneslot.runtime.failures import THROTTLED
 from oneslot.runtime.sqs.batches import BATCH_BYTES, delete_messages
 from oneslot.runtime.sqs.producer import Accepted, NotAccepted, Outgoing, Producer, Refused
-from tests.kits.sqs import ACCEPTED, Entries, Fate, ScriptedSqs, Step, all_but, fail, service_error
+from tests.kits.consumer import service_error
+from tests.kits.sqs import ACCEPTED, Entries, Fate, ScriptedSqs, Step, all_but, fail
 
 TOO_LONG = "AWS.SimpleQueueService.BatchRequestTooLong"
 
