@@ -13,7 +13,7 @@ run: $(VENV)/.run ## the whole way on this machine: embedded AWS, deploy, seed, 
 	$(BIN)/python -m oneslot run $(if $(REQUESTS),--requests "$(REQUESTS)")
 
 # The tests start hundreds of processes. Without bytecode on disk, each would compile every module again.
-PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --durations 25
+PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile --durations 25
 
 test: $(VENV)/.installed node_modules/.installed ## what a change can break, in three minutes
 	$(PYTEST) -m "not slow and not lab"
