@@ -130,10 +130,6 @@ class NoLocalStack(OneslotError):
     """No local stack is running, and no `--stack` was named."""
 
 
-class LocalStackDiffers(OneslotError):
-    """A local stack is running with other settings than those asked for."""
-
-
 class LocalStackFailed(OneslotError):
     """The local stack cannot be started or used."""
 

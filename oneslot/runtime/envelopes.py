@@ -83,25 +83,24 @@ def s3(record: Mapping[str, Any]) -> Identity:
     gives no sequencer, the id of the request that changed the object takes its place.
     """
     notification = parse_body(record["body"])
+    if notification.get("Event") == "s3:TestEvent":
+        raise Unprocessable("unknown_envelope", "S3's test of a new notification is about no object; drop this message")
     try:
         [event] = notification["Records"]
         subject = event["s3"]["object"]
-        which = {
-            "event": event["eventName"],
-            "bucket": event["s3"]["bucket"]["name"],
-            "key": unquote_plus(subject["key"]),
-        }
+        bucket, key = event["s3"]["bucket"]["name"], unquote_plus(subject["key"])
+        which = {"event": event["eventName"], "bucket": bucket, "key": key}
         if subject.get("sequencer"):
             which["sequencer"] = subject["sequencer"]
         else:
             which["request"] = event["responseElements"]["x-amz-request-id"]
+        valid = all(isinstance(each, str) and each for each in which.values())
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise _unlike("S3 event of one object, with a sequencer or a request's id") from None
-    if not all(isinstance(each, str) and each for each in which.values()):
+        valid = False
+    if not valid:
         raise _unlike("S3 event of one object, with a sequencer or a request's id")
-    return Identity(
-        payload_hash(which), {**which, **{name: subject.get(name) for name in ("versionId", "eTag", "size")}}
-    )
+    about = {name: subject.get(name) for name in ("versionId", "eTag", "size")}
+    return Identity(payload_hash(which), {**which, **about})
 
 
 def _first(found: object, otherwise: Any) -> Any:

@@ -189,7 +189,7 @@ def write_failures(
     assert stack.target.local is not None
     with Path(stack.target.local.log_file).open("a", encoding="utf-8") as log:
         for receive in range(1, receives + 1):
-            about = {"receive_count": receive, "sent": at_ms, "finished": at_ms, "attempt_ms": 1}
+            about: dict[str, Any] = {"receive_count": receive, "sent": at_ms, "finished": at_ms, "attempt_ms": 1}
             about |= {"outcome": ended} if receive == receives else {}
             log.write(json.dumps({**line, **about}) + "\n")
 

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from click.core import ParameterSource
 
 from oneslot.declaration.reading import declared
-from oneslot.errors import LocalStackDiffers
+from oneslot.errors import InvalidArguments
 from oneslot.local.launcher import down as stop_stack
 from oneslot.local.launcher import up as start_stack
 from oneslot.local.stack import update as update_stack
@@ -36,7 +36,7 @@ def up(stage: str, context: Sequence[tuple[str, str]], as_json: bool) -> None:
     state = read_state(home)
     named = click.get_current_context().get_parameter_source("stage") is not ParameterSource.DEFAULT
     if state and named and stage != state.stage:
-        raise LocalStackDiffers(
+        raise InvalidArguments(
             f"The local stack {state.stack_name} is of the stage {state.stage}. Leave out --stage, or stop it: oneslot down."
         )
     with terminal.working(f"{'Updating' if state else 'Starting'} the local stack"):

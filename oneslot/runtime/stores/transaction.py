@@ -215,8 +215,8 @@ def key_of(write: Write, keys: Keys) -> Item:
 def _key_in(write: Write, item: Item, names: tuple[str, ...] | None, named: str = "") -> Item:
     if names is None:
         raise InvalidEffects(
-            f"the key of {write.table!r} is not declared, and {describe(write)} needs its name; declare it where the "
-            f'table is: keys={{"{write.table}": "id"}}, or the variable {KEY_PREFIX}{write.table.upper()}'
+            f"the key of {write.table!r} is not declared, and {describe(write)} needs its name; declare it in "
+            f'keys={{"{write.table}": "id"}} or ("id", "line"), or in {KEY_PREFIX}{write.table.upper()}=id:S,line:S'
         )
     if named and named not in names:
         raise InvalidEffects(_other_key(write.table, (named,), names))

@@ -177,3 +177,4 @@ def test_unlike_body_is_unprocessable(identity: Identify, body: dict[str, Any], 
     parsed = Record.parse(record(body), JsonMessage, identity=identity)
     assert isinstance(parsed.problem, Unprocessable)
     assert parsed.problem.reason == reason
+    assert parsed.problem.detail.endswith("drop this message") == (body is TEST_EVENT)

@@ -478,7 +478,7 @@ def test_raw_write_has_its_tables_real_name() -> None:
 
 def test_undeclared_key_is_named_when_a_put_needs_it() -> None:
     ledger = MemoryLedger()
-    remedy = r"""keys=\{"carts": "id"\}, or the variable ONESLOT_KEY_CARTS"""
+    remedy = r"""keys=\{"carts": "id"\} or \("id", "line"\), or in ONESLOT_KEY_CARTS=id:S,line:S"""
     with pytest.raises(InvalidEffects, match=remedy):
         ledger.commit(claim(ledger), Effects({}, [Put("carts", {"id": "a"})]))
     with pytest.raises(InvalidEffects, match=remedy):
