@@ -44,11 +44,8 @@ class _Http:
 @contextmanager
 def intercepted(running: Any) -> Iterator[None]:
     """Intercept the calls of the process that `running` returns, and cache boto3's clients by their arguments."""
-    if any(
-        getattr(getattr(module, "botocore_stubber", None), "enabled", False)
-        for name, module in list(sys.modules.items())
-        if name == "moto.core.models"
-    ):
+    stubber = getattr(sys.modules.get("moto.core.models"), "botocore_stubber", None)
+    if getattr(stubber, "enabled", False):
         raise NotExplorable(
             "moto's mock_aws is active, and the explorer brings its own AWS. Leave mock_aws out of this test."
         )
