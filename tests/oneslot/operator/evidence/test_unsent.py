@@ -11,8 +11,8 @@ import pytest
 from oneslot.operator.evidence.unsent import RELAY_LOG_FILE, Undelivered, find_undelivered
 from oneslot.runtime.sends.relay import YOUNG_MS
 from tests.kits.consumer import booking, record
-from tests.kits.moto_stack import NOW, MotoStack, document, invoke
-from tests.oneslot.operator.evidence.test_deliveries import Logs, NoLogs, on_aws
+from tests.kits.moto_stack import NOW, Logs, MotoStack, document, invoke
+from tests.oneslot.operator.evidence.test_deliveries import NoLogs
 
 FAILURE = {"message": "relay", "message_id": "m-1", "id": "s-1", "to": "shipping", "failed": "QueueDoesNotExist"}
 LATE, YOUNG = YOUNG_MS + 1_000, 1_000
@@ -50,7 +50,7 @@ def test_verbs_name_what_no_relay_delivers_when_it_is_late_or_refused(
 
 def test_undelivered_names_the_error_of_the_relays_log_group_when_the_stack_is_on_aws(moto_stack: MotoStack) -> None:
     row, logs = {"message_id": "m-1", "unsent": 1, "updated": 7}, Logs(json.dumps({**FAILURE, "count": 1}), "REPORT")
-    target = on_aws(moto_stack, logs)
+    target = moto_stack.on_aws(logs)
     relayed = replace(target, outputs=replace(target.outputs, relay_log_group_name="/relay"))
     relayed.__dict__["logs"] = logs
 
