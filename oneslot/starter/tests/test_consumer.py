@@ -48,6 +48,7 @@ def test_handler_takes_effect_once_under_every_fault(explore: Any) -> None:
         rows={"stock": [{"article": "teapot", "left": 3}]},
         ignore=["ledger.consumption_count"],  # it counts the attempts
         env={
+            # A sort key needs "ONESLOT_KEY_ORDERS": "id:S,line:S", a Send "ONESLOT_SEND_MAILS": "https://sqs/000000000000/mails"
             "ONESLOT_TABLE_ORDERS": "orders",
             "ONESLOT_TABLE_STOCK": "stock",
             "ONESLOT_LEDGER_TABLE": "ledger",
