@@ -47,6 +47,7 @@ RULES: Mapping[str, tuple[Severity, str]] = {
     "concurrency-above-reserved": ("warning", SCALING_PAGE),
     "reads-from-latest": ("warning", STREAM_PAGE),
     "order-broken-by-dead-letters": ("warning", FIFO_PAGE),
+    "group-blocked-by-a-message": ("warning", FIFO_PAGE),
     "shard-blocked-by-a-record": ("error", STREAM_PAGE),
     "no-failure-destination": ("warning", ASYNCHRONOUS_PAGE),
 }
@@ -73,9 +74,6 @@ class _Mapping:
     source: FunctionSource
     function: Mapping[str, Any]
 
-    def of_source(self, name: str, otherwise: Any = None) -> Any:
-        return self.resolver.known((self.source.resource or {}).get(name, otherwise))
-
     def of_mapping(self, name: str, otherwise: Any = None) -> Any:
         return self.resolver.known(self.source.settings.get(name, otherwise))
 
@@ -87,7 +85,8 @@ class _Mapping:
     def visibility(self) -> float | None:
         if self.source.resource is None:
             return None
-        return _number(self.of_source("VisibilityTimeout", DEFAULT_SECONDS["visibility"]))
+        given = self.source.resource.get("VisibilityTimeout", DEFAULT_SECONDS["visibility"])
+        return _number(self.resolver.known(given))
 
     @property
     def batch(self) -> float | None:
@@ -145,14 +144,20 @@ def _outside(one: _Mapping) -> Iterator[Found]:
 
 
 def _dead_letters(one: _Mapping) -> Iterator[Found]:
-    """Check the dead-letter queue. A FIFO queue may go without one, to keep its groups' order."""
+    """Check the dead-letter queue. A FIFO queue may go without one, to keep its groups' order; either has its price."""
     if one.source.resource is None:
         return
     if "RedrivePolicy" not in one.source.resource:
-        if one.source.kind != FIFO:
+        if one.source.kind == FIFO:
+            text = "Without a dead-letter queue a message that always fails blocks its group until it expires, and is lost."
+            yield "group-blocked-by-a-message", f"{text} Add a RedrivePolicy if order may break there."
+        else:
             text = "The queue has no dead-letter queue: a message that always fails is retried until it expires, and is lost."
             yield "no-dead-letter-queue", f"{text} Add a RedrivePolicy."
         return
+    if one.source.kind == FIFO:
+        text = "A dead-letter queue takes a failed message out of its group's order; the next one goes on without it."
+        yield "order-broken-by-dead-letters", f"{text} Keep it only if order may break there."
     policy = redrive_policy(one.source.resource["RedrivePolicy"])
     receives = _number(one.resolver.known(policy.get("maxReceiveCount")))
     if receives is not None and receives < FEWEST_RECEIVES:
@@ -166,17 +171,13 @@ def _dead_letters(one: _Mapping) -> Iterator[Found]:
         yield from _dead_letter_queue(one, held[0])
     own = ("DeadLetterConfig", "DeadLetterQueue")
     if any(name in one.function for name in own):
-        text = (
-            "The function's own dead-letter queue is for asynchronous invocations: a queue's messages never get there."
-        )
+        text = "The function's own dead-letter queue is for asynchronous invocations: no queue's message gets there."
         yield "dead-letters-of-the-function", f"{text} The queue's RedrivePolicy keeps them; remove it."
 
 
 def _dead_letter_queue(one: _Mapping, held: Mapping[str, Any]) -> Iterator[Found]:
     if (str(held.get("FifoQueue")).lower() == "true") != (one.source.kind == FIFO):
-        text = (
-            "A FIFO queue needs a FIFO dead-letter queue, and a standard queue a standard one. SQS refuses the policy."
-        )
+        text = "A FIFO queue needs a FIFO dead-letter queue, and a standard queue a standard one. SQS refuses it."
         yield "dead-letter-queue-of-another-type", f"{text} Change FifoQueue of the dead-letter queue."
     kept, queued = (
         _number(one.resolver.known(given.get("MessageRetentionPeriod", RETENTION_S)))
@@ -202,10 +203,8 @@ def _batch(one: _Mapping) -> Iterator[Found]:
         yield "batch-above-ten", f"Lambda refuses a BatchSize of {batch:g}, above {MOST_AT_ONCE}, here. {remedy}."
     if timeout and batch and timeout / batch < LEAST_SECONDS:
         text = f"{batch:g} messages share {timeout:g} s, {1000 * timeout / batch:.0f} ms each. A timeout returns all of them."
-        yield (
-            "batch-too-large-for-timeout",
-            f"{text} Lower BatchSize or raise Timeout; the bound of 500 ms is Oneslot's own.",
-        )
+        remedy = "Lower BatchSize or raise Timeout; the bound of 500 ms is Oneslot's own."
+        yield "batch-too-large-for-timeout", f"{text} {remedy}"
 
 
 def _concurrency(one: _Mapping) -> Iterator[Found]:
@@ -216,19 +215,9 @@ def _concurrency(one: _Mapping) -> Iterator[Found]:
         yield "concurrency-above-reserved", f"{text} Lower it, or reserve as much."
 
 
-def _order(one: _Mapping) -> Iterator[Found]:
-    if one.source.kind == FIFO and "RedrivePolicy" in (one.source.resource or {}):
-        text = (
-            "A dead-letter queue takes a failed message out of its group's order; the next one is processed without it."
-        )
-        yield "order-broken-by-dead-letters", f"{text} Keep it only if order may break there."
-
-
 def _stream(one: _Mapping) -> Iterator[Found]:
-    if (
-        _number(one.of_mapping("MaximumRetryAttempts", -1)) == -1
-        and one.of_mapping("MaximumRecordAgeInSeconds", -1) == -1
-    ):
+    bounds = [one.of_mapping(name, -1) for name in ("MaximumRetryAttempts", "MaximumRecordAgeInSeconds")]
+    if {*map(_number, bounds)} == {-1}:
         text = "A record that always fails blocks its shard until it expires."
         remedy = "Set MaximumRetryAttempts, BisectBatchOnFunctionError and an on-failure destination."
         yield "shard-blocked-by-a-record", f"{text} {remedy}"
@@ -251,7 +240,7 @@ def _asynchronous(one: _Mapping) -> Iterator[Found]:
 
 
 _CHECKS: Mapping[str, tuple[Callable[[_Mapping], Iterator[Found]], ...]] = {
-    **dict.fromkeys(QUEUES, (_outside, _visibility, _dead_letters, _failures, _batch, _concurrency, _order)),
+    **dict.fromkeys(QUEUES, (_outside, _visibility, _dead_letters, _failures, _batch, _concurrency)),
     **dict.fromkeys(STREAMS, (_stream, _failures)),
     **dict.fromkeys(ASYNCHRONOUS, (_asynchronous,)),
 }
