@@ -85,22 +85,11 @@ class System:
         """Add one request, or one more event of an old one."""
         self.world.now += self.random.randrange(1_000, 20_000)
         choice = self.random.random()
-        if choice < 0.62:
-            self.book()
-        elif choice < 0.74:
-            self.cancel()
-        elif choice < 0.80:
-            self.quarantine()
-        elif choice < 0.84:
-            self.in_flight()
-        elif choice < 0.88:
-            self.complete_one_in_flight()
-        elif choice < 0.92:
-            self.redrive()
-        elif choice < 0.93:
-            self.conflict()
-        else:
-            self.duplicate()
+        ways: list[Any] = [
+            *((0.62, self.book), (0.74, self.cancel), (0.80, self.quarantine), (0.84, self.in_flight)),
+            *((0.88, self.complete_one_in_flight), (0.92, self.redrive), (0.93, self.conflict), (1.0, self.duplicate)),
+        ]
+        next(way for bound, way in ways if choice < bound)()
 
     def run(self, steps: int) -> World:
         """Take many steps, and then let the last of them end."""

@@ -6,6 +6,7 @@ question. An exploration never sees these types: it runs on the plain JSON of th
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import sys
@@ -24,7 +25,7 @@ Places = Mapping[Way, str]
 """The open places of an event or of a text, by the way to them."""
 
 NUMBER, OBJECT, LIST, TEXT = "number", "object", "list", "text"
-ROWS, OBJECTS, TABLES, CLOSED = "rows", "objects", "tables", "closed"
+ROWS, OBJECTS, TABLES, ANSWERS, CLOSED = "rows", "objects", "tables", "answers", "closed"
 """Open places outside the event, and the places of an event that its source alone fills."""
 MOST_OPTIONS = 30
 """The most texts of a table of options, such as an enum."""
@@ -90,7 +91,10 @@ class Asked:
         self.wants[at, kind, name] = None
 
     def note_answer(self, operation: str, parameters: Mapping[str, Any], answer: dict[str, Any]) -> None:
-        """Note a row or an object that does not exist, and follow what is asked of a row that the scan has made."""
+        """Note a row or an object that does not exist, and follow what is asked of a row or an answer that was made."""
+        for name, made in self.facts.get(ANSWERS, {}).items():
+            if name.endswith(f".{operation}"):
+                answer.update(self.recorded(made, (ANSWERS, name)))
         code = answer.get("Error", {}).get("Code")
         if code == "ResourceNotFoundException" and "TableName" in parameters:
             self._note_table(parameters)
@@ -258,8 +262,8 @@ class RecordedDict(dict[Any, Any]):
         return self._at[0] != CLOSED or len(self) > 0
 
     def copy(self) -> RecordedDict:
-        """Return a copy that notes in the same place."""
-        return type(self)(self._asked, self._at, _unrecorded(self))
+        """Return a copy that notes in the same places: a body within an event stays open."""
+        return type(self)(self._asked, self._at, {name: copy.deepcopy(one) for name, one in self.items()})
 
     def __deepcopy__(self, memo: Any) -> RecordedDict:
         return self.copy()
@@ -295,14 +299,6 @@ class RecordedValue(RecordedDict):
         if not is_there and name in _TYPES:
             self._asked.note_want(self._at, _TYPES[name])
         return is_there
-
-
-def _unrecorded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _unrecorded(dict.__getitem__(value, name)) for name in dict.keys(value)}
-    if isinstance(value, list):
-        return [_unrecorded(one) for one in value]
-    return str(value) if isinstance(value, RecordedText) else value
 
 
 def _as_number(operation: str, *, own: bool = True) -> Any:

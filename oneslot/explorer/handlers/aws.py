@@ -11,6 +11,7 @@ from typing import Any
 from unittest import mock
 
 import boto3
+import botocore.session
 from botocore import hooks, xform_name
 from botocore.client import BaseClient
 from botocore.exceptions import ParamValidationError, ReadTimeoutError
@@ -30,6 +31,19 @@ _loaded: dict[tuple[str, ...], dict[Any, Any]] = {}
 """What botocore has read of its own files, by the folders that it searches: every session would read them again."""
 _accepts_kwargs, _event_names = functools.lru_cache(1000)(hooks.accepts_kwargs), dict[str, str]()
 """What botocore asks of its own handlers, and how it names their events: the same in every session."""
+
+
+@functools.cache
+def services() -> frozenset[str]:
+    """Return the names of AWS's services, as boto3 has them."""
+    return frozenset(botocore.session.get_session().get_available_services())
+
+
+@functools.cache
+def operations(service: str) -> dict[str, Any]:
+    """Return botocore's model of each operation of a service, by its name as a method of the client."""
+    model = botocore.session.get_session().get_service_model(service)
+    return {xform_name(name): model.operation_model(name) for name in model.operation_names}
 
 
 def call_name(service: str, operation: str) -> str:
@@ -53,11 +67,9 @@ def intercepted(running: Any) -> Iterator[None]:
 
     def make_api_call(self: Any, operation_name: str, parameters: Any) -> Any:
         process = running()
-        return (
-            call(self, operation_name, parameters)
-            if process is None
-            else _perform(self, process, operation_name, parameters)
-        )
+        if process is None:
+            return call(self, operation_name, parameters)
+        return _perform(self, process, operation_name, parameters)
 
     def cached(kind: str) -> Any:
         make = getattr(boto3.Session, kind)

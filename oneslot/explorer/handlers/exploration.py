@@ -59,7 +59,6 @@ LAMBDA = {
 """All variables of a handler beside its template's: Lambda, "Defined runtime environment variables". Its home is not there."""
 UNSEEN_REMEDY = "every invocation leaves another environment. Make it within the handler"
 NO_LEVEL = "nothing is explored where messages come again after a fault alone, and faults=0. Give faults=1 or more."
-ALONE = "each message is delivered once, without any fault"
 _RESOURCES = ("TableName", "Bucket", "QueueUrl", "TopicArn", "FunctionName", "stateMachineArn", "StreamName")
 """The parameters that name what a call changes."""
 
@@ -153,7 +152,7 @@ class Exploration(Faultless):
 
     def run(self) -> Result:
         """Run without faults first, then level by level."""
-        started = time.perf_counter()
+        started, reached = time.perf_counter(), self.code.reached
 
         def over() -> Result | None:
             is_over = self._possible and time.perf_counter() > started + self.budget
@@ -174,10 +173,11 @@ class Exploration(Faultless):
             self.code.is_watched, self.raised = False, self.code.last_words[0]
             result = self._fails_without_faults(over) or self._explored(started)
             repeats.check()
-        reached = self.code.reached
+        # What ran for an event that does not serve may have written nothing.
+        serves = result.level != "once" and result.kind != "needs an event"
         return replace(
             result,
-            written=tuple(one for place, one in reached.writes.items() if place in reached.done),
+            written=tuple(one for place, one in reached.writes.items() if serves and place in reached.done),
             levels=tuple(self.levels),
             seconds=time.perf_counter() - started,
             outside=tuple(f"{effect} ({count} times)" for effect, count in sorted(self.laws.left.twice.items())),
@@ -229,16 +229,14 @@ class Exploration(Faultless):
             after = f", after {self.raised.partition(': An error occurred (')[0]}" if self.raised else ""
             why, places = f"is not judged, because {why}{after}", () if self.rejected else places
             return Result(self.code.name, "needs an event", why, unwritten=places)
-        text, done = f"holds at every level{self._unwritten()}", reached.done
-        unwritten = tuple(one for place, one in reached.writes.items() if place in reached.wanted - done)
+        text, missing = f"holds at every level{self._unwritten()}", reached.wanted - reached.done
+        unwritten = tuple(one for place, one in reached.writes.items() if place in missing)
         silent = [f"message {one + 1} changes nothing after message {other + 1}" for one, other in sorted(self.silent)]
-        named: Any = {
-            "remark": f"Without a fault, {', '.join(silent)}." if silent else "",
-            "unrun": reached.unrun,
-            "unmet": reached.unmet,
-            "unwritten": unwritten,
-        }
-        return Result(self.code.name, "holds", text, **named)
+        remarks = [f"Without a fault, {', '.join(silent)}."] if silent else []
+        if vain := self.code.invalid_answer:
+            remarks.append(f"It reports failures in vain, and all of its batch comes again: {vain}")
+        more: Any = {"unrun": reached.unrun, "unmet": reached.unmet, "unwritten": unwritten}
+        return Result(self.code.name, "holds", text, remark=" ".join(remarks), **more)
 
     @property
     def _copies(self) -> int:
@@ -296,16 +294,8 @@ class Exploration(Faultless):
                 break
         texts, calls = explorer.system.requests.texts, self.code.reached.calls
         self.code.reached.met |= {calls[text] for one in explorer.system.offered if (text := texts[one]) in calls}
-        self.levels.append(
-            Explored(
-                level.name,
-                explored.complete,
-                explored.states,
-                explored.schedules,
-                explored.executions,
-                time.perf_counter() - started,
-            )
-        )
+        figures = (explored.complete, explored.states, explored.schedules, explored.executions)
+        self.levels.append(Explored(level.name, *figures, time.perf_counter() - started))
         if not explored.breaches:
             kind: Kind = "holds" if explored.complete else "not finished"
             return Result(self.code.name, kind, kind, level=level.name)
@@ -314,9 +304,10 @@ class Exploration(Faultless):
         self.code.is_watched = True
         shown = replay(kept, scenario, self.subject)
         met = _met_call(kept.moves)
-        is_alone = self._copies == 1 and not level.faulty
-        likely = ALONE if is_alone else level.likely.format(by=scenario.deliverer)
-        verdict = f'breaks at level "{level.name}" ({likely}): {"; ".join(dict.fromkeys(breach.laws))}'
+        at = f'at level "{level.name}" ({level.likely.format(by=scenario.deliverer)})'
+        if self._copies == 1 and breach.path[-1].faults == scenario.faults:  # such as in a FIFO queue's only levels
+            at = "without any fault"
+        verdict = f"breaks {at}: {'; '.join(dict.fromkeys(breach.laws))}"
         return Result(
             self.code.name,
             "breaks",

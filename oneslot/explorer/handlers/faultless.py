@@ -120,11 +120,9 @@ class Faultless:
         *,
         keeps_answer: bool = False,
     ) -> Delivered:
-        scenario = scenario or self.scenario
-        reports = scenario.reports_failures
-        subject = replace(self.subject, identified=True, counts_receives=True, reports_failures=reports)
-        subject = replace(subject, keeps_answer=True) if keeps_answer else subject
-        system = System(scenario, subject)
+        scenario, subject = scenario or self.scenario, replace(self.subject, identified=True, counts_receives=True)
+        keeps, reports = keeps_answer or subject.keeps_answer, scenario.reports_failures
+        system = System(scenario, replace(subject, keeps_answer=keeps, reports_failures=reports))
         return Aftermath(system).deliver(system.start.world, position, self.scenario.start, position, receives)
 
     def _bears_following(self) -> bool:
@@ -207,10 +205,8 @@ class Faultless:
     ) -> SingleDeliveries | Result:
         """Deliver each message until it is acknowledged. Return what that leaves, or the verdict that one always fails.
 
-        "When a Lambda function encounters an error while processing a batch, all messages in that batch become visible in
-        the queue again by default" (Handling errors for an SQS event source in Lambda,
-        https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html). So a handler may fail on purpose
-        until another message has come.
+        What failed becomes visible again (https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html), so
+        a handler may fail on purpose until another message has come.
         """
         scenario = self.scenario
         services = replace(scenario.services, high=high, first_id=name)

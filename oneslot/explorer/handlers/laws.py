@@ -151,8 +151,7 @@ class HandlerLaws(Laws):
     def of_deliveries(self, world: World, delivered: Sequence[int]) -> Iterator[str]:
         """Yield each effect that happens more often than its message came: something in the process repeats it.
 
-        "Objects declared outside of the function's handler method remain initialized" (AWS Lambda, Understanding the Lambda
-        execution environment lifecycle, https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html).
+        A warm environment keeps its objects: https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html.
         """
         if as_if_once in self.laws:
             for effect in self.left.beyond(effects_of(world), delivered):

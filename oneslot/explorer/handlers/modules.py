@@ -53,16 +53,18 @@ class Code:
         self.is_watched = False
         self.last_words = ("", "")
         """The last invocation's last exception, if it is watched, and its last line of output."""
+        self.invalid_answer = ""
+        """Why Lambda took a whole batch as failed, although the handler reported failures."""
         self.status = 0
         """The HTTP status of the last answer; 0 if no client reads it."""
-        self.reached = Reached(self.roots)
+        self.names: set[Any] = set()
+        """The constants, the attributes' names and the packages in its modules, among them the errors that it tells apart."""
+        self.reached = Reached(self.roots, self.names)
         self.forget_reads()
         self.visible = Visible()
         self.shared = Shared()
         self.unchanged: list[Any] = []
         """The ended invocations whose environments are as their import made them. The next ones run there."""
-        self.names: set[Any] = set()
-        """The constants and the attributes' names in its modules, among them the errors that it tells apart."""
         self.unseen = ""
         """What an environment holds whose state cannot be seen."""
         self._compiled: dict[str, tuple[CodeType, Any]] = {}
@@ -165,6 +167,7 @@ class Code:
         tree = self.visible.parsed(source, spec.origin)
         self.names |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         self.names |= {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+        self.names |= {*_packages(tree)}
         tree = self.reached.marked(tree, spec.origin)
         return compile(tree, spec.origin, "exec", dont_inherit=True)
 
@@ -186,6 +189,15 @@ class Code:
     def get_resource_reader(self, name: str) -> Any:
         """Return the reader of a package's files, for `importlib.resources`."""
         return self._compiled[name][1].loader.get_resource_reader(name)
+
+
+def _packages(tree: ast.Module) -> Iterator[str]:
+    """Yield the first name of each module that a file imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (one.name.partition(".")[0] for one in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield (node.module or "").partition(".")[0]
 
 
 def _importer() -> str:

@@ -50,11 +50,6 @@ AT_IMPORT = "at import"
 """How the error of an invocation starts whose module raised."""
 
 
-def is_failure(observation: str) -> bool:
-    """Return whether a call failed by an injected fault. A condition that does not hold is an answer."""
-    return "unanswered" in observation[:14] or INJECTED in observation
-
-
 class RunningHandler(PerceivingInvocation):
     """A running invocation. Its modules and its event loop are in place only while it runs."""
 
@@ -123,7 +118,8 @@ class RunningHandler(PerceivingInvocation):
         """See `RunningInvocation.answer`."""
         if self.is_importing:
             self.environment.read_at_import += (observation,)
-        self.last_failed = is_failure(observation)
+        # A condition that does not hold is an answer.
+        self.last_failed = "unanswered" in observation[:14] or INJECTED in observation
         super().answer(strand, observation, clock)
 
     def note(self, text_of: Callable[[logging.LogRecord], str], record: logging.LogRecord) -> None:

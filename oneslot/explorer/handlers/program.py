@@ -80,6 +80,7 @@ class HandlerProgram:
         batch = self.batch or {}
         verdict = judge(text, tuple(batch), reports_failures=self.batch is not None)
         if isinstance(verdict, Invalid):
+            self.code.invalid_answer = verdict.reason
             raise InvalidAnswer(f"{verdict.reason} {ANSWER_REMEDY}")
         failed, ids = verdict.failed, tuple(batch)
         if self.is_stream and failed:
@@ -158,11 +159,7 @@ class PerceivingInvocation(RunningInvocation):
     def pass_time(self, seconds: float) -> None:
         """See `RunningInvocation.pass_time`. What still runs at the end is frozen, and its call is not made.
 
-        "The timeout argument can be used to control the maximum number of seconds to wait before returning" (Python,
-        concurrent.futures). "Background processes or callbacks that were initiated by your Lambda function and did not
-        complete when the function ended resume if Lambda reuses the execution environment" (AWS Lambda, Understanding the
-        Lambda execution environment lifecycle,
-        https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html).
+        See https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html.
         """
         self.has_timed_out = True
         self.sleep(seconds)
@@ -222,9 +219,7 @@ class PerceivingInvocation(RunningInvocation):
     def log_stream(self) -> str:
         """Return the name of this environment's log stream, also that of the variable AWS_LAMBDA_LOG_STREAM_NAME.
 
-        "The log stream is a sequence of log events that share the same source": each environment has one (AWS Lambda,
-        Sending Lambda function logs to CloudWatch Logs,
-        https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs.html).
+        Each environment has one: https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs.html.
         """
         return f"{LOG_STREAM}{self.seed_of_environment():032x}"
 

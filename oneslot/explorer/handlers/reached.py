@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from oneslot.explorer.execution.process import RunningInvocation
+from oneslot.explorer.handlers.aws import operations, services
 from oneslot.explorer.handlers.surroundings.chance import DRAW
 from oneslot.explorer.services.account import reads
 
@@ -25,13 +26,20 @@ Place = tuple[str, int, int]
 
 _METHODS = ("POST", "PUT", "PATCH", "DELETE", "GET")
 
+_BODIES = {"body", "cases"}
+
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
-_WRITE = re.compile(
-    r"Effects|publish|invoke|post|patch|put|batch_writer|(?!put_(?:annotation|metadata|metric|dimensions)$)"
-    r"(?:admin_|batch_|transact_)?(?:put|update|delete|create|send|start|write|execute|upload|copy|publish|invoke)_\w+"
+_CHANGES = re.compile(
+    r"(?:admin_|batch_|transact_)?(?:put|update|delete|create|send|start|write|execute|upload|copy|publish|invoke)(?:_\w+)?"
 )
-"""The names by which boto3, HTTP clients and a decision of Oneslot change something; traces and metrics do not."""
+"""How the names of operations begin that change something. One counts if it is of a service that the code names."""
+_HTTP = ("requests", "httpx", "urllib3", "aiohttp")
+_WRITES = {
+    **{"Effects": ("oneslot",), "batch_writer": ("dynamodb",), "send_messages": ("sqs",)},
+    **{"upload_file": ("s3",), "upload_fileobj": ("s3",), "put": ("s3", *_HTTP), "post": _HTTP, "patch": _HTTP},
+}
+"""What else changes something, in code that names one of these services or packages: Oneslot, resources of boto3, HTTP."""
 
 _OF_QUEUES = ("change_message_visibility", "delete_message", DRAW)
 """The calls that change nothing but how a message comes again."""
@@ -64,13 +72,13 @@ class Reached:
         met: the operation and the line of each call that met a fault.
     """
 
-    def __init__(self, roots: Sequence[Path]) -> None:
-        self._roots = roots
+    def __init__(self, roots: Sequence[Path], named: Set[Any]) -> None:
+        self._roots, self._named_by_code = roots, named
         self._vendored = tuple(f"{one}/" for one in {*map(str, _vendored(roots))})
         self._functions: list[_Function] = []
         self._named_writes: dict[Place, str] = {}
         self._if_failing: set[tuple[str, int]] = set()
-        """The files and lines within `except`, which no event need reach."""
+        """The files and lines within `except`, or in what `otherwise` of a write names: no event need reach them."""
         self.routes: list[tuple[str, str]] = []
         """The method and the path of each route that a decorator names, as Powertools, Flask and FastAPI do."""
         self._named_outside: set[str] = set()
@@ -89,7 +97,10 @@ class Reached:
         if f"{file.removesuffix('.py')}/".startswith(self._vendored):
             return tree
         functions = [node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS)]
+        otherwise: list[Any] = [one for one in ast.walk(tree) if getattr(one, "arg", "") == "otherwise"]
+        named = {name for one in otherwise for name in _names(one)}
         failing: list[Any] = [node for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler)]
+        failing += [one for one in functions if one.name in named]
         self._if_failing |= {(file, line) for one in failing for line in range(one.lineno, one.end_lineno + 1)}
         self._named_outside |= {name for one in tree.body if not isinstance(one, _FUNCTIONS) for name in _names(one)}
         for function in functions:
@@ -118,8 +129,14 @@ class Reached:
         return {
             (file, line, last): f"{name} at {self._named(file)}:{line}"
             for (file, line, last), name in sorted(self._named_writes.items())
-            if (file, line, last) in places and name not in own
+            if (file, line, last) in places and name not in own and self._is_write(name)
         }
+
+    def _is_write(self, name: str) -> bool:
+        """Return whether a call of this name changes something with a service or a package that the code names."""
+        if name in _WRITES:
+            return not self._named_by_code.isdisjoint(_WRITES[name])
+        return any(name in operations(one) for one in self._named_by_code & services())
 
     @property
     def done(self) -> set[Place]:
@@ -238,11 +255,16 @@ def _marked(node: ast.AST, file: str, writes: dict[Place, str]) -> Iterator[Plac
         if isinstance(held, list) and held and isinstance(held[0], ast.stmt):
             is_documented = isinstance(held[0], ast.Expr) and isinstance(held[0].value, ast.Constant)
             statements = held[1:] if is_documented else held[:]
-            places = [(file, one.lineno, _last_line(one)) for one in statements]
+            # Of a statement with a body, its first line alone.
+            spans: list[Any] = [
+                (one.lineno, one.lineno if vars(one).keys() & _BODIES else one.end_lineno) for one in statements
+            ]
+            places: list[Place] = [(file, *span) for span in spans]
             yield from places
             for one, place in zip(statements, places, strict=True):
                 parts = [part for part in ast.iter_child_nodes(one) if isinstance(part, ast.expr | ast.withitem)]
-                writes.update((place, name) for part in parts for name in _called(part) if _WRITE.fullmatch(name))
+                names = [name for part in parts for name in _called(part)]
+                writes.update((place, name) for name in names if name in _WRITES or _CHANGES.fullmatch(name))
             pairs = zip(map(_mark, statements, places), statements, strict=True)
             held[:] = [*held[: len(held) - len(statements)], *(one for pair in pairs for one in pair)]
 
@@ -252,9 +274,3 @@ def _mark(statement: ast.stmt, place: Place) -> ast.stmt:
     mark.lineno = mark.end_lineno = statement.lineno
     mark.col_offset = mark.end_col_offset = statement.col_offset
     return ast.fix_missing_locations(mark)
-
-
-def _last_line(statement: ast.stmt) -> int:
-    """Return the last line of a statement; of one with a body, its first."""
-    has_body = hasattr(statement, "body") or hasattr(statement, "cases")
-    return statement.lineno if has_body else statement.end_lineno or statement.lineno

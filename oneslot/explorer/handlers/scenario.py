@@ -73,11 +73,9 @@ class HandlerScenario(Scenario):
     def groups(self) -> tuple[str | None, ...]:
         """What gives each message an order: its group in a FIFO queue, the key of a stream's record, else None.
 
-        "When you receive a message with a message group ID, no more messages for the same message group ID are returned
-        unless you delete the message or it becomes visible" (Amazon SQS, Delivery logic for FIFO queues,
-        https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/FIFO-queues-understanding-logic.html).
-        Lambda "processes one batch of records at a time from each shard" (Using Lambda to process records from Amazon
-        Kinesis Data Streams, https://docs.aws.amazon.com/lambda/latest/dg/with-kinesis.html), and equal keys share a shard.
+        SQS returns no more of a group while one is in flight, and Lambda one batch of a shard at a time; equal keys share a
+        shard. See https://docs.aws.amazon.com/lambda/latest/dg/with-kinesis.html, and
+        https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/FIFO-queues-understanding-logic.html.
         """
         return tuple(map(group_of, self.messages))
 
@@ -139,8 +137,7 @@ class HandlerScenario(Scenario):
     def taken(self, world: World) -> tuple[World, SqsMessage] | None:
         """See `Scenario.taken`: what is sent to the explored queue is work that is yet to come, and leaves no account.
 
-        "If a Lambda function puts its output message back on the same queue", it is invoked again (AWS Lambda, Use Lambda
-        recursive loop detection, https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html).
+        It invokes the function again: https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html.
         """
         for line in world.text.splitlines():
             if line.startswith('["message"'):

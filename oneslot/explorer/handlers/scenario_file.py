@@ -74,21 +74,17 @@ def check_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]], tables: Mapping[
                 ) from error
 
 
-def _is_json(value: Any) -> bool:
+def _is_taken(take: Callable[[], object]) -> bool:
+    """Return whether a call takes what was given, rather than raising that it is of another form."""
     try:
-        json.dumps(value)
-    except (TypeError, ValueError, RecursionError):
+        take()
+    except (AttributeError, RecursionError, TypeError, ValueError):
         return False
     return True
 
 
 def _is_read(read: Callable[[], Sequence[SqsMessage]]) -> bool:
-    try:
-        for position, message in enumerate(read()):
-            message.record(position)
-    except (AttributeError, RecursionError, TypeError, ValueError):
-        return False
-    return True
+    return _is_taken(lambda: [message.record(position) for position, message in enumerate(read())])
 
 
 def _is_list(of: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -112,10 +108,9 @@ def _is_number(least: int, *kinds: type[int | float]) -> Callable[[Any], bool]:
 
 
 def _is_tables(value: Any) -> bool:
-    try:
-        schemas = tables_of(value)
-    except (AttributeError, TypeError, ValueError):
+    if not _is_taken(lambda: tables_of(value)):
         return False
+    schemas = tables_of(value)
     keys = [key for one in schemas.values() for key in (one.partition_key, *one.keys)]
     is_known = all(isinstance(one.indexes, Mapping) and isinstance(one.sort_key, str) for one in schemas.values())
     return is_known and all(isinstance(name, str) and name for name in (*schemas, *keys))
@@ -154,7 +149,7 @@ CHECKS: dict[str, _Check] = {
         'texts by name, such as {"/app/table": "orders"}',
     ),
     "secrets": (
-        _is_mapping(lambda one: isinstance(one, bytes) or _is_json(one)),
+        _is_mapping(lambda one: isinstance(one, bytes) or _is_taken(lambda: json.dumps(one))),
         'texts, bytes or JSON by name, such as {"key": "text"}',
     ),
     "path": (

@@ -66,9 +66,8 @@ LAG = "lag"
 def lagging_tables(name: str, parameters: Mapping[str, Any]) -> list[str]:
     """Return the tables that a call reads, and may find as before the last write.
 
-    "Eventually consistent is the default read consistent model for all read operations. [...] the responses may not
-    reflect the results of a recently completed write operation" (Amazon DynamoDB, DynamoDB read consistency,
-    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.ReadConsistency.html).
+    All reads are eventually consistent by default:
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.ReadConsistency.html.
     """
     asked: Mapping[str, Any] = {}
     if name in ("get_item", "query", "scan"):
@@ -149,8 +148,7 @@ class AccountServices:
     def _expired(self, world: World, now: int) -> World:
         """Return a world without the rows whose time to live is over.
 
-        "DynamoDB automatically deletes expired items within a few days of their expiration time" (Amazon DynamoDB, Using
-        time to live, https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/TTL.html).
+        DynamoDB deletes them within days: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/TTL.html.
         """
         contents = world.contents(self.tables)
         contents.delete_expired(self.tables, now)
@@ -196,12 +194,12 @@ def handler_faults(request: ApiCall, *, ordered: bool = False, names: Collection
     """Return what may become of a call: one fault of each kind that a handler can tell apart.
 
     A handler that `names` an error, or its number, may mean that there is no other. So it gets one that it does not name:
-    DynamoDB also answers with InternalServerError (Error handling with DynamoDB,
-    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html), cancels a transaction for
-    ThrottlingError (TransactWriteItems,
-    https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html), and S3 refuses one of two
-    conditional writes with 409 Conflict (How to prevent object overwrites with conditional writes,
-    https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html).
+    - DynamoDB's InternalServerError:
+      https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html
+    - a transaction cancelled for ThrottlingError:
+      https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
+    - S3's 409 Conflict for one of two conditional writes:
+      https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
 
     Where messages are `ordered`, no request travels longer than the SDK waits for its answer, which is a minute.
     """

@@ -67,7 +67,8 @@ class Result:
         unrun: if it holds, the lines that no schedule ran, of the handler's functions that ran.
         unmet: if it holds, the calls that never met a fault, because they follow one.
         written, unwritten: the writes that the code names, which ran, or never did although some event should reach them.
-        remark: why "holds" speaks of one record at a time, or which message changes nothing after another one.
+        remark: why "holds" speaks of one record at a time, which message changes nothing after another one, or why Lambda
+            cannot read what the handler reports.
         in_batch: whether two records in flight break it.
         remedy: if it is not finished, what would complete the next level.
         reads_environment: whether the handler reads a hash, host or process, which each environment has of its own.
@@ -111,6 +112,10 @@ class Result:
     def complete(self) -> bool:
         """Whether all levels were explored to the end: as `holds`, because a breach ends the exploration."""
         return self.holds
+
+    def remarked(self, remark: str) -> Result:
+        """Return this verdict with another remark."""
+        return replace(self, remark=f"{self.remark} {remark}".strip())
 
     def also(self, other: Result) -> Result:
         """Return this verdict, which holds, with what only another exploration of the same handler has run."""

@@ -13,6 +13,7 @@ from urllib.parse import quote_plus
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
 from oneslot.explorer.handlers.asked import CLOSED, Places, Way
+from oneslot.explorer.handlers.scenario import message_of
 from oneslot.explorer.handlers.templates.sources import (
     BUS,
     COGNITO,
@@ -61,11 +62,7 @@ _OF_HTTP: Places = {
     ("requestContext", "authorizer"): AUTHORIZER,
     ("pathParameters",): CLOSED,
 }
-_OF_ROWS: Places = {
-    ("dynamodb", "NewImage"): PAYLOAD,
-    ("dynamodb", "OldImage"): OLD,
-    ("eventName",): "eventName",
-}
+_OF_ROWS: Places = {("dynamodb", "NewImage"): PAYLOAD, ("dynamodb", "OldImage"): OLD, ("eventName",): "eventName"}
 PLACES: Mapping[str, Places] = {
     **dict.fromkeys((HTTP_1, HTTP_2, URL, SOCKET), _OF_HTTP),
     **{queue: {("Records", 0, "messageAttributes"): ATTRIBUTES} for queue in QUEUES},
@@ -125,12 +122,9 @@ def attributes(given: Mapping[str, Any], place: str = ATTRIBUTES) -> dict[str, A
     """Return what a place holds: message attributes have a type, as SQS and SNS name it."""
     if place != ATTRIBUTES:
         return dict(given)
-    return {
-        name: one
-        if isinstance(one, dict)
-        else {"Type": "String", "Value": one, "stringValue": one, "dataType": "String"}
-        for name, one in given.items()
-    }
+    kinds = {"Type": "String", "dataType": "String"}
+    made = {name: {**kinds, "Value": one, "stringValue": one} for name, one in given.items()}
+    return {name: one if isinstance(one, dict) else made[name] for name, one in given.items()}
 
 
 def is_raw(topic: FunctionSource) -> bool:
@@ -275,7 +269,8 @@ def _context(kind: str, method: str = "", path: str = "", concrete: str = "") ->
         "apiId": "a1b2c3d4e5",
         "domainName": f"a1b2c3d4e5.execute-api.{_AT[0]}.amazonaws.com",
         "requestId": _REQUEST,
-        **({**one, "stage": "explored", "identity": identity} if kind == HTTP_1 else {}),
+        **({"stage": "explored", "identity": identity} if kind in (HTTP_1, SOCKET) else {}),
+        **(one if kind == HTTP_1 else {}),
     }
 
 
@@ -332,8 +327,6 @@ def _socket(source: FunctionSource, facts: Facts) -> dict[str, Any]:
             "extendedRequestId": "JKJaXmPLvHcESHA=",
             "requestTime": "05/Jan/2026:09:00:00 +0000",
             "requestTimeEpoch": _EPOCH_MS,
-            "stage": "explored",
-            "identity": {"sourceIp": "192.0.2.1", "userAgent": "client"},
         },
         "isBase64Encoded": False,
     }
@@ -397,16 +390,8 @@ def _polled(source: FunctionSource, facts: Facts, tables: Mapping[str, TableSche
         record = _kinesis(fed, facts, number)
         return {**record.pop("kinesis"), **record}
     body = json.dumps(facts[PAYLOAD]) if fed is None or fed.feed is None else written(fed.feed, facts, number)
-    return {
-        "messageId": f"55555555-0000-4000-8000-00000000000{number}",
-        "receiptHandle": "receipt",
-        "body": body,
-        "attributes": {"ApproximateReceiveCount": "1", "SentTimestamp": str(_EPOCH_MS)},
-        "messageAttributes": {},
-        "eventSource": "aws:sqs",
-        "eventSourceARN": _arn("sqs", fed.physical if fed is not None else "queue"),
-        "awsRegion": _AT[0],
-    }
+    arn = _arn("sqs", fed.physical if fed is not None else "queue")
+    return {**message_of(number, body).record(number), "receiptHandle": "receipt", "eventSourceARN": arn}
 
 
 def _row_changed(

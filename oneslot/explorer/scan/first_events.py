@@ -12,7 +12,8 @@ from contextlib import suppress
 from typing import Any
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
-from oneslot.explorer.handlers.asked import OBJECTS, ROWS, TABLES, Asked, Places
+from oneslot.explorer.handlers.asked import ANSWERS, OBJECTS, ROWS, TABLES, Asked, Places
+from oneslot.explorer.handlers.aws import operations, services
 from oneslot.explorer.handlers.templates.sources import (
     ASYNCHRONOUS,
     BUS,
@@ -56,14 +57,15 @@ ASYNCHRONOUS_ATTEMPTS = 3
 """An asynchronous invocation and its two retries: Lambda, "Understanding retry behavior"."""
 RETRIES = "MaximumRetryAttempts of EventInvokeConfig"
 """The setting of a source that names its function's retries."""
-ANSWERS = "answers"
-"""The fact that has the answers of operations without a stand-in. An answer of HTTP has its method and address."""
 MOST_ALIKE = 4  # messages that differ from the first in one name
 COLUMNS = "columns"
 """The fact that names the columns of a table in an object."""
 
 MOST_LEVELS = 7
-_ENDS = ("SUCCEEDED", "COMPLETED", "COMPLETE", "FINISHED", "SUCCESS", "ACTIVE", "AVAILABLE")
+_ENDS = (
+    *("SUCCEEDED", "SUCCESSFUL", "SUCCESS", "COMPLETED", "COMPLETE", "FINISHED", "DONE", "ACTIVE", "AVAILABLE"),
+    *("READY", "INSERVICE", "CREATED", "DEPLOYED", "ENABLED", "ISSUED", "RUNNING"),
+)
 """The states in which waiting code goes on, in capitals."""
 _OF_PAGES = re.compile(r"(next|continuation|page|pagination)\w*token|marker|truncated|more|^next", re.IGNORECASE)
 """The names of an answer that has a next page."""
@@ -227,17 +229,10 @@ def shown(facts: Facts) -> Any:
 
 def answer_of(operation: str) -> dict[str, Any] | None:
     """Return an answer of "service.operation" with each member of its shape; None if botocore does not know it."""
-    import botocore.session
-    from botocore import xform_name
-    from botocore.exceptions import BotoCoreError
-
     service, _, name = operation.partition(".")
-    try:
-        model: Any = botocore.session.get_session().get_service_model(service)
-    except BotoCoreError:
+    if service not in services():
         return None
-    found = [one for one in model.operation_names if xform_name(one) == name]
-    shape = model.operation_model(found[0]).output_shape if found else None
+    shape = getattr(operations(service).get(name), "output_shape", None)
     return _value(shape, "", 0) if shape is not None else {}
 
 
@@ -249,7 +244,7 @@ def _value(shape: Any, name: str, level: int) -> Any:
         case "list":
             return [_value(shape.member, name, level + 1)] * 2  # a table's first row may be its heading
         case "string":
-            ends = [one for end in _ENDS for one in shape.enum if one.upper() == end]
+            ends = [one for end in _ENDS for one in shape.enum if one.upper().replace("_", "") == end]
             return (ends or shape.enum or [f"{name.lower()}-1"])[0]
         case kind:
             return _SIMPLE.get(kind, 1)

@@ -12,7 +12,19 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import quote_plus
 
-from oneslot.explorer.handlers.asked import CLOSED, ENOUGH, LIST, NUMBER, OBJECT, OBJECTS, ROWS, Asked, Place, value_at
+from oneslot.explorer.handlers.asked import (
+    ANSWERS,
+    CLOSED,
+    ENOUGH,
+    LIST,
+    NUMBER,
+    OBJECT,
+    OBJECTS,
+    ROWS,
+    Asked,
+    Place,
+    value_at,
+)
 from oneslot.explorer.handlers.made import Tried
 from oneslot.explorer.handlers.templates.sources import BUS, FunctionSource
 from oneslot.explorer.refusal import NotExplorable
@@ -28,19 +40,25 @@ from oneslot.explorer.scan.events import (
     concrete_path,
     stored_by,
 )
-from oneslot.explorer.scan.first_events import ANSWERS, COLUMNS, answer_of, first_facts
+from oneslot.explorer.scan.first_events import COLUMNS, answer_of, first_facts
 
 MOST_TRIES = 100
 """How many events are tried. Each is one delivery, or two where it does not serve."""
 MOST_BRANCHES = 5
 """How many events are explored beside the first, each for lines that no other one runs."""
 TRIES_OF_A_BRANCH = 12
+MOST_HOLDERS = 2
+"""The objects that may be what a library validates, beside the payload."""
+MOST_LISTS = 8
+"""The lists of made answers that may have one element, or none."""
 DECODE = "Decode the key with urllib.parse.unquote_plus."
 
 _TIME, _DATE, _UUID, _EMAIL, _URL = (
     *("2026-01-05T09:00:00Z", "2026-01-05", "77777777-0000-4000-8000-000000000007"),
     *("client-1@example.org", "https://example.org/1"),
 )
+TEXTS = (_EMAIL, _URL, _UUID, _TIME, _DATE, "1", "1234567890", "12.50", "A", "GBP", "ABC-1234", "abc-1")
+"""Texts of usual forms, of which one may match a pattern."""
 KINDS: tuple[Any, ...] = (1, ENOUGH, _TIME, _DATE, _UUID, _EMAIL, {}, ["value-1"], [{}], True)
 """What is tried in turn in place of a text that does not serve."""
 KEYS = ("first.csv", "first.txt", "first.jsonl", "one/two/three/first.json", "first.png", "first.pdf")
@@ -48,7 +66,7 @@ KEYS = ("first.csv", "first.txt", "first.jsonl", "one/two/three/first.json", "fi
 _OF_PYDANTIC: tuple[tuple[str, Any], ...] = (
     *(("int", 1), ("float", 1), ("decimal", 1), ("bool", True), ("datetime", _TIME), ("date", _DATE), ("time", _TIME)),
     *(("uuid", _UUID), ("dict", {}), ("model", {}), ("dataclass", {}), ("mapping", {}), ("url", _URL)),
-    *(("value_error", _EMAIL), ("string_type", "text-1")),
+    ("value_error", _EMAIL),
 )
 _NAMED = re.compile(
     r"Missing the key (\w+) in the item|\((\w+)\) is missing|'(\w+)' is a required property"
@@ -263,7 +281,8 @@ def _moves(run: Tried) -> Iterator[Sequence[Edit]]:
     """Yield what the handler asks for, the most certain first."""
     asked = run.asked
     yield from _each([(at, _text(at)) for at, is_must in asked.missed.items() if is_must])
-    yield from _each(_validated(asked))
+    for holder in _holders(asked):
+        yield from _each(_validated(asked, holder))
     if not run.serves:
         yield from _each(_named(asked, run.error))
     for at, kind, name in reversed(asked.wants):
@@ -293,6 +312,10 @@ def _guesses(run: Tried) -> Iterator[Sequence[Edit]]:
     texts = _unserved(run.asked, run.error)
     for one in KINDS:
         yield from ([(at, one)] for at in texts)
+    lists = [at for name, one in run.asked.facts.get(ANSWERS, {}).items() for at in _lists(one, (ANSWERS, name))]
+    for at in lists[:MOST_LISTS]:
+        yield [(at, value_at(run.asked.facts, at)[:1])]
+        yield [(at, [])]
     if run.asked.objects or (KEY,) in run.asked.found:
         yield from _of_objects(run.asked)
 
@@ -319,6 +342,14 @@ def _of_objects(asked: Asked) -> Iterator[Sequence[Edit]]:
     yield from ([((KEY,), key)] for key in KEYS)
 
 
+def _lists(value: Any, at: Place) -> Iterator[Place]:
+    """Yield the places of the lists that have more than one element, without those within them."""
+    if isinstance(value, list) and len(value) > 1:
+        yield at
+    for name, one in value.items() if isinstance(value, dict) else ():
+        yield from _lists(one, (*at, name))
+
+
 def _each(edits: Iterable[Edit]) -> Iterator[Sequence[Edit]]:
     """Yield all edits together, then each."""
     edits = list(edits)
@@ -337,7 +368,13 @@ def _text(at: Place) -> str:
     return f"{_slug(name)}-{0 if at[0] == OLD else 1}"
 
 
-def _validated(asked: Asked) -> Iterator[Edit]:
+def _holders(asked: Asked) -> list[Place]:
+    """Return the objects of which a call may miss names: those that were read, the latest first, and the payload."""
+    read = [at for at in reversed(asked.found) if isinstance(value_at(asked.facts, at), dict) and at[0] != ANSWERS]
+    return [*dict.fromkeys([*read[:MOST_HOLDERS], (PAYLOAD,)])]
+
+
+def _validated(asked: Asked, holder: Place) -> Iterator[Edit]:
     """Yield each field that a library's validation lists, with a value of its type: `errors()` of pydantic."""
     found: dict[Place, Any] = {}
     for error in asked.errors:
@@ -347,18 +384,17 @@ def _validated(asked: Asked) -> Iterator[Edit]:
         except Exception:  # noqa: S112 - any exception may have an attribute of this name
             continue
         for way, kind, context in fields:
-            at = _below_facts(asked.facts, way)
+            at = _below(asked.facts, holder, way)
             if at is not None:
                 found[at] = _of_type(kind, context, at)
     yield from found.items()
 
 
-def _below_facts(facts: Mapping[str, Any], way: Place) -> Place | None:
-    """Return the place of a field: its way, or the end of it, whose holder exists."""
+def _below(facts: Mapping[str, Any], holder: Place, way: Place) -> Place | None:
+    """Return the place of a field below an object: its way, or the end of it, that leads to something."""
     for first in range(len(way)):
-        at = (PAYLOAD, *way[first:])
-        holder = value_at(facts, at[:-1])
-        if isinstance(holder, dict | list) and all(isinstance(one, str | int) for one in at):
+        at = (*holder, *way[first:])
+        if isinstance(value_at(facts, at[:-1]), dict | list) and all(isinstance(one, str | int) for one in at):
             return at
     return None
 
@@ -372,6 +408,9 @@ def _of_type(kind: str, context: Mapping[str, Any], at: Place) -> Any:
             return context[name] + bound
     if kind == "too_short" or kind.startswith(("list", "tuple", "set")):
         return [_text(at)] * int(context.get("min_length", 1))
+    if kind.startswith("string_"):
+        fitting = (one for one in (_text(at), *TEXTS) if re.search(context.get("pattern", ""), one))
+        return next(fitting, _text(at)).ljust(context.get("min_length", 0), "1")[: context.get("max_length")]
     return next((value for begins, value in _OF_PYDANTIC if kind.startswith(begins)), _text(at))
 
 
@@ -382,9 +421,7 @@ def _named(asked: Asked, error: str) -> Iterator[Edit]:
         if found:
             one, listed = found[1] or found[2] or found[3] or found[4], found[5] or found[6]
             names = [one] if one else re.findall(r"'(\w+)'", listed)
-            holders = (at for at in reversed(asked.found) if isinstance(value_at(asked.facts, at), dict))
-            holder = next(holders, (PAYLOAD,))
-            yield from (((*holder, name), _text((name,))) for name in names)
+            yield from (((*_holders(asked)[0], name), _text((name,))) for name in names)
 
 
 def _unserved(asked: Asked, error: str) -> list[Place]:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from oneslot.explorer.handlers.asked import ANSWERS
 from oneslot.explorer.handlers.exploration import explore_given
 from oneslot.explorer.handlers.given import GIVEN, Given
 from oneslot.explorer.handlers.made import Tried, trying
@@ -63,15 +64,9 @@ class Row:
             refuses" if the handler fails on every event that the scan made, or answers that it is wrong; "needs an event"
             also if some write of its code never ran.
         why: one sentence.
-        steps: the length of the shortest path that breaks the law.
-        cause: what breaks, and at which call, as a baseline names it.
-        outside: effects outside AWS's tables that may happen twice.
-        path: the shortest path, to read; of a fault, the traceback.
-        short: how that path differs from a run without a fault, in eight lines at most.
-        line: the handler's "file:line" of the call that the fault met.
+        steps, path: `length` and `counterexample` of the `Result`; of a fault, the traceback.
+        cause, outside, short, line, reached, written, unwritten: see `Result`.
         test: a pytest of that path on moto, or why there is none.
-        reached: what "holds" does not speak of: lines that no schedule ran, and calls that never met a fault.
-        written, unwritten: the writes that the code names, which ran, or never did although some event should reach them.
         first: the payload of the first event, as the scan made it; empty if the event was recorded.
         assumed: the template's values that the scan had to assume.
         seconds: how long the exploration took.
@@ -263,7 +258,7 @@ def _with_batches(job: ScanJob, given: Given, one: Result, facts: Facts | None, 
     own = [name for name in OWN_CHOICES if name in job.given]
     if own or facts is None:
         why = f"{job.function}.py gives {own[0]}" if own else NO_SECOND
-        return replace(one, remark=one_at_a_time(job.source, why)) if is_batch else one
+        return one.remarked(one_at_a_time(job.source, why)) if is_batch else one
     made = in_one_batch(job.source, facts, given.tables, splits=given.reports_failures or given.bisects)
     batches = [{**each, **job.given} for each in (made if is_batch else made[:1])]
     return in_batches(job.source, one, given, batches, ends)
@@ -275,7 +270,7 @@ def _judged(job: ScanJob, result: Result, grown: Grown, *, is_made: bool) -> tup
     if result.remedy:
         remedy = result.remedy.replace("raise the budget", "raise --budget, or name fewer functions with --function")
         return result.kind, f"{why}. {remedy}"
-    is_missed = result.level == "once" and not result.fails_anyway
+    is_missed = result.level == "once" and not (result.fails_anyway and ANSWERS not in grown.facts)
     is_unserved = result.kind == "needs an event" or (is_made and result.kind == "holds" and not grown.serves)
     if is_missed and grown.fault:
         return result.kind, f"{why}. {grown.fault}."
@@ -329,12 +324,12 @@ def in_batches(
         try:
             result = explore_given(replace(given, **{**batch, "budget": max(1.0, ends - time.monotonic())}))
         except NotExplorable as error:
-            return replace(one, remark=one_at_a_time(source, f"with two in a batch, {error}"))
+            return one.remarked(one_at_a_time(source, f"with two in a batch, {error}"))
         if batch.get("batch") == 1 and (result.level == "once" or result.kind == "not finished"):
             continue
         if result.level == "once":
             why = f"on a second one that the scan made it {result.verdict}"
-            return replace(one, remark=one_at_a_time(source, why))
+            return one.remarked(one_at_a_time(source, why))
         if result.kind == "breaks":
             return replace(result, verdict=f"with two {noun}s {where} it {result.verdict}", in_batch=True)
         if result.kind == "not finished" and faults:

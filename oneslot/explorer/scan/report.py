@@ -160,13 +160,15 @@ def sarif(scan: Scan, known: Collection[str] = ()) -> dict[str, Any]:
     rules: dict[str, dict[str, Any]] = {
         rule: {"id": rule, "shortDescription": {"text": text}} for rule, text in about.items()
     }
+    results = [*_breaches(scan, known)]
     for one in scan.findings:
         rules[one.rule] = {
             "id": one.rule,
             "shortDescription": {"text": one.rule.replace("-", " ")},
             "helpUri": one.page,
         }
-    results = [*_breaches(scan, known), *_findings(scan, known)]
+        text, at = f"{one.function}, {one.source}: {one.sentence}", _in_template(scan, one.function)
+        results.append(_result(one.rule, one.severity, text, at, known=known, key=key_of(one)))
     driver = {"name": "Oneslot", "version": __version__, "rules": list(rules.values())}
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
 
@@ -181,12 +183,6 @@ def _breaches(scan: Scan, known: Collection[str]) -> Iterator[dict[str, Any]]:
         elif row.verdict not in JUDGED:
             text, at = f"{row.function}, {row.source}: {row.verdict}. {row.why}", _in_template(scan, row.function)
             yield _result(UNJUDGED_RULE, "warning", text, at, known=known, key=key_of(row))
-
-
-def _findings(scan: Scan, known: Collection[str]) -> Iterator[dict[str, Any]]:
-    for one in scan.findings:
-        text, at = f"{one.function}, {one.source}: {one.sentence}", _in_template(scan, one.function)
-        yield _result(one.rule, one.severity, text, at, known=known, key=key_of(one))
 
 
 def _result(

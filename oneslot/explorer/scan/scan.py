@@ -33,7 +33,7 @@ from oneslot.explorer.handlers.templates.template import (
 )
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.scan.first_events import KNOWN, RETRIES
-from oneslot.explorer.scan.judging import Row, ScanJob, refusal, remedy_of, row_of
+from oneslot.explorer.scan.judging import JUDGED, Row, ScanJob, refusal, remedy_of, row_of
 from oneslot.explorer.scan.mapping_rules import Finding, findings
 from oneslot.explorer.scan.written_test import Tracked
 
@@ -128,11 +128,15 @@ def scan(
 
 
 def _settled(rows: Sequence[Row]) -> Iterator[Row]:
-    """Yield the rows of one function: it holds on the events that were made if each of its writes ran on one of them."""
+    """Yield the rows of one function: it holds on the events that were made if each of its writes ran on one of them.
+
+    A write may be another source's, whose row then speaks of it.
+    """
     written = {one for row in rows for one in row.written}
     for row in rows:
         missing = [one for one in row.unwritten if one not in written]
-        if row.first and row.verdict == "holds" and missing:
+        is_judged = all(other.verdict in JUDGED for other in rows if other is not row)
+        if row.first and row.verdict == "holds" and missing and is_judged:
             why = f"On made events it {row.why}, but {', '.join(missing)} never ran. {remedy_of(row.function)}"
             yield replace(row, verdict="needs an event", why=why)
         elif row.first and row.verdict == "needs an event" and row.unwritten and not missing:

@@ -61,6 +61,7 @@ UNCHANGING = {
     *(_ABC_DATA, type(decimal.DecimalTuple.sign)),  # a field of a named tuple
     *(types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType),
     *(types.GetSetDescriptorType, MemberDescriptorType, ssl.SSLContext.__base__, type(NotImplemented)),
+    type(datetime.datetime_CAPI),  # a table of C's functions, as pydantic's modules hold one
 }
 """The kinds of values that no invocation changes. The variables of a kept traceback's frames are not looked into."""
 

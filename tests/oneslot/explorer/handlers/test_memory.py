@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 import io
 import itertools
@@ -48,7 +49,9 @@ def with_attribute(text: str) -> SimpleNamespace:
 
 
 def test_equal_values_are_remembered_equally() -> None:
-    assert remembered(a=[1, {"b": (2.0, None)}], c="d") == remembered(a=[1, {"b": (2.0, None)}], c="d")
+    values = {"a": [1, {"b": (2.0, None)}], "c": "d", "functions of C": datetime.datetime_CAPI}
+
+    assert remembered(**values) == remembered(**values | {"a": [1, {"b": (2.0, None)}]})
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,8 @@ def test_verdict_names_what_would_complete_the_next_level(tmp_path: Path) -> Non
 
     result = explore("app.handler", tables=["orders:id"], path=tmp_path, **options)
 
+    sentence = 'no breach found, but the budget ended at level 1 of 4, "twice"; no level is complete'
+    assert (result.kind, result.holds, result.complete, result.verdict) == ("not finished", False, False, sentence)
     assert result.remedy == "To complete the next level, raise the budget, or give fewer messages, copies=2, faults=1."
     assert result.remedy in str(result)
 
@@ -103,11 +105,27 @@ import json
 
 import boto3
 
+import tools
+
 table = boto3.resource("dynamodb").Table("orders")
 
 
 def put(order):
     table.put_item(Item={"id": order["id"]})
+
+
+def reports(event, context):
+    for record in event["Records"]:
+        try:
+            put(json.loads(record["body"]))
+        except Exception:
+            return {"batchItemFailures": [{json.loads(record["body"])["name"]: record["messageId"]}]}
+
+
+def marks(event, context):
+    for record in event["Records"]:
+        if "Item" not in table.get_item(Key={"id": json.loads(record["body"])["name"]}, ConsistentRead=True):
+            table.put_item(Item={"id": json.loads(record["body"])["name"]})
 
 
 def reads(event, context):
@@ -134,6 +152,16 @@ def is_refused(event, context):
         return
 
 
+def counts(event, context):
+    if event.get("report"):
+        return tools.create_engine("orders")
+
+
+def notifies(event, context):
+    if event.get("report"):
+        boto3.client("sns").publish(TopicArn="arn", Message="report")
+
+
 def answers_400(event, context):
     return {"statusCode": 400}
 """
@@ -144,10 +172,16 @@ LEDGER = {"ONESLOT_LEDGER_TABLE": "ledger", "ONESLOT_TABLES": "orders"}
     ("handler", "given", "kind", "words"),
     [
         ("reads", {"messages": ["{}"]}, "holds", "holds at every level, and writes nothing"),
-        ("passes_over", {"messages": ["{}"]}, "needs an event", "does not write: put_item at app.py:10"),
+        ("passes_over", {"messages": ["{}"]}, "needs an event", "does not write: put_item at app.py:12"),
         ("passes_over", {"messages": ['{"id": "paid"}']}, "holds", "holds at every level"),
-        ("swallows", {"event": {}}, "needs an event", "put_item at app.py:25, after KeyError: 'order'"),
-        ("is_refused", {"event": {}}, "needs an event", "does not write: put_item at app.py:32"),
+        ("swallows", {"event": {}}, "needs an event", "put_item at app.py:41, after KeyError: 'order'"),
+        ("is_refused", {"event": {}}, "needs an event", "does not write: put_item at app.py:48"),
+        ("reports", {"messages": [{"id": "o-1", "name": "messageId"}]}, "holds", "has no itemIdentifier."),
+        ("reports", {"messages": [{"id": "o-1", "name": "itemIdentifier"}]}, "holds", "holds at every level"),
+        ("marks", {"messages": [{"name": "a"}, {"name": "a"}]}, "holds", "message 2 changes nothing after message 1"),
+        ("marks", {"messages": [{"name": "a"}, {"name": "b"}]}, "holds", "holds at every level"),
+        ("counts", {"event": {"report": ""}}, "holds", "holds at every level, and writes nothing"),
+        ("notifies", {"event": {"report": ""}}, "needs an event", "does not write: publish at app.py"),
         ("answers_400", {"event": {"httpMethod": "POST"}}, "needs an event", "it answers 400"),
     ],
 )
@@ -155,13 +189,14 @@ def test_verdict_is_about_a_write_or_says_that_there_is_none(
     handler: str, given: dict[str, Any], kind: str, words: str, tmp_path: Path
 ) -> None:
     (tmp_path / "app.py").write_text(WRITES)
+    (tmp_path / "tools.py").touch()
 
     result = explore(
         f"app.{handler}", tables=["orders:id", "ledger:request_id"], path=tmp_path, **{"env": LEDGER, **given}
     )
 
-    assert result.kind == kind
-    assert words in result.verdict
+    assert (result.kind, words in str(result)) == (kind, True)
+    assert ("in vain" in str(result), "changes nothing" in str(result)) == ("itemId" in words, "nothing after" in words)
 
 
 def test_exploration_is_refused_when_it_has_no_level(tmp_path: Path) -> None:
@@ -182,14 +217,18 @@ def test_verdict_names_what_it_does_not_compare(tmp_path: Path) -> None:
     assert "Not compared, because time or chance generates it: orders.at." in str(result)
 
 
-CONSUMER = """
+DECISION = """
 from oneslot import Effects, Put, Unprocessable, consumer_from_environment
+
+
+def sold_out(found):
+    return Effects({"outcome": "sold out"}, [Put("orders", {"id": "sold out"}, key="id")])
 
 
 def take(order):
     if "article" not in order.body:
         raise Unprocessable("invalid", "article is missing")
-    put = Put("orders", {"id": order.message_id}, key="id")
+    put = Put("orders", {"id": order.message_id}, key="id", otherwise=lambda found: sold_out(found))
     return Effects({"outcome": "taken"}, [put])
 
 
@@ -200,20 +239,22 @@ handler = consumer_from_environment(take)
 @pytest.mark.parametrize(
     ("message", "kind", "words"),
     [
-        ({"message_id": "first"}, "needs an event", "Effects at app.py:9"),
-        ({}, "needs an event", "Effects at app.py:9"),
+        ({"message_id": "first"}, "needs an event", "Effects at app.py:13"),
+        ({}, "needs an event", "Effects at app.py:13"),
         ({"message_id": "first", "article": "teapot"}, "holds", "every level"),
     ],
 )
 def test_consumer_is_judged_when_its_decision_takes_effect(
     message: dict[str, str], kind: str, words: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "app.py").write_text(CONSUMER)
+    (tmp_path / "app.py").write_text(DECISION)
     tables, env = {"orders": "id", "ledger": "message_id"}, {**ENVIRONMENT, "ONESLOT_KEY_ORDERS": "id"}
 
     result = explore("app.handler", messages=[message], tables=tables, path=tmp_path, env=env)
 
     assert (result.kind, words in result.verdict) == (kind, True), result
+    assert result.written == (("Effects at app.py:13",) if kind == "holds" else ())
+    assert kind != "holds" or not result.unwritten  # what `otherwise` names answers a condition, and no event
 
 
 STEPS = """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import textwrap
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +21,12 @@ HEAD = """
 """
 
 
-@dataclass(frozen=True)
-class Case:
-    """A handler, how its verdict starts, and the options of its exploration."""
-
-    verdict: str
-    source: str
-    options: dict[str, Any] = field(default_factory=dict)
+Case = tuple[str, str, dict[str, Any]]
+"""How the verdict on a handler starts, its source, and the options of its exploration."""
 
 
 def case(verdict: str, source: str, **options: Any) -> Case:
-    return Case(verdict, source, options)
-
-
-def judged(tmp_path: Path, one: Case) -> str:
-    (tmp_path / "app.py").write_text(textwrap.dedent(HEAD) + textwrap.dedent(one.source))
-    given: dict[str, Any] = {"messages": [{"order": "o-1"}], "tables": {"orders": "id"}, "path": tmp_path}
-    return explore("app.handler", **given | one.options).verdict
+    return verdict, source, options
 
 
 STATES = [{"state": "paid"}, {"state": "shipped"}]
@@ -50,6 +38,32 @@ READ_ADD_PUT = """
             if record["messageId"] not in row["seen"]:
                 orders.put_item(Item={**row, "seen": sorted([*row["seen"], record["messageId"]])})
 """
+
+
+CHILD_AFTER_PARENT = """
+    def handler(event, context):
+        for record in event["Records"]:
+            body = json.loads(record["body"])
+            if "parent" in body and "Item" not in orders.get_item(Key={"id": body["parent"]}, ConsistentRead=True):
+                raise ValueError("no parent")
+            orders.put_item(Item={"id": body["id"]})
+"""
+
+
+def puts_if(condition: str) -> str:
+    return f"""
+        def handler(event, context):
+            failed = []
+            for record in event["Records"]:
+                try:
+                    if {condition}:
+                        {PUT_STATE}
+                        continue
+                except ClientError:
+                    pass
+                failed.append({{"itemIdentifier": record["messageId"]}})
+            return {{"batchItemFailures": failed}}
+    """
 
 
 def in_group(group: str, body: Any) -> dict[str, Any]:
@@ -65,35 +79,16 @@ SHARD = {"Records": [of_shard(1, "o-1", "paid"), of_shard(2, "o-1", "shipped")]}
 
 ORDER = {
     "a batch of a group that goes on after a failure": case(
-        "breaks",
-        f"""
-        def handler(event, context):
-            failed = []
-            for record in event["Records"]:
-                try:
-                    {PUT_STATE}
-                except ClientError:
-                    failed.append({{"itemIdentifier": record["messageId"]}})
-            return {{"batchItemFailures": failed}}
-        """,
-        messages=STATES,
-        batch=2,
-        fifo=True,
+        "breaks", puts_if("True"), messages=STATES, batch=2, fifo=True
     ),
     "a batch of a group that stops at its first failure": case(
-        HOLDS,
-        f"""
+        HOLDS, puts_if("not failed"), messages=STATES, batch=2, fifo=True
+    ),
+    "a batch of a group whose first message alone is read": case(
+        "breaks without any fault",
+        """
         def handler(event, context):
-            failed = []
-            for record in event["Records"]:
-                try:
-                    if not failed:
-                        {PUT_STATE}
-                        continue
-                except ClientError:
-                    pass
-                failed.append({{"itemIdentifier": record["messageId"]}})
-            return {{"batchItemFailures": failed}}
+            orders.put_item(Item={"id": event["Records"][0]["messageId"]})
         """,
         messages=STATES,
         batch=2,
@@ -110,17 +105,7 @@ ORDER = {
         fifo=True,
     ),
     "a child after its parent in a group": case(
-        HOLDS,
-        """
-        def handler(event, context):
-            for record in event["Records"]:
-                body = json.loads(record["body"])
-                if "parent" in body and "Item" not in orders.get_item(Key={"id": body["parent"]}, ConsistentRead=True):
-                    raise ValueError("no parent")
-                orders.put_item(Item={"id": body["id"]})
-        """,
-        messages=[{"id": "o-1"}, {"id": "o-2", "parent": "o-1"}],
-        fifo=True,
+        HOLDS, CHILD_AFTER_PARENT, messages=[{"id": "o-1"}, {"id": "o-2", "parent": "o-1"}], fifo=True
     ),
     "two groups that add to one row": case(
         "breaks", READ_ADD_PUT, messages=[in_group("a", 1), in_group("b", 2)], fifo=True
@@ -245,18 +230,7 @@ BESIDE_A_TIME = {
 
 PARENT_LAST = [{"id": "o-2", "parent": "o-1"}, {"id": "o-1"}]
 AFTER_A_FAILURE = {
-    "a child that fails until its parent is there": case(
-        HOLDS,
-        """
-        def handler(event, context):
-            for record in event["Records"]:
-                body = json.loads(record["body"])
-                if "parent" in body and "Item" not in orders.get_item(Key={"id": body["parent"]}, ConsistentRead=True):
-                    raise ValueError("no parent")
-                orders.put_item(Item={"id": body["id"]})
-        """,
-        messages=PARENT_LAST,
-    ),
+    "a child that fails until its parent is there": case(HOLDS, CHILD_AFTER_PARENT, messages=PARENT_LAST),
     "a child that counts before it fails": case(
         "breaks",
         """
@@ -604,4 +578,8 @@ RULES = {
     "one", [pytest.param(one, id=f"{rule}: {name}") for rule, cases in RULES.items() for name, one in cases.items()]
 )
 def test_handler_is_judged_by_the_rule(one: Case, tmp_path: Path) -> None:
-    assert judged(tmp_path, one).startswith(one.verdict)
+    verdict, source, options = one
+    (tmp_path / "app.py").write_text(textwrap.dedent(HEAD) + textwrap.dedent(source))
+    given: dict[str, Any] = {"messages": [{"order": "o-1"}], "tables": {"orders": "id"}, "path": tmp_path, **options}
+
+    assert explore("app.handler", **given).verdict.startswith(verdict)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from oneslot.explorer.scan.judging import Row
 from oneslot.explorer.scan.scan import Scan
@@ -185,6 +188,14 @@ def written(folder: Path) -> Path:
     (folder / "src" / "settings.txt").write_text("beside the code")
     template = folder / "template.yaml"
     template.write_text(TEMPLATE)
+    return template
+
+
+def written_template(folder: Path, functions: Mapping[str, Mapping[str, Any]], **resources: Any) -> Path:
+    """Write a template of SAM with these resources, and functions of these properties, into a folder; return it."""
+    resources |= {name: {"Type": "AWS::Serverless::Function", "Properties": one} for name, one in functions.items()}
+    template = folder / "template.json"
+    template.write_text(json.dumps({"Transform": "AWS::Serverless-2016-10-31", "Resources": resources}))
     return template
 
 

@@ -13,6 +13,7 @@ from oneslot.explorer.handlers.templates.intrinsics import Resolver
 from oneslot.explorer.handlers.templates.sources import functions, sources_of
 from oneslot.explorer.handlers.templates.template import read_template
 from oneslot.explorer.scan.scan import scan
+from tests.oneslot.explorer.scan.shop import written_template
 
 HANDLER = """
 import json
@@ -123,14 +124,10 @@ def test_code_is_unpacked_when_it_is_a_zip(key: Any, tmp_path: Path) -> None:
         "Events": {"One": event},
         "Environment": {"Variables": {"TABLE": {"Ref": "Table"}}},
     }
-    resources = {
-        "Orders": {"Type": "AWS::Serverless::Function", "Properties": properties},
-        "Queue": {"Type": "AWS::SQS::Queue", "Properties": {"RedrivePolicy": '{"maxReceiveCount": 2}'}},
-        "Table": {"Type": "AWS::Serverless::SimpleTable"},
-    }
-    (tmp_path / "template.json").write_text(json.dumps({"Resources": resources}))
+    queue = {"Type": "AWS::SQS::Queue", "Properties": {"RedrivePolicy": '{"maxReceiveCount": 2}'}}
+    table = {"Type": "AWS::Serverless::SimpleTable"}
 
-    found = scan(tmp_path / "template.json")
+    found = scan(written_template(tmp_path, {"Orders": properties}, Queue=queue, Table=table))
 
     assert [row.verdict for row in found.rows] == ["breaks"]
     assert "too-few-receives" in {one.rule for one in found.findings}

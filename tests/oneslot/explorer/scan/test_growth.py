@@ -19,6 +19,7 @@ from oneslot.explorer.scan.growth import DECODE, Grown, growth
 MODULE = """
 import csv
 import json
+import time
 from decimal import Decimal
 from enum import Enum
 from urllib.parse import unquote_plus
@@ -47,6 +48,13 @@ TABLES = {"T": TableSchema("id", types={"id": "S"})}
 QUEUE = FunctionSource(SQS, "Queue", {}, {}, "Queue")
 BUCKET = FunctionSource(S3, "Bucket", {}, {}, "Bucket")
 BODY = '    body = json.loads(event["Records"][0]["body"])\n'
+ORDER = """
+    from pydantic import BaseModel, Field
+    class Order(BaseModel):
+        id: str = Field(min_length=5)
+        country: str = Field(pattern="^[A-Z]$")
+        lines: list[int] = Field(min_length=1)
+"""
 OBJECT = (
     '    stored = event["Records"][0]["s3"]\n'
     '    bucket, key = stored["bucket"]["name"], unquote_plus(stored["object"]["key"])\n'
@@ -80,6 +88,10 @@ def _grown(tmp_path: Path, lines: str, source: FunctionSource = QUEUE) -> Grown:
         ('    try: write(body["a"] + body["b"])\n    except KeyError: pass', {"a": "a-1", "b": "b-1"}),
         ('    write("x", **json.loads(json.dumps(body["lines"]))[0])', {"lines": [{}]}),
         ('    if not isinstance(body.get("id"), str):\n        return\n    write(body["id"])', {"id": "id-1"}),
+        (
+            ORDER + '    write(Order(**body["detail"]["order"]).id)',
+            {"detail": {"order": {"id": "id-11", "country": "A", "lines": [1]}}},
+        ),
         ("    save = lambda id, name: write(id, name=name)\n    save(**body)", {"id": "id-1", "name": "name-1"}),
     ],
 )
@@ -191,6 +203,22 @@ def test_answers_are_made_when_an_operation_has_no_stand_in(tmp_path: Path) -> N
     assert (grown.serves, said["status"], said["encryptionKey"]) == (True, "Complete", "encryptionkey-1")
     assert grown.facts["GET https://api.example/prices"]["price"] == "price-1"
     assert [one.partition(":")[0] for one in assumed_of(grown.facts)] == ["Made answers"]
+
+
+GROUPS = 'boto3.client("athena").list_work_groups()["WorkGroups"]'
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        '    while boto3.client("ram").delete_permission(permissionArn="a")["permissionStatus"] != "DELETED":\n'
+        "        time.sleep(5)\n    write(1)",
+        f"    [one] = {GROUPS}\n    write(1)",
+        f"    if not {GROUPS}: write(1)",
+    ],
+)
+def test_made_answers_change_until_the_handler_writes(lines: str, tmp_path: Path) -> None:
+    assert _grown(tmp_path, lines).serves
 
 
 def test_a_handler_is_at_fault_when_it_reads_an_encoded_key_as_it_arrives(tmp_path: Path) -> None:

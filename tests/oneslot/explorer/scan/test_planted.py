@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from oneslot.operator.commands.explore.scan import scan as command
+from tests.oneslot.explorer.scan.shop import written_template
 
 HEAD = """
 import json, os, uuid
@@ -43,11 +44,8 @@ TABLE_OF_HANDLERS = {
     ),
     "RandomKey": ("SQS", BODY, "table.put_item(Item={'id': str(uuid.uuid4()),", "'order': id})", "breaks"),
     "RandomObject": (
-        "S3",
-        OBJECT,
-        "s3.put_object(Bucket=os.environ['OUT'],",
-        "Key=str(uuid.uuid4()), Body=b'x')",
-        "breaks",
+        *("S3", OBJECT, "s3.put_object(Bucket=os.environ['OUT'],"),
+        *("Key=str(uuid.uuid4()), Body=b'x')", "breaks"),
     ),
     "LostNotice": (
         *("SQS", BODY, "if 'Item' in table.get_item(Key={'id': id}): return\n    table.put_item(Item={'id': id});"),
@@ -96,20 +94,17 @@ def _template(folder: Path) -> Path:
     resources: dict[str, Any] = {name: {"Type": f"AWS::{kind}"} for name, kind in kinds.items()}
     resources["Table"] = {"Type": "AWS::Serverless::SimpleTable"}
     variables = {"TABLE": {"Ref": "Table"}, "OUT": {"Ref": "Out"}, "TOPIC": {"Ref": "Topic"}}
+    functions: dict[str, Any] = {}
     for name, (source, first, *calls, _) in TABLE_OF_HANDLERS.items():
         (folder / name).mkdir()
         (folder / name / "app.py").write_text(f"{HEAD}{first}    {''.join(calls)}\n")
-        properties = {
+        functions[name] = {
             "Handler": "app.handler",
-            "Runtime": "python3.12",
             "CodeUri": f"{name}/",
             "Environment": {"Variables": variables},
             "Events": {"One": {"Type": source, "Properties": EVENTS[source]}},
         }
-        resources[name] = {"Type": "AWS::Serverless::Function", "Properties": properties}
-    template = folder / "template.json"
-    template.write_text(json.dumps({"Transform": "AWS::Serverless-2016-10-31", "Resources": resources}))
-    return template
+    return written_template(folder, functions, **resources)
 
 
 @pytest.mark.slow
