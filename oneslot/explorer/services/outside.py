@@ -25,9 +25,6 @@ MAXIMUM_BYTES = 262_144
 MAXIMUM_ENTRIES = 10
 """The limit of a batch of SNS and of EventBridge (API references)."""
 
-Refusal = tuple[str, str, Callable[[Parameters], Any]]
-"""A code, a message, and when AWS gives it."""
-
 
 @dataclass(frozen=True)
 class OutsideEffect:
@@ -36,7 +33,7 @@ class OutsideEffect:
     Attributes:
         targets: the parameters that may say where it goes; the first that is given does.
         answer: what AWS answers for each effect.
-        refusals: what AWS refuses, the first one first.
+        check: raises the refusal of a call that AWS does not accept.
         entries: the parameter that holds a batch, each of whose entries is an effect. `answer` is that of an entry then.
         around: the answer of a batch from those of its entries.
         single: the operation that an entry of a batch is counted as.
@@ -47,7 +44,7 @@ class OutsideEffect:
 
     targets: tuple[str, ...]
     answer: Mapping[str, Any]
-    refusals: tuple[Refusal, ...] = ()
+    check: Callable[[str, Parameters], None] = lambda name, given: None
     entries: str = ""
     around: Callable[[list[Any]], Mapping[str, Any]] = lambda answers: answers[0]
     single: str = ""
@@ -81,42 +78,32 @@ def _is_fifo(parameters: Parameters) -> bool:
     return str(parameters.get("TopicArn") or parameters.get("TargetArn") or "").endswith(".fifo")
 
 
-_SNS: tuple[Refusal, ...] = (
-    ("InvalidParameter", "Invalid parameter: Empty message", lambda given: not given["Message"]),
-    (
-        "InvalidParameter",
-        "Invalid parameter: Message too long",
-        lambda given: len(given["Message"].encode()) > MAXIMUM_BYTES,
-    ),
-    (
-        "InvalidParameter",
-        "Invalid parameter: The MessageGroupId parameter is required for FIFO topics",
-        lambda given: _is_fifo(given) and not given.get("MessageGroupId"),
-    ),
-)
+def _check_message(name: str, given: Parameters) -> None:
+    if not given["Message"]:
+        refuse(name, "InvalidParameter", "Invalid parameter: Empty message")
+    if len(given["Message"].encode()) > MAXIMUM_BYTES:
+        refuse(name, "InvalidParameter", "Invalid parameter: Message too long")
+    if _is_fifo(given) and not given.get("MessageGroupId"):
+        reason = "The MessageGroupId parameter is required for FIFO topics"
+        refuse(name, "InvalidParameter", f"Invalid parameter: {reason}")
 
 
 _PUBLISHED = "PublishBatchRequestEntries"
-_SNS_BATCH: tuple[Refusal, ...] = (
-    ("EmptyBatchRequest", "The batch request doesn't contain any entries.", lambda given: not given[_PUBLISHED]),
-    (
-        "TooManyEntriesInBatchRequest",
-        "The batch request contains more entries than permissible.",
-        lambda given: len(given[_PUBLISHED]) > MAXIMUM_ENTRIES,
-    ),
-    (
-        "BatchEntryIdsNotDistinct",
-        "Two or more batch entries in the request have the same Id.",
-        lambda given: len({one["Id"] for one in given[_PUBLISHED]}) < len(given[_PUBLISHED]),
-    ),
-)
-_EVENTS: tuple[Refusal, ...] = (
-    (
-        "ValidationException",
-        "Value at 'entries' must have length less than or equal to 10",
-        lambda given: not 1 <= len(given["Entries"]) <= MAXIMUM_ENTRIES,
-    ),
-)
+
+
+def _check_messages(name: str, given: Parameters) -> None:
+    entries = given[_PUBLISHED]
+    if not entries:
+        refuse(name, "EmptyBatchRequest", "The batch request doesn't contain any entries.")
+    if len(entries) > MAXIMUM_ENTRIES:
+        refuse(name, "TooManyEntriesInBatchRequest", "The batch request contains more entries than permissible.")
+    if len({one["Id"] for one in entries}) < len(entries):
+        refuse(name, "BatchEntryIdsNotDistinct", "Two or more batch entries in the request have the same Id.")
+
+
+def _check_events(name: str, given: Parameters) -> None:
+    if not 1 <= len(given["Entries"]) <= MAXIMUM_ENTRIES:
+        refuse(name, "ValidationException", "Value at 'entries' must have length less than or equal to 10")
 
 
 def _invalid_event(entry: Parameters) -> tuple[str, str] | None:
@@ -134,11 +121,11 @@ def _invalid_event(entry: Parameters) -> tuple[str, str] | None:
 _MAIL = {"MessageId": ID}
 
 EFFECTS: dict[str, OutsideEffect] = {
-    "sns.publish": OutsideEffect(("TopicArn", "TargetArn", "PhoneNumber"), {"MessageId": ID}, _SNS),
+    "sns.publish": OutsideEffect(("TopicArn", "TargetArn", "PhoneNumber"), {"MessageId": ID}, _check_message),
     "sns.publish_batch": OutsideEffect(
         ("TopicArn",),
         {"MessageId": ID},
-        _SNS_BATCH,
+        _check_messages,
         _PUBLISHED,
         lambda answers: {"Successful": answers, "Failed": []},
         "publish",
@@ -146,7 +133,7 @@ EFFECTS: dict[str, OutsideEffect] = {
     "events.put_events": OutsideEffect(
         ("EventBusName",),
         {"EventId": ID},
-        _EVENTS,
+        _check_events,
         "Entries",
         lambda answers: {"FailedEntryCount": sum("ErrorCode" in one for one in answers), "Entries": answers},
         default="default",
@@ -172,9 +159,7 @@ EFFECTS: dict[str, OutsideEffect] = {
 
 def perform_effect(name: str, effect: OutsideEffect, account: Account, parameters: Parameters) -> Answer:
     """Record the effects of a call and return its answer."""
-    for code, message, applies in effect.refusals:
-        if applies(parameters):
-            refuse(name, code, message)
+    effect.check(name, parameters)
     if not effect.entries:
         return _one(name, effect, account, parameters)
     around = {key: value for key, value in parameters.items() if key != effect.entries}
