@@ -6,13 +6,13 @@ import base64
 import gzip
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote_plus
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
-from oneslot.explorer.handlers.asked import CLOSED, Places, Way
+from oneslot.explorer.handlers.asked import CLOSED, Places
 from oneslot.explorer.handlers.scenario import message_of
 from oneslot.explorer.handlers.templates.sources import (
     BUS,
@@ -32,6 +32,7 @@ from oneslot.explorer.handlers.templates.sources import (
     TASK,
     URL,
     FunctionSource,
+    chain,
 )
 
 PAYLOAD, AUTHORIZER, ATTRIBUTES, KEY, OLD = "payload", "authorizer", "attributes", "key", "old"
@@ -75,27 +76,6 @@ PLACES: Mapping[str, Places] = {
     DYNAMODB: {("Records", 0, *way): name for way, name in _OF_ROWS.items()},
 }
 """Where a source's event is open. All else is the source's own, and cannot grow."""
-NULL_PLACES = ("query", AUTHORIZER, OLD, "stage")
-"""The places that an event does not have, or has as null, while they are empty."""
-
-
-def open_places(source: FunctionSource) -> Places:
-    """Return where a source's event is open: a route of any method or path leaves these to the client."""
-    more: dict[Way, str] = {}
-    is_first = source.kind == HTTP_1
-    if source.kind in (HTTP_1, HTTP_2, URL) and source.settings.get("Method", "ANY") in ("ANY", "*"):
-        more[("httpMethod",) if is_first else ("requestContext", "http", "method")] = METHOD
-    if source.kind in (HTTP_1, HTTP_2, URL) and "+}" in source.settings.get("Path", ANY_PATH):
-        more[("path",) if is_first else ("rawPath",)] = PATH
-    return {**PLACES.get(source.kind, {}), **more}
-
-
-def chain(source: FunctionSource) -> Iterator[FunctionSource]:
-    """Yield the source, what feeds it, and so on."""
-    held: FunctionSource | None = source
-    while held is not None:
-        yield held
-        held = held.feed
 
 
 def event_of(source: FunctionSource, facts: Facts, tables: Mapping[str, TableSchema], number: int = 1) -> Any:
@@ -309,13 +289,10 @@ def _http_2(source: FunctionSource, facts: Facts) -> dict[str, Any]:
     }
 
 
-_SOCKET_EVENTS = {"$connect": "CONNECT", "$disconnect": "DISCONNECT"}
-
-
 def _socket(source: FunctionSource, facts: Facts) -> dict[str, Any]:
     """Return what a WebSocket API sends for a route. A message's body has the payload, and connections have headers."""
     route = source.name or "$default"
-    kind = _SOCKET_EVENTS.get(route, "MESSAGE")
+    kind = {"$connect": "CONNECT", "$disconnect": "DISCONNECT"}.get(route, "MESSAGE")
     event: dict[str, Any] = {
         "requestContext": {
             **_context(SOCKET),

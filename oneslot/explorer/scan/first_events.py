@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
-from oneslot.explorer.handlers.asked import ANSWERS, OBJECTS, ROWS, TABLES, Asked, Places
+from oneslot.explorer.handlers.asked import ANSWERS, OBJECTS, ROWS, TABLES, Asked, Places, Way
 from oneslot.explorer.handlers.aws import operations, services
 from oneslot.explorer.handlers.templates.sources import (
     ASYNCHRONOUS,
@@ -30,26 +30,31 @@ from oneslot.explorer.handlers.templates.sources import (
     TASK,
     URL,
     FunctionSource,
+    chain,
 )
 from oneslot.explorer.scan.events import (
+    ANY_PATH,
     ATTRIBUTES,
     AUTHORIZER,
     AUTHORIZERS,
     KEY,
+    METHOD,
+    OLD,
+    PATH,
     PAYLOAD,
     PLACES,
     Facts,
     attributes,
-    chain,
     event_of,
     is_raw,
     matching,
-    open_places,
     stored_by,
     varied,
     written,
 )
 
+NULL_PLACES = ("query", AUTHORIZER, OLD, "stage")
+"""The places that an event does not have, or has as null, while they are empty."""
 KNOWN = (*QUEUES, *STREAMS, *ASYNCHRONOUS, HTTP_1, HTTP_2, URL, SOCKET, TASK, COGNITO, PIPE)
 RETRIES_S = 60
 """The seconds before Lambda's first retry of an asynchronous invocation."""
@@ -94,6 +99,17 @@ def first_facts(source: FunctionSource) -> Facts:
             is_of_body = one.settings.get("FilterPolicyScope") == "MessageBody"
             facts[PAYLOAD if is_of_body else ATTRIBUTES] = matching(policy)
     return facts
+
+
+def open_places(source: FunctionSource) -> Places:
+    """Return where a source's event is open: a route of any method or path leaves these to the client."""
+    more: dict[Way, str] = {}
+    is_first = source.kind == HTTP_1
+    if source.kind in (HTTP_1, HTTP_2, URL) and source.settings.get("Method", "ANY") in ("ANY", "*"):
+        more[("httpMethod",) if is_first else ("requestContext", "http", "method")] = METHOD
+    if source.kind in (HTTP_1, HTTP_2, URL) and "+}" in source.settings.get("Path", ANY_PATH):
+        more[("path",) if is_first else ("rawPath",)] = PATH
+    return {**PLACES.get(source.kind, {}), **more}
 
 
 def asked_of(source: FunctionSource, facts: Facts) -> Asked:

@@ -26,21 +26,10 @@ from oneslot.explorer.handlers.asked import (
     value_at,
 )
 from oneslot.explorer.handlers.made import Tried
-from oneslot.explorer.handlers.templates.sources import BUS, FunctionSource
+from oneslot.explorer.handlers.templates.sources import BUS, FunctionSource, chain
 from oneslot.explorer.refusal import NotExplorable
-from oneslot.explorer.scan.events import (
-    KEY,
-    METHOD,
-    NULL_PLACES,
-    OLD,
-    PATH,
-    PAYLOAD,
-    Facts,
-    chain,
-    concrete_path,
-    stored_by,
-)
-from oneslot.explorer.scan.first_events import COLUMNS, answer_of, first_facts
+from oneslot.explorer.scan.events import KEY, METHOD, OLD, PATH, PAYLOAD, Facts, concrete_path, stored_by
+from oneslot.explorer.scan.first_events import COLUMNS, NULL_PLACES, answer_of, first_facts
 
 MOST_TRIES = 100
 """How many events are tried. Each is one delivery, or two where it does not serve."""

@@ -66,6 +66,14 @@ class FunctionSource:
         return f"{self.kind} {self.name}".rstrip()
 
 
+def chain(source: FunctionSource) -> Iterator[FunctionSource]:
+    """Yield the source, what feeds it, and so on."""
+    held: FunctionSource | None = source
+    while held is not None:
+        yield held
+        held = held.feed
+
+
 def functions(resolver: Resolver) -> list[str]:
     """Return the logical ids of the functions, in the template's order."""
     given = resolver.resources.items()
