@@ -94,19 +94,15 @@ def run(clones: Path, repository: str, one: Chosen) -> dict[str, Any]:
     """Scan one function in this process, which it limits, and return its row."""
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
     key = f"{repository}/{one.template}#{one.function}"
-    clone = clones / repository.replace("/", "+")
+    template = clones / repository.replace("/", "+") / one.template
     given = dict(GIVEN.get(key, {}))
     names = sorted(given)
-    if "path" in given:
-        given["path"] = [str((clone / one).resolve()) for one in given["path"]]
     env = given.pop("env", {})
     with tempfile.TemporaryDirectory() as folder:
         if given:
             text = "\n".join(f"{name} = {value!r}" for name, value in given.items())
             (Path(folder) / f"{one.function}.py").write_text(text)
-        found = scan(
-            clone / one.template, budget=BUDGET_S, workers=1, events=Path(folder), env=env, only=[one.function]
-        )
+        found = scan(template, budget=BUDGET_S, workers=1, events=Path(folder), env=env, only=[one.function])
     row = next(row for row in found.rows if row.source == one.source)
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = spent.ru_utime + spent.ru_stime

@@ -1,6 +1,6 @@
 """What the lab gives to handlers of the world that the scan cannot guess: events, rows, objects, answers, variables.
 
-Each event is the shortest that reaches a write. `path` is relative to the clone.
+Each event is the shortest that reaches a write.
 """
 
 from __future__ import annotations
@@ -68,25 +68,16 @@ def posted(body: Any, **others: Any) -> dict[str, Any]:
     return {"httpMethod": "POST", "path": "/", "headers": {}, "body": text, "requestContext": context, **others}
 
 
-ORDER = {"orderId": {"S": "o-1"}}
-ADDRESS = {"address": {"M": {"city": {"S": "London"}}}}
 PATTERNS, SAMPLES = "aws-samples/serverless-patterns/", "aws-samples/serverless-samples/"
 WORKFLOWS = "aws-samples/step-functions-workflows-collection/"
 UNICORNS = "aws-samples/aws-serverless-developer-experience-workshop-python/"
 SHOP, CARTS = "aws-samples/aws-serverless-ecommerce-platform/", "aws-samples/aws-serverless-shopping-cart/backend/"
-FORGET = "awslabs/amazon-s3-find-and-forget/"
-LAYERS = ["backend/lambda_layers/boto_utils/python", "backend/lambda_layers/decorators/python"]
-SIGNED_IN = {"authorizer": {"claims": {"sub": "ada"}}}
+FORGET, LAKE = "awslabs/amazon-s3-find-and-forget/", "awslabs/aws-serverless-data-lake-framework/"
 PRODUCT = {"status": 200, "body": {"product": {"productId": "p-1", "price": 3, "name": "tea"}}}
-CART_ROW = {"pk": "user#ada", "sk": "product#p-1", "quantity": 2, "productDetail": {"name": "tea"}}
 PUSH = json.dumps({"action": "opened"})
 SIGNATURE = "sha256=" + hmac.new(b"secret", PUSH.encode(), hashlib.sha256).hexdigest()
 
 GIVEN: Mapping[str, Given] = {
-    f"{PATTERNS}apigw-sqs-lambda-iot/template.yaml#iotpublish": {
-        "env": {"IOT_DATA_ENDPOINT": "https://iot.example"},
-        "answers": {"iot-data.publish": {}},
-    },
     f"{PATTERNS}eventbridge-webhooks/2-github/template.yaml#WebhookFunction": {
         "event": {
             "version": "2.0",
@@ -103,14 +94,6 @@ GIVEN: Mapping[str, Given] = {
             "secretsmanager.describe_secret": {"VersionIdsToStages": {"1" * 32: ["AWSCURRENT"]}},
             "secretsmanager.get_secret_value": {"SecretString": "secret"},
         },
-    },
-    f"{PATTERNS}inspector-eventbridge-multi-destinations/template.yaml#WriteToDynamoDBFunction": {
-        "event": bus(
-            "aws.inspector2", "Inspector2 Finding", {"severity": "HIGH", "status": "ACTIVE", "inspectorScore": 9}
-        )
-    },
-    f"{PATTERNS}s3-lambda-polly-sam/template.yaml#TextToSpeechFunction": {
-        "answers": {"polly.synthesize_speech": {"AudioStream": b"mp3"}}
     },
     f"{PATTERNS}s3-lambda-resizing-python/template.yaml#ResizerFunction": {
         "event": uploaded("pictures", "cat.png"),
@@ -155,13 +138,6 @@ GIVEN: Mapping[str, Given] = {
         "env": {"DATA_BUCKET": "runs"},
         "objects": {"runs": {"run/in.csv": ",0,1\n0,2,3\n"}},
     },
-    f"{WORKFLOWS}distributed-map-montecarlo/template.yaml#AggregatorFunction": {
-        "env": {"MPLCONFIGDIR": "/tmp/fonts"}  # noqa: S108 - of Lambda
-    },
-    f"{WORKFLOWS}s3-sfn-lambda-bedrock/template.yaml#IngestTextFunction": {
-        "event": bus("aws.s3", "Object Created", {"bucket": {"name": "texts"}, "object": {"key": "in/a.txt"}}),
-        "objects": {"texts": {"in/a.txt": "one"}},
-    },
     f"{WORKFLOWS}s3-sfn-lambda-bedrock/template.yaml#IngestPDFFunction": {
         "event": bus("aws.s3", "Object Created", {"bucket": {"name": "texts"}, "object": {"key": "in/a.pdf"}}),
         "objects": {"texts": {"in/a.pdf": pdf()}},
@@ -175,18 +151,6 @@ GIVEN: Mapping[str, Given] = {
         "event": uploaded("papers", "a.pdf"),
         "objects": {"papers": {"a.pdf": pdf()}},
     },
-    f"{UNICORNS}unicorn_approvals/infrastructure/approvals-service/template.yaml#ContractStatusChangedHandlerFunction": {
-        "event": bus(
-            "unicorn-contracts",
-            "ContractStatusChanged",
-            {
-                "property_id": "p-1",
-                "contract_id": "c-1",
-                "contract_status": "APPROVED",
-                "contract_last_modified_on": "05/01/2026 09:00:00",
-            },
-        )
-    },
     f"{UNICORNS}unicorn_approvals/infrastructure/approvals-service/template.yaml#PropertiesApprovalSyncFunction": {
         "event": changed(
             "MODIFY",
@@ -194,72 +158,12 @@ GIVEN: Mapping[str, Given] = {
             {"contract_status": {"S": "APPROVED"}, "sfn_wait_approved_task_token": {"S": "t-1"}},
         )
     },
-    f"{UNICORNS}unicorn_contracts/infrastructure/contracts-service/template.yaml#ContractEventHandlerFunction": {
-        "messages": [
-            {
-                "body": json.dumps({"property_id": "p-1", "address": "1 Main Street", "seller_name": "Ada"}),
-                "messageAttributes": {"HttpMethod": {"stringValue": "POST", "dataType": "String"}},
-            }
-        ]
-    },
-    f"{UNICORNS}unicorn_web/infrastructure/web-service/template.yaml#PublicationEvaluationEventHandlerFunction": {
-        "event": bus(
-            "unicorn-approvals",
-            "PublicationEvaluationCompleted",
-            {"property_id": "usa/anytown/main-street/111", "evaluation_result": "APPROVED"},
-        )
-    },
-    f"{SHOP}delivery/template.yaml#OnPackageCreatedFunction": {
-        "env": {"ORDERS_API_URL": "https://orders.example/backend/"},
-        "event": bus("ecommerce.warehouse", "PackageCreated", {"orderId": "o-1"}, "o-1"),
-        "answers": {
-            "GET https://orders.example/backend/o-1": {"status": 200, "body": {"orderId": "o-1", "address": {}}}
-        },
-    },
-    f"{SHOP}delivery/template.yaml#TableUpdateFunction": {
-        "path": ["delivery/src/table_update", "shared/src/ecom"],
-        "event": changed(
-            "MODIFY", ORDER, {"status": {"S": "COMPLETED"}, **ADDRESS}, {"status": {"S": "NEW"}, **ADDRESS}
-        ),
-    },
-    f"{SHOP}orders/template.yaml#TableUpdateFunction": {
-        "path": ["orders/src/table_update", "shared/src/ecom"],
-        "event": changed("INSERT", ORDER, {"status": {"S": "NEW"}}),
-    },
-    f"{SHOP}products/template.yaml#TableUpdateFunction": {
-        "path": ["products/src/table_update", "shared/src/ecom"],
-        "event": changed("INSERT", {"productId": {"S": "p-1"}}, {"name": {"S": "tea"}}),
-    },
-    f"{SHOP}warehouse/template.yaml#TableUpdateFunction": {
-        "path": ["warehouse/src/table_update", "shared/src/ecom"],
-        "env": {"METADATA_KEY": "__metadata"},
-        "event": changed("MODIFY", {**ORDER, "productId": {"S": "__metadata"}}, {"status": {"S": "COMPLETED"}}),
-    },
     f"{SHOP}orders/template.yaml#OnEventsFunction": {
         "event": bus("ecommerce.delivery", "DeliveryCompleted", {"orderId": "o-1"}, "o-1")
     },
     **{
-        f"{SHOP}payment/template.yaml#{function}": {
-            "tables": {"payments": "orderId"},
-            "rows": {"payments": [{"orderId": "o-1", "paymentToken": "t-1"}]},
-            "env": {"API_URL": "https://pay.example", "TABLE_NAME": "payments"},
-            "event": bus("ecommerce.delivery", "DeliveryCompleted", {"orderId": "o-1", "total": 3}, "o-1"),
-            "answers": {
-                f"POST https://pay.example/{name}": {"status": 200, "body": {"ok": True}},
-            },
-        }
-        for function, name in (("OnCompletedFunction", "processPayment"), ("OnFailedFunction", "cancelPayment"))
-    },
-    **{
-        f"{SHOP}platform/template.yaml#{function}": {
-            "path": [f"platform/src/{folder}", "shared/src/ecom"],
-            "env": {"EVENT_RULE_NAME": "bus|rule"},
-        }
-        for function, folder in (
-            ("OnConnectFunction", "on_connect"),
-            ("OnDisconnectFunction", "on_disconnect"),
-            ("RegisterFunction", "register"),
-        )
+        f"{SHOP}platform/template.yaml#{function}": {"env": {"EVENT_RULE_NAME": "bus|rule"}}
+        for function in ("OnConnectFunction", "OnDisconnectFunction")
     },
     f"{SHOP}warehouse/template.yaml#OnOrderEventsFunction": {
         "event": bus(
@@ -286,43 +190,17 @@ GIVEN: Mapping[str, Given] = {
         }
         for function in ("AddToCartFunction", "UpdateCartFunction")
     },
-    f"{CARTS}shoppingcart-service.yaml#MigrateCartFunction": {
-        "event": posted("", headers={"cookie": "cartId=c-1"}, requestContext=SIGNED_IN),
-        "tables": {"carts": ("pk", "sk")},
-        "env": {"TABLE_NAME": "carts"},
-        "rows": {"carts": [{**CART_ROW, "pk": "cart#c-1"}]},
-    },
     f"{CARTS}shoppingcart-service.yaml#CartDBStreamHandler": {
         "event": changed("INSERT", {"pk": {"S": "user#ada"}, "sk": {"S": "product#p-1"}}, {"quantity": {"N": "2"}})
     },
     f"{FORGET}templates/api.yaml#EnqueueDeletion": {
-        "path": ["backend/lambdas/queue", *LAYERS],
         "event": posted(
             {"MatchId": "ada", "Type": "Simple", "DataMappers": []},
             requestContext={"authorizer": {"claims": {"sub": "ada", "cognito:username": "ada"}}},
         ),
+        "tables": {"deletionqueuetablename": "DeletionQueueItemId"},
     },
-    f"{FORGET}templates/api.yaml#PutDataMapper": {
-        "path": ["backend/lambdas/data_mappers", *LAYERS],
-        "event": posted(
-            {
-                "DataMapperId": "m1",
-                "Columns": ["id"],
-                "QueryExecutor": "athena",
-                "QueryExecutorParameters": {"Database": "d", "Table": "t"},
-                "RoleArn": "arn:aws:iam::111122223333:role/S3F2DataAccessRole",
-            },
-            pathParameters={"data_mapper_id": "m1"},
-            requestContext={"authorizer": {"claims": {"sub": "ada", "cognito:username": "ada"}}},
-        ),
-    },
-    f"{FORGET}templates/state_machine.yaml#WorkQueryQueue": {
-        "path": ["backend/lambdas/tasks", *LAYERS],
-        "event": {"ExecutionId": "e-1", "ExecutionName": "j-1"},
-    },
-    f"{FORGET}templates/state_machine.yaml#GenerateQueries": {"path": ["backend/lambdas/tasks", *LAYERS]},
     f"{FORGET}templates/stream_processor.yaml#StreamProcessor": {
-        "path": ["backend/lambdas/jobs", *LAYERS],
         "event": changed(
             "INSERT",
             {"Id": {"S": "j-1"}, "Sk": {"S": "j-1"}},
@@ -342,14 +220,16 @@ GIVEN: Mapping[str, Given] = {
             },
         ),
     },
-    "awslabs/aws-deployment-framework/src/lambda_codebase/initial_commit/bootstrap_repository/adf-bootstrap/deployment/"
-    "pipeline_management.yml#DeploymentMapProcessingFunction": {
-        "path": [
-            "src/lambda_codebase/initial_commit/bootstrap_repository/adf-bootstrap/deployment/lambda_codebase/"
-            "pipeline_management",
-            "src/lambda_codebase/initial_commit/bootstrap_repository/adf-build/shared/python",
-        ],
-        "env": {"ADF_LOG_LEVEL": "INFO"},
+    f"{PATTERNS}serverless-message-processing/template.yaml#DecisionMaker": {
+        "messages": [{"payload": {"email": "ada@example.com$"}}]
+    },
+    **{
+        f"{LAKE}sdlf-team/src/template.yaml#r{kind}DynamodbLambda": {
+            "env": {"ENVIRONMENT": "dev", "TEAM_NAME": "shop"},
+            "parameters": {f"/SDLF/{kind}/shop/{name}": "{}"},
+            "tables": {f"octagon-{kind}-dev": "name"},
+        }
+        for kind, name in (("Datasets", "one"), ("Pipelines", "one/two"))
     },
 }
 """By repository, template and function."""
