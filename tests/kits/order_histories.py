@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from oneslot.audit.layout import Full, Incremental, Part, change_line, item_line, write_export
+from oneslot.audit.layout import Full, Part, item_line, write_export
 from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.reading import read_declaration
 from oneslot.laws.evidence import Evidence
@@ -75,18 +75,13 @@ class OrderHistory:
         row = {"message_id": order_id, "status": "IN_PROGRESS", "consumption_count": 1, "updated": self.now - 20}
         self.ledger.append({**row, "claimed_by": order_id, "lease_until": self.now + lease_for})
 
-    def write(self, folder: Path, since: OrderHistory | None = None, key: str = "order_id") -> Path:
-        """Write full exports, or those of what changed `since` an earlier history, with the logs; return the folder."""
-        for table, name in {"ledger": "message_id", "charges": key}.items():
-            rows = getattr(self, table)
-            before = {row[name]: row for row in getattr(since, table)} if since else {}
-            changed = [row for row in rows if row != before.get(row[name])]
-            images = [change_line([name], before.get(row[name]), row, (self.now - 1) * 1000) for row in changed]
-            lines = images if since else [item_line(row) for row in rows]
-            span = Incremental(since.now, self.now) if since else Full(self.now)
-            write_export(folder / table, arn(table), span, [Part(b"".join(lines), len(lines))])
-        write_lines(folder / "deliveries" / "lines.jsonl", self.deliveries[len(since.deliveries) if since else 0 :])
-        write_lines(folder / "accepted" / "lines.jsonl", self.accepted[len(since.accepted) if since else 0 :])
+    def write(self, folder: Path) -> Path:
+        """Write full exports with the logs, and return the folder."""
+        for table in ("ledger", "charges"):
+            lines = [item_line(row) for row in getattr(self, table)]
+            write_export(folder / table, arn(table), Full(self.now), [Part(b"".join(lines), len(lines))])
+        write_lines(folder / "deliveries" / "lines.jsonl", self.deliveries)
+        write_lines(folder / "accepted" / "lines.jsonl", self.accepted)
         write_lines(folder / "dead-letters" / "lines.jsonl", self.dead_letters)
         write_lines(folder / "waiting" / "lines.jsonl", self.waiting)
         return folder

@@ -363,39 +363,7 @@ def tombstone_without_author(pick: Picker) -> Breach:
     return "I5r", author
 
 
-CORRUPTIONS: tuple[Callable[[Picker], Breach], ...] = (
-    second_slot,
-    two_on_one_slot,
-    busy_without_holder,
-    slot_freed_under_appointment,
-    free_slot_names_appointment,
-    free_slot_hidden,
-    free_slot_misnamed,
-    cancelled_but_slot_busy,
-    slot_deleted,
-    booking_vanished,
-    other_slot_than_recorded,
-    waitlist_vanished,
-    cancellation_without_effect,
-    refused_but_booked,
-    result_unknown,
-    row_deleted,
-    row_reverted,
-    refusal_deleted,
-    request_lost,
-    request_stuck,
-    answers_differ,
-    claim_not_counted,
-    count_zero,
-    quarantined_after_booking,
-    tombstone_without_author,
-    cancelled_by_unknown_request,
-    cancelled_by_a_booking,
-    held_slot_moved,
-    answered_another_time,
-    waits_elsewhere,
-    refused_but_withdrawn,
-    answer_of_another,
-    answer_of_a_cancellation,
-    answered_otherwise,
+CORRUPTIONS: tuple[Callable[[Picker], Breach], ...] = tuple(
+    each for name, each in [*globals().items()] if getattr(each, "__annotations__", {}).get("return") == "Breach"
 )
+"""Every function above that returns a breach."""

@@ -7,7 +7,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from copy import deepcopy
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -24,9 +23,9 @@ from oneslot.errors import InvalidDeclaration, LawFailed
 from oneslot.laws.evidence import Evidence
 from oneslot.laws.groups import judge
 from oneslot.operator.evidence.malformed import malformed_evidence
-from tests.kits.histories import MINUTE, START, arn
+from tests.kits.histories import START, arn
 from tests.kits.order_histories import CORRUPTIONS, ORDERS, ORDERS_FILE, OrderHistory
-from tests.oneslot.audit.audit_answers import audit_found, audit_verdicts, judged
+from tests.oneslot.audit.audit_answers import audit_found, audit_verdicts
 
 pytestmark = pytest.mark.spark
 Audited = Callable[..., Conclusion]
@@ -75,27 +74,6 @@ def test_sound_orders_get_verdicts_and_a_report(audited: Audited, tmp_path: Path
     assert "Of 6 requests, 3 are charged, 1 is free," in report
     text = re.sub(r"<[^>]*>|(?i:oneslot)", " ", report.partition("<main>")[2])
     assert not re.search(r"book|slot|practice|appointment|fit", text)
-
-
-@pytest.mark.slow
-def test_audit_of_changes_equals_a_full_one(audited: Audited, tmp_path: Path) -> None:
-    history = OrderHistory()
-    before = deepcopy(history)
-    history.now += MINUTE
-    history.waiting.clear()
-    history.charge("o-6")
-    history.charge("o-7")
-    history.charges[0] = {**history.charges[0], "pence": 300}
-    history.charges.append({"order_id": "alone", "pence": 250, "charged_at": history.now - 20})
-    with choosing(ORDERS):
-        audited(before.write(tmp_path / "first-history"), "first")
-        changes = audited(history.write(tmp_path / "changes", before), "changed", previous="first")
-        whole = audited(history.write(tmp_path / "second-history"), "whole")
-
-    compared = ("verdicts", "violations", "sums", "requests")
-    assert {name: changes.document[name] for name in compared} == {name: whole.document[name] for name in compared}
-    assert {*judged(tmp_path / "changed")} == {*judged(tmp_path / "whole")}
-    assert ("I5r", "alone") in audit_found(tmp_path / "changed")
 
 
 def test_attribute_that_no_row_has_is_refused(audited: Audited, tmp_path: Path) -> None:
@@ -158,7 +136,7 @@ def test_exported_row_of_every_type_reaches_a_law(audited: Audited, tmp_path: Pa
     history = OrderHistory(ledger=[])
     history.charges = [ROW]
     with choosing(parse_declaration(TYPED + attributes, None)):
-        document = audited(history.write(tmp_path / "history", key="id")).document
+        document = audited(history.write(tmp_path / "history")).document
     assert (document["violations"]["rows_are_there"], document["violations"]["rows_differ"]) == (1, 0)
 
 
@@ -255,7 +233,7 @@ def test_law_over_lists_and_sets_is_local_when_names_have_their_elements(audited
     stock = [{"article": name, "left": left} for name, left in {"pot": 8, "pan": 7, "lid": 9, "bow": 7}.items()]
     history = OrderHistory(charges=[])
     history.charges = orders
-    history.write(tmp_path / "history", key="id")
+    history.write(tmp_path / "history")
     lines = [item_line(row) for row in stock]
     write_export(tmp_path / "history" / "stock", arn("stock"), Full(history.now), [Part(b"".join(lines), len(lines))])
     tables = {

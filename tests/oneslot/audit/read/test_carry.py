@@ -104,76 +104,78 @@ def test_change_counts_only_inside_its_window(name: str) -> None:
     assert found == expected
 
 
-Strange = dict[str, tuple[dict[str, Any], Problem | None]]
 MISSING, RANGE, UNKNOWN = Problem.MISSING_ATTRIBUTE, Problem.OUT_OF_RANGE, Problem.UNKNOWN_VALUE
-LATEST = form.LATEST_EPOCH_MS
-LEDGER = {"message_id": "m", "status": "IN_PROGRESS", "consumption_count": 1, "updated": 5, "lease_until": 6}
+LATEST, LARGEST = form.LATEST_EPOCH_MS, form.LARGEST_COUNT
 SLOT = {"practice": "A81001", "slot_id": "s", "status": "free", "start": "2026-11-23T08:00:00Z"}
 APPOINTMENT = {**SLOT, "appointment_id": "m", "status": "booked", "created": 5, "updated": 6}
 WAITS = {**APPOINTMENT, "status": "waitlist", "slot_id": None, "start": None}
-TOMBSTONE = {"appointment_id": "m", "status": "cancelled", "cancelled_by": "c", "created": 5}
-ROWS: dict[str, tuple[dict[str, Any], Strange]] = {
-    "ledger": (
-        LEDGER,
-        {
-            "without an id": ({"message_id": None}, MISSING),
-            "without status": ({"status": None}, MISSING),
-            "without count": ({"consumption_count": None}, MISSING),
-            "without time": ({"updated": None}, MISSING),
-            "without lease": ({"lease_until": None}, MISSING),
-            "complete without lease": ({"status": "COMPLETE", "lease_until": None}, None),
-            "with status in lower case": ({"status": "complete"}, UNKNOWN),
-            "with a slot's key": ({"message_id": "#m"}, UNKNOWN),
-            "with the largest count": ({"consumption_count": form.LARGEST_COUNT}, None),
-            "with a larger count": ({"consumption_count": form.LARGEST_COUNT + 1}, RANGE),
-            "with a negative count": ({"consumption_count": -1}, RANGE),
-            "written at the last valid moment": ({"updated": LATEST, "lease_until": LATEST}, None),
-            "written after it": ({"updated": LATEST + 1}, RANGE),
-            "leased for longer": ({"lease_until": LATEST + 1}, RANGE),
-            "with a lease in words": ({"lease_until": "long"}, RANGE),
-        },
-    ),
-    "slots": (
-        SLOT,
-        {
-            "without practice": ({"practice": None}, MISSING),
-            "without id": ({"slot_id": None}, MISSING),
-            "without status": ({"status": None}, MISSING),
-            "without start": ({"start": None}, MISSING),
-            "with a start in words": ({"start": "on Monday"}, MISSING),
-            "with an unknown status": ({"status": "blocked"}, UNKNOWN),
-            "held by a slot's key": ({"appointment_id": "#m"}, UNKNOWN),
-            "busy": ({"status": "busy", "appointment_id": "m"}, None),
-        },
-    ),
-    "appointments": (
-        APPOINTMENT,
-        {
-            "without an id": ({"appointment_id": None}, MISSING),
-            "without status": ({"status": None}, MISSING),
-            "without created": ({"created": None}, MISSING),
-            "booked without practice": ({"practice": None}, MISSING),
-            "booked without slot": ({"slot_id": None}, MISSING),
-            "booked without start": ({"start": None}, MISSING),
-            "waiting": (WAITS, None),
-            "waiting without practice": ({**WAITS, "practice": None}, MISSING),
-            "a tombstone": ({**dict.fromkeys(APPOINTMENT), **TOMBSTONE}, None),
-            "cancelled without cancelled_by": ({"status": "cancelled"}, MISSING),
-            "with an unknown status": ({"status": "lapsed"}, UNKNOWN),
-            "with a file's key": ({"appointment_id": "!m"}, UNKNOWN),
-            "cancelled by a slot": ({"status": "cancelled", "cancelled_by": "#c"}, UNKNOWN),
-            "made at the last moment": ({"created": LATEST, "updated": LATEST}, None),
-            "made after it": ({"created": LATEST + 1}, RANGE),
-            "changed after it": ({"updated": LATEST + 1}, RANGE),
-        },
-    ),
+TOMBSTONE = {
+    **dict.fromkeys(APPOINTMENT),
+    **{"appointment_id": "m", "status": "cancelled", "cancelled_by": "c", "created": 5},
 }
+DELIVERY = {"message": "delivery", "message_id": "m", "outcome": "busy", "sent": 0, "finished": START}
+ROWS: dict[str, dict[str, Any]] = {
+    "ledger": {"message_id": "m", "status": "IN_PROGRESS", "consumption_count": 1, "updated": 5, "lease_until": 6},
+    "slots": SLOT,
+    "appointments": APPOINTMENT,
+}
+OF_EACH_LINE: dict[str, dict[str, Any]] = {
+    "deliveries": {**DELIVERY, "sqs_message_id": "s", "consumption_count": 1, "claimed_by": "c", "answer": "a"},
+    "accepted": {"message_id": "m", "sent": 1, "copies": 1},
+    "dead-letters": {"message_id": "m", "source_message_id": "s"},
+    "dropped": {"message_id": "m", "source_message_id": "s", "at": 1},
+    "waiting": {"message_id": "m", "sqs_message_id": "s"},
+}
+OF_KIND: dict[str, list[tuple[Any, Problem | None]]] = {
+    "time": [(LATEST, None), (LATEST + 1, RANGE), (-1, RANGE)],
+    "count": [(0, None), (LARGEST, None), (LARGEST + 1, RANGE), (-1, RANGE)],
+    "id": [("#m", UNKNOWN), ("!m", UNKNOWN), ("?m", UNKNOWN)],
+    "moment": [("on Monday", MISSING)],
+    "word": [("Busy", UNKNOWN)],
+    "needed": [(None, MISSING)],
+}
+KINDS: dict[str, dict[str, str]] = {
+    "ledger": {
+        **{"message_id": "id needed", "status": "word needed", "consumption_count": "count needed", "unsent": "count"},
+        **{"updated": "time needed", "lease_until": "time needed"},
+    },
+    "slots": {
+        **{"practice": "needed", "slot_id": "needed", "status": "word needed", "start": "moment needed"},
+        **{"appointment_id": "id"},
+    },
+    "appointments": {
+        **{"appointment_id": "id needed", "status": "word needed", "practice": "needed", "slot_id": "needed"},
+        **{"start": "moment needed", "cancelled_by": "id", "created": "time needed", "updated": "time"},
+    },
+    "deliveries": {
+        **{"outcome": "word needed", "finished": "time needed", "sent": "time needed", "message_id": "id"},
+        **{"consumption_count": "count"},
+    },
+    "accepted": {"message_id": "id", "sent": "time needed", "copies": "count"},
+    "dropped": {"message_id": "id", "at": "time needed"},
+    "waiting": {"message_id": "id"},
+    "dead-letters": {"message_id": "id"},
+}
+"""The kinds of each attribute, as the system writes it, and not as the form says it."""
+WITHOUT_IDS = dict.fromkeys(("message_id", "sqs_message_id", "source_message_id"))
+DEPENDING: dict[str, list[tuple[dict[str, Any], Problem | None]]] = {
+    "ledger": [({"status": "COMPLETE", "lease_until": None}, None), ({"lease_until": "long"}, RANGE)],
+    "slots": [({"status": "busy", "appointment_id": "m"}, None)],
+    "appointments": [
+        *((WAITS, None), ({**WAITS, "practice": None}, MISSING)),
+        *((TOMBSTONE, None), ({"status": "cancelled"}, MISSING)),
+    ],
+    **{name: [({"message_id": None}, None), (WITHOUT_IDS, MISSING)] for name in OF_EACH_LINE if name != "accepted"},
+}
+"""What depends on another attribute."""
 
 
 def item(usual: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """Return a line of a full export. A value is a number if it is one in the usual row."""
     given = {key: value for key, value in {**usual, **changes}.items() if value is not None}
-    return {"Item": {key: {"N" if type(usual.get(key)) is int else "S": str(value)} for key, value in given.items()}}
+    return {
+        "Item": {key: {"N" if type(usual.get(key, value)) is int else "S": str(value)} for key, value in given.items()}
+    }
 
 
 def complete(outcome: str, of: str) -> dict[str, Any]:
@@ -193,7 +195,7 @@ NAMES: dict[str, tuple[str, dict[str, Any], set[str]]] = {
     "booked in a slot": ("appointments", {}, {"m", "#A81001/s"}),
     "waiting": ("appointments", WAITS, {"m"}),
     "cancelled later": ("appointments", {"status": "cancelled", "cancelled_by": "c"}, {"m", "c", "#A81001/s"}),
-    "cancelled before it came": ("appointments", {**dict.fromkeys(APPOINTMENT), **TOMBSTONE}, {"m", "c"}),
+    "cancelled before it came": ("appointments", TOMBSTONE, {"m", "c"}),
 }
 
 
@@ -202,69 +204,26 @@ NAMES: dict[str, tuple[str, dict[str, Any], set[str]]] = {
 def test_row_travels_to_each_subject_that_it_names(kind: str, quick: bool) -> None:
     """With the attributes that are declared, and not the patient's number."""
     table, changes, subjects = NAMES[kind]
-    text = written([item({**ROWS[table][0], "nhs_number": "9990000018"}, changes)])
+    text = written([item({**ROWS[table], "nhs_number": "9990000018"}, changes)])
     made = Carried(table, text, quick=quick)
     assert sorted(made.keys) == sorted(subjects)
-    sent = {name: value for name, value in {**ROWS[table][0], **changes}.items() if value is not None}
+    sent = {name: value for name, value in {**ROWS[table], **changes}.items() if value is not None}
     assert [row for _, _, row in made.rows] == [sent] * len(subjects)
 
 
-@pytest.mark.parametrize("table", ROWS)
-def test_row_is_valid_or_has_one_problem(table: str) -> None:
-    """A malformed row leaves nothing but its rejection, and a subject that is unreadable if its key can be read."""
-    usual, cases = ROWS[table]
-    made = Carried(table, written([item(usual, changes) for changes, _ in cases.values()]))
-    found = {line: problem for line, problem, _ in made.rejects}
-    expected = {line: problem for line, (_, problem) in enumerate(cases.values(), 1) if problem is not None}
-    assert found == expected
-    assert Carried(table, written([item(usual, {})]), quick=True).rejects == []
-
-
-DELIVERY = {"message": "delivery", "message_id": "m", "outcome": "busy", "sent": 0, "finished": START}
-LINES: dict[str, tuple[str, dict[str, Any], Problem | None]] = {
-    "sent at the last moment": ("deliveries", {**DELIVERY, "sent": LATEST}, None),
-    "sent after it": ("deliveries", {**DELIVERY, "sent": LATEST + 1}, Problem.OUT_OF_RANGE),
-    "sent at a negative time": ("deliveries", {**DELIVERY, "sent": -1}, Problem.OUT_OF_RANGE),
-    "never sent": ("deliveries", {**DELIVERY, "sent": None}, Problem.MISSING_ATTRIBUTE),
-    "never finished": ("deliveries", {**DELIVERY, "finished": None}, Problem.MISSING_ATTRIBUTE),
-    "finished at a negative time": ("deliveries", {**DELIVERY, "finished": -1}, Problem.OUT_OF_RANGE),
-    "finished after the last moment": ("deliveries", {**DELIVERY, "finished": LATEST + 1}, Problem.OUT_OF_RANGE),
-    "with a negative count": ("deliveries", {**DELIVERY, "consumption_count": -1}, Problem.OUT_OF_RANGE),
-    "with a count of 0": ("deliveries", {**DELIVERY, "consumption_count": 0}, None),
-    "without any id": ("deliveries", {**DELIVERY, "message_id": None}, Problem.MISSING_ATTRIBUTE),
-    "with SQS's id only": ("deliveries", {**DELIVERY, "message_id": None, "sqs_message_id": "s"}, None),
-    "without outcome": ("deliveries", {**DELIVERY, "outcome": None}, Problem.MISSING_ATTRIBUTE),
-    "with another outcome": ("deliveries", {**DELIVERY, "outcome": "Busy"}, Problem.UNKNOWN_VALUE),
-    "with a slot's key": ("deliveries", {**DELIVERY, "message_id": "#a"}, Problem.UNKNOWN_VALUE),
-    "accepted at the last moment": ("accepted", {"message_id": "m", "sent": LATEST, "copies": 0}, None),
-    "accepted after it": ("accepted", {"message_id": "m", "sent": LATEST + 1}, Problem.OUT_OF_RANGE),
-    "accepted with negative copies": ("accepted", {"message_id": "m", "sent": 0, "copies": -1}, Problem.OUT_OF_RANGE),
-    "accepted at a negative time": ("accepted", {"message_id": "m", "sent": -1}, Problem.OUT_OF_RANGE),
-    "accepted with too many copies": (
-        "accepted",
-        {"message_id": "m", "sent": 0, "copies": form.LARGEST_COUNT + 1},
-        Problem.OUT_OF_RANGE,
-    ),
-    "accepted at no time": ("accepted", {"message_id": "m"}, Problem.MISSING_ATTRIBUTE),
-    "accepted under a file's key": ("accepted", {"message_id": "!a", "sent": 0}, Problem.UNKNOWN_VALUE),
-    "dropped at no time": ("dropped", {"message_id": "m"}, Problem.MISSING_ATTRIBUTE),
-    "dropped in the year 2100": ("dropped", {"message_id": "m", "at": LATEST + 1}, Problem.OUT_OF_RANGE),
-    "dropped at a negative time": ("dropped", {"message_id": "m", "at": -1}, Problem.OUT_OF_RANGE),
-    "dropped under a slot's key": ("dropped", {"message_id": "#a", "at": 0}, Problem.UNKNOWN_VALUE),
-    "dropped without any id": ("dropped", {"at": 0}, Problem.MISSING_ATTRIBUTE),
-    "dropped": ("dropped", {"source_message_id": "s", "at": 0}, None),
-    "waiting without any id": ("waiting", {"message_id": None}, Problem.MISSING_ATTRIBUTE),
-    "a dead letter without any id": ("dead-letters", {"message_id": None}, Problem.MISSING_ATTRIBUTE),
-}
-
-
-@pytest.mark.parametrize("source", FORMS)
-def test_line_is_valid_or_has_one_problem(source: str) -> None:
-    cases = [(line, problem) for of, line, problem in LINES.values() if of == source]
-    made = Carried(source, written([line for line, _ in cases]), Window(START, END))
+@pytest.mark.parametrize("source", KINDS)
+def test_row_or_line_is_valid_or_has_one_problem(source: str) -> None:
+    """A malformed one leaves nothing but its rejection, and a subject that is unreadable if its key can be read."""
+    kinds = ((name, kind) for name, several in KINDS[source].items() for kind in several.split())
+    of_kinds = [({name: value}, problem) for name, kind in kinds for value, problem in OF_KIND[kind]]
+    cases = [*of_kinds, *DEPENDING.get(source, ())]
+    usual = ROWS[source] if source in ROWS else OF_EACH_LINE[source]
+    lines = [item(usual, changes) if source in ROWS else {**usual, **changes} for changes, _ in cases]
+    made = Carried(source, written(lines), Window(None, LATEST + 1))
     expected = {line: problem for line, (_, problem) in enumerate(cases, 1) if problem is not None}
     assert {line: problem for line, problem, _ in made.rejects} == expected
-    assert len(made.rows) + len(made.rejects) == len(cases)
+    if source not in ROWS:
+        assert len(made.rows) + len(made.rejects) == len(cases)
 
 
 @pytest.mark.parametrize("quick", [True, False])
@@ -356,7 +315,7 @@ WRONG: dict[str, dict[str, Any]] = {
 def test_check_and_audit_name_the_same_attribute_when_a_row_has_a_wrong_value(table: str, kind: str) -> None:
     from oneslot.runtime.values import from_attributes
 
-    usual = item(ROWS[table][0], {"lease_until": 6} if table == "ledger" else {})["Item"]
+    usual = item(ROWS[table], {})["Item"]
     names = AuditConsumer(CONSUMER).model.exports[table].form.attributes
     for name in names:
         row = (
@@ -373,15 +332,6 @@ def test_check_and_audit_name_the_same_attribute_when_a_row_has_a_wrong_value(ta
             found = [one.attribute for one in malformed_rows(CONSUMER.schema.tables[table], [values])]
         assert made.attributes == found[:1], name
         assert not made.rejects or made.unreadable
-
-
-OF_EACH_LINE: dict[str, dict[str, Any]] = {
-    "deliveries": {**DELIVERY, "sqs_message_id": "s", "consumption_count": 1, "claimed_by": "c", "answer": "a"},
-    "accepted": {"message_id": "m", "sent": 1, "copies": 1},
-    "dead-letters": {"message_id": "m", "source_message_id": "s"},
-    "dropped": {"message_id": "m", "source_message_id": "s", "at": 1},
-    "waiting": {"message_id": "m", "sqs_message_id": "s"},
-}
 
 
 @pytest.mark.parametrize("source", FORMS)
@@ -421,7 +371,6 @@ TYPED = st.one_of(VALUES.map(lambda value: {"S": value}), VALUES.map(lambda valu
 JUNK = st.sampled_from(
     [b"", b" ", b"\0", b"\xff", b"[]", b"{}", b"5", b'{"Item": {}}{"Item": {}}', b"\r", b'"delivery"']
 )
-USUAL: dict[str, Any] = {name: usual for name, (usual, _) in ROWS.items()}
 
 
 @st.composite
@@ -429,8 +378,8 @@ def blocks(draw: st.DrawFn, source: str) -> bytes:
     """Return lines that are usual but for one value, and sometimes text between them."""
     lines = []
     for _ in range(draw(st.integers(1, 4))):
-        if source in USUAL:
-            row = item(USUAL[source], {})["Item"]
+        if source in ROWS:
+            row = item(ROWS[source], {})["Item"]
             if draw(st.booleans()):
                 row[draw(st.sampled_from(sorted({*row, "result", "unsent", "appointment_id", "price"})))] = draw(TYPED)
             line = json.dumps({"Item": row}, ensure_ascii=draw(st.booleans()))
@@ -447,7 +396,7 @@ def blocks(draw: st.DrawFn, source: str) -> bytes:
     return b"\n".join(lines) + b"\n"
 
 
-@pytest.mark.parametrize("source", [*USUAL, *FORMS])
+@pytest.mark.parametrize("source", [*ROWS, *FORMS])
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_quick_reader_gives_equal_rows_or_doubts(source: str, data: st.DataObject) -> None:
