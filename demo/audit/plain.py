@@ -14,7 +14,7 @@ from oneslot.audit.judge.columns import ABOUT, RESULT, CarriedColumns, Keys, Mas
 from oneslot.laws.form import ROW_PREFIX
 
 
-def silent(carried: CarriedColumns) -> tuple[Mask, Mask]:
+def silent(carried: CarriedColumns, _: object) -> tuple[Mask, Mask]:
     """Return the subjects of which I1, I3, I4 and I5 say nothing, and those of them whose appointment was cancelled."""
     clean, cancelled = np.zeros((2, len(carried.names)), bool)
     slots, appointments = carried.count[SLOTS], carried.count[APPOINTMENTS]

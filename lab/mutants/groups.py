@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from itertools import chain
 from random import Random
 from typing import Any
 from unittest import mock
@@ -15,15 +15,17 @@ from appointments.allocation import free_key
 from demo.declared import CONSUMER
 from oneslot.audit.judge import clean, stage
 from oneslot.audit.consumer import AuditConsumer
-from oneslot.audit.judge.laws import Moment
-from oneslot.audit.judged import row_key
-from oneslot.audit.read.lines import Read, table_of
-from oneslot.errors import BadInput, VerdictsDiffer
+from oneslot.audit.layout import item_line
+from oneslot.audit.read.blocks import unpacked
+from oneslot.audit.read.carry import BlockReader, Piece, ReadPlan
+from oneslot.audit.read.lines import Window
+from oneslot.declaration.declaration import Declaration
+from oneslot.errors import BadInput
+from oneslot.laws.evidence import Evidence
 from oneslot.laws.traces import LEDGER, result_of
-from oneslot.laws.groups import named_by_answer
 
 NOW = 10_000_000
-MOMENT = Moment(NOW, True, True, True, 100, None, 0)
+MOMENT = Evidence(requests=(), waiting=(), now=NOW, patience_ms=100)
 Rows = list[tuple[str, dict[str, Any]]]
 Found = dict[int, list[pa.Table]]
 REQUESTS = 14
@@ -78,11 +80,10 @@ def sound(random: Random) -> Rows:
         found.append(("accepted", {"message_id": message_id, "sent": 1, "copies": random.choice((1, 2))}))
         if random.random() < UNLOGGED:
             continue
-        words = [fate, *random.choices(OTHER_ENDS, k=random.randrange(count))]
-        for word in words:
+        for word in (fate, *random.choices(OTHER_ENDS, k=random.randrange(count))):
             line = {"message_id": message_id, "outcome": word, "sent": random.choice((1, 2)), "finished": 9}
-            said = {"answer": "a"} if word != "fenced" else {}
-            found.append(("deliveries", {**line, **said, "consumption_count": 1, "claimed_by": random.choice("cd")}))
+            claim = {"consumption_count": 1, "claimed_by": random.choice("cd"), "answer": None if word == "fenced" else "a"}
+            found.append(("deliveries", line | claim))
     return found
 
 
@@ -145,38 +146,36 @@ def changed(row: dict[str, Any], name: str, others: list[dict[str, Any]], random
     return row | {name: random.choice(values.get(name) or [other[name] for other in others if name in other])}
 
 
-def carried(rows: Rows) -> Found:
-    """Return the rows that the audit's checks let pass, under each subject that they name, by what they are."""
-    model = AuditConsumer(CONSUMER).model
-    several: dict[int, list[tuple[str, Read]]] = defaultdict(list)
+def carried(rows: Rows, consumer: Declaration = CONSUMER, chunks: int = 1) -> Found:
+    """Return the rows of the first chunk as the audit reads them from files, by what they are."""
+    model = AuditConsumer(consumer).model
+    lines: dict[str, list[bytes]] = defaultdict(list)
     for name, row in rows:
+        logged = name.removeprefix("-") not in model.exports
+        lines[name].append(json.dumps({"message": "delivery", **row}).encode() + b"\n" if logged else item_line(row))
+    reader = BlockReader(ReadPlan(AuditConsumer(consumer), ((),), chunks, Window(None, NOW + 1)))
+    found: Found = defaultdict(list)
+    for name, several in lines.items():
         source = model.source_named(name.removeprefix("-"))
-        if any(source.form.problems(row)):
-            continue
-        if source.name in CONSUMER.schema.tables:
-            keys = named(source.name, row)
-        else:
-            keys = named_by_answer(row, CONSUMER.schema) if source.name == LEDGER else iter([row["message_id"]])
-        number = source.number * (-1 if name.startswith("-") else 1)
-        several[number] += [(key, Read(1, 1, row, row)) for key in dict.fromkeys(keys)]
-    return {
-        number: [table_of(model.source(abs(number)), [read for _, read in pairs]).add_column(0, "key", [[key for key, _ in pairs]])]
-        for number, pairs in several.items()
-    }
+        for chunk, what, block in reader.by_lines(source, Piece(source.number, name), 1, b"".join(several)):
+            if not chunk:
+                found[-what if name.startswith("-") and what == source.number else what].append(unpacked(block))
+    return found
 
 
-def named(source: str, row: dict[str, Any]) -> Iterator[str]:
-    """Yield the subjects that a row of the appointments' tables names, as their declaration says."""
-    if "slot_id" in row and "practice" in row:
-        yield row_key((row["practice"], row["slot_id"]))
-    yield from (row[name] for name in ("appointment_id", "cancelled_by") if name in row)
+def looked_at(found: Found, consumer: Declaration = CONSUMER) -> tuple[clean.CleanSubjects | None, str]:
+    """Return what the quick look says of a chunk."""
+    model, rest = AuditConsumer(consumer).model, {**found}
+    tables = {each.name: [each.empty(), *rest.pop(each.number, ())] for each in model.all_sources}
+    whole = {name: pa.concat_tables(several, promote_options="default") for name, several in tables.items()}
+    return clean.find_clean(whole, [*chain.from_iterable(rest.values())], model, MOMENT)
 
 
-def judged(found: Found, *, by_laws: bool) -> tuple[dict[str, Any], Any]:
+def judged(found: Found, consumer: Declaration, *, by_laws: bool) -> tuple[dict[str, Any], Any]:
     """Return each subject's row of the verdicts by its key, and the sums of all operations tables."""
-    judging = stage.Judging(AuditConsumer(CONSUMER), MOMENT, "", "")
+    judging = stage.Judging(AuditConsumer(consumer), MOMENT, "", "")
     look: Any = (lambda *_: (None, "")) if by_laws else clean.find_clean
-    with mock.patch.object(stage, "find_clean", look), mock.patch.object(clean, "SAMPLED", 1 << 30):
+    with mock.patch.object(stage, "find_clean", look), mock.patch.object(clean.CleanSubjects, "compare"):
         verdicts, blocks = stage.judged({**found}, judging)
     answer = stage.add_up([(what, block) for _, what, block in blocks], judging.wanted)
     sums = [stage.without_zeros(table, answer.tables[number]).to_pylist() for number, table in enumerate(judging.wanted)]
@@ -187,16 +186,18 @@ def differing(seed: int) -> list[str]:
     """Return the subjects of a faulty history of which the quick look and the laws say different things."""
     random = Random(seed)
     rows = sound(random)
-    for _ in range(random.choice((0, 1, 2, 3, 4))):
+    for _ in range(random.randrange(5)):
         break_one(rows, random)
-    batch = carried(rows)
+    return differing_in(rows, CONSUMER)
+
+
+def differing_in(rows: Rows, consumer: Declaration, chunks: int = 1) -> list[str]:
+    """Return the subjects of these rows of which the quick look and the laws say different things."""
+    batch = carried(rows, consumer, chunks)
     try:
-        laws, sums = judged(batch, by_laws=True)
-    except BadInput:  # the audit refuses these rows, or its checks would reject one
+        laws, sums = judged(batch, consumer, by_laws=True)
+    except BadInput:  # the audit refuses these rows
         return []
-    try:
-        quick, quick_sums = judged(batch, by_laws=False)
-    except VerdictsDiffer:
-        return ["the sample"]
+    quick, quick_sums = judged(batch, consumer, by_laws=False)
     found = [key for key in laws.keys() | quick.keys() if laws.get(key) != quick.get(key)]
     return sorted(found) or ([] if sums == quick_sums else ["the operations tables"])

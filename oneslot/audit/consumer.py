@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from oneslot.audit.judged import row_key
 from oneslot.audit.model import Model, model_of
 from oneslot.audit.read.source import Source
 from oneslot.declaration.declaration import Declaration
+from oneslot.laws.form import ROW_PREFIX
 from oneslot.laws.groups import guarded, named_by
 from oneslot.laws.schema import Row, text_of
 
@@ -42,12 +42,9 @@ class AuditConsumer:
 
     def subjects_of(self, source: Source, row: Row) -> list[str]:
         """Return the subjects that a row names by the consumer's functions, its own key first."""
-        if source.name not in self.declaration.schema.tables:
-            return source.named(row)
         table = self.declaration.schema.tables[source.name]
         named = self._asked(source, lambda: list(named_by(table, row)))
-        texts = (row_key(each) if isinstance(each, tuple) else text_of(each) for each in named)
-        return list(dict.fromkeys(texts))
+        return [*dict.fromkeys(f"{ROW_PREFIX if isinstance(each, tuple) else ''}{text_of(each)}" for each in named)]
 
     def _asked(self, source: Source, call: Callable[[], T]) -> T:
         what = f"The function in `request` or `lacking` of tables.{source.name}"

@@ -6,12 +6,7 @@ import re
 
 from oneslot import errors
 
-SIGNS = {
-    "No space left on device": "The disk is full. Name a folder with more room in the variable SPARK_LOCAL_DIRS.",
-}
-"""Parts of Spark's messages, and the sentence for each."""
-
-
+DISK_FULL = "No space left on device"
 DIED = {
     "OutOfMemoryError": "Java ran out of memory during the audit. Give it more with --memory.",
     "Python worker exited unexpectedly": "A Python worker of the audit ended, most often because this machine ran out of "
@@ -43,7 +38,6 @@ def explain_spark_error(error: Exception) -> str:
     # The first line of a Java error names the call. The cause is in Java's own message.
     text = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
     first = text.strip().splitlines()[0]
-    for sign, sentence in SIGNS.items():
-        if sign in str(error):
-            return f"{sentence} (Spark says: {first[:200]})"
+    if DISK_FULL in str(error):
+        return f"The disk is full. Name a folder with more room in the variable SPARK_LOCAL_DIRS. (Spark says: {first[:200]})"
     return f"Spark could not finish: {first[:400]}"

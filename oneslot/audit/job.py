@@ -26,12 +26,12 @@ from oneslot.audit import files
 from oneslot.audit.conclusion import Conclusion, conclude
 from oneslot.audit.consumer import AuditConsumer
 from oneslot.audit.errors import AuditRefused, refusal_of
-from oneslot.audit.judge.laws import Moment
 from oneslot.audit.judge.stage import FINDINGS, LISTED_REJECTS, Judged, Judging, add_up, judge_chunk, without_zeros
 from oneslot.audit.model import model_of
 from oneslot.audit.operations import OperationsTable
 from oneslot.audit.read.carry import CARRIED, HASHES, PREVIOUS, REJECTED, Piece, ReadPlan, carried_rows, read_pieces
 from oneslot.audit.read.history import NOTHING, History, find_history, sample_notes
+from oneslot.audit.read.lines import Window
 from oneslot.audit.report.data import Written, collect, run_facts
 from oneslot.audit.report.page import render
 from oneslot.audit.settings import AuditSettings, parse_arguments
@@ -43,6 +43,7 @@ from oneslot.audit.write.tables import WrittenTable, write_part, write_rows
 from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.reading import choosing, declared, parse_declaration, read_declaration
 from oneslot.errors import AuditDied, BadInput, FileUnreadable
+from oneslot.laws.evidence import Evidence
 from oneslot.laws.form import PROBLEM_SENTENCES, Problem
 from oneslot.wording import counted, visible
 
@@ -116,11 +117,6 @@ class Work:
     run: str
 
     @property
-    def output(self) -> str:
-        """The folder of the output."""
-        return self.settings.output
-
-    @property
     def chunks(self) -> int:
         """The number of chunks, each of which one task judges."""
         return self.settings.partitions or Sizing(self.history.items).chunks
@@ -132,7 +128,7 @@ class Work:
 
     def table(self, name: str) -> str:
         """Return the folder of an operations table."""
-        return f"{self.output}/{finished.OPERATIONS}/{name}"
+        return f"{self.settings.output}/{finished.OPERATIONS}/{name}"
 
     def written(self, table: OperationsTable) -> WrittenTable:
         """Return an operations table in its files."""
@@ -177,31 +173,31 @@ def write_verdicts(work: Work) -> Judged:
         raise AuditRefused(NOTHING.format(folder=history.folder))
     continues = work.previous is not None
     earlier = work.previous.folder if work.previous else None
-    reading = ReadPlan(work.consumer, pieces, work.chunks, history.window, continues)
+    reading = ReadPlan(work.consumer, pieces, work.chunks, Window(history.start, history.end), continues)
     if work.previous is not None:
         reading = with_earlier_rows(work, work.previous, reading)
-    moment = Moment(
-        now=history.end,
-        queue_known=history.queue_known,
+    moment = Evidence(
+        requests=() if "accepted" in history.lines else None,
+        waiting=() if history.queue_known else None,
         dead_letters_known=history.dead_letters_known,
-        archive_known="accepted" in history.lines,
+        now=history.end,
         patience_ms=settings.patience_seconds * 1000,
         retention_ms=history.context.retention_ms,
         forgotten_before=history.context.forgotten_before,
-        whole=history.start is None,
     )
-    folder = f"{work.output}/{finished.VERDICTS}"
-    judging = Judging(work.consumer, moment, folder, work.run, work.parts, settings.tables, work.keeps)
+    folder = f"{settings.output}/{finished.VERDICTS}"
+    whole = history.start is None
+    judging = Judging(work.consumer, moment, folder, work.run, work.parts, settings.tables, work.keeps, whole)
     judge = partial(judge_chunk, judging=judging)
     judged = carried(spark, reading).repartitionById(work.chunks, "chunk").mapInArrow(judge, CARRIED)
     if work.parts > 1:
-        add = partial(add_up_part, judging=judging, output=work.output, previous=earlier)
+        add = partial(add_up_part, judging=judging, output=settings.output, previous=earlier)
         judged = judged.repartitionById(work.parts, "chunk").mapInArrow(add, CARRIED)
     rows = judged.toArrow()
     blocks = zip(rows["source"].to_pylist(), rows["block"].to_pylist(), strict=True)
     answer = add_up(blocks, judging.wanted)
     if work.parts == 1:
-        write_tables(judging, work.output, earlier, 0, answer)
+        write_tables(judging, settings.output, earlier, 0, answer)
     return answer
 
 
@@ -258,7 +254,7 @@ def summarise(work: Work, answer: Judged, notes: list[str]) -> Conclusion:
     totals = tables[history.model.tables[0].name].read().to_pylist()
     check_counts(history, totals, answer)
     located = sorted(answer.rows(REJECTED), key=lambda row: (row["file"], row["line"]))[:LISTED_REJECTS]
-    files.write_text(f"{work.output}/rejects.jsonl", files.json_lines(map(_located, located)))
+    files.write_text(f"{settings.output}/rejects.jsonl", files.json_lines(map(_located, located)))
     # A log's files may be others each night, so no later audit can see that a line was corrected.
     rejects = sum(row["sum_rejected"] for row in totals)
     if earlier_rejects := rejects - answer.rejected:
@@ -276,13 +272,13 @@ def summarise(work: Work, answer: Judged, notes: list[str]) -> Conclusion:
         wrong = answer.blocks.get(FINDINGS) or history.model.arrow_schema.empty_table()
         known = history.dead_letters_known
         declaration = history.model.declaration
-        findings = write_findings(wrong, work.output, declaration, dead_letters_known=known)
+        findings = write_findings(wrong, settings.output, declaration, dead_letters_known=known)
         made = {summary.name: summary.make(tables) for summary in history.model.summaries}
         for summary in history.model.summaries:
             write_rows(work.table(summary.name), made[summary.name], summary.columns)
         run = run_facts(history, settings, document["layers"], work.spark.version)
         content = collect(Written(answer, tables, made, findings), history, document, run)
-        files.write_text(f"{work.output}/report.html", render(content))
+        files.write_text(f"{settings.output}/report.html", render(content))
     return dataclasses.replace(conclusion, document=document)
 
 

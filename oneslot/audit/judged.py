@@ -10,11 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oneslot.audit.read.source import with_others
 from oneslot.laws.form import FILE_PREFIX, ROW_PREFIX
 from oneslot.laws.request import RequestVerdict
-from oneslot.laws.schema import Row, text_of
-from oneslot.runtime.values import from_attribute
 
 
 class SubjectKind(StrEnum):
@@ -53,20 +50,6 @@ OPEN_VERDICTS = tuple(
     map(str, (RequestVerdict.IN_FLIGHT, RequestVerdict.STUCK, RequestVerdict.LOST, RequestVerdict.QUARANTINED))
 )
 """Verdicts that are judged again although no source of the subject changed."""
-
-
-def row_key(key: tuple[Any, ...]) -> str:
-    """Return the subject's key of a row with a key of several attributes."""
-    return f"{ROW_PREFIX}{text_of(key)}"
-
-
-def decoded(row: Row) -> Row:
-    """Return a carried row with Python's values, as DynamoDB's clients return them."""
-    if not any(isinstance(value, dict) for value in row.values()):
-        return row
-    return with_others(
-        {name: from_attribute(value) if isinstance(value, dict) else value for name, value in row.items()}
-    )
 
 
 class Subjects:

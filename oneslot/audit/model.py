@@ -14,7 +14,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from oneslot.audit import operations
-from oneslot.audit.judge.columns import Plain
+from oneslot.audit.judge.columns import Plain, plain_of
 from oneslot.audit.judged import COUNTS, EVIDENCE, ONCE_IN_EXPORT, TEXTS, TIMES
 from oneslot.audit.operations import OperationsTable, Summary
 from oneslot.audit.read.source import OTHERS, ExportedTable, Source
@@ -123,14 +123,9 @@ class Model:
         return (*self.words.verdicts, *map(str, RequestVerdict))
 
     @cached_property
-    def sources(self) -> tuple[str, ...]:
-        """The names of the sources, by their places from 1."""
-        return (*self.exports, *LINES)
-
-    @cached_property
     def all_sources(self) -> tuple[Source, ...]:
         """The sources, by their numbers from 1."""
-        names = enumerate(self.sources, 1)
+        names = enumerate((*self.exports, *LINES), 1)
         return tuple(_source(number, name, self.exports.get(name), self.declaration.schema) for number, name in names)
 
     def source(self, number: int) -> Source:
@@ -139,18 +134,13 @@ class Model:
 
     def source_named(self, name: str) -> Source:
         """Return a source by its name."""
-        return self.all_sources[self.sources.index(name)]
+        return next(each for each in self.all_sources if each.name == name)
 
     @cached_property
     def reads(self) -> tuple[tuple[str, str, pa.DataType], ...]:
         """The source, name and type of each attribute that operations tables read."""
         found = ((name, self.source_named(name).types, several) for name, several in self.tables_read.items())
         return tuple((name, each, types[each]) for name, types, several in found for each in several)
-
-    @cached_property
-    def row_counts(self) -> tuple[str, ...]:
-        """The columns of verdicts that count rows."""
-        return tuple(table.counted for table in self.exports.values())
 
     @property
     def summed(self) -> tuple[str, ...]:
@@ -160,7 +150,7 @@ class Model:
     @cached_property
     def figures(self) -> tuple[str, ...]:
         """The columns of verdicts that are numbers."""
-        return (*self.row_counts, *COUNTS, *TIMES)
+        return (*(table.counted for table in self.exports.values()), *COUNTS, *TIMES)
 
     @property
     def columns(self) -> dict[str, str]:
@@ -215,6 +205,7 @@ def model_of_declaration(declaration: Declaration) -> Model:
             figures=(("Answered", "ANSWERED"),),
             days_note="Answered: the request has a recorded answer.",
         ),
+        plain=plain_of(declaration),
     )
 
 

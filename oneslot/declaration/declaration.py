@@ -15,7 +15,7 @@ from oneslot.errors import InvalidDeclaration, NotImportable, how_to_install, na
 from oneslot.laws.evidence import Breach, Evidence, Law, check
 from oneslot.laws.form import ID, TIME, Form
 from oneslot.laws.ledger import EFFECT_ROWS, join_laws
-from oneslot.laws.schema import Effect, Outcome, Row, Schema, Table
+from oneslot.laws.schema import Effect, Outcome, Row, Schema, Table, text_of
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,8 @@ class Declaration:
         def effects(row: Row) -> Iterator[Effect]:
             named = function(row)
             for each in (named,) if isinstance(named, str | Effect) else named or ():
-                yield each if isinstance(each, Effect) else Effect(each, int(row.get(time or "", 0)))
+                effect = each if isinstance(each, Effect) else Effect(each, int(row.get(time or "", 0)))
+                yield effect._replace(request=text_of(effect.request or ""))
 
         return effects
 

@@ -33,9 +33,8 @@ NOT_LOCAL = (
 def named_by(table: Table, row: Row) -> Iterator[Key]:
     """Yield every subject that a row names: a request, or the key of a row."""
     yield table.key_of(row)
-    for effect in table.effects(row) if table.effects else ():
-        if effect.request:
-            yield effect.request
+    effects = table.effects(row) if table.effects else ()
+    yield from (effect.request for effect in effects if effect.request)
     for name in table.names:
         for parts in product(*(elements(row, part.split(".")) for part in name.split("/"))):
             yield parts if len(parts) > 1 else parts[0]

@@ -30,7 +30,6 @@ from lab.benchmarks.audit.data import Requests, write_full
 from oneslot.audit.spark.session import SessionSettings
 
 DUCKDB_MEMORY = "8g"
-CORES = os.cpu_count() or 1
 
 
 def family_of(process: int) -> list[list[str]]:
@@ -98,7 +97,7 @@ def duckdb(folder: Path, output: Path, memory: str) -> dict[str, Any]:
 
     started = time.monotonic()
     now = audit_duckdb.moment(folder)
-    with audit_duckdb.open_history(folder, threads=CORES, memory=f"{memory.upper()}B") as connection:
+    with audit_duckdb.open_history(folder, threads=os.cpu_count() or 1, memory=f"{memory.upper()}B") as connection:
         connection.execute("set temp_directory = ?", [str(output.parent / "duckdb-scratch")])
         audit_duckdb.gather(connection, now, folder)
         connection.execute(f"copy ({audit_duckdb.JUDGED} order by id) to '{output}' (format parquet, compression zstd)")

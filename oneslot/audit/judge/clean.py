@@ -8,18 +8,21 @@ thousandth clean subject, and a difference refuses the audit.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oneslot.audit.judge.columns import NEVER, RESULT, CarriedColumns, Keys, Mask, Plain, lacks, same, sure
+from oneslot.audit.judge.columns import NEVER, RESULT, CarriedColumns, Keys, Mask, lacks, same, sure
+from oneslot.audit.judge.evidence import evidence_of
 from oneslot.audit.judged import EVIDENCE, SubjectKind, Subjects, with_own
 from oneslot.audit.model import Model
 from oneslot.audit.read.source import TEXT
 from oneslot.errors import VerdictsDiffer
+from oneslot.laws.evidence import Evidence
+from oneslot.laws.form import RESERVED, ROW_PREFIX
 from oneslot.laws.traces import COMPLETE, LEDGER
 
 WITHOUT_ANSWER = ("duplicate", "fenced", "busy", "failed")
@@ -34,12 +37,10 @@ DIFFERENT = (
 class CleanSubjects:
     """The clean subjects of a chunk, with the columns of their verdicts."""
 
-    def __init__(self, carried: CarriedColumns, model: Model, plain: Plain) -> None:
+    def __init__(self, carried: CarriedColumns, model: Model, silent: Mask, undone: tuple[Mask, str]) -> None:
         self.carried = carried
         self.model = model
-        silent, undone = plain.silent(carried)
-        silent &= ~carried.odd
-        found = [self._requests(silent, undone, plain.deed), *self._rows(silent)]
+        found = [self._requests(silent & ~carried.odd, *undone), *self._rows(silent & ~carried.odd)]
         self.keys = np.concatenate([keys for keys, _ in found])
         self.table = pa.concat_tables([self._columns(keys, columns) for keys, columns in found])
 
@@ -49,15 +50,23 @@ class CleanSubjects:
         return pa.Table.from_arrays([columns.get(each.name, missing).cast(each.type) for each in schema], schema=schema)
 
     def _rows(self, silent: Mask) -> Iterator[tuple[Keys, Mapping[str, Any]]]:
-        """Yield the rows with a key of several attributes, which are subjects themselves."""
-        for source, export in self.model.exports.items():
-            if len(export.key) > 1:
-                keys = np.flatnonzero(silent & (self.carried.own[source] == 1))
-                # The laws cannot tell it from a request whose id is what it is shown as.
-                shown = pc.utf8_slice_codeunits(self.carried.named(keys), 1)
-                keys = keys[~sure(pc.is_in(shown, self.carried.names))]
-                subject = pa.array([self.model.row_subject or "row"] * len(keys))
-                yield keys, {"subject": subject, export.counted: pa.array(np.ones(len(keys), np.int64))}
+        """Yield the rows that are subjects themselves: with a key of several attributes, or of a table without effects."""
+        carried, tables = self.carried, self.model.declaration.schema.tables
+        alone = silent & (sum(carried.own.values()) == 1)
+        unseen = sum(carried.count[name] for name in (LEDGER, "deliveries", "accepted")) == 0
+        for name, table in tables.items():
+            several = len(table.key) > 1
+            if table.effects and not several:
+                continue
+            keys = np.flatnonzero(alone & unseen & (carried.own[name] == 1))
+            ids = carried.named(keys)
+            # The laws cannot tell a row from a request whose id is what it is shown as.
+            first, shown = pc.utf8_slice_codeunits(ids, 0, 1), pc.utf8_slice_codeunits(ids, 1)
+            confused = pc.is_in(shown, carried.names) if several else pc.is_in(first, pa.array(RESERVED))
+            keys = keys[~sure(confused)]
+            subject = (self.model.row_subject or "row") if several else name
+            counted = {self.model.exports[name].counted: pa.array(np.ones(len(keys), np.int64))}
+            yield keys, {"subject": pa.array([subject] * len(keys), TEXT), **counted}
 
     def _requests(self, silent: Mask, undone: Mask, deed: str) -> tuple[Keys, Mapping[str, Any]]:
         """Return the requests with one COMPLETE row, which keeps a declared answer and counts the claims of all lines."""
@@ -67,7 +76,8 @@ class CleanSubjects:
         ids = carried.named(keys)
         good = same(carried.of(LEDGER, "status", keys), COMPLETE)
         good &= lacks(carried.of(LEDGER, "unsent", keys))
-        good &= ~sure(pc.match_substring(ids, "/"))  # nor this from a row
+        shown = pc.binary_join_element_wise(ROW_PREFIX, ids, "")
+        good &= ~sure(pc.is_in(shown, carried.names))  # nor this from a row
         kept = _number(carried.of(RESULT, "outcome", keys), words)
         good &= kept >= 0
         for number, word in enumerate(words):
@@ -179,14 +189,16 @@ def _shown(values: Any, absent: int = 0) -> pa.Array:
 
 
 def find_clean(
-    tables: Mapping[str, pa.Table], odd: Sequence[pa.Table], model: Model
+    tables: Mapping[str, pa.Table], odd: Sequence[pa.Table], model: Model, moment: Evidence
 ) -> tuple[CleanSubjects | None, str]:
     """Return the clean subjects of a chunk; None and the reason if the laws must judge all of it."""
     plain = model.plain
     if plain is None:
         return None, "no Plain"
-    schema = model.declaration.schema
     try:
-        return CleanSubjects(CarriedColumns(tables, odd, model.exports, schema, plain.results), model, plain), ""
+        carried = CarriedColumns(tables, odd, model.exports, model.declaration.schema, plain.results)
+        evidence = partial(evidence_of, tables, model.exports, model.declaration.schema, moment)
+        silent, undone = plain.silent(carried, evidence)
+        return CleanSubjects(carried, model, silent, (undone, plain.deed)), ""
     except (ValueError, pa.ArrowException) as doubt:  # a row twice, or a result that the parser does not read
         return None, type(doubt).__name__

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.json import ParseOptions, ReadOptions, read_json
 
-from oneslot.audit.read.blocks import one
+from oneslot.audit.read.blocks import key_column, one
 from oneslot.audit.read.source import TEXT, ExportedTable
+from oneslot.declaration.declaration import Declaration
+from oneslot.laws.evidence import Evidence, Law
 from oneslot.laws.form import ROW_PREFIX
-from oneslot.laws.schema import Schema
+from oneslot.laws.groups import breaches
+from oneslot.laws.ledger import EFFECT_ROWS, LEDGER_LAWS
+from oneslot.laws.schema import Schema, text_of
 from oneslot.laws.traces import LEDGER
 
 Mask = Any
@@ -76,11 +81,8 @@ class CarriedColumns:
 
     def _own(self, source: str, key: Sequence[str]) -> Any:
         """Return how many rows have the subject's key. The laws judge a chunk whose exports hold a row twice."""
-        parts = [one(self.rows[source][name]) for name in key]
-        joined = pc.binary_join_element_wise(*parts, "/")
-        keys = pc.binary_join_element_wise(ROW_PREFIX, joined, "") if len(parts) > 1 else joined
         subjects = self.subject_of[source]
-        found = self.counted(subjects[same(keys, self.named(subjects))])
+        found = self.counted(subjects[same(key_column(self.rows[source], key), self.named(subjects))])
         if (found > 1).any():
             raise ValueError(source)
         return found
@@ -88,6 +90,10 @@ class CarriedColumns:
     def counted(self, keys: Keys) -> Any:
         """Return how often each subject is among these."""
         return np.bincount(keys, minlength=len(self.names))
+
+    def places(self, texts: Sequence[str]) -> Keys:
+        """Return the subjects with these keys, where the chunk has them."""
+        return pc.index_in(pa.array(texts, TEXT), self.names).drop_null().to_numpy()
 
     def least(self, keys: Keys, values: Any, start: int = NEVER) -> Any:
         """Return the least of `start` and the values of each subject."""
@@ -125,12 +131,12 @@ class Plain:
     Attributes:
         results: the attributes of a recorded result that `silent` reads, all texts.
         silent: returns the subjects of which neither an own law nor I12 speaks, and those of them whose effect another
-            request undid.
+            request undid. It gets the chunk's columns, and a function that makes evidence of them.
         deed: the verdict on these.
     """
 
     results: tuple[str, ...]
-    silent: Callable[[CarriedColumns], tuple[Mask, Mask]]
+    silent: Callable[[CarriedColumns, Callable[[], Evidence]], tuple[Mask, Mask]]
     deed: str = ""
 
 
@@ -147,3 +153,31 @@ def same(one: pa.Array, other: Any) -> Mask:
 def lacks(column: pa.Array) -> Mask:
     """Return where a column has no value."""
     return pc.is_null(column).to_numpy(zero_copy_only=False)
+
+
+def plain_of(declaration: Declaration) -> Plain | None:
+    """Return it for a declared consumer. None if one of its own laws judges each request, which takes as long as all laws."""
+    own = [law for law in declaration.judged if law not in (*LEDGER_LAWS, EFFECT_ROWS)]
+    return None if any(law.of_request for law in own) else Plain((), partial(silent, laws=own))
+
+
+def silent(carried: CarriedColumns, evidence_of: Callable[[], Evidence], laws: Sequence[Law]) -> tuple[Mask, Mask]:
+    """Return the subjects that no own law names, and whose rows are those of their answer. Of what undoes, laws judge."""
+    evidence, every = evidence_of(), np.arange(len(carried.names))
+    doubtful = [breach.subject for law in laws for breach in breaches(law, evidence)]
+    named: dict[str, list[str]] = {table.name: [] for table in evidence.schema.effect_tables}
+    for table, key, _, effect in evidence.effects():
+        named[table.name].append(effect.request)
+        if effect.undoes or not effect.request:
+            doubtful.append(text_of(key))
+    found = np.ones(len(every), bool)
+    found[carried.places([*doubtful, *(f"{ROW_PREFIX}{each}" for each in doubtful)])] = False
+    kept = carried.of(RESULT, "outcome", every)
+    for table in evidence.schema.effect_tables:
+        count = carried.counted(carried.places(named[table.name]))
+        if table.rows is not None and table.outcomes:
+            found &= count == table.rows * sure(pc.is_in(kept, pa.array(table.outcomes)))
+        elif table.rows is not None:
+            found &= count <= table.rows
+        found &= (count == 0) | (carried.count[LEDGER] == 1)
+    return found, np.zeros(len(every), bool)

@@ -7,11 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from oneslot.audit.judge.evidence import LINES_KEPT
 from oneslot.laws.schema import Row, is_answer
 from oneslot.laws.traces import LEDGER
-
-LINES_KEPT = 256
-"""Above this number the lines of one request are folded."""
 
 
 @dataclass(slots=True)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from oneslot.audit.judge.clean import CleanSubjects
-from oneslot.audit.judge.group import LINES_KEPT, Group
+from oneslot.audit.judge.evidence import filled, folded
+from oneslot.audit.judge.group import Group
 from oneslot.audit.judged import (
     EVIDENCE,
     NO_REQUEST,
@@ -20,63 +19,38 @@ from oneslot.audit.judged import (
     ONCE_IN_EXPORT,
     SubjectKind,
     Subjects,
-    decoded,
-    row_key,
     with_own,
 )
 from oneslot.audit.model import Model
-from oneslot.audit.read.blocks import dicts
+from oneslot.audit.read.blocks import decoded, dicts
 from oneslot.audit.read.source import Source
 from oneslot.laws.evidence import Evidence, Law
 from oneslot.laws.form import FILE_PREFIX, ROW_PREFIX, UNIDENTIFIED_PREFIX
-from oneslot.laws.groups import LINE_CARRIED, breaches, guarded
+from oneslot.laws.groups import breaches, guarded
 from oneslot.laws.request import Request, RequestVerdict
 from oneslot.laws.schema import Key, Row, text_of
 from oneslot.laws.traces import LEDGER
-
-CLAIM = ("key", "outcome", "answer", "claimed_by")
-"""What lines that are folded into one have in common."""
-
-
-@dataclass(frozen=True)
-class Moment:
-    """The time and the knowledge by which requests are judged: fields of `Evidence`, and which sources there are.
-
-    `whole`: whether the exports are full, rather than of changes.
-    """
-
-    now: int
-    queue_known: bool
-    dead_letters_known: bool
-    archive_known: bool
-    patience_ms: int
-    retention_ms: int | None
-    forgotten_before: int
-    whole: bool = True
 
 
 class Chunk:
     """The groups of one task."""
 
-    def __init__(self, model: Model, moment: Moment) -> None:
+    def __init__(self, model: Model, moment: Evidence) -> None:
         self.model = model
         self.moment = moment
         self.tables = model.declaration.schema.tables
-        self.counted = {source: export.counted for source, export in model.exports.items()}
         self.subject_of_prefix: dict[str, str] = {
             FILE_PREFIX: SubjectKind.FILE,
             UNIDENTIFIED_PREFIX: SubjectKind.UNIDENTIFIED,
             ROW_PREFIX: model.row_subject or "row",
         }
-        self.blank: dict[str, int | None] = dict.fromkeys(model.figures)
         self.groups: dict[str, Group] = defaultdict(Group)
         self.broken: Mapping[str, Mapping[str, str]] = {}
 
     def absorb(self, source: Source, table: pa.Table) -> None:
         """Add rows or lines."""
         if source.name == "deliveries":
-            lines = table.select([name for name in table.column_names if name == "key" or name in LINE_CARRIED])
-            table, several = _folded(lines)
+            table, several = folded(table)
             for row in several:
                 self.groups[row.pop("key")].add(source.name, row)
         for key, row in zip(table["key"].to_pylist(), dicts(table), strict=True):
@@ -127,7 +101,7 @@ class Chunk:
     def _key(self, source: str, value: Row) -> tuple[Key, str]:
         """Return a row's key, and that of the subject that it is."""
         at: Key = value["message_id"] if source == LEDGER else self.tables[source].key_of(value)
-        return at, row_key(at) if isinstance(at, tuple) else text_of(at)
+        return at, f"{ROW_PREFIX if isinstance(at, tuple) else ''}{text_of(at)}"
 
     def _columns(self, own: list[dict[str, Row]]) -> dict[str, pa.Array]:
         """Return the attributes of own rows that operations tables read."""
@@ -185,22 +159,16 @@ class Chunk:
                 line["message_id"] = key
             lines += group.lines
         of = self.groups.items()
-        moment = self.moment
-        return Evidence(
-            requests={key for key, group in of if group.sent is not None} if moment.archive_known else None,
-            sent={key: group.sent for key, group in of if group.sent is not None},
+        return filled(
+            self.moment,
+            self.model.declaration.schema,
+            {key: group.sent for key, group in of if group.sent is not None},
+            {key for key, group in of if group.waiting},
             ledger=ledger,
             tables=tables,
             quarantined={key for key, group in of if group.dead},
             dropped={key for key, group in of if group.dropped is not None},
             deliveries=lines,
-            waiting={key for key, group in of if group.waiting} if moment.queue_known else None,
-            dead_letters_known=moment.dead_letters_known,
-            now=moment.now,
-            patience_ms=moment.patience_ms,
-            retention_ms=moment.retention_ms,
-            forgotten_before=moment.forgotten_before,
-            schema=self.model.declaration.schema,
         )
 
     def _take(self, key: str, group: Group, source: str, row: Row, into: dict[Any, Row]) -> None:
@@ -235,9 +203,9 @@ class Chunk:
 
     def _figures(self, group: Group, request: Request | None) -> dict[str, int | None]:
         """Return the figures of a subject. A count of 0 is null, which takes no space."""
-        found = self.blank.copy()
+        found: dict[str, int | None] = dict.fromkeys(self.model.figures)
         for source, rows in group.own.items():
-            found[self.counted[source]] = len(rows)
+            found[self.model.exports[source].counted] = len(rows)
         if group.rejected:
             found["rejected"] = group.rejected
         if group.dead:
@@ -276,23 +244,3 @@ def _breaches(
         f"The law {law.name}",
         "or report it if it is the ledger's",
     )
-
-
-def _folded(lines: pa.Table) -> tuple[pa.Table, list[dict[str, Any]]]:
-    """Return the lines of usual requests, and one folded line for each claim of those with very many."""
-    counts = pc.value_counts(lines["key"])
-    many = counts.field("values").filter(pc.greater(counts.field("counts"), LINES_KEPT))
-    if not len(many):
-        return lines, []
-    of_many = pc.is_in(lines["key"], many)
-    sums = [("key", "count"), ("sent", "min"), ("finished", "min"), ("finished", "max"), ("consumption_count", "max")]
-    found = lines.filter(of_many).group_by([*CLAIM], use_threads=False).aggregate(sums)
-    names = dict(
-        zip(("key_count", "sent_min", "finished_min", "finished_max", "consumption_count_max"), FOLDED, strict=True)
-    )
-    named = found.rename_columns([names.get(name, name) for name in found.column_names])
-    rows = [{name: value for name, value in row.items() if value is not None} for row in named.to_pylist()]
-    return lines.filter(pc.invert(of_many)), rows
-
-
-FOLDED = ("copies", "sent", "first_finished", "finished", "consumption_count")

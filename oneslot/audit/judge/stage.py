@@ -10,7 +10,6 @@ import gc
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,12 +19,13 @@ import pyarrow.compute as pc
 
 from oneslot.audit.consumer import AuditConsumer
 from oneslot.audit.judge.clean import find_clean
-from oneslot.audit.judge.laws import Chunk, Moment
+from oneslot.audit.judge.laws import Chunk
 from oneslot.audit.judged import EVIDENCE, SubjectKind, Subjects, with_own
 from oneslot.audit.operations import ANSWERS, SECONDS, OperationsTable
 from oneslot.audit.read.blocks import hashed, one, packed, unpacked
 from oneslot.audit.read.carry import COUNTED, PREVIOUS, REJECTED, Block, carried_rows
 from oneslot.audit.write.tables import part_name, write_parquet
+from oneslot.laws.evidence import Evidence
 from oneslot.laws.request import UNSOUND, RequestVerdict
 
 EVENTFUL, LINES_OF, FINDINGS, EXTRA = 200, 201, 202, 300
@@ -48,6 +48,7 @@ class Judging:
     """What the tasks that judge must know.
 
     Attributes:
+        moment: evidence without rows: the time, and which sources are known. `whole`: whether the exports are full.
         folder: of the verdicts. `run` is in the name of each file, so that a task of a killed audit replaces none.
         parts: the number of parts of the operations tables.
         tables: whether all operations tables are wanted, rather than the totals alone.
@@ -55,21 +56,18 @@ class Judging:
     """
 
     consumer: AuditConsumer
-    moment: Moment
+    moment: Evidence
     folder: str
     run: str
     parts: int = 1
     tables: bool = True
     keeps: bool = False
+    whole: bool = True
 
     @property
     def wanted(self) -> Sequence[OperationsTable]:
         """The tables that are summed."""
         return self.consumer.model.tables if self.tables else self.consumer.model.tables[:1]
-
-    def name(self, chunk: int) -> str:
-        """Return the name of a chunk's file of verdicts."""
-        return part_name(chunk).replace(".", f"-{self.run}.", 1)
 
     def of_part(self, table: OperationsTable, rows: pa.Table, part: int) -> pa.Array:
         """Return which rows of a table belong to a part: those whose first dimension has its number. The totals have one."""
@@ -81,7 +79,9 @@ class Judging:
 
 def judge_chunk(batches: Iterable[pa.RecordBatch], judging: Judging) -> Iterator[pa.RecordBatch]:
     """Write the verdicts of a task's blocks, sorted by key. Yield the sums of the tables, and what the report shows."""
-    with without_collection():
+    # A chunk has millions of objects and no cycles, and the search for some takes a quarter of the time.
+    gc.disable()
+    try:
         found: dict[int, list[pa.Table]] = defaultdict(list)
         answers: list[Block] = []
         number = 0
@@ -96,8 +96,11 @@ def judge_chunk(batches: Iterable[pa.RecordBatch], judging: Judging) -> Iterator
             verdicts, more = judged(found, judging)
             answers += more
             hashes = pa.array(hashed(one(verdicts["key"])).view(np.int64))
-            write_parquet(f"{judging.folder}/{judging.name(number)}", verdicts.add_column(0, "hash", hashes))
+            name = part_name(number).replace(".", f"-{judging.run}.", 1)
+            write_parquet(f"{judging.folder}/{name}", verdicts.add_column(0, "hash", hashes))
         yield carried_rows(answers)
+    finally:
+        gc.enable()
     # Spark keeps an idle worker for a minute, beside the next stage.
     pa.default_memory_pool().release_unused()
 
@@ -110,7 +113,7 @@ def judged(found: dict[int, list[pa.Table]], judging: Judging) -> tuple[pa.Table
         several = [source.empty(), *found.pop(source.number, ())]
         tables[source.name] = pa.concat_tables(several, promote_options="default").combine_chunks()
     rest = {what: pa.concat_tables(parts, promote_options="default") for what, parts in found.items()}
-    clean, doubt = (None, "kept") if judging.keeps else find_clean(tables, [*rest.values()], model)
+    clean, doubt = (None, "kept") if judging.keeps else find_clean(tables, [*rest.values()], model, judging.moment)
     if clean is None:
         blocks.append((0, COUNTED, json.dumps({"not_looked_at": {doubt: 1}}).encode()))
     chunk = Chunk(model, judging.moment)
@@ -154,7 +157,7 @@ def _sums(judging: Judging, signed: Sequence[tuple[Subjects, int]]) -> Iterator[
             mine = rows.filter(judging.of_part(table, rows, part))
             if mine.num_rows:
                 yield part, number, packed(mine)
-    if judging.tables and judging.moment.whole:
+    if judging.tables and judging.whole:
         for number, table in enumerate(REPORT_TABLES, EXTRA):
             rows = table.summed(table.of(subjects) for subjects, _ in signed)
             span = pc.min_max(rows["AT"]).as_py() if rows.num_rows else {"min": 0, "max": 0}
@@ -183,16 +186,6 @@ def _eventful(judged: Sequence[Subjects], deliveries: pa.Table) -> Iterator[Bloc
     yield 0, EVENTFUL, packed(ordered)
     lines = deliveries.filter(pc.is_in(deliveries["key"], ordered["key"].combine_chunks()))
     yield 0, LINES_OF, packed(lines.sort_by("finished"))
-
-
-@contextmanager
-def without_collection() -> Iterator[None]:
-    """Let Python look for no cycles: a chunk has millions of objects and none, and the search takes a quarter of the time."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 @dataclass(frozen=True)
@@ -225,9 +218,7 @@ def add_up(rows: Iterable[tuple[int, bytes]], wanted: Sequence[OperationsTable])
         else:
             found[what].append(unpacked(block))
     tables = {number: table.summed(found.pop(number, ())) for number, table in enumerate(wanted)}
-    extra = {
-        number: table.summed(found.pop(number)) for number, table in enumerate(REPORT_TABLES, EXTRA) if number in found
-    }
+    extra = {number: table.summed(found.pop(number, ())) for number, table in enumerate(REPORT_TABLES, EXTRA)}
     others = {what: pa.concat_tables(several, promote_options="default") for what, several in found.items()}
     return Judged(tables, counts, {**extra, **others})
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import ipc
 
-from oneslot.audit.read.source import JSON_OF, NUMBER_OF
+from oneslot.audit.read.source import JSON_OF, NUMBER_OF, with_others
+from oneslot.laws.form import ROW_PREFIX
+from oneslot.laws.schema import Row
+from oneslot.runtime.values import from_attribute
 
 WIDE = 256
 """Bytes of a key above which it is hashed alone."""
@@ -25,21 +30,37 @@ def one(column: Any) -> pa.Array:
 
 def dicts(table: pa.Table) -> list[dict[str, Any]]:
     """Return rows as an audit keeps them: text and declared numbers as they are, other attributes as DynamoDB's JSON."""
-    names = [name for name in table.column_names if name != "key"]
-    found = []
-    for values in zip(*(table[name].to_pylist() for name in names), strict=True) if names else ([()] * len(table)):
-        row = {}
-        for name, value in zip(names, values, strict=True):
-            if value is None:
-                continue
-            if name.endswith(NUMBER_OF):
-                row[name.removesuffix(NUMBER_OF)] = {"N": value}
-            elif name.endswith(JSON_OF):
-                row[name.removesuffix(JSON_OF)] = json.loads(value)
-            else:
-                row[name] = value
-        found.append(row)
+    found: list[dict[str, Any]] = [{} for _ in range(len(table))]
+    for column in table.column_names:
+        name = column.removesuffix(NUMBER_OF).removesuffix(JSON_OF)
+        for row, value in zip(found, table[column].to_pylist(), strict=True) if column != "key" else ():
+            if value is not None:
+                row[name] = (
+                    value if name == column else {"N": value} if column.endswith(NUMBER_OF) else json.loads(value)
+                )
     return found
+
+
+def decoded(row: Row) -> Row:
+    """Return a carried row with Python's values, as DynamoDB's clients return them."""
+    if not any(isinstance(value, dict) for value in row.values()):
+        return row
+    return with_others(
+        {name: from_attribute(value) if isinstance(value, dict) else value for name, value in row.items()}
+    )
+
+
+def key_column(table: pa.Table, parts: Sequence[str]) -> pa.Array:
+    """Return the subject's key that these attributes make; null where one is missing."""
+    texts = []
+    for name in parts:
+        text = one(table[name])
+        texts.append(
+            pc.coalesce(text, one(table[name + NUMBER_OF])) if name + NUMBER_OF in table.column_names else text
+        )
+    if len(texts) == 1:
+        return texts[0] if texts[0].type == pa.string() else pc.cast(texts[0], pa.string())
+    return pc.binary_join_element_wise(ROW_PREFIX, pc.binary_join_element_wise(*texts, "/"), "")
 
 
 def packed(table: pa.Table) -> bytes:

@@ -19,12 +19,12 @@ import pyarrow.parquet as pq
 
 from oneslot.audit.consumer import AuditConsumer
 from oneslot.audit.files import blocks_of, place_of
-from oneslot.audit.judged import OPEN_VERDICTS, decoded
-from oneslot.audit.read.blocks import dicts, hashed, one, packed
+from oneslot.audit.judged import OPEN_VERDICTS
+from oneslot.audit.read.blocks import decoded, dicts, hashed, key_column, one, packed
 from oneslot.audit.read.columns import Doubt, about, columns_of
 from oneslot.audit.read.lines import Read, Reject, Window, read_lines, table_of
 from oneslot.audit.read.source import JSON_OF, NUMBER_OF, Source
-from oneslot.laws.form import FILE_PREFIX, ROW_PREFIX, UNIDENTIFIED_PREFIX, Problem
+from oneslot.laws.form import FILE_PREFIX, UNIDENTIFIED_PREFIX, Problem
 from oneslot.laws.traces import result_of
 
 REJECTED, PREVIOUS, COUNTED, HASHES = 100, 101, 102, 103
@@ -32,14 +32,7 @@ REJECTED, PREVIOUS, COUNTED, HASHES = 100, 101, 102, 103
 CARRIED = "chunk int, source int, block binary"
 CARRIED_SCHEMA = pa.schema([("chunk", pa.int32()), ("source", pa.int32()), ("block", pa.binary())])
 REJECTS = pa.schema(
-    [
-        ("key", pa.string()),
-        ("file", pa.string()),
-        ("line", pa.int64()),
-        ("problem", pa.int64()),
-        ("attribute", pa.string()),
-        ("sign", pa.int64()),
-    ]
+    dict.fromkeys(("key", "file", "attribute"), pa.string()) | dict.fromkeys(("line", "problem", "sign"), pa.int64())
 )
 
 
@@ -168,8 +161,8 @@ class BlockReader:
         for each in rejects:
             # A rejected old image is taken back from no file, because the file that counted it is not known.
             file = f"{FILE_PREFIX}{path if each.sign > 0 else ''}"
-            rows.append((file, path, each.line, int(each.problem), each.attribute, each.sign))
-            rows += [(key, None, None, int(each.problem), each.attribute, each.sign) for key in each.subjects]
+            rows.append((file, path, each.attribute, each.line, int(each.problem), each.sign))
+            rows += [(key, None, each.attribute, None, int(each.problem), each.sign) for key in each.subjects]
         columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), REJECTS.types, strict=True)]
         table = pa.Table.from_arrays(columns, schema=REJECTS)
         return self._split(REJECTED, table.drop_columns(["key"]), columns[0], np.arange(len(rows)))
@@ -206,7 +199,7 @@ class BlockReader:
             named = [consumer.subjects_of(source, row) for row in each]
             keys = [key for several in named for key in several]
             return pa.array(keys, pa.string()), np.repeat(np.arange(len(named)), [*map(len, named)])
-        columns = [_key(table, parts) for parts in source.table.subjects]
+        columns = [key_column(table, parts) for parts in source.table.subjects]
         found, places = [], []
         for number, column in enumerate(columns):
             once = column
@@ -214,7 +207,8 @@ class BlockReader:
                 once = pc.if_else(pc.fill_null(pc.equal(column, before), False), pa.scalar(None, pa.string()), once)
             found.append(once)
             places.append(np.arange(len(once)))
-        some = about(source, table, self._words)
+        outcomes = self.reading.consumer.declaration.schema.outcomes.values()
+        some = about(source, table, [outcome.name for outcome in outcomes if outcome.names])
         others = self._others(table, some)
         found.append(pa.array(others, pa.string()))
         places.append(some)
@@ -223,11 +217,6 @@ class BlockReader:
             at = at[keys.is_valid().to_numpy(zero_copy_only=False)]
             keys = keys.drop_null()
         return keys, at
-
-    @property
-    def _words(self) -> tuple[str, ...]:
-        outcomes = self.reading.consumer.declaration.schema.outcomes
-        return tuple(outcome.name for outcome in outcomes.values() if outcome.names)
 
     def _others(self, table: pa.Table, some: Any) -> list[str | None]:
         """Return the other request that each of these ledger rows' answers is about."""
@@ -274,16 +263,3 @@ class BlockReader:
         return self._split(
             PREVIOUS, rows.drop_columns(["key", "hash"]).append_column("layer", layer), keys, np.arange(len(at)), hashes
         )
-
-
-def _key(table: pa.Table, parts: Sequence[str]) -> pa.Array:
-    """Return the subject's key that these attributes make; null where one is missing."""
-    texts = []
-    for name in parts:
-        text = one(table[name])
-        texts.append(
-            pc.coalesce(text, one(table[name + NUMBER_OF])) if name + NUMBER_OF in table.column_names else text
-        )
-    if len(texts) == 1:
-        return texts[0] if texts[0].type == pa.string() else pc.cast(texts[0], pa.string())
-    return pc.binary_join_element_wise(ROW_PREFIX, pc.binary_join_element_wise(*texts, "/"), "")

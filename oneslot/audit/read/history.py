@@ -25,7 +25,6 @@ from oneslot.audit.layout import CONTEXT, EXPORT_FOLDER, NO_EXPORT
 from oneslot.audit.model import Model
 from oneslot.audit.read import manifests
 from oneslot.audit.read.carry import Piece
-from oneslot.audit.read.lines import Window
 from oneslot.audit.read.manifests import Export
 from oneslot.declaration.reading import declared
 from oneslot.laws.form import LINES
@@ -96,18 +95,9 @@ class History:
         """Return whether the dead-letter queue's content is listed, even as empty."""
         return "dead-letters" in self.lines
 
-    def data_paths(self, table: str) -> list[str]:
-        """Return the data files of a table's export that contain items."""
-        return [f"{self.folder}/{table}/{file.path}" for file in self.exports[table].files if file.items]
-
-    @property
-    def window(self) -> Window:
-        """The time that counts."""
-        return Window(self.start, self.end)
-
     def pieces(self, *, checksums: bool) -> list[tuple[int, Piece]]:
         """Return every file to read, with its size in bytes. `checksums`: whether to compare exports with their MD5."""
-        numbers = {name: number for number, name in enumerate(self.model.sources, 1)}
+        numbers = {source.name: source.number for source in self.model.all_sources}
         found = []
         for table, export in self.exports.items():
             home, number = f"{self.folder}/{table}", numbers[table]
@@ -180,7 +170,7 @@ def sample_notes(history: History) -> list[str]:
     notes = []
     known_anywhere = frozenset[str]().union(*(export.known for export in history.model.exports.values()))
     for table, export in history.model.exports.items():
-        paths = history.data_paths(table)
+        paths = [f"{history.folder}/{table}/{file.path}" for file in history.exports[table].files if file.items]
         if not paths:
             continue
         items = [item for line in first_lines(paths[0]) for item in _items(line)]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
+from itertools import starmap
 from operator import itemgetter
 from typing import Any
 
@@ -151,12 +152,9 @@ def rush_curve(seconds: Counts, quarters: Counts) -> tuple[tuple[Rush, ...], str
     The step is the finest that gives a readable number of points. Seconds and minutes come from the verdicts of a full audit;
     quarters of an hour from the table `demand`, which includes earlier audits, for the last days.
     """
-    if seconds:
-        first, last = min(row["AT"] for row in seconds), max(row["AT"] for row in seconds)
-        for step, words in FINE_STEPS_MS.items():
-            if (last - first) / step <= POINTS:
-                counts = [(row["AT"], row["requests"], row["deliveries"], row["duplicates"]) for row in seconds]
-                return _steps(counts, step), words, ""
+    counts = [(row["AT"], row["requests"], row["deliveries"], row["duplicates"]) for row in seconds]
+    if (step := _finest(counts)) is not None:
+        return tuple(starmap(Rush, _steps(counts, step))), FINE_STEPS_MS[step], ""
     if not quarters:
         return (), "", ""
     last = max(row["QUARTER_HOUR"] for row in quarters)
@@ -165,25 +163,20 @@ def rush_curve(seconds: Counts, quarters: Counts) -> tuple[tuple[Rush, ...], str
         for row in quarters
         if row["QUARTER_HOUR"] > last - DAYS_SHOWN * DAY_MS
     ]
-    return _steps(shown, QUARTER_OF_AN_HOUR_MS), "a quarter of an hour", f"of the last {DAYS_SHOWN} days"
+    rush = starmap(Rush, _steps(shown, QUARTER_OF_AN_HOUR_MS))
+    return tuple(rush), "a quarter of an hour", f"of the last {DAYS_SHOWN} days"
 
 
 def drain_curve(seconds: Counts, answers: Counts) -> tuple[Drain, ...]:
     """Return how many requests were sent, were answered and waited, in the finest step of time that is readable."""
-    times = [row["AT"] for row in (*seconds, *answers)]
-    step = next((step for step in FINE_STEPS_MS if times and (max(times) - min(times)) / step <= POINTS), None)
+    counts = [(row["AT"], row["requests"], 0) for row in seconds] + [(row["AT"], 0, row["requests"]) for row in answers]
+    step = _finest(counts)
     if step is None or not answers:
         return ()
-    sent, answered = Counter[int](), Counter[int]()
-    for rows, counts in ((seconds, sent), (answers, answered)):
-        for row in rows:
-            counts[row["AT"] // step] += row["requests"]
-    found, sent_by_now, answered_by_now = [], 0, 0
-    for number in range(min(times) // step - 1, max(times) // step + 2):
-        sent_by_now += sent[number]
-        answered_by_now += answered[number]
-        time = _time(number * step, "%Y-%m-%d %H:%M:%S")
-        found.append(Drain(time, sent_by_now, answered_by_now, sent_by_now - answered_by_now))
+    found, sent, answered = [], 0, 0
+    for time, sent_then, answered_then in _steps(counts, step):
+        sent, answered = sent + sent_then, answered + answered_then
+        found.append(Drain(time, sent, answered, sent - answered))
     return tuple(found)
 
 
@@ -192,15 +185,19 @@ def named_percentiles(latency: list[tuple[int, int]]) -> list[tuple[str, int]]:
     return [*zip(PERCENTILES, percentiles(dict(latency), PERCENTILES.values()), strict=False)]
 
 
-def _steps(counts: Iterable[tuple[int, int, int, int]], step: int) -> tuple[Rush, ...]:
-    """Add rows (time, requests, deliveries, duplicates) up to steps in order, with empty ones between and at both ends."""
-    found: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
+def _finest(counts: Sequence[tuple[int, ...]]) -> int | None:
+    """Return the finest step of time that gives a readable number of points; None if there is none."""
+    times = [at for at, *_ in counts]
+    return next((step for step in FINE_STEPS_MS if times and (max(times) - min(times)) / step <= POINTS), None)
+
+
+def _steps(counts: Sequence[tuple[int, ...]], step: int) -> Iterator[tuple[Any, ...]]:
+    """Yield rows (time, counts) added up to steps in order, with empty ones between and at both ends."""
+    found: defaultdict[int, list[int]] = defaultdict(lambda: [0] * (len(counts[0]) - 1))
     for at, *more in counts:
-        step_of = found[at // step * step]
-        step_of[:] = [one + other for one, other in zip(step_of, more, strict=True)]
-    times = range(min(found) - step, max(found) + step + 1, step)
-    form = "%Y-%m-%d %H:%M:%S"
-    return tuple(Rush(_time(time, form), *found.get(time, (0, 0, 0))) for time in times)
+        found[at // step] = [one + other for one, other in zip(found[at // step], more, strict=True)]
+    for number in range(min(found) - 1, max(found) + 2):
+        yield _time(number * step, "%Y-%m-%d %H:%M:%S"), *found[number]
 
 
 def _time(milliseconds: int, form: str) -> str:

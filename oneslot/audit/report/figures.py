@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from oneslot.audit.report.data import ReportData, named_percentiles
+from oneslot.audit.report.data import Drain, ReportData, Rush, named_percentiles
 from oneslot.audit.report.lives import CRASHED, LifeAttempt
 
 # Roles rather than colours: the page has a light and a dark colour for each.
@@ -106,26 +106,13 @@ class Figure:
 
 def rush_figure(data: ReportData) -> Figure | None:
     """Return requests, deliveries and duplicates over time; None without requests."""
-    if not data.rush:
-        return None
-    return _over_time(
-        [row.time for row in data.rush],
-        ("Deliveries", DELIVERIES, [row.deliveries for row in data.rush]),
-        ("Requests", REQUESTS, [row.requests for row in data.rush]),
-        ("Duplicates", DUPLICATES, [row.duplicates for row in data.rush]),
-    )
+    series = ("Deliveries", DELIVERIES), ("Requests", REQUESTS), ("Duplicates", DUPLICATES)
+    return _over_time(data.rush, *series)
 
 
 def drain_figure(data: ReportData) -> Figure | None:
     """Return how many requests were sent, were answered and waited, over time; None if the times are not known."""
-    if not data.drain:
-        return None
-    return _over_time(
-        [row.time for row in data.drain],
-        ("Waiting", DUPLICATES, [row.waiting for row in data.drain]),
-        ("Sent", REQUESTS, [row.sent for row in data.drain]),
-        ("Answered", BOOKED, [row.answered for row in data.drain]),
-    )
+    return _over_time(data.drain, ("Waiting", DUPLICATES), ("Sent", REQUESTS), ("Answered", BOOKED))
 
 
 def latency_figure(data: ReportData) -> Figure | None:
@@ -206,13 +193,17 @@ def lanes(attempts: Sequence[LifeAttempt]) -> list[float]:
     return found
 
 
-def _over_time(times: Sequence[str], *series: tuple[str, str, Sequence[int]]) -> Figure:
-    """Return a figure of counts in steps of time. The first series is filled."""
+def _over_time(rows: Sequence[Rush] | Sequence[Drain], *series: tuple[str, str]) -> Figure | None:
+    """Return a figure of counts in steps of time, by name and role; None without rows. The first series is filled."""
+    if not rows:
+        return None
+    times = [row.time for row in rows]
     edges = [SIZE * number / len(times) for number in range(len(times) + 1)]
-    y_ticks = _counts(max(max(counts) for _, _, counts in series))
+    counts_of: dict[str, list[int]] = {name: [getattr(row, name.lower()) for row in rows] for name, _ in series}
+    y_ticks = _counts(max(map(max, counts_of.values())))
     lines: list[Line] = []
-    for name, role, counts in series:
-        path, total = _steps(edges, counts, y_ticks[-1][1]), sum(counts)
+    for name, role in series:
+        path, total = _steps(edges, counts_of[name], y_ticks[-1][1]), sum(counts_of[name])
         lines.append(Line(role, path, name, total) if lines else Line(role, f"{path}V{SIZE}", name, total, "filled"))
     several_days = times[0][:10] != times[-1][:10]
     shown = range(0, len(times), max(1, math.ceil(len(times) / TIMES_SHOWN)))
@@ -245,13 +236,9 @@ def _between(value: float, low: float, high: float) -> float:
 
 def _durations(low: float, high: float) -> list[tuple[float, str]]:
     """Return the marks of a logarithmic axis that have room beside each other."""
-    marks = ((math.log10(tick), words) for tick, words in TICKS.items())
-    return list(_apart((_between(mark, low, high), words) for mark, words in marks if low <= mark <= high))
-
-
-def _apart(ticks: Iterable[tuple[float, str]]) -> Iterator[tuple[float, str]]:
-    last = -float(TICK_WIDTH)
-    for at, words in ticks:
-        if at - last >= TICK_WIDTH:
-            last = at
-            yield at, words
+    found: list[tuple[float, str]] = []
+    for tick, words in TICKS.items():
+        at = _between(math.log10(tick), low, high)
+        if low <= math.log10(tick) <= high and (not found or at - found[-1][0] >= TICK_WIDTH):
+            found.append((at, words))
+    return found

@@ -23,8 +23,8 @@ from oneslot.errors import InvalidDeclaration, LawFailed
 from oneslot.laws.evidence import Evidence
 from oneslot.laws.groups import judge
 from oneslot.operator.evidence.malformed import malformed_evidence
-from tests.kits.histories import START, arn
-from tests.kits.order_histories import CORRUPTIONS, ORDERS, ORDERS_FILE, OrderHistory
+from tests.kits.histories import arn
+from tests.kits.order_histories import CORRUPTIONS, ORDERS, OrderHistory
 from tests.oneslot.audit.audit_answers import audit_found, audit_verdicts
 
 pytestmark = pytest.mark.spark
@@ -253,20 +253,6 @@ def test_law_over_lists_and_sets_is_local_when_names_have_their_elements(audited
 def test_audit_of_another_consumer_is_not_continued(audited: Audited, small_audit: Path, tmp_path: Path) -> None:
     with choosing(ORDERS), pytest.raises(AuditRefused, match="of another consumer"):
         audited(OrderHistory().write(tmp_path / "history"), previous=str(small_audit))
-
-
-BY_FUNCTION = ORDERS_FILE.read_text().replace('request = "order_id"', 'request = "order_book.order_of"')
-
-
-def test_requests_that_a_function_names_are_judged(audited: Audited, tmp_path: Path) -> None:
-    history = OrderHistory()
-    history.charges.append({"order_id": "alone", "pence": 250, "charged_at": START - 20})
-    history.complete("without-effect", "charged")
-    history.write(tmp_path / "history")
-    with choosing(parse_declaration(BY_FUNCTION, ORDERS_FILE)):
-        audited(tmp_path / "history")
-    assert audit_found(tmp_path / "audit") == {("I5r", "alone"), ("I12", "without-effect")}
-    assert audit_verdicts(tmp_path / "audit")["o-1"] == "charged"
 
 
 def test_outcome_that_is_a_verdict_is_refused() -> None:

@@ -1,8 +1,7 @@
-"""The Python stage without Spark: groups from carried rows, their figures, and what the next audit keeps."""
+"""The Python stage without Spark: groups from carried rows, and their figures."""
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -13,15 +12,16 @@ import pytest
 from demo.declared import CONSUMER
 from oneslot.audit.consumer import AuditConsumer
 from oneslot.audit.judge import stage
-from oneslot.audit.judge.group import LINES_KEPT
-from oneslot.audit.judge.laws import Chunk, Moment
-from oneslot.audit.judge.stage import Judged, Judging
+from oneslot.audit.judge.evidence import LINES_KEPT
+from oneslot.audit.judge.laws import Chunk
+from oneslot.audit.judge.stage import Judging
 from oneslot.audit.model import model_of
-from oneslot.audit.read.carry import PREVIOUS, REJECTED, REJECTS
+from oneslot.audit.read.carry import REJECTED, REJECTS
 from oneslot.audit.read.lines import Read, table_of
+from oneslot.laws.evidence import Evidence
 
 NOW = 10_000
-MOMENT = Moment(NOW, True, True, True, 100, None, 0)
+MOMENT = Evidence(requests=(), waiting=(), now=NOW, patience_ms=100)
 MODEL = model_of(CONSUMER)
 Carried = tuple[str, str, dict[str, Any]]
 """A key, a source's name with a minus for an old image, and a row; `rejected` is a row out of form."""
@@ -41,25 +41,15 @@ def found_of(rows: Iterable[Carried]) -> dict[int, list[pa.Table]]:
         if name == "rejected":
             values = {"key": key, "file": "f", "line": 1, "problem": 2, "attribute": "a", "sign": 1} | row
             found[REJECTED].append(pa.Table.from_pylist([values], REJECTS))
-        elif name == "previous":
-            earlier = pa.Table.from_pylist([row], MODEL.arrow_schema)
-            found[PREVIOUS].append(earlier.append_column("layer", pa.array([0])))
         else:
             number = MODEL.source_named(name.removeprefix("-")).number
             found[-number if name.startswith("-") else number].append(table(name.removeprefix("-"), [(key, row)]))
     return found
 
 
-def answered(*rows: Carried, keeps: bool = False) -> tuple[pa.Table, Judged]:
-    """Return the verdicts and what else the task says."""
-    judging = Judging(AuditConsumer(CONSUMER), MOMENT, "", "", keeps=keeps)
-    verdicts, blocks = stage.judged(found_of(rows), judging)
-    return verdicts, stage.add_up([(what, block) for _, what, block in blocks], judging.wanted)
-
-
-def judged(*rows: Carried, keeps: bool = False) -> dict[str, dict[str, Any]]:
+def judged(*rows: Carried) -> dict[str, dict[str, Any]]:
     """Return the rows of verdicts by key, without what is null."""
-    verdicts, _ = answered(*rows, keeps=keeps)
+    verdicts, _ = stage.judged(found_of(rows), Judging(AuditConsumer(CONSUMER), MOMENT, "", ""))
     return {
         row["key"]: {name: value for name, value in row.items() if value is not None} for row in verdicts.to_pylist()
     }
@@ -81,15 +71,6 @@ def delivery(outcome: str = "duplicate", **more: Any) -> dict[str, Any]:
 
 
 SLOT = {"practice": "A", "slot_id": "s", "status": "free", "start": "2026-11-23T08:00:00Z"}
-
-
-def sums(answer: Judged) -> dict[tuple[Any, ...], list[int]]:
-    """Return the sums of all tables, by the name of the table and the dimensions."""
-    found = {}
-    for number, table in enumerate(MODEL.tables):
-        for row in answer.tables[number].to_pylist():
-            found[table.name, *(row[name] for name in table.dimensions)] = [row[name] for name in table.figures]
-    return found
 
 
 def test_million_deliveries_of_one_id_are_folded() -> None:
@@ -180,42 +161,6 @@ def test_export_that_holds_a_row_twice_is_found() -> None:
     assert "S1" in found["#A/s"]["violations"].split()
     assert "S1" not in found["a"]["violations"].split()
     assert (found["m"]["violations"], found["m"]["verdict"]) == ("S1", "duplicate_effect")
-
-
-def test_audit_of_changes_adds_to_what_was_kept() -> None:
-    """An old image takes back the equal row. Queues are today's, and sums are those of the change."""
-    yesterday: list[Carried] = [
-        ("m", "ledger", row("m")),
-        ("m", "waiting", {}),
-        ("m", "deliveries", delivery("failed")),
-        ("m", "accepted", {"sent": 4, "copies": 1}),
-        ("#A/s", "slots", SLOT),
-    ]
-    before, earlier = answered(*yesterday, keeps=True)
-    slot = {**SLOT, "status": "busy", "appointment_id": "m"}
-    complete = row("m", status="COMPLETE", result=json.dumps({"outcome": "refused", "appointment_id": "m"}))
-    today: list[Carried] = [
-        ("m", "-ledger", row("m")),
-        ("m", "ledger", complete),
-        ("m", "deliveries", delivery("refused", answer="a")),
-        ("#A/s", "-slots", SLOT),
-        ("#A/s", "slots", slot),
-        ("m", "slots", slot),
-    ]
-    kept: list[Carried] = [(each["key"], "previous", each) for each in before.to_pylist()]
-    after, added = answered(*kept, *today, keeps=True)
-    whole, at_once = answered(
-        *(each for each in yesterday if each[1] not in ("waiting", "slots", "ledger")),
-        *(each for each in today if not each[1].startswith("-")),
-        keeps=True,
-    )
-    assert after.to_pylist() == whole.to_pylist()
-    verdicts = [{each["key"]: each["verdict"] for each in found.to_pylist()}["m"] for found in (before, after)]
-    assert verdicts == ["in_flight", "refused"]
-    total = sums(earlier)
-    for name, figures in sums(added).items():
-        total[name] = [one + other for one, other in zip(total.get(name, [0] * len(figures)), figures, strict=True)]
-    assert {name: figures for name, figures in total.items() if any(figures)} == sums(at_once)
 
 
 def test_subject_is_unreadable_when_a_row_of_it_is_rejected() -> None:

@@ -31,11 +31,6 @@ def decide(order: JsonMessage) -> Effects:
     return Effects(result, once=Once(Put("charges", charge, key="order_id"), answer=lambda _: result))
 
 
-def order_of(charge: Mapping[str, Any]) -> str:
-    """Return the order that a charge is for."""
-    return str(charge["order_id"])
-
-
 def every_order_costs_something(evidence: Evidence) -> Iterator[tuple[str, str]]:
     """A charge is above zero."""
     for order_id, charge in evidence.rows("charges").items():
