@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, cast
 
 import boto3
+import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
@@ -331,6 +332,13 @@ class Failing:
 def service_error(code: str, operation: str = "UpdateItem") -> ClientError:
     """Return an error as the SDK raises it."""
     return ClientError({"Error": {"Code": code, "Message": "for the test"}}, operation)
+
+
+def refusal(call: Callable[[], Any]) -> dict[str, Any]:
+    """Return the answer with which a service refuses a call."""
+    with pytest.raises(ClientError) as caught:
+        call()
+    return dict(caught.value.response)
 
 
 def cancelled(*codes: str) -> ClientError:

@@ -15,8 +15,7 @@ from moto import mock_aws
 
 from lab.simulation.sqs.service import SQSService
 from oneslot.dynamodb_in_memory.answers import UnsupportedRequest
-from tests.kits.consumer import moto_client
-from tests.oneslot.dynamodb_in_memory.clock import Clock, refusal
+from tests.kits.consumer import Clock, moto_client, refusal
 
 SECOND, DAY = 1000, 86_400_000
 TOKEN: dict[str, Any] = {"MessageGroupId": "a", "MessageDeduplicationId": "token"}

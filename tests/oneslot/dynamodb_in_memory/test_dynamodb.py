@@ -8,8 +8,7 @@ import pytest
 
 from oneslot.dynamodb_in_memory import TOKEN_WINDOW_MS, InMemoryDynamoDB
 from oneslot.dynamodb_in_memory.answers import UnsupportedRequest
-from tests.kits.consumer import create_tables
-from tests.oneslot.dynamodb_in_memory.clock import Clock, refusal
+from tests.kits.consumer import Clock, create_tables, refusal
 
 KEY = {"message_id": {"S": "m-1"}}
 

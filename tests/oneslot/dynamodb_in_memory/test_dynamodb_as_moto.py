@@ -15,8 +15,7 @@ from moto.dynamodb.parsing.reserved_keywords import ReservedKeywords
 
 from oneslot.dynamodb_in_memory import InMemoryDynamoDB
 from oneslot.dynamodb_in_memory.expressions.parser import RESERVED
-from tests.kits.consumer import create_tables, moto_client, slot_item
-from tests.oneslot.dynamodb_in_memory.clock import Clock
+from tests.kits.consumer import Clock, create_tables, moto_client, slot_item
 
 ITEM: dict[str, Any] = {
     "count_": {"N": "5"},

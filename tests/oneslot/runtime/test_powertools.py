@@ -18,7 +18,7 @@ from botocore.exceptions import ClientError
 from oneslot.runtime import powertools as idempotency
 from oneslot.runtime.effects import Effects
 from oneslot.runtime.powertools import LedgerPersistence, NoClaim, exactly_once
-from oneslot.runtime.protocol import Answer, Busy, Conflict
+from oneslot.runtime.protocol import Answer
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from tests.kits.consumer import Bench, Intercepted, bench, raising, service_error, surroundings
 
@@ -42,14 +42,6 @@ def ledger(made: Bench, client: Any = None) -> DynamoDBLedger:
     return DynamoDBLedger(
         client or made.dynamodb, "ledger", retention_seconds=100, tables=tables, surroundings=surroundings(made.clock)
     )
-
-
-def test_busy_and_conflict_are_answers_not_exceptions(made: Bench) -> None:
-    decide = exactly_once(ledger(made))(lambda _message: Effects({}))
-    ledger(made).claim("m", "h", made.clock() + LEASE)
-    made.clock.now += 1_000
-    assert decide(Message(), made.clock() + LEASE) == Busy(LEASE - 1_000)
-    assert decide(Message(payload_hash="other"), made.clock() + LEASE) == Conflict()
 
 
 @pytest.mark.parametrize("kind", [SystemExit, LookupError])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -67,21 +68,22 @@ def test_write_is_refused_when_it_exceeds_a_limit_by_a_byte(fits: Write, exceeds
         compiled_for_ever(Effects({}, (exceeds,)))
 
 
-def test_writes_are_refused_when_they_exceed_a_transaction_by_a_byte() -> None:
-    ten = tuple(item(ITEM, name) for name in "abcdefghij")
-    rest = TRANSACTION - 10 * ITEM - len("{}")
-    assert compiled_for_ever(Effects({}, (*ten, item(rest, "k")))).recorded == {"result": "{}"}
+TEN = tuple(item(ITEM, name) for name in "abcdefghij")
+REST = TRANSACTION - 10 * ITEM - len("{}")
+
+
+@pytest.mark.parametrize(
+    ("last", "rest"),
+    [
+        (lambda size: item(size, "k"), REST),
+        (lambda size: Check(TABLE, {KEY: "k"}, {"text": "x" * size}), REST - len(KEY) - 1 - len("text")),
+    ],
+    ids=["by what they write", "by what they expect"],
+)
+def test_writes_are_refused_when_they_exceed_a_transaction_by_a_byte(last: Callable[[int], Write], rest: int) -> None:
+    assert compiled_for_ever(Effects({}, (*TEN, last(rest)))).recorded == {"result": "{}"}
     with pytest.raises(InvalidContent, match="the writes have 4,194,305 bytes, more than 4 MB in one transaction"):
-        compiled_for_ever(Effects({}, (*ten, item(rest + 1, "k"))))
-
-
-def test_writes_are_refused_when_what_they_expect_exceeds_a_transaction_by_a_byte() -> None:
-    ten = tuple(item(ITEM, name) for name in "abcdefghij")
-    rest = TRANSACTION - 10 * ITEM - len("{}") - len(KEY) - 1 - len("text")
-    fits, exceeds = (Check(TABLE, {KEY: "k"}, {"text": "x" * length}) for length in (rest, rest + 1))
-    assert compiled_for_ever(Effects({}, (*ten, fits))).recorded == {"result": "{}"}
-    with pytest.raises(InvalidContent, match="the writes have 4,194,305 bytes"):
-        compiled_for_ever(Effects({}, (*ten, exceeds)))
+        compiled_for_ever(Effects({}, (*TEN, last(rest + 1))))
 
 
 def test_write_is_refused_when_it_could_repeat_and_the_message_has_no_id() -> None:

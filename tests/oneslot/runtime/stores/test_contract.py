@@ -32,6 +32,10 @@ from tests.kits.stores import KEY, RETENTION_SECONDS, TABLE, TARGET, InMemory, I
 LEASE = 30_000
 
 
+def in_simulated_valkey() -> InValkey:
+    return InValkey(cast("redis.Redis", ValkeyClient(Valkey(Clock()))))
+
+
 @pytest.fixture(params=["memory", "dynamodb", "simulated valkey", pytest.param("valkey", marks=pytest.mark.valkey)])
 def kept(request: pytest.FixtureRequest) -> Iterator[Kept]:
     match request.param:
@@ -41,7 +45,7 @@ def kept(request: pytest.FixtureRequest) -> Iterator[Kept]:
             with in_dynamodb() as made:
                 yield made
         case "simulated valkey":
-            yield InValkey(cast("redis.Redis", ValkeyClient(Valkey(Clock()))))
+            yield in_simulated_valkey()
         case "valkey":
             yield InValkey(request.getfixturevalue("valkey"))
 
@@ -186,15 +190,6 @@ def test_claim_writes_a_row_in_progress_and_commit_a_complete_one(kept: Kept) ->
     kept.ledger().commit(granted, Effects({"text": "é", "list": [1, {"deep": None}], "empty": [], "no": False}))
     result = '{"empty":[],"list":[1,{"deep":null}],"no":false,"text":"\\u00e9"}'
     assert kept.row("m") == {**row, "status": "COMPLETE", "updated": kept.clock(), "result": result}
-
-
-def test_claim_is_another_when_a_lease_is_taken_over(kept: Kept) -> None:
-    story = Story(kept)
-    story.taken_over()
-    first, second = story.claims
-    assert first.claimed_by != second.claimed_by
-    row = kept.row("m") or {}
-    assert (row["consumption_count"], row["claimed_by"]) == (2, second.claimed_by)
 
 
 @pytest.mark.parametrize(("lease", "passed"), [(LEASE, 12_000), (LEASE, LEASE), (900_000, 899_999), (86_400_000, 0)])
@@ -508,7 +503,7 @@ def test_condition_of_boto3_refuses_the_write_when_it_does_not_hold(kept: Kept, 
     ],
 )
 def test_valkey_refuses_by_name_what_it_does_not_keep(write: Any) -> None:
-    kept = InValkey(cast("redis.Redis", ValkeyClient(Valkey(Clock()))))
+    kept = in_simulated_valkey()
     mine = claim(kept)
     with pytest.raises(InvalidEffects, match="'things' is in words that Valkey does not keep"):
         kept.ledger().commit(mine, Effects({}, [write], once=Once(Put(TABLE, {KEY: "mark"}))))
@@ -516,7 +511,7 @@ def test_valkey_refuses_by_name_what_it_does_not_keep(write: Any) -> None:
 
 
 def test_valkey_refuses_a_send_by_name() -> None:
-    kept = InValkey(cast("redis.Redis", ValkeyClient(Valkey(Clock()))))
+    kept = in_simulated_valkey()
     mine = claim(kept)
     with pytest.raises(InvalidEffects, match="a send to 'mails' follows DynamoDB's stream, which Valkey lacks"):
         kept.ledger().commit(mine, Effects({}, [PUT], sends=[Send(TARGET, {})]))
@@ -525,7 +520,7 @@ def test_valkey_refuses_a_send_by_name() -> None:
 
 @pytest.mark.parametrize("there", ["text", Decimal("0.5"), 2**53 - 1, 1 - 2**54])
 def test_valkey_refuses_a_sum_that_it_cannot_make(there: Any) -> None:
-    kept = InValkey(cast("redis.Redis", ValkeyClient(Valkey(Clock()))))
+    kept = in_simulated_valkey()
     kept.ledger().commit(claim(kept, "first"), Effects({}, [Put(TABLE, {**ROOT, "left": there})]))
     add = Effects({}, [Update(TABLE, ROOT, add={"left": 1})], once=Once(Put(TABLE, {KEY: "mark"})))
     with pytest.raises(CommitRefused, match="an `add` or a comparison meets no whole number, or one above"):
@@ -535,7 +530,7 @@ def test_valkey_refuses_a_sum_that_it_cannot_make(there: Any) -> None:
 
 def test_valkey_finds_text_in_no_comparison_with_a_number() -> None:
     """As DynamoDB does; moto raises."""
-    kept = InValkey(cast("redis.Redis", ValkeyClient(Valkey(Clock()))))
+    kept = in_simulated_valkey()
     kept.keep({**ROOT, "state": "5"})
     assert (
         kept.ledger(for_ever=True).commit(claim(kept), Effects({}, [Delete(TABLE, ROOT, Attr("state").gte(3))]))
@@ -545,7 +540,7 @@ def test_valkey_finds_text_in_no_comparison_with_a_number() -> None:
 
 @pytest.mark.parametrize("there", [Decimal("0.5"), 2**53, -(2**53)])
 def test_valkey_refuses_a_comparison_that_it_cannot_make(there: Any) -> None:
-    kept = InValkey(cast("redis.Redis", ValkeyClient(Valkey(Clock()))))
+    kept = in_simulated_valkey()
     kept.ledger(for_ever=True).commit(claim(kept, "first"), Effects({}, [Put(TABLE, {**ROOT, "left": there})]))
     with pytest.raises(CommitRefused, match="an `add` or a comparison meets no whole number, or one above"):
         kept.ledger(for_ever=True).commit(claim(kept), Effects({}, [Delete(TABLE, ROOT, Attr("left").lt(1))]))
