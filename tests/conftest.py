@@ -20,7 +20,7 @@ from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment, deploy
 from oneslot.local.aws.embedded_aws import EmbeddedAws
 from oneslot.local.aws.synthesis import synthesise
-from tests.kits.moto_stack import moto_stack, nothing_runs  # noqa: F401 - fixtures of the rooms that run commands
+from tests.kits.moto_stack import moto_stack, nothing_runs, on_aws  # noqa: F401 - fixtures of the rooms that run commands
 
 # Rooms with few, long tests begin first, so that no process works alone at the end.
 FIRST_ROOMS = ("oneslot/audit", "lab/soak", "behaviours", "stacks")

@@ -265,6 +265,17 @@ def moto_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Moto
 
 
 @pytest.fixture
+def on_aws(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> Target:
+    """Return the stack that `--stack Oneslot-prod` finds on AWS: it has the local one's queues and tables."""
+    target = moto_stack.on_aws()
+    monkeypatch.setattr("oneslot.operator.target.aws_target", lambda _: target)
+    monkeypatch.setattr(
+        "oneslot.operator.evidence.operator_log._caller", lambda: "arn:aws:iam::123456789012:user/on-call"
+    )
+    return target
+
+
+@pytest.fixture
 def nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """Return `invoke`, where no local stack runs."""
     monkeypatch.setenv("ONESLOT_HOME", str(tmp_path))

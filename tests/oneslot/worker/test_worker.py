@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from itertools import chain, repeat
 from typing import Any
 from unittest.mock import Mock
 
@@ -202,8 +203,8 @@ def test_handler_that_exits_fails_only_its_message() -> None:
 def test_log_names_an_aws_error_by_its_code_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "PAUSE_AFTER_ERROR", 0.0)
     queue = FakeQueue(["9990000018"])
-    errors = iter([ClientError({"Error": {"Code": "AccessDenied", "Message": "999"}}, "Any")])
-    queue.before_receive = lambda: _raise(next(errors, None))
+    error = ClientError({"Error": {"Code": "AccessDenied", "Message": "999"}}, "Any")
+    queue.before_receive = Mock(side_effect=chain([error], repeat(None)))
 
     def handler(event: Mapping[str, Any], context: Any) -> None:
         raise ClientError({"Error": {"Code": "ThrottlingException", "Message": body_of(event)}}, "Any")
@@ -434,8 +435,3 @@ def test_retry_delay_is_refused_when_the_queue_is_fifo() -> None:
     settings.require_queue("https://sqs/mails")
     with pytest.raises(InvalidSettings, match="--retry-delay is 30"):
         settings.require_queue("https://sqs/mails.fifo")
-
-
-def _raise(error: Exception | None) -> None:
-    if error is not None:
-        raise error

@@ -14,21 +14,9 @@ from oneslot.operator.cli import STACK_OPTION, find_option
 from oneslot.operator.commands import audit as audit_commands
 from oneslot.operator.target import Target
 from tests.kits.consumer import booking
-from tests.kits.moto_stack import MotoStack, document, invoke
+from tests.kits.moto_stack import document, invoke
 
 ROOT = Path(__file__).resolve().parents[4]
-
-
-@pytest.fixture
-def on_aws(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> Target:
-    """Return the moto stack as Oneslot-prod on AWS."""
-    target = moto_stack.on_aws()
-    monkeypatch.setattr("oneslot.operator.target.local_target", lambda *_: target)
-    monkeypatch.setattr("oneslot.operator.target.aws_target", lambda _: target)
-    monkeypatch.setattr(
-        "oneslot.operator.evidence.operator_log._caller", lambda: "arn:aws:iam::123456789012:user/on-call"
-    )
-    return target
 
 
 def dead_letter(target: Target, **body: Any) -> None:

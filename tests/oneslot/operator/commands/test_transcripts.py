@@ -31,6 +31,7 @@ from botocore.exceptions import (
 )
 
 from oneslot.errors import AlreadyRunning
+from oneslot.operator.target import Target
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.values import to_attributes
 from tests.kits.consumer import NHS_NUMBER, booking, cancellation, record
@@ -436,15 +437,10 @@ def errors_told(monkeypatch: pytest.MonkeyPatch, stack: MotoStack, error: Except
 
 
 @pytest.fixture
-def stack(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> MotoStack:
+def stack(moto_stack: MotoStack, on_aws: Target, monkeypatch: pytest.MonkeyPatch) -> MotoStack:
     """The moto stack, which is also `--stack Oneslot-prod`."""
-    target = moto_stack.on_aws()
-    monkeypatch.setattr("oneslot.operator.target.aws_target", lambda _: target)
     monkeypatch.setattr("oneslot.runtime.sqs.dead_letters.SETTLING_SECONDS", 0)
     monkeypatch.setattr("oneslot.operator.commands.watch.AWS_INTERVAL", 0.1)
-    monkeypatch.setattr(
-        "oneslot.operator.evidence.operator_log._caller", lambda: "arn:aws:iam::123456789012:user/on-call"
-    )
     return moto_stack
 
 
