@@ -168,7 +168,7 @@ class _Search:
 
     def best_from(self, first: _Node, tries: int) -> _Node:
         """Return the best event that moves from the first one lead to."""
-        nodes, best, signatures, most = [first], first, {first.signature}, len(self.seen) + tries
+        nodes, best, signatures, most = [first] if first.moves else [], first, {first.signature}, len(self.seen) + tries
         while nodes and len(self.seen) < most and time.process_time() < self.ends:
             node = max(reversed(nodes), key=lambda one: (len(one.moves), one.score))  # the newest of equals
             edits = next(node.moves[0], None)

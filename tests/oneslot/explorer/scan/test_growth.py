@@ -14,7 +14,7 @@ from oneslot.explorer.handlers.made import Tried, trying
 from oneslot.explorer.handlers.templates.sources import COGNITO, DYNAMODB, HTTP_1, S3, SNS, SQS, TASK, FunctionSource
 from oneslot.explorer.scan.events import Facts
 from oneslot.explorer.scan.first_events import asked_of, assumed_of, options_for
-from oneslot.explorer.scan.growth import DECODE, Grown, growth
+from oneslot.explorer.scan.growth import DECODE, Grown, _Node, _Search, growth
 
 MODULE = """
 import csv
@@ -226,3 +226,10 @@ def test_a_handler_is_at_fault_when_it_reads_an_encoded_key_as_it_arrives(tmp_pa
 
     assert DECODE in _grown(tmp_path, plain, BUCKET).fault
     assert _grown(tmp_path, OBJECT + "    write(text)", BUCKET).fault == ""
+
+
+def test_search_ends_when_its_first_event_has_no_moves_left() -> None:
+    tried = Tried("", 200, 1, False, frozenset(), frozenset(), asked_of(QUEUE, {"payload": {}}))
+    node = _Node({}, tried, [])
+
+    assert _Search(lambda facts: tried, frozenset(), float("inf")).best_from(node, 1) is node
