@@ -72,7 +72,7 @@ def load_state(home: Path) -> LocalState | None:
     path = home / STATE_FILE
     try:
         document = json.loads(path.read_text())
-        return LocalState(**{each.name: document[each.name] for each in fields(LocalState)})
+        return LocalState(**{each.name: document[each.name] for each in fields(LocalState) if each.name in document})
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:

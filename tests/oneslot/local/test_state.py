@@ -6,7 +6,7 @@ import fcntl
 import json
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -43,6 +43,12 @@ def test_read_state_rejects_the_state_of_a_dead_process(tmp_path: Path) -> None:
             read_state(tmp_path)
         assert down(tmp_path) is False
         assert read_state(tmp_path) is None
+
+
+def test_state_of_an_earlier_version_is_read_so_that_its_stack_can_be_stopped(tmp_path: Path) -> None:
+    earlier = {name: value for name, value in asdict(STATE).items() if name not in ("stage", "context")}
+    (tmp_path / "state.json").write_text(json.dumps(earlier))
+    assert load_state(tmp_path) == STATE
 
 
 def test_down_spares_a_process_without_the_folders_lock(tmp_path: Path) -> None:
