@@ -51,20 +51,15 @@ DECLARATION = parse_declaration(SHOP, None)
 IDS = tuple(f"o{number}" for number in range(9))
 VALUES: dict[str, Mapping[str, tuple[Any, ...]]] = {
     "ledger": {
-        "status": ("IN_PROGRESS",),
-        "consumption_count": (0, 2),
-        "unsent": (1,),
+        **{"status": ("IN_PROGRESS",), "consumption_count": (0, 2), "unsent": (1,)},
         "result": ('{"outcome":"undone","order":"o1"}', '{"outcome":"taken","id":"o2"}', "{", '{"outcome":"sold_out"}'),
         "message_id": ("pot", "c/o2", "other"),
     },
     "orders": {"number": (*IDS, "pot", 7), "article": ("pot", "o1", "?x"), "pieces": (0, 2, "3"), "customer": ("d",)},
     "stock": {"article": ("c/o2", "?x", *IDS), "left": (0, "10")},
     "notes": {
-        "id": ("pot", "other", 7),
-        "for": ("o1", "o2", "pot", "", 7),
-        "by": ("o1", "o1", "o2", "", "pot", 7),
-        "number": ("o1", "other"),
-        "text": ("",),
+        **{"id": ("pot", "other", 7), "for": ("o1", "pot", "pot", "", 7), "by": ("o1", "o1", "o2", "", "pot", 7)},
+        **{"number": ("o1", "other"), "text": ("",)},
     },
     "deliveries": {
         "outcome": ("sold_out", "taken", "fenced", "quarantined"),
@@ -113,7 +108,6 @@ def sound(random: Random) -> Rows:
     left = dict.fromkeys(("pot", "pan", "lid"), 10)
     for name in IDS:
         outcome = random.choice(("taken", "taken", "sold_out"))
-        result = {"outcome": outcome, "id": name}
         if outcome == "taken":
             article = random.choice([*left])
             left[article] -= 1
@@ -122,7 +116,7 @@ def sound(random: Random) -> Rows:
             found.append(("notes", {**order, "id": name, "text": "x"}))
         row = {"message_id": name, "status": "COMPLETE", "consumption_count": 1, "updated": 5}
         accepted = {"message_id": name, "sent": 1, "copies": 1}
-        found += [("ledger", {**row, "result": json.dumps(result)}), ("accepted", accepted)]
+        found += [("ledger", {**row, "result": json.dumps({"outcome": outcome, "id": name})}), ("accepted", accepted)]
         line = {"message_id": name, "sent": 1, "finished": 9, "consumption_count": 1, "claimed_by": "c", "answer": "a"}
         found += [("deliveries", {**line, "outcome": word}) for word in (outcome, "duplicate")[: random.randrange(3)]]
     return [*found, *(("stock", {"article": name, "left": several}) for name, several in left.items())]
