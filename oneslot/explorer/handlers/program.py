@@ -27,7 +27,6 @@ ANSWER_REMEDY = (
 SERVER_ERROR = 500
 BOTH_WAYS = 2
 """The random numbers of an invocation that are drawn low and high; later ones are fixed."""
-
 FIXED = 0.4
 """About where later numbers are."""
 

@@ -42,8 +42,9 @@ _CALLS_BELOW = ("_perform", "make_api_call", "_api_call", "do_action", "__call__
 DEEP = (
     *("botocore.session", "botocore.model", "botocore.loaders", "botocore.hooks", "botocore.regions"),
     *("boto3.resources.model", "boto3.docs.docstring", "decimal", "oneslot.explorer.handlers.modules"),
+    "oneslot.explorer.handlers.process",
 )
-"""The modules whose objects hold descriptions of AWS, or of the handler's code: large, and changed by no invocation."""
+"""The modules whose objects hold descriptions of AWS or of the handler's code, or the run: no memory of the handler's."""
 
 
 class Shared:
