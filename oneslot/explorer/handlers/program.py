@@ -116,6 +116,12 @@ class HandlerContext:
         return int(max(0, ends - self._process.read_clock()))
 
 
+def _running() -> (
+    Any
+):  # a function of a module, because an environment that keeps one made here differs from all others
+    return RunningInvocation.running
+
+
 def _importing() -> bool:
     """Return whether a module runs that is not the handler's: those are imported by the explorer."""
     frame: FrameType | None = sys._getframe()
@@ -197,7 +203,7 @@ class PerceivingInvocation(RunningInvocation):
     def random(self) -> Draws:
         """The random numbers of the module `random` in this environment."""
         if self.environment.random is None:
-            self.environment.random = Draws(lambda: RunningInvocation.running)
+            self.environment.random = Draws(_running)
         return self.environment.random  # type: ignore[no-any-return]
 
     def number_of_environment(self) -> int:
