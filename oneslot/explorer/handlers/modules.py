@@ -122,9 +122,9 @@ class Code:
             # A module of another folder may have the name of one of ours, such as another service's `app`.
             is_other = file is not None and not file.startswith(_OURS) and not is_installed(file)
             has_our_name = is_other and not entries.isdisjoint((f"{first}.py", first))
-            if name.startswith(_ASYNCHRONOUS) or self.is_own(file) or has_our_name:
+            is_hidden = name.startswith(_ASYNCHRONOUS) or self.is_own(file) or has_our_name
+            if is_hidden and not name.startswith(_OF_TESTS):
                 hidden[name] = module
-        hidden = {one: hidden[one] for one in hidden if not one.startswith(_OF_TESTS)}
         for name in hidden:
             del sys.modules[name]
         sys.path[:0] = map(str, self.roots)

@@ -1,11 +1,7 @@
 """Batches that AWS performs without some of their entries: the answer says so, and a handler must read it.
 
-"If any requested operations fail because the table's provisioned throughput is exceeded or an internal processing failure
-occurs, the failed operations are returned in the UnprocessedItems response parameter" (Amazon DynamoDB, BatchWriteItem,
-https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchWriteItem.html). "Because the batch request can
-result in a combination of successful and unsuccessful actions, you should check for batch errors even when the call
-returns an HTTP status code of 200" (Amazon SQS, SendMessageBatch,
-https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html).
+See https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchWriteItem.html, and
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html.
 """
 
 from __future__ import annotations
