@@ -103,7 +103,7 @@ def _show(terminal: Terminal, results: Results) -> None:
 def ending(results: Results) -> list[str]:
     """Return the verdict, what was explored, and how many of the peers were found to be broken."""
     totals = results.document["totals"]
-    found = sum(bool(one.exploration.laws_broken) for one in results.peers)
+    found = sum(bool(one.exploration.laws_broken) for one in results.peers[: len(PEERS)])
     return [
         "PASS" if results.holds else "FAIL",
         f"Our explorations: {len(results.ours)}; {totals['schedules']:,} schedules, {totals['violating']:,} violating;"

@@ -26,7 +26,7 @@ from oneslot.explorer.handlers.templates.sources import functions, sources_of
 from oneslot.explorer.handlers.templates.template import folders, function_properties, read_template
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.scan.first_events import KNOWN
-from oneslot.explorer.scan.judging import inline_code
+from oneslot.explorer.scan.judging import UNPACKED, inline_code
 from oneslot.explorer.scan.scan import scan
 
 WRITES = re.compile(
@@ -129,7 +129,7 @@ def run(clones: Path, repository: str, one: Chosen) -> dict[str, Any]:
 
 def _plain(text: str, clones: Path) -> str:
     """Return a text without the places of this machine."""
-    return text.replace(f"{clones.resolve()}/", "").replace(f"{clones}/", "")
+    return re.sub(rf"{re.escape(tempfile.gettempdir())}/{UNPACKED}\w+/|{clones.resolve()}/|{clones}/", "", text)
 
 
 def all_chosen(clones: Path) -> Iterator[tuple[str, Chosen]]:

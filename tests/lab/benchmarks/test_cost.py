@@ -38,7 +38,7 @@ def numbers(row: list[str]) -> list[float]:
 
 @pytest.mark.parametrize("row", [row for rows in BILLS.values() for row in rows], ids=lambda row: row[0])
 def test_bill_is_the_sum_of_its_parts(row: list[str]) -> None:
-    write, read, fair, ordered, invocation, second = (float(price) for _, price in table("The list prices")[1:])
+    write, read, fair, ordered, invocation, second = (float(price) for _, price in table("the list prices")[1:])
     writes, reads, requests, invocations, seconds, dollars = numbers(row)
     sums = writes * write + reads * read + requests * (ordered if row[0] == FIFO else fair)
     assert dollars == pytest.approx(sums + invocations * invocation + seconds * second, abs=0.01)
