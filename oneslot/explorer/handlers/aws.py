@@ -88,8 +88,10 @@ def intercepted(running: Any) -> Iterator[None]:
 
         return mock.patch.object(boto3.Session, kind, made)
 
-    read = property(lambda self: _loaded.setdefault((*self.search_paths,), {}), lambda self, value: None)
-    named = property(lambda self: _event_names, lambda self, value: None)
+    read = property(
+        lambda self: _loaded.setdefault((*self.search_paths,), {}), lambda self, own: vars(self).update(_cache=own)
+    )
+    named = property(lambda self: _event_names, lambda self, own: vars(self).update(_alias_name_cache=own))
     with (
         mock.patch.object(BaseClient, "_make_api_call", make_api_call),
         mock.patch.object(Loader, "_cache", read, create=True),

@@ -101,8 +101,8 @@ def test_commands_parse(page: str, words: list[str]) -> None:
 def variables_of_env() -> set[str]:
     """Return the variables that `eval "$(oneslot env --stack NAME)"` sets."""
     tables = re.findall(r"^\[tables\.(\w+)\]", (ROOT / "oneslot.toml").read_text(encoding="utf-8"), re.MULTILINE)
-    found = {field.name: "" for field in fields(Outputs) if field.name != "tables"}
-    return set(Outputs(**found, tables=dict.fromkeys(tables, "")).variables())
+    found = {field.name: "given" for field in fields(Outputs) if field.name != "tables"}
+    return set(Outputs(**found, tables=dict.fromkeys(tables, "given")).variables())
 
 
 def test_variables_of_commands_are_set_before() -> None:
