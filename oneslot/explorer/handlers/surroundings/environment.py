@@ -158,7 +158,7 @@ class LambdaEnvironments:
             file = frame.f_code.co_filename
             if file.startswith(_OURS) and not file.endswith(_REPLACING):
                 return None
-            if file.startswith(self._folders) and not is_installed(file):
+            if any(file.startswith(one) and not is_installed(file[len(one) :]) for one in self._folders):
                 return self
             frame = frame.f_back
         return None

@@ -375,8 +375,7 @@ IN_A_DESTRUCTOR = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExc
 @IN_A_DESTRUCTOR
 @pytest.mark.parametrize("write", WRITES)
 def test_write_is_refused_when_it_is_of_the_user_s_machine(write: str, tmp_path: Path) -> None:
-    folder = tmp_path / "user"
-    folder.mkdir()
+    (folder := tmp_path / "user").mkdir()
     (folder / "kept").write_text("kept")
     top = (
         "import _posixsubprocess, _socket, _thread, ctypes\n"
@@ -398,15 +397,16 @@ def test_write_is_refused_when_it_is_of_the_user_s_machine(write: str, tmp_path:
 
 
 @IN_A_DESTRUCTOR
-def test_cycle_is_refused_when_it_is_destroyed_between_invocations(tmp_path: Path) -> None:
-    kept = tmp_path / "kept"
-    kept.write_text("kept")
-    top = f"class Last:\n    def __del__(self): os.system('rm {kept}')"
+@pytest.mark.parametrize(("does", "what"), [("os.system('rm {}')", "uses a subprocess"), ("open('{}', 'w')", "writes")])
+def test_cycle_is_refused_when_it_is_destroyed_between_invocations(does: str, what: str, tmp_path: Path) -> None:
+    (folder := tmp_path / "lib/python").mkdir(parents=True)  # the handler's own, although packages are in such a folder
+    (kept := tmp_path / "kept").write_text("kept")
+    top = f"class Last:\n    def __del__(self): {does.format(kept)}"
     channel = (top, "return False", "last = Last(); last.own = last")
 
-    with pytest.raises(NotExplorable, match="a subprocess"):
-        explored(written(tmp_path, channel), law=lambda world: gc.collect() >= 0)
-    assert kept.exists()
+    with pytest.raises(NotExplorable, match=f"The handler {what}"):
+        explored(written(folder, channel), law=lambda world: gc.collect() >= 0)
+    assert kept.read_text() == "kept"
     gc.collect()  # here rather than in the next test's exploration, which would be refused
 
 
