@@ -67,7 +67,7 @@ def checked_key(table: TableSchema, key: TypedItem) -> TypedItem:
     key = {name: normalised(value) for name, value in key.items()}
     if set(key) != set(table.keys) or any(type_of(value) not in _types(table, name) for name, value in key.items()):
         raise InvalidExpression("The provided key element does not match the schema")
-    _refuse_keys(table, table.keys, key, "key")
+    _refuse_keys(table, table.keys, key)
     return key
 
 
@@ -81,29 +81,30 @@ def checked_item(table: TableSchema, item: TypedItem) -> TypedItem:
     for name in table.keys:
         if name not in item:
             raise InvalidExpression(f"{INVALID}Missing the key {name} in the item")
-    _refuse_keys(table, table.keys, item, "key")
+    _refuse_keys(table, table.keys, item)
     return item
 
 
 def refuse_index_keys(table: TableSchema, item: TypedItem) -> None:
     """Raise `InvalidExpression` for an item whose attributes do not fit as the keys of an index."""
     for name, index in table.indexes.items():
-        _refuse_keys(table, index.keys, item, f"the key of index {name},")
+        _refuse_keys(table, index.keys, item, f"Index Key {{}} Expected: {{}} Actual: {{}} IndexName: {name}")
 
 
 def _types(table: TableSchema, name: str) -> tuple[str, ...]:
     return (table.types[name],) if name in table.types else ("S", "N", "B")
 
 
-def _refuse_keys(table: TableSchema, names: Iterable[str], item: TypedItem, what: str) -> None:
+def _refuse_keys(
+    table: TableSchema, names: Iterable[str], item: TypedItem, mismatch: str = "key {} expected: {} actual: {}"
+) -> None:
     """Raise `InvalidExpression` for a key of another type, or for an empty text or binary as a key."""
     for name in names:
         for actual, content in item.get(name, {}).items():
             expected = _types(table, name)
             if actual not in expected:
-                raise InvalidExpression(
-                    f"{INVALID}Type mismatch for {what} {name} expected: {expected} actual: {actual}"
-                )
+                said = mismatch.format(name, " or ".join(expected), actual)
+                raise InvalidExpression(f"{INVALID}Type mismatch for {said}")
             if not content:
                 raise InvalidExpression(
                     "One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an "

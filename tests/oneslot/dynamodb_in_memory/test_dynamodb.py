@@ -61,15 +61,17 @@ def test_cancelled_transaction_leaves_its_token_unused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "values", "error"),
-    [("SET #undefined = :a", {":a": {"S": "a"}}, "ValidationException"), ("SET a = :a", {":a": {"S": "a"}}, None)],
+    ("expression", "kind", "sentence"),
+    [
+        ("SET #undefined = :a", "S", "#undefined"),
+        ("SET free_key = :a", "N", "Index Key free_key Expected: S Actual: N IndexName: free_slots"),
+    ],
 )
-def test_request_is_refused_when_a_name_is_undefined(expression: str, values: Any, error: str | None) -> None:
-    request = {"TableName": "ledger", "Key": KEY, "UpdateExpression": expression, "ExpressionAttributeValues": values}
-    if error is None:
-        assert Port().update_item(**request)
-    else:
-        assert refusal(lambda: Port().update_item(**request))["Error"]["Code"] == error
+def test_update_is_refused_by_undefined_names_and_types_of_keys(expression: str, kind: str, sentence: str) -> None:
+    request = {"UpdateExpression": expression, "ExpressionAttributeValues": {":a": {kind: "1"}}}
+    request |= {"TableName": "slots", "Key": {"practice": {"S": "A81001"}, "slot_id": {"S": "s-1"}}}
+    error = refusal(lambda: Port().update_item(**request))["Error"]
+    assert (error["Code"], sentence in error["Message"]) == ("ValidationException", True)
 
 
 @pytest.mark.parametrize(("condition", "found"), [("size(n) = :1", 0), ("begins_with(b, :b)", 1)])
