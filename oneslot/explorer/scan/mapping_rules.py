@@ -169,8 +169,7 @@ def _dead_letters(one: _Mapping) -> Iterator[Found]:
     held = [one.resolver.resources[name].get("Properties", {}) for name in targets & one.resolver.resources.keys()]
     if one.source.name not in targets and held:
         yield from _dead_letter_queue(one, held[0])
-    own = ("DeadLetterConfig", "DeadLetterQueue")
-    if any(name in one.function for name in own):
+    if "DeadLetterConfig" in one.function or "DeadLetterQueue" in one.function:
         text = "The function's own dead-letter queue is for asynchronous invocations: no queue's message gets there."
         yield "dead-letters-of-the-function", f"{text} The queue's RedrivePolicy keeps them; remove it."
 

@@ -213,7 +213,7 @@ def _given(events: Path | None, function: str, resolver: Resolver) -> Mapping[st
 
 
 def _installed(job: ScanJob, packages: Path) -> Path | None:
-    """Install what a function's lists of requirements name into a folder of its own. Return it; None without a list.
+    """Install a function's requirements into a folder of their lists and of this Python. Return it; None without a list.
 
     Raises `NotExplorable` if pip fails.
     """
@@ -221,7 +221,8 @@ def _installed(job: ScanJob, packages: Path) -> Path | None:
     lists = [file for one in roots if (file := (job.folder / one / "requirements.txt").absolute()).is_file()]
     if not lists:
         return None
-    number = hashlib.sha256(b"\0".join(one.read_bytes() for one in lists)).hexdigest()[:16]
+    named = [sys.version_info[:2], *((str(one), one.read_bytes()) for one in lists)]  # equal texts may name other files
+    number = hashlib.sha256(repr(named).encode()).hexdigest()[:16]
     installed = packages.absolute() / number / "site-packages"
     if not installed.exists():
         unfinished = installed.with_name("unfinished")
@@ -230,9 +231,8 @@ def _installed(job: ScanJob, packages: Path) -> Path | None:
         ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=lists[0].parent)
         if ran.returncode:
             said = " ".join(line for line in ran.stderr.splitlines() if "ERROR" in line)
-            raise NotExplorable(
-                f"pip cannot install {lists[0]}: {said} Install them here, and scan without --packages."
-            )
+            why = f"pip cannot install {lists[0]}: {said} Install them here, and scan without --packages."
+            raise NotExplorable(why)
         unfinished.rename(installed)
     return installed
 

@@ -36,11 +36,10 @@ def scanned(tmp_path_factory: pytest.TempPathFactory) -> Scan:
 
 
 def test_a_breach_is_written_as_a_test_when_a_scenario_names_the_tables(tmp_path: Path) -> None:
-    template, folder = written(tmp_path), tmp_path / "events"
-    folder.mkdir()
+    (folder := tmp_path / "events").mkdir()
     (folder / "Counter.py").write_text('tables = {"Table": "id"}')
 
-    (row,) = scan(template, only=["Counter"], events=folder).rows
+    (row,) = scan(written(tmp_path), only=["Counter"], events=folder).rows
 
     assert (row.verdict, "def test_" in row.test) == ("breaks", True)
 
@@ -201,17 +200,14 @@ def test_packages_of_each_function_are_installed_apart(tmp_path: Path) -> None:
         (folder := tmp_path / name).mkdir()
         (folder / "app.py").write_text(f"import rates\ndef handler(event, _): assert rates.VERSION == '{version}'")
         rates = f"rates-{version}"
-        (folder / "requirements.txt").write_text(f"./{rates}-py3-none-any.whl\n")
+        (folder / "requirements.txt").write_text("--no-index\n--find-links .\nrates\n")  # equal, and yet of its folder
         if version:
             with zipfile.ZipFile(folder / f"{rates}-py3-none-any.whl", "w") as packed:
                 packed.writestr("rates.py", f"VERSION = '{version}'")
-                packed.writestr(
-                    f"{rates}.dist-info/METADATA", f"Metadata-Version: 2.1\nName: rates\nVersion: {version}\n"
-                )
-                packed.writestr(
-                    f"{rates}.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-                )
-                packed.writestr(f"{rates}.dist-info/RECORD", "")
+                info = f"{rates}.dist-info"
+                packed.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: rates\nVersion: {version}\n")
+                packed.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+                packed.writestr(f"{info}/RECORD", "")
     (tmp_path / "template.json").write_text(json.dumps({"Resources": resources}))
 
     rows = scan(tmp_path / "template.json", packages=tmp_path / "packages").rows
