@@ -116,7 +116,7 @@ def exploration_of(
                 tables,
                 given.answers or {},
                 {kind: value for kind, value in values.items() if value is not None},
-                depends_on_time=functools.partial(setattr, code, "reads_clock", True),
+                depends_on_time=code.note_clock,
             ),
             before=given.rows or {},
             objects=given.objects or {},

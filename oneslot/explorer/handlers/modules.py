@@ -81,6 +81,10 @@ class Code:
         """Whether an invocation has read how often its message was delivered."""
         return RECEIVES in self.looked_up
 
+    def note_clock(self) -> None:
+        """Note that time makes a difference to the code."""
+        self.reads_clock = True
+
     def note_call(self, call: ApiCall, frame: FrameType | None) -> None:
         """Note a call, with the line that makes it."""
         if call.text in self.reached.calls:

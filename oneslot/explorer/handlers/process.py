@@ -72,14 +72,11 @@ class RunningHandler(PerceivingInvocation):
         """What the environment has of its own when it is fresh; None in one that is used again."""
         self._frames: list[FrameType] | None = None
         if before is None and self.code.unchanged:
-            self._enter(self.code.unchanged.pop())
+            ended = self.code.unchanged.pop()  # it left its environment as the import had made it: as a fresh one
+            self.environment, self._state_at_import = ended.environment, ended._state_at_import
         elif before in self.code.unchanged:  # run again, it left its environment as the import had made it
             self.code.unchanged.remove(before)
         super().__init__(program, clock, before)
-
-    def _enter(self, ended: RunningHandler) -> None:
-        """Run in the environment that another invocation left as its import had made it: it equals a fresh one."""
-        self.environment, self._state_at_import = ended.environment, ended._state_at_import
 
     def wait(self, request: ApiCall) -> str:
         """See `RunningInvocation.wait`."""

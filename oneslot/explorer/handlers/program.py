@@ -116,9 +116,8 @@ class HandlerContext:
         return int(max(0, ends - self._process.read_clock()))
 
 
-def _running() -> (
-    Any
-):  # a function of a module, because an environment that keeps one made here differs from all others
+# A function of a module rather than a lambda, because a memory with a lambda of its own differs from all others.
+def _running() -> Any:
     return RunningInvocation.running
 
 
@@ -152,7 +151,7 @@ class PerceivingInvocation(RunningInvocation):
 
     def read_clock(self) -> int:
         """Return the time (epoch ms), and note that the code has read it."""
-        self.code.reads_clock = True
+        self.code.note_clock()
         self._clock_at_import |= self.is_importing
         return self.now
 
