@@ -356,7 +356,7 @@ WRITES = {
     "system of C": "ctypes.CDLL(None).system(f'rm {kept}'.encode())",
     "fork and exec": "_posixsubprocess.fork_exec([b'/bin/rm', kept.encode()], [b'/bin/rm'], *[None] * 19)",
     "a destructor": "type('D', (), {'__del__': lambda self: os.system(f'rm {kept}')})()",
-    "a cycle's destructor": "cycle()",
+    "a cycle's destructor": "cycle(); gc.collect()",
     "fork": "os.fork()",
     "spawn": "os.posix_spawn('/bin/rm', ['rm', kept], {})",
     "socket": "_socket.socket().connect(('127.0.0.1', 9))",
@@ -378,7 +378,7 @@ def test_write_is_refused_when_it_is_of_the_user_s_machine(write: str, tmp_path:
     (folder := tmp_path / "user").mkdir()
     (folder / "kept").write_text("kept")
     top = (
-        "import _posixsubprocess, _socket, _thread, ctypes\n"
+        "import _posixsubprocess, _socket, _thread, ctypes, gc\n"
         "import logging, shelve, shutil, socket, sqlite3, subprocess, tarfile, tempfile\n"
         "from multiprocessing import shared_memory\nfrom pathlib import Path\n"
         f"folder, kept, place = {str(folder)!r}, {str(folder / 'kept')!r}, {str(folder / 'new')!r}\n"
