@@ -184,14 +184,14 @@ def _supervise(news: _News, home: Path, assembly: Path | None, **given: Any) -> 
 
 def _main() -> None:
     given = json.loads(sys.argv[1])
-    paths = {name: each and Path(each) for name in ("home", "assembly") for each in (given.pop(name),)}
+    home, assembly = Path(given.pop("home")), given.pop("assembly")
     # In a child with a session of its own, so that a closed terminal or its Ctrl-C does not end the stack.
     if os.fork():
         os._exit(0)
     os.setsid()
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGINT, _end)
-    _supervise(_News(given.pop("news")), **paths, **given)
+    _supervise(_News(given.pop("news")), home, assembly and Path(assembly), **given)
 
 
 if __name__ == "__main__":

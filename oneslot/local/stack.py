@@ -9,13 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.declaration.reading import declared
-from oneslot.errors import AlreadyRunning, DeploymentFailed, HandlerFailed, LocalStackFailed
+from oneslot.errors import AlreadyRunning, DeploymentFailed, HandlerFailed, LocalStackFailed, OneslotError
 from oneslot.local.aws.cloud_assembly import SynthesisedStack, read_stack
 from oneslot.local.aws.deployment import deploy
 from oneslot.local.aws.embedded_aws import EmbeddedAws
@@ -109,12 +109,13 @@ def local_stack(
 
             def write() -> None:
                 """Write the poller's numbers to a file, for commands in other processes."""
-                write_atomically(home / STATISTICS_FILE, json.dumps(poller.statistics.to_json()))
+                write_atomically(home / STATISTICS_FILE, json.dumps(asdict(poller.statistics)))
 
             def follow() -> None:
                 """Let poller and relay follow `oneslot pause`, `resume` and `up`, which run in other processes."""
-                write()
-                with suppress(BotoCoreError, ClientError):  # the embedded AWS is busy, or it has just ended
+                # The embedded AWS is busy or has just ended, or a start was refused: the thread must go on.
+                with suppress(BotoCoreError, ClientError, OneslotError, OSError):
+                    write()
                     if poller.follow():
                         relay()
 
@@ -169,6 +170,8 @@ def update(
         deadline = time.monotonic() + RESTART_SECONDS
         while (said := functions.list_tags(Resource=arn)["Tags"][RESTART]) == ASKED and time.monotonic() < deadline:
             time.sleep(FOLLOW_SECONDS)
+    if said == ASKED:
+        raise HandlerFailed(f"The updated function did not start within {RESTART_SECONDS:.0f} s. Repeat oneslot up.")
     if said != STARTED:
         raise HandlerFailed(f"The updated function does not start: {said}. See the end of {state.log_file}.")
     return new

@@ -91,7 +91,7 @@ def read_state(home: Path) -> LocalState | None:
 
 
 def read_statistics(home: Path) -> Statistics | None:
-    """Return the poller's numbers, at most a second old; None if the stack wrote none.
+    """Return the poller's numbers as written last: each half second, but not while it starts or stops; None if there are none.
 
     Raises `LocalStackFailed` if the file is not valid.
     """

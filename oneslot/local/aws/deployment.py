@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 STACK_SECONDS = 60.0  # measured: 0.05-0.3 s
 BOOTSTRAP_VERSION = "30"
 _POLL_SECONDS = 0.05
+_CAPABILITIES: Any = ["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM"]
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,11 @@ def deploy(stack: SynthesisedStack, connection: Connection, *, update: bool = Fa
         bucket, key = f"oneslot-templates-{connection.account}", f"{stack.name}.json"
         _put(bucket, key, json.dumps(template).encode(), connection, s3)
         if template != previous:
-            _submit(cloudformation, stack.name, f"{connection.endpoint_url}/{bucket}/{key}", update=update)
-        outputs = _wait(cloudformation, stack.name, template)
+            token = secrets.token_hex()
+            _submit(cloudformation, stack.name, f"{connection.endpoint_url}/{bucket}/{key}", token, update=update)
+            _wait(cloudformation, stack.name, template, token)
+        (deployed,) = cloudformation.describe_stacks(StackName=stack.name)["Stacks"]
+        outputs = {output["OutputKey"]: output["OutputValue"] for output in deployed.get("Outputs", [])}
         resources = {
             resource["LogicalResourceId"]: resource["PhysicalResourceId"]
             for resource in cloudformation.describe_stack_resources(StackName=stack.name)["StackResources"]
@@ -83,7 +88,7 @@ def _refuse_loss(previous: dict[str, Any], resources: dict[str, Any]) -> None:
         name
         for name, each in previous.items()
         if (each["Type"].startswith("AWS::DynamoDB::") and each != resources.get(name))
-        or (each["Type"] == "AWS::SQS::Queue" and _is_fifo(each) != _is_fifo(resources.get(name)))
+        or (each["Type"] == "AWS::SQS::Queue" and _identity(each) != _identity(resources.get(name)))
     ]
     if lost:
         raise DeploymentFailed(
@@ -92,8 +97,8 @@ def _refuse_loss(previous: dict[str, Any], resources: dict[str, Any]) -> None:
         )
 
 
-def _is_fifo(queue: dict[str, Any] | None) -> bool | None:
-    return None if queue is None else "FifoQueue" in queue.get("Properties", {})
+def _identity(queue: dict[str, Any] | None) -> list[Any] | None:
+    return None if queue is None else [queue.get("Properties", {}).get(name) for name in ("QueueName", "FifoQueue")]
 
 
 def without_metric_math(template: dict[str, Any]) -> dict[str, Any]:
@@ -129,10 +134,10 @@ def _put(bucket: str, key: str, body: bytes, connection: Connection, s3: S3Clien
     s3.put_object(Bucket=bucket, Key=key, Body=body)
 
 
-def _submit(cloudformation: CloudFormationClient, name: str, template_url: str, *, update: bool) -> None:
+def _submit(cloudformation: CloudFormationClient, name: str, template_url: str, token: str, *, update: bool) -> None:
     submit: Any = cloudformation.update_stack if update else cloudformation.create_stack
     try:
-        submit(StackName=name, TemplateURL=template_url, Capabilities=["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM"])
+        submit(StackName=name, TemplateURL=template_url, Capabilities=_CAPABILITIES, ClientRequestToken=token)
     except ClientError as error:
         raise DeploymentFailed(
             f"The embedded AWS refused the template of {name}: {error.response['Error'].get('Message')} "
@@ -140,18 +145,18 @@ def _submit(cloudformation: CloudFormationClient, name: str, template_url: str, 
         ) from error
 
 
-def _wait(cloudformation: CloudFormationClient, name: str, template: dict[str, Any]) -> dict[str, str]:
+def _wait(cloudformation: CloudFormationClient, name: str, template: dict[str, Any], token: str) -> None:
     deadline = time.monotonic() + STACK_SECONDS
     while True:
         (stack,) = cloudformation.describe_stacks(StackName=name)["Stacks"]
         if stack["StackStatus"] in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
-            return {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
-        if not stack["StackStatus"].endswith("_IN_PROGRESS") or "ROLLBACK" in stack["StackStatus"]:
+            return
+        if not stack["StackStatus"].endswith("_IN_PROGRESS"):
             events = cloudformation.describe_stack_events(StackName=name)["StackEvents"]
             reasons = "\n".join(
-                f"{event.get('LogicalResourceId')} ({event.get('ResourceType')}): {event['ResourceStatusReason']}"
+                f"{event.get('LogicalResourceId')} ({event.get('ResourceType')}): {event.get('ResourceStatusReason')}"
                 for event in reversed(events)
-                if event.get("ResourceStatus", "").endswith("FAILED") and event.get("ResourceStatusReason")
+                if event.get("ClientRequestToken") == token and event["ResourceStatus"].endswith("FAILED")
             )
             raise DeploymentFailed(f"The stack {name} ended in {stack['StackStatus']}.\n{reasons}")
         if time.monotonic() > deadline:
@@ -173,7 +178,7 @@ def _set_ignored(
 ) -> None:
     """Set by API what the emulator accepts in these resources and ignores, and disable its own polling.
 
-    These are a table's TTL, and a function's reserved concurrency. The polling would delete what AWS delivers again.
+    These are a table's TTL, a function's reserved concurrency and a filter's removal. Polling would delete what AWS retries.
     """
     for logical_id, resource in changed.items():
         properties, name = resource.get("Properties", {}), resources.get(logical_id, "")
@@ -187,4 +192,5 @@ def _set_ignored(
                     FunctionName=name, ReservedConcurrentExecutions=properties["ReservedConcurrentExecutions"]
                 )
             case "AWS::Lambda::EventSourceMapping":
-                functions.update_event_source_mapping(UUID=name, Enabled=False)
+                unfiltered: Any = {} if "FilterCriteria" in properties else {"FilterCriteria": {}}
+                functions.update_event_source_mapping(UUID=name, Enabled=False, **unfiltered)

@@ -21,7 +21,6 @@ import time
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from oneslot.errors import EmbeddedAwsFailed
@@ -124,9 +123,7 @@ class EmbeddedAws:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _environment(self) -> dict[str, str]:

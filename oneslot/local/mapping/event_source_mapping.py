@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
+from oneslot.errors import OneslotError
 from oneslot.local.aws.connection import Connection
 from oneslot.local.mapping.configuration import MappingConfiguration, read_mapping
 from oneslot.local.mapping.handler_pool import Environment, HandlerPool
@@ -25,7 +25,7 @@ DEFAULT_PROCESSES = 4
 PAUSED_AT = "oneslot:paused-at"
 """The tag of a mapping that `oneslot pause` has switched off."""
 RESTART, ASKED, STARTED = "oneslot:restart", "asked", "started"
-"""The tag by which `oneslot up` asks for a new start, and its values; the class of an error if the function does not start."""
+"""The tag by which `oneslot up` asks for a new start, and its values; else the reason why nothing starts."""
 
 
 class EventSourceMapping:
@@ -128,16 +128,17 @@ class EventSourceMapping:
             arn = functions.get_event_source_mapping(UUID=self._mapping_id)["EventSourceMappingArn"]
             tags = functions.list_tags(Resource=arn).get("Tags", {})
             paused, updated = PAUSED_AT in tags, tags.get(RESTART) == ASKED
-            if paused and self.running:
-                self._paused = True
+            if paused or updated:
                 self.stop()
-            elif self._paused and not paused:
-                self._paused = False
-                self.start()
+            try:
+                error = self.start() if not paused and (updated or self._paused) else None
+                said = error.error_type if error else STARTED
+            except (OneslotError, OSError) as refused:
+                self._counter.add(last_error=type(refused).__name__)
+                said = str(refused).removesuffix(".")
+            self._paused = paused
             if updated:
-                self.stop()
-                error = None if paused else self.start()
-                functions.tag_resource(Resource=arn, Tags={RESTART: error.error_type if error else STARTED})
+                functions.tag_resource(Resource=arn, Tags={RESTART: said})
         return updated
 
     def stop(self) -> None:
@@ -149,7 +150,5 @@ class EventSourceMapping:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -23,7 +23,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from oneslot.local.mapping.configuration import MappingConfiguration
 from oneslot.local.mapping.handler_process import Answered, FunctionError, Outcome, Throttled
 from oneslot.runtime.sqs.answer import Invalid, Split, judge
-from oneslot.runtime.sqs.batches import Deletion, delete_messages
+from oneslot.runtime.sqs.batches import delete_messages
 from oneslot.runtime.sqs.lambda_event import event
 from oneslot.runtime.sqs.queue import is_fifo
 from oneslot.runtime.surroundings import Event, Surroundings, Thread
@@ -58,13 +58,9 @@ class Statistics:
     in_flight: int = 0  # messages in the function's hands now
     last_error: str = ""  # the class of the last error, never its text, which may hold personal data
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the snapshot as a JSON object, keyed by field name."""
-        return asdict(self)
-
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Statistics:
-        """Read what `to_json` wrote; unknown keys are ignored, so an older reader can read a newer file."""
+        """Read what `asdict` gave; unknown keys are ignored, so an older reader can read a newer file."""
         names = {field.name for field in fields(cls)}
         return cls(**{key: value for key, value in document.items() if key in names})
 
@@ -171,21 +167,19 @@ class Poller:
             succeeded = self._judge(self._offer(batch), [message["MessageId"] for message in batch.messages])
             receipts = [each["ReceiptHandle"] for each in batch.messages if each["MessageId"] in succeeded]
             failed = [each for each in batch.messages if each["MessageId"] not in succeeded]
-            deleted = len(self._delete(receipts).deleted)
+            deletion = delete_messages(
+                self._sqs,
+                self.configuration.queue.url,
+                receipts,
+                self._surroundings,
+                within_ms=_DELETING_MS,
+                on_error=lambda error: LOG.warning("deleting a batch failed: %s", type(error).__name__),
+            )
+            deleted = len(deletion.deleted)
             self._counter.add(deleted=deleted, delete_refused=len(receipts) - deleted, failed=len(failed))
             return failed
         finally:
             self._counter.add(in_flight=-count)
-
-    def _delete(self, receipts: Sequence[str]) -> Deletion:
-        return delete_messages(
-            self._sqs,
-            self.configuration.queue.url,
-            receipts,
-            self._surroundings,
-            within_ms=_DELETING_MS,
-            on_error=lambda error: LOG.warning("deleting a batch failed: %s", type(error).__name__),
-        )
 
     def _offer(self, batch: Batch) -> Outcome:
         queue = self.configuration.queue

@@ -64,7 +64,7 @@ def status(terminal: Terminal, target: Target) -> int:
         "undelivered": snapshot.undelivered and asdict(snapshot.undelivered),
         "missing": [asdict(one) for one in missing],
         "malformed": [asdict(one) for one in malformed],
-        "poller": statistics.to_json() if statistics else None,
+        "poller": asdict(statistics) if statistics else None,
     }
     terminal.result(document)
     if mapping and mapping.off:

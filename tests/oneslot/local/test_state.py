@@ -100,4 +100,4 @@ def test_statistics_ignore_unknown_keys() -> None:
     counter.add(deleted=1)
     now = counter.snapshot()
     assert now == Statistics(records=3, deleted=3, last_error="KeyError")
-    assert Statistics.from_json({**json.loads(json.dumps(now.to_json())), "newer": 1}) == now
+    assert Statistics.from_json({**json.loads(json.dumps(asdict(now))), "newer": 1}) == now

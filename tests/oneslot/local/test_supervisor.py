@@ -154,9 +154,7 @@ def test_up_leaves_nothing_when_killed(tmp_path: Path, assembly: Path) -> None:
 @pytest.mark.slow
 def test_up_reports_a_function_that_does_not_start(tmp_path: Path, assembly: Path) -> None:
     """Every delivery would fail otherwise, and the queue would never drain."""
-    broken = shutil.copytree(assembly, tmp_path / "cdk.out")
-    (handler,) = broken.glob("asset.*/handler.py")
-    handler.write_text("import nothing_of_that_name\n")
+    broken = with_handler(assembly, tmp_path, "import nothing_of_that_name")
     home = tmp_path / "home"
     with pytest.raises(LocalStackFailed, match="does not start: ModuleNotFoundError") as failed:
         up(home, progress=lambda _: None, processes=2, assembly=broken)
@@ -179,26 +177,12 @@ def test_up_asks_for_the_outputs_of_the_chosen_consumer(tmp_path: Path, assembly
         up(tmp_path / "home", progress=lambda _: None, assembly=assembly)
 
 
-def pause(source: Source, *, paused: bool) -> None:
-    """Pause or resume as the command does."""
-    with closing(source.connection.functions()) as functions:
-        arn = functions.get_event_source_mapping(UUID=source.mapping_id)["EventSourceMappingArn"]
-        if paused:
-            functions.tag_resource(Resource=arn, Tags={PAUSED_AT: "now"})
-        else:
-            functions.untag_resource(Resource=arn, TagKeys=[PAUSED_AT])
-
-
 @pytest.mark.slow
 def test_local_stack_restarts_its_poller(tmp_path: Path, assembly: Path) -> None:
     with local_stack(tmp_path, progress=lambda _: None, processes=2, assembly=assembly) as stack:
-        assert read_state(tmp_path) == stack.state
-        source = Source(
-            stack.state.connection,
-            stack.state.outputs["QueueUrl"],
-            stack.state.outputs["EventSourceMappingId"],
-            tmp_path,
-        )
+        state = stack.state
+        assert read_state(tmp_path) == state
+        source = Source(state.connection, state.outputs["QueueUrl"], state.outputs["EventSourceMappingId"], tmp_path)
         source.send("not JSON")
         assert source.left() == 1
         stack.poller.start()
@@ -210,11 +194,13 @@ def test_local_stack_restarts_its_poller(tmp_path: Path, assembly: Path) -> None
         source.send("not JSON either")
         stack.poller.start()
         source.until(stack.poller, lambda now: now.deleted == 2)
-        assert Path(stack.state.log_file).read_text().count('"delivery"') == 2
-        pause(source, paused=True)
-        wait_for(lambda: not stack.poller.running, seconds=30, what="the poller is paused")
-        pause(source, paused=False)
-        wait_for(lambda: stack.poller.running, seconds=60, what="the poller is resumed")
+        assert Path(state.log_file).read_text().count('"delivery"') == 2
+        with closing(state.connection.functions()) as functions:  # as `oneslot pause` and `resume` do
+            arn = functions.get_event_source_mapping(UUID=source.mapping_id)["EventSourceMappingArn"]
+            functions.tag_resource(Resource=arn, Tags={PAUSED_AT: "now"})
+            wait_for(lambda: not stack.poller.running, seconds=30, what="the poller is paused")
+            functions.untag_resource(Resource=arn, TagKeys=[PAUSED_AT])
+            wait_for(lambda: stack.poller.running, seconds=60, what="the poller is resumed")
     assert not stack.poller.running
     assert not stack.aws.alive
     assert read_state(tmp_path) is None

@@ -18,23 +18,18 @@ from oneslot.local.aws.deployment import Deployment, deploy
 pytestmark = pytest.mark.embedded_aws
 
 
-def test_deploy_creates_every_resource(deployed: Deployment, synthesised: SynthesisedStack) -> None:
+def test_deploy_creates_all_and_disables_the_emulators_mapping(
+    deployed: Deployment, synthesised: SynthesisedStack
+) -> None:
     assert set(deployed.resources) == set(synthesised.template["Resources"])
     assert set(deployed.outputs) == set(synthesised.template["Outputs"])
-
-
-def test_deploy_disables_the_emulators_mapping(deployed: Deployment) -> None:
     with closing(deployed.connection.functions()) as functions:
         mapping = functions.get_event_source_mapping(UUID=deployed.outputs["EventSourceMappingId"])
     assert mapping["State"] == "Disabled"
 
 
 def test_deploy_rejects_an_unknown_resource_type(account: Connection, synthesised: SynthesisedStack) -> None:
-    template = {
-        **synthesised.template,
-        "Resources": {"Spark": {"Type": "AWS::EMRServerless::Application"}},
-        "Outputs": {},
-    }
+    template = {"Resources": {"Spark": {"Type": "AWS::EMRServerless::Application"}}}
     with pytest.raises(DeploymentFailed, match=r"AWS::EMRServerless::Application.*another stack"):
         deploy(replace(synthesised, template=template, assets=()), account)
 
@@ -87,17 +82,30 @@ def edited(synthesised: SynthesisedStack, kind: str, **properties: object) -> tu
 
 
 def test_update_changes_what_was_edited_and_keeps_the_rest(account: Connection, synthesised: SynthesisedStack) -> None:
-    before = deploy(synthesised, account)
+    pattern = {"Filters": [{"Pattern": "{}"}]}
+    mapping, filtered = edited(synthesised, "AWS::Lambda::EventSourceMapping", FilterCriteria=pattern)
+    before = deploy(filtered, account)
     with closing(account.sqs()) as sqs:
         sqs.send_message(QueueUrl=before.outputs["QueueUrl"], MessageBody="kept")
     name, longer = edited(synthesised, "AWS::Lambda::Function", Timeout=77)
 
     updated, again = deploy(longer, account, update=True), deploy(longer, account, update=True)
 
-    assert (updated.changed, again.changed, updated.resources) == ((name,), (), before.resources)
+    assert (updated.changed, again.changed, updated.resources) == ((name, mapping), (), before.resources)
     with closing(account.functions()) as functions, closing(account.sqs()) as sqs:
         assert functions.get_function_configuration(FunctionName=before.resources[name])["Timeout"] == 77
+        assert "Filters" not in functions.get_event_source_mapping(UUID=before.resources[mapping])["FilterCriteria"]
         assert sqs.receive_message(QueueUrl=before.outputs["QueueUrl"])["Messages"][0]["Body"] == "kept"
+
+
+def test_update_takes_a_revert_when_the_last_failed(account: Connection, synthesised: SynthesisedStack) -> None:
+    deploy(synthesised, account)
+    queue, bad = edited(synthesised, "AWS::SQS::Queue", VisibilityTimeout=43201)
+    function, worse = edited(synthesised, "AWS::Lambda::Function", Layers=["arn:x"])
+    for name, stack in ((queue, bad), (function, worse)):
+        with pytest.raises(DeploymentFailed, match=rf"ended in UPDATE_ROLLBACK_COMPLETE.\n{name} \(.*$"):
+            deploy(stack, account, update=True)
+        assert deploy(synthesised, account, update=True).changed == ()
 
 
 @pytest.mark.parametrize(
@@ -105,6 +113,7 @@ def test_update_changes_what_was_edited_and_keeps_the_rest(account: Connection, 
     [
         ("AWS::DynamoDB::GlobalTable", {"StreamSpecification": {"StreamViewType": "NEW_IMAGE"}}),
         ("AWS::SQS::Queue", {"FifoQueue": True}),
+        ("AWS::SQS::Queue", {"QueueName": "another"}),
     ],
 )
 def test_update_is_refused_when_a_table_or_queue_would_lose_its_content(

@@ -38,7 +38,7 @@ def test_emulators_environment_has_what_lambdas_python_brings() -> None:
     assert pinned >= {"boto3", "botocore", "jmespath", "python-dateutil", "s3transfer", "six", "urllib3"}
 
 
-def test_emulator_is_installed_once_when_it_is_missing(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_emulator_is_installed_when_it_or_its_python_is_missing(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr(embedded_aws, "_run", make_python)
     python = emulator_python(said.append)
@@ -46,11 +46,6 @@ def test_emulator_is_installed_once_when_it_is_missing(cache: Path, monkeypatch:
     assert emulator_python(said.append) == python
     assert said == [f"Installing the embedded AWS, once, into {python.parents[1]} (10 s)..."]
     assert list(cache.iterdir()) == [python.parents[1]]
-
-
-def test_emulator_is_installed_again_when_its_python_is_gone(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded_aws, "_run", make_python)
-    python = emulator_python()
     python.unlink()
     python.symlink_to(cache / "removed")
     assert emulator_python() == python

@@ -14,6 +14,7 @@ import pytest
 from oneslot.errors import UnsupportedMapping
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.embedded_aws import EmbeddedAws
+from oneslot.local.mapping.event_source_mapping import ASKED, RESTART, STARTED
 from oneslot.local.state import start_ticks
 from tests.kits.local_mapping import Source
 
@@ -143,10 +144,18 @@ def test_start_reads_the_configuration_again(account: Connection, tmp_path: Path
     assert source.notes() == [{"new": True}]
 
 
-def test_start_rejects_filter_criteria(account: Connection, tmp_path: Path) -> None:
-    source = mapped(account, tmp_path, FilterCriteria={"Filters": [{"Pattern": '{"body": {"a": [1]}}'}]})
-    with pytest.raises(UnsupportedMapping, match="FilterCriteria"):
-        source.poller().start()
+def test_follow_says_why_an_update_does_not_start_and_starts_the_next(account: Connection, tmp_path: Path) -> None:
+    edits: list[Any] = [{"Filters": [{"Pattern": '{"body": {"a": [1]}}'}]}, {}]
+    source, said = mapped(account, tmp_path), []
+    with source.poller() as poller, closing(account.functions()) as functions:
+        for criteria in edits:
+            about = functions.update_event_source_mapping(UUID=source.mapping_id, FilterCriteria=criteria)
+            functions.tag_resource(Resource=(arn := about["EventSourceMappingArn"]), Tags={RESTART: ASKED})
+            assert poller.follow()
+            said.append((functions.list_tags(Resource=arn)["Tags"][RESTART], poller.running))
+    refusal = f"The local poller does not apply FilterCriteria; remove those of mapping {source.mapping_id}"
+    assert said == [(refusal, False), (STARTED, True)]
+    assert poller.statistics.last_error == UnsupportedMapping.__name__
 
 
 @pytest.mark.slow
