@@ -32,12 +32,14 @@ def dicts(table: pa.Table) -> list[dict[str, Any]]:
     """Return rows as an audit keeps them: text and declared numbers as they are, other attributes as DynamoDB's JSON."""
     found: list[dict[str, Any]] = [{} for _ in range(len(table))]
     for column in table.column_names:
+        if column == "key":
+            continue
         name = column.removesuffix(NUMBER_OF).removesuffix(JSON_OF)
-        for row, value in zip(found, table[column].to_pylist(), strict=True) if column != "key" else ():
-            if value is not None:
-                row[name] = (
-                    value if name == column else {"N": value} if column.endswith(NUMBER_OF) else json.loads(value)
-                )
+        for row, value in zip(found, table[column].to_pylist(), strict=True):
+            if value is not None and column.endswith(JSON_OF):
+                row[name] = json.loads(value)
+            elif value is not None:
+                row[name] = {"N": value} if column.endswith(NUMBER_OF) else value
     return found
 
 
@@ -54,10 +56,8 @@ def key_column(table: pa.Table, parts: Sequence[str]) -> pa.Array:
     """Return the subject's key that these attributes make; null where one is missing."""
     texts = []
     for name in parts:
-        text = one(table[name])
-        texts.append(
-            pc.coalesce(text, one(table[name + NUMBER_OF])) if name + NUMBER_OF in table.column_names else text
-        )
+        text, number = one(table[name]), name + NUMBER_OF
+        texts.append(pc.coalesce(text, one(table[number])) if number in table.column_names else text)
     if len(texts) == 1:
         return texts[0] if texts[0].type == pa.string() else pc.cast(texts[0], pa.string())
     return pc.binary_join_element_wise(ROW_PREFIX, pc.binary_join_element_wise(*texts, "/"), "")
