@@ -137,15 +137,11 @@ def _visibility(one: _Mapping) -> Iterator[Found]:
         yield "visibility-below-six-timeouts", text
 
 
-def _outside(one: _Mapping) -> Iterator[Found]:
-    if one.source.resource is None:
-        text = "Its queue is not in the template, so its visibility timeout and its dead-letter queue are not checked."
-        yield "queue-not-in-template", f"{text} Check them where it is declared."
-
-
 def _dead_letters(one: _Mapping) -> Iterator[Found]:
     """Check the dead-letter queue. A FIFO queue may go without one, to keep its groups' order; either has its price."""
     if one.source.resource is None:
+        text = "Its queue is not in the template, so its visibility timeout and its dead-letter queue are not checked."
+        yield "queue-not-in-template", f"{text} Check them where it is declared."
         return
     if "RedrivePolicy" not in one.source.resource:
         if one.source.kind == FIFO:
@@ -170,13 +166,17 @@ def _dead_letters(one: _Mapping) -> Iterator[Found]:
     if one.source.name not in targets and held:
         yield from _dead_letter_queue(one, held[0])
     if "DeadLetterConfig" in one.function or "DeadLetterQueue" in one.function:
-        text = "The function's own dead-letter queue is for asynchronous invocations: no queue's message gets there."
+        text = (
+            "The function's own dead-letter queue is for asynchronous invocations: a queue's messages never get there."
+        )
         yield "dead-letters-of-the-function", f"{text} The queue's RedrivePolicy keeps them; remove it."
 
 
 def _dead_letter_queue(one: _Mapping, held: Mapping[str, Any]) -> Iterator[Found]:
     if (str(held.get("FifoQueue")).lower() == "true") != (one.source.kind == FIFO):
-        text = "A FIFO queue needs a FIFO dead-letter queue, and a standard queue a standard one. SQS refuses it."
+        text = (
+            "A FIFO queue needs a FIFO dead-letter queue, and a standard queue a standard one. SQS refuses the policy."
+        )
         yield "dead-letter-queue-of-another-type", f"{text} Change FifoQueue of the dead-letter queue."
     kept, queued = (
         _number(one.resolver.known(given.get("MessageRetentionPeriod", RETENTION_S)))
@@ -224,9 +224,7 @@ def _stream(one: _Mapping) -> Iterator[Found]:
         text = "A record that fails too often is dropped, and nothing keeps it. Add an on-failure destination."
         yield "no-failure-destination", text
     if one.of_mapping("StartingPosition") == "LATEST":
-        text = (
-            "With LATEST a new or changed mapping may miss records, because Lambda begins to read some minutes later."
-        )
+        text = "With LATEST a new or changed mapping may miss records: Lambda begins to read some minutes later."
         yield "reads-from-latest", f"{text} Set StartingPosition to TRIM_HORIZON or AT_TIMESTAMP."
 
 
@@ -239,7 +237,7 @@ def _asynchronous(one: _Mapping) -> Iterator[Found]:
 
 
 _CHECKS: Mapping[str, tuple[Callable[[_Mapping], Iterator[Found]], ...]] = {
-    **dict.fromkeys(QUEUES, (_outside, _visibility, _dead_letters, _failures, _batch, _concurrency)),
+    **dict.fromkeys(QUEUES, (_visibility, _dead_letters, _failures, _batch, _concurrency)),
     **dict.fromkeys(STREAMS, (_stream, _failures)),
     **dict.fromkeys(ASYNCHRONOUS, (_asynchronous,)),
 }
