@@ -39,9 +39,18 @@ class Step(NamedTuple):
     observation: int = -1
 
 
-_Own = tuple[int, int, tuple[int, ...], int, Step]
-"""A step of one delivery, whatever the others do: the world and the delivery's code after it, what it leaves in the network,
-the environment that it leaves if that matters, and the step, whose state is the one at the start."""
+class _Own(NamedTuple):
+    """A step of one delivery, whatever the others do, with the world and the delivery's code after it.
+
+    `sent` and `environment`: what it leaves in the network, and what it leaves to the next one, if that matters.
+    `step`: with the state at the start.
+    """
+
+    world: int
+    code: int
+    sent: tuple[int, ...]
+    environment: int
+    step: Step
 
 
 class System:
@@ -62,9 +71,7 @@ class System:
         """The requests, as their senders named them, whose faults were all tried."""
         self._behaviours: dict[tuple[tuple[int, ...], int, int], Behaviour] = before._behaviours if before else {}
         self._environments: list[tuple[Behaviour, int]] = before._environments if before else []
-        self._apply: dict[tuple[int, int, int, int, int], tuple[int, int, tuple[str, ...]]] = (
-            before._apply if before else {}
-        )
+        self._apply: dict[tuple[int, ...], tuple[int, int, tuple[str, ...]]] = before._apply if before else {}
         self._ran_before = before.runs if before else 0
         self._choices: dict[int, tuple[Choice, ...]] = {}
         self._in_state: dict[tuple[int, int, int], tuple[str, ...]] = {}
@@ -157,9 +164,8 @@ class System:
             for then, new, sent, environment, step in moves:
                 left = tuple(sorted((*network, *sent))) if sent else network
                 kept = warm if environment == COLD else environment
-                reached = ExploredState(
-                    then, expiries, faults - step.fault, acknowledged, left, (*before, new, *after), kept
-                )
+                then_codes, then_faults = (*before, new, *after), faults - step.fault
+                reached = ExploredState(then, expiries, then_faults, acknowledged, left, then_codes, kept)
                 yield step._replace(state=reached)
         for position, request in enumerate(network):
             if position and network[position - 1] == request:
@@ -235,12 +241,8 @@ class System:
                 sender=None if sender < 0 else name_of(sender),
                 conflict=None if conflict < 0 else conflict,
             )
-            breaches = self.scenario.checked(done.breaches)
-            known = self._apply[key] = (
-                self.world_number(done.world.text),
-                self.observations(done.observation),
-                breaches,
-            )
+            seen = self.world_number(done.world.text), self.observations(done.observation)
+            known = self._apply[key] = (*seen, self.scenario.checked(done.breaches))
         return known
 
     def taken(self, world: int) -> tuple[int, int] | None:
@@ -293,11 +295,11 @@ class System:
             seen = None
             if (strand, seen_request) in self.next_calls(pending):
                 yield (own := self._own(at, strand, request, PERFORMED))
-                seen = own[-1].observation
+                seen = own.step.observation
             for choice in choices:
                 own = self._own(at, strand, request, choice)
                 # A read as before the last write is left out where it answers the same.
-                if choice.conflict is None or own[-1].observation != seen:
+                if choice.conflict is None or own.step.observation != seen:
                     yield own
 
     def next_calls(self, pending: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
@@ -324,7 +326,7 @@ class System:
             breaches += ended
         sent = (request,) if choice.performed == LATER else ()
         step = Step(self.start, delivery, strand, choice.name, request, breaches, choice.is_fault, history, seen)
-        return after, code, sent, environment, step
+        return _Own(after, code, sent, environment, step)
 
     def _deletion(self, state: ExploredState, delivery: int, messages: int) -> Iterator[Step]:
         codes = _put(state.codes, delivery, GONE)
