@@ -51,6 +51,7 @@ def next_steps(target: Target, state: LocalState) -> list[tuple[str, str, str]]:
             "or send thousands of requests, many of them twice, and judge the result",
             "oneslot send\noneslot watch --until-drained\noneslot check",
         ),
+        ("update", "deploy an edit; what queues and tables hold stays", "oneslot up"),
         ("down", "stop the local stack", "oneslot down"),
     ]
 

@@ -155,11 +155,7 @@ def _rights(
         ),
         "Tell": document(
             allow(["sns:Publish"], topic.topic_arn),
-            allow(
-                ["cloudwatch:PutMetricData"],
-                "*",
-                only={"StringEquals": {"cloudwatch:namespace": metrics}},
-            ),
+            allow(["cloudwatch:PutMetricData"], "*", only={"StringEquals": {"cloudwatch:namespace": metrics}}),
         ),
         "Log": document(
             allow(

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ def dlq() -> None:
     """Inspect the dead-letter queue, and repair what is in it. Looking removes nothing; changes need --yes."""
 
 
-def selecting(verb: Callable[..., Any]) -> Callable[..., Any]:
+def selecting(verb: Callable[..., Any], *, needed: bool = False) -> Callable[..., Any]:
     """Add message ids as arguments, `--file`, `--reason` and `--all`. Pass the dead letters on as `selection`."""
 
     @click.argument("ids", nargs=-1, metavar="[MESSAGE_ID]...", type=MessageId())
@@ -49,7 +49,10 @@ def selecting(verb: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--all", "everything", is_flag=True, help="Select every message.")
     @wraps(verb)
     def selected(ids: Sequence[str], file: Path | None, reason: str | None, *, everything: bool, **more: Any) -> Any:
-        return verb(selection=select(ids, file, reason, everything=everything), **more)
+        selection = select(ids, file, reason, everything=everything)
+        if needed and not selection.given:
+            raise InvalidArguments("Select the messages to drop: give message ids, --file, --reason or --all.")
+        return verb(selection=selection, **more)
 
     return selected
 
@@ -334,7 +337,7 @@ def move_in_batches(terminal: Terminal, target: Target, taken: Sequence[Forecast
 
 
 @dlq.command(short_help="Delete dead letters for good.")
-@selecting
+@partial(selecting, needed=True)
 @click.option("--accept-loss", is_flag=True, help="Include requests without an answer, which then never get one.")
 @yes_option
 @on_stack
@@ -344,8 +347,6 @@ def drop(terminal: Terminal, target: Target, *, selection: Selection, accept_los
     A message is deleted if its request has an answer. A request without one would be lost: deleting it needs
     --accept-loss. The operator log keeps a line for each, by which `oneslot check` accounts for it.
     """
-    if not selection.given:
-        raise InvalidArguments("Select the messages to drop: give message ids, --file, --reason or --all.")
     chosen = choose(terminal, target, selection, lambda each: each.finished or accept_loss)
     document = chosen.document(target, "spared")
     lost = sum(not each.finished for each in chosen.taken)
@@ -360,9 +361,7 @@ def drop(terminal: Terminal, target: Target, *, selection: Selection, accept_los
         return chosen.exit_status
     log = open_operator_log(target)
     with terminal.progress("Dropping", len(chosen.taken)) as progress:
-        gone = drop_letters(target, {each.letter.sqs_message_id: each for each in chosen.taken}, log, progress)
-    terminal.result(document | {"dropped": len(gone), "dry_run": False, "operator_log": str(log.path)})
-    terminal.plain(
-        f"{len(gone):,} of {numbered(len(chosen.taken), 'message')} dropped. The operator log is {log.path}."
-    )
-    return chosen.exit_status if len(gone) == len(chosen.taken) else 1
+        gone = len(drop_letters(target, {each.letter.sqs_message_id: each for each in chosen.taken}, log, progress))
+    terminal.result(document | {"dropped": gone, "dry_run": False, "operator_log": str(log.path)})
+    terminal.plain(f"{gone:,} of {numbered(len(chosen.taken), 'message')} dropped. The operator log is {log.path}.")
+    return chosen.exit_status if gone == len(chosen.taken) else 1

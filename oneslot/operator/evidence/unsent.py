@@ -23,7 +23,7 @@ RELAY_LOG_FILE = "relay.jsonl"
 class Undelivered:
     """`messages` that wait for their targets, the oldest since its commit at `since` (epoch ms).
 
-    `refused`: the name of a target, empty for the ledger, → the error of its service, by the relay's log.
+    `refused`: the name of a target, empty for the ledger, → why the relay could not send to it, by its log.
     """
 
     messages: int
@@ -66,9 +66,9 @@ def format_undelivered(found: Undelivered | None, command: Callable[[str], str])
     if found is None:
         return
     several = counted(found.messages, "message that follows a commit is", "messages that follow commits are")
-    why = ", ".join(f"{to or 'the ledger'} refuses with {code}" for to, code in found.refused.items())
+    why = ", ".join(f"{to or 'the ledger'}: {code}" for to, code in found.refused.items())
     yield (
-        f"{several} not sent, the oldest since {time_text(found.since)} UTC: {why or 'the log of the relay may say why'}. "
+        f"{several} not sent, the oldest since {time_text(found.since)} UTC ({why or 'the log of the relay may say why'}). "
         f"Correct the target or the rights, as `oneslot docs runbooks#relay-behind` says; then run "
         f"`{command('relay --once')}`."
     )

@@ -308,9 +308,9 @@ USAGE = (
     *("send --malformed 0.99", f"send --file {THIS} --count 5", f"send --file {THIS}"),
     *("audit --memory lots", "audit --history nowhere", "watch --timeout 0", "smoke --timeout inf"),
     "run --requests none",
-    *("dlq redrive --all m-1", "dlq drop"),
-    f"dlq redrive --file {THIS}",
-    *("seed", "send", "watch", "status", "inspect m-1", "dlq list", "ledger show m-1", "pause --reason INC-12"),
+    *("dlq redrive --all m-1", f"dlq redrive --all --file {THIS}", f"dlq redrive --file {THIS}"),
+    *("dlq drop", "dlq drop --all --reason conflict", f"ledger unlock {NHS_NUMBER}"),
+    *("send", "status", "inspect m-1", "ledger show m-1", "pause --reason INC-12"),
     *("check --loud --json", "dlq drop --json", "status --json"),
 )
 ROWS["usage"] = [("nothing", line) for line in USAGE]

@@ -45,7 +45,7 @@ def test_verbs_name_what_no_relay_delivers_when_it_is_late_or_refused(
     assert documents[1]["kind"] == ("holds" if refused is None else "unfinished")
     for said in shown.values():
         assert ("2 messages that follow commits are not sent" in said) == (refused is not None)
-        assert ("shipping refuses with QueueDoesNotExist. Correct" in said) == bool(refused)
+        assert ("(shipping: QueueDoesNotExist). Correct" in said) == bool(refused)
 
 
 def test_undelivered_names_the_error_of_the_relays_log_group_when_the_stack_is_on_aws(moto_stack: MotoStack) -> None:
