@@ -99,6 +99,7 @@ class ScanJob:
         folder: that of the template; `resolver` has its values, and `properties` are the function's.
         given: what the user gives in place of what the scan makes.
         budget: seconds.
+        installed: a folder with packages of the function's own, if there is one.
     """
 
     folder: Path
@@ -111,6 +112,7 @@ class ScanJob:
     budget: float
     assumed: tuple[str, ...]
     tracked: Tracked = field(default_factory=Tracked)
+    installed: tuple[Path, ...] = ()
 
 
 def remedy_of(function: str) -> str:
@@ -121,9 +123,9 @@ def refusal(job: ScanJob, why: str) -> Row:
     return Row(function=job.function, source=job.source.title, verdict="refused", why=why, assumed=job.assumed)
 
 
-def row_of(job: ScanJob, installed: Path | None = None) -> Row:
-    """Explore in this process, which ends with it, and return the row. `installed` has packages of the function's own."""
-    sys.path[:0] = [str(installed)] if installed else []
+def row_of(job: ScanJob) -> Row:
+    """Explore in this process, which ends with it, and return the row."""
+    sys.path[:0] = map(str, job.installed)
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
@@ -298,7 +300,7 @@ def _test(job: ScanJob, given: Given, result: Result) -> str:
     if UNPACKED in str(given.folders[0]):
         return f"{NO_TEST}Its code is in the template or in a zip, where no test can import it."
     module = Path(f"{given.handler.rpartition('.')[0].replace('.', '/')}.py")
-    given = replace(given, path=[job.tracked.folder(one, module) for one in given.folders])
+    given = replace(given, path=[*(job.tracked.folder(one, module) for one in given.folders), *job.installed])
     try:
         return written_test(job.function, job.source, given, result)
     except NotExplorable as error:

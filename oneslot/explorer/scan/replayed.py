@@ -197,9 +197,10 @@ class Replay:
         return Invocation(invoke, reads_failures=self._reads_failures)
 
     def _forget_modules(self) -> None:
-        """Forget the handler's modules: another test's handler may have a module of the same name."""
+        """Forget the handler's modules, as another one's may have the same names. Packages may be below its folder."""
         for name, module in list(sys.modules.items()):
-            if (getattr(module, "__file__", None) or "").startswith(tuple(self._folders)):
+            file = getattr(module, "__file__", None) or ""
+            if file.startswith(tuple(self._folders)) and "site-packages" not in file:
                 del sys.modules[name]
 
     def _fate(self, what: str) -> Callable[[Perform], Any]:

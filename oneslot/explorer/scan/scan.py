@@ -212,15 +212,12 @@ def _given(events: Path | None, function: str, resolver: Resolver) -> Mapping[st
     return given
 
 
-def _installed(job: ScanJob, packages: Path) -> Path | None:
-    """Install a function's requirements into a folder of their lists and of this Python. Return it; None without a list.
-
-    Raises `NotExplorable` if pip fails.
-    """
+def _with_packages(job: ScanJob, packages: Path) -> ScanJob:
+    """Install a function's requirements into a folder of its lists and this Python. Raises `NotExplorable` if pip fails."""
     roots = folders(job.resolver, job.resolver.resources[job.function], job.properties)
     lists = [file for one in roots if (file := (job.folder / one / "requirements.txt").absolute()).is_file()]
     if not lists:
-        return None
+        return job
     named = [sys.version_info[:2], *((str(one), one.read_bytes()) for one in lists)]  # equal texts may name other files
     number = hashlib.sha256(repr(named).encode()).hexdigest()[:16]
     installed = packages.absolute() / number / "site-packages"
@@ -231,10 +228,9 @@ def _installed(job: ScanJob, packages: Path) -> Path | None:
         ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=lists[0].parent)
         if ran.returncode:
             said = " ".join(line for line in ran.stderr.splitlines() if "ERROR" in line)
-            why = f"pip cannot install {lists[0]}: {said} Install them here, and scan without --packages."
-            raise NotExplorable(why)
+            raise NotExplorable(f"pip cannot install {lists[0]}: {said} Install them, and scan without --packages.")
         unfinished.rename(installed)
-    return installed
+    return replace(job, installed=(installed,))
 
 
 def _run(jobs: Sequence[ScanJob | Row], workers: int, packages: Path | None) -> Iterator[tuple[int, Row]]:
@@ -248,11 +244,11 @@ def _run(jobs: Sequence[ScanJob | Row], workers: int, packages: Path | None) -> 
                 yield position, job
                 continue
             try:
-                installed = _installed(job, packages) if packages else None
+                job = _with_packages(job, packages) if packages else job
             except NotExplorable as error:
                 yield position, refusal(job, str(error))
                 continue
-            reader, process = forked(row_of, job, installed)
+            reader, process = forked(row_of, job)
             running[reader] = (position, job, process, time.monotonic() + job.budget + GRACE_S)
         ready = wait(list(running), timeout=1)
         for reader, (position, own_job, process, ends) in list(running.items()):

@@ -104,7 +104,8 @@ def why_not(file: Path) -> str:
     is_asserted = any("assert" in one.lower() for one in errors) and not any(SHOWS_NOTHING in one for one in errors)
     if ran.returncode == 1 and is_asserted:
         return ""
-    return f"it ends on moto with {errors[0] if errors else f'status {ran.returncode} of pytest'}"
+    said = errors or ran.stderr.splitlines()[-1:] or [f"status {ran.returncode} of pytest"]
+    return f"it ends on moto with {said[0]}"
 
 
 def _snake(text: str) -> str:

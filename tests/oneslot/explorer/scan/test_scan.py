@@ -24,6 +24,7 @@ from oneslot.explorer.handlers.verdict import Result
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.scan import judging, report
 from oneslot.explorer.scan.judging import NO_TEST, Row, Verdict
+from oneslot.explorer.scan.replayed import Replay
 from oneslot.explorer.scan.scan import Scan, scan
 from oneslot.explorer.scan.written_test import SHOWS_NOTHING, Tracked, why_not, written_test
 from oneslot.operator.commands.explore.scan import scan as command
@@ -214,6 +215,11 @@ def test_packages_of_each_function_are_installed_apart(tmp_path: Path) -> None:
 
     assert [row.verdict for row in rows] == ["holds", "holds", "refused"]
     assert rows[2].why.startswith(f"pip cannot install {tmp_path}/Broken/requirements.txt: ERROR: ")
+
+
+def test_replay_keeps_packages_below_the_handlers_folder() -> None:
+    Replay(handler="", folders=[sys.prefix], event=0, env={}, resources=(), reads_failures=False)._forget_modules()
+    assert "moto.core" in sys.modules
 
 
 @pytest.mark.parametrize("option", ["--sarif", "--summary", "--write-baseline", "--write-test", "--baseline"])
