@@ -116,8 +116,7 @@ def local_stack(
                 # The embedded AWS is busy or has just ended, or a start was refused: the thread must go on.
                 with suppress(BotoCoreError, ClientError, OneslotError, OSError):
                     write()
-                    if poller.follow():
-                        relay()
+                    poller.follow(relay)
 
             try:
                 with relays, _repeated(follow, FOLLOW_SECONDS):

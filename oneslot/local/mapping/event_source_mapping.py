@@ -122,8 +122,8 @@ class EventSourceMapping:
             self._run, self._running = (poller, pool), stack.pop_all()
         return error
 
-    def follow(self) -> bool:
-        """Stop if the deployed mapping is paused, and start again when it is resumed or updated. Return if it was updated."""
+    def follow(self, also: Callable[[], None]) -> None:
+        """Stop if the deployed mapping is paused. Start again when it is resumed or updated; call `also` after an update."""
         with closing(self._connection.functions()) as functions:
             arn = functions.get_event_source_mapping(UUID=self._mapping_id)["EventSourceMappingArn"]
             tags = functions.list_tags(Resource=arn).get("Tags", {})
@@ -133,13 +133,14 @@ class EventSourceMapping:
             try:
                 error = self.start() if not paused and (updated or self._paused) else None
                 said = error.error_type if error else STARTED
+                if updated:
+                    also()
             except (OneslotError, OSError) as refused:
                 self._counter.add(last_error=type(refused).__name__)
                 said = str(refused).removesuffix(".")
             self._paused = paused
             if updated:
                 functions.tag_resource(Resource=arn, Tags={RESTART: said})
-        return updated
 
     def stop(self) -> None:
         """Receive nothing more, finish the batches in hand (at most the function's timeout), and end the processes."""

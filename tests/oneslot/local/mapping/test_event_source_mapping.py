@@ -146,15 +146,15 @@ def test_start_reads_the_configuration_again(account: Connection, tmp_path: Path
 
 def test_follow_says_why_an_update_does_not_start_and_starts_the_next(account: Connection, tmp_path: Path) -> None:
     edits: list[Any] = [{"Filters": [{"Pattern": '{"body": {"a": [1]}}'}]}, {}]
-    source, said = mapped(account, tmp_path), []
+    source, said = mapped(account, tmp_path), list[object]()
     with source.poller() as poller, closing(account.functions()) as functions:
         for criteria in edits:
             about = functions.update_event_source_mapping(UUID=source.mapping_id, FilterCriteria=criteria)
             functions.tag_resource(Resource=(arn := about["EventSourceMappingArn"]), Tags={RESTART: ASKED})
-            assert poller.follow()
+            poller.follow(lambda: said.append("also"))
             said.append((functions.list_tags(Resource=arn)["Tags"][RESTART], poller.running))
     refusal = f"The local poller does not apply FilterCriteria; remove those of mapping {source.mapping_id}"
-    assert said == [(refusal, False), (STARTED, True)]
+    assert said == [(refusal, False), "also", (STARTED, True)]
     assert poller.statistics.last_error == UnsupportedMapping.__name__
 
 
