@@ -64,7 +64,11 @@ def priced(world: Any) -> bool:
 
 POOL: dict[str, Any] = {"messages": [{}], "copies": 1, "faults": 0, "law": counted_twice}
 ONE_KEY = at_most_one("orders", "order")
+OF_QUESTIONS = Path(__file__).parents[4] / "lab/handlers/questions"
 CASES = {
+    "Powertools that keeps Lambda's context": case(
+        "in_progress.fixed", path=OF_QUESTIONS, tables=["reports:id", "idempotency:id"], faults=0, budget=10
+    ),
     "a write under a new id": case("subjects.put_under_new_id", 'level "twice" ... as-if-once: orders has 2 rows'),
     "a mark after the effect": case("subjects.charge_then_mark", f"{AFTER_A_FAULT} ... as-if-once"),
     "a swallowed failure": case("subjects.swallow", f"{AFTER_A_FAULT} ... as-if-once"),
