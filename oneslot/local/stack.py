@@ -112,8 +112,7 @@ def local_stack(
                 write_atomically(home / STATISTICS_FILE, json.dumps(asdict(poller.statistics)))
 
             def follow() -> None:
-                """Let poller and relay follow `oneslot pause`, `resume` and `up`, which run in other processes."""
-                # The embedded AWS is busy or has just ended, or a start was refused: the thread must go on.
+                """Let poller and relay follow `oneslot pause`, `resume` and `up` of other processes, also after an error."""
                 with suppress(BotoCoreError, ClientError, OneslotError, OSError):
                     write()
                     poller.follow(relay)
@@ -152,7 +151,7 @@ def update(
     context: Mapping[str, str] | None = None,
     assembly: Path | None = None,
 ) -> LocalState:
-    """Deploy the app as it is now into the running stack, and wait until the poller runs it. Return the new state.
+    """Deploy the app as it is now into the running stack, and wait until the poller runs what changed. Return the new state.
 
     What queues and tables hold stays, and so do settings that are not given. Raises `DeploymentFailed` for a change that
     would lose something, and `HandlerFailed` for a function that does not start.
@@ -165,10 +164,13 @@ def update(
     mapping_id = new.outputs[declared().output("EventSourceMappingId")]
     with closing(state.connection.functions()) as functions:
         arn = functions.get_event_source_mapping(UUID=mapping_id)["EventSourceMappingArn"]
-        functions.tag_resource(Resource=arn, Tags={RESTART: ASKED})
+        said = functions.list_tags(Resource=arn).get("Tags", {}).get(RESTART, STARTED)
+        if deployment.changed or said != STARTED:
+            functions.tag_resource(Resource=arn, Tags={RESTART: (said := ASKED)})
         deadline = time.monotonic() + RESTART_SECONDS
-        while (said := functions.list_tags(Resource=arn)["Tags"][RESTART]) == ASKED and time.monotonic() < deadline:
+        while said == ASKED and time.monotonic() < deadline:
             time.sleep(FOLLOW_SECONDS)
+            said = functions.list_tags(Resource=arn)["Tags"][RESTART]
     if said == ASKED:
         raise HandlerFailed(f"The updated function did not start within {RESTART_SECONDS:.0f} s. Repeat oneslot up.")
     if said != STARTED:

@@ -123,11 +123,7 @@ class HandlerProcess:
         """Invoke the handler with one event. After anything but `Answered` or an "exception", `close` this process."""
         if error := self.wait_until_ready():
             return error
-        request = {
-            "request_id": request_id,
-            "event": event,
-            "deadline_ms": int((time.time() + timeout_seconds) * 1000),
-        }
+        request = {"request_id": request_id, "event": event, "deadline_ms": int((time.time() + timeout_seconds) * 1000)}
         deadline = time.monotonic() + timeout_seconds
         try:
             self._write_line(request, deadline)
