@@ -96,8 +96,7 @@ def handler(event, context):
 
 
 def test_construct_warns_of_each_import_that_the_asset_lacks(tmp_path: Path) -> None:
-    entry = tmp_path / "consumer"
-    entry.mkdir()
+    (entry := tmp_path / "consumer").mkdir()
     (entry / "app.py").write_text(IMPORTS, encoding="utf-8")
     (entry / "helper.py").write_text("def help(): ...\n", encoding="utf-8")
     defined = define(tmp_path, entry=entry)
@@ -142,8 +141,7 @@ def expected(version: str) -> dict[PurePosixPath, bytes]:
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     """A site-packages folder."""
-    folder = tmp_path / "site"
-    folder.mkdir()
+    (folder := tmp_path / "site").mkdir()
     return folder
 
 
@@ -164,8 +162,7 @@ def install(site: Path, version: str, *, pure: bool = True) -> None:
 @pytest.fixture
 def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of wheels that is all that pip can reach."""
-    folder = tmp_path / "wheels"
-    folder.mkdir()
+    (folder := tmp_path / "wheels").mkdir()
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
@@ -183,8 +180,9 @@ def publish(wheels: Path, version: str, tags: str = "py3-none-any") -> str:
 
 def requirements(tmp_path: Path, version: str, sha256: str = "0" * 64) -> Path:
     """A hashed requirements file as `uv pip compile` writes it."""
-    path = tmp_path / "requirements.txt"
-    path.write_text(f"tiny=={version} \\\n    --hash=sha256:{sha256}\n    # via -r requirements.in\n", encoding="utf-8")
+    (path := tmp_path / "requirements.txt").write_text(
+        f"tiny=={version} \\\n    --hash=sha256:{sha256}\n    # via -r requirements.in\n", encoding="utf-8"
+    )
     return path
 
 
@@ -208,8 +206,7 @@ def requirements(tmp_path: Path, version: str, sha256: str = "0" * 64) -> Path:
 def test_pins_are_read_in_order_and_in_every_form_that_pip_takes(
     tmp_path: Path, text: str, pins: tuple[Pin, ...]
 ) -> None:
-    path = tmp_path / "requirements.txt"
-    path.write_text(text, encoding="utf-8")
+    (path := tmp_path / "requirements.txt").write_text(text, encoding="utf-8")
     assert read_pins(path) == pins
 
 

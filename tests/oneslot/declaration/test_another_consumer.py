@@ -188,8 +188,7 @@ def test_fault_in_the_consumers_code_is_named_as_the_consumers(
     monkeypatch.setattr(sys, "path", [*sys.path, str(ORDERS.parent)])
     monkeypatch.delitem(sys.modules, "failing", raising=False)
     (tmp_path / "failing.py").write_text(f"def fail(*_):\n    raise KeyError('{NHS_NUMBER}')\n")
-    path = tmp_path / "oneslot.toml"
-    path.write_text(ORDERS.read_text().replace(*declared))
+    (path := tmp_path / "oneslot.toml").write_text(ORDERS.read_text().replace(*declared))
 
     refused = invoke(*verb, ONESLOT_CONSUMER=str(path))
 

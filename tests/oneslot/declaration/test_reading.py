@@ -38,8 +38,7 @@ def test_declaration_of_the_appointments_is_the_default(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("end", ["repository", "home"])
 def test_search_ends_at_the_repository_or_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, end: str) -> None:
     (tmp_path / "oneslot.toml").write_text(LEAST)
-    inner = tmp_path / "project" / "inner"
-    inner.mkdir(parents=True)
+    (inner := tmp_path / "project" / "inner").mkdir(parents=True)
     monkeypatch.chdir(inner)
     assert declared().name == "orders"
     if end == "home":
@@ -120,7 +119,6 @@ def test_stack_is_named_after_its_stage(stack: str, prod: str) -> None:
 )
 def test_law_is_refused_when_it_is_not_a_function(tmp_path: Path, law: str, refusal: type[BadInput]) -> None:
     (tmp_path / "order_book.py").write_text(ORDERS.with_name("order_book.py").read_text())
-    path = tmp_path / "oneslot.toml"
-    path.write_text(LEAST.replace("\nhandler", f'\nlaws = "{law}"\nhandler'))
+    (path := tmp_path / "oneslot.toml").write_text(LEAST.replace("\nhandler", f'\nlaws = "{law}"\nhandler'))
     with pytest.raises(refusal):
         _ = read_declaration(path).laws

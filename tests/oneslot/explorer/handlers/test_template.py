@@ -141,8 +141,7 @@ def test_table_has_its_time_to_live_when_the_template_enables_it(enabled: bool, 
     keys = {"KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}]}
     lives = {"TimeToLiveSpecification": {"AttributeName": "expires", "Enabled": enabled}}
     resources = {"Marks": {"Type": "AWS::DynamoDB::Table", "Properties": {"TableName": "marks", **keys, **lives}}}
-    template = tmp_path / "template.json"
-    template.write_text(json.dumps({"Resources": resources}))
+    (template := tmp_path / "template.json").write_text(json.dumps({"Resources": resources}))
 
     tables = template_tables(Resolver(read_template(template), {}))
 

@@ -243,8 +243,7 @@ def test_sarif_places_breaches_in_the_handler_and_rules_in_the_template(scanned:
 
 
 def test_a_known_breach_is_marked_and_does_not_fail(scanned: Scan, tmp_path: Path) -> None:
-    baseline = tmp_path / "baseline.json"
-    baseline.write_text(report.baseline_text(scanned))
+    (baseline := tmp_path / "baseline.json").write_text(report.baseline_text(scanned))
     known = report.read_baseline(baseline)
 
     broken = [one for one in report.failures(scanned) if isinstance(one, Row) and one.verdict == "breaks"]

@@ -76,8 +76,7 @@ def test_clients_share_one_parse_of_the_endpoints(monkeypatch: pytest.MonkeyPatc
 
 def test_client_ignores_the_users_aws_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """AWS_PROFILE names a missing profile, as in a shell that was configured for another project."""
-    configuration = tmp_path / "config"
-    configuration.write_text("[default]\nretry_mode = adaptive\n[profile broken\n")
+    (configuration := tmp_path / "config").write_text("[default]\nretry_mode = adaptive\n[profile broken\n")
     given = {
         "AWS_PROFILE": "work",
         "AWS_CONFIG_FILE": str(configuration),

@@ -34,8 +34,7 @@ def installed(tmp_path: Path) -> Make:
     """Install a handler's source text in a folder of the test's own."""
 
     def install(source: str, *, timeout: int = 60, environment: dict[str, str] | None = None) -> Installation:
-        code = tmp_path / "code"
-        code.mkdir()
+        (code := tmp_path / "code").mkdir()
         (code / "fake.py").write_text(textwrap.dedent(source))
         function = FunctionConfiguration(
             name="fake",
