@@ -210,8 +210,8 @@ def in_one_batch(
             for faults, one in tried
         ]
         if source.kind == FIFO:
-            first, last = pairs[-1]["messages"]
-            other = {**(last if isinstance(last, dict) else {"body": last}), "attributes": {"MessageGroupId": "2"}}
+            first, alike = _message(source, facts), _message(source, facts, 2)
+            other = {**(alike if isinstance(alike, dict) else {"body": alike}), "attributes": {"MessageGroupId": "2"}}
             pairs.insert(0, {**pairs[-2], "messages": [first, other], "batch": 1})
         return pairs
     records = [event_of(source, one, tables, number)["Records"][0] for number, one in enumerate((facts, second), 1)]
