@@ -42,13 +42,10 @@ class Failure:
 
 
 def read_failures(target: Target, *, since_ms: int = 0, mentioning: str | None = None) -> dict[str, Failure]:
-    """Return the last delivery of each message that was delivered again and failed, by its SQS id.
-
-    A missing log has none; see `read_deliveries`.
-    """
-    lines = valid_deliveries(target, [], since_ms=since_ms, mentioning=mentioning, again=True)
-    last = {line["sqs_message_id"]: line for line in lines if line["finished"] >= since_ms}
-    return {name: failure_of(line) for name, line in last.items() if line["outcome"] == FAILED}
+    """Return the last failed delivery of each message, by its SQS id. A missing log has none; see `read_deliveries`."""
+    lines = valid_deliveries(target, [], since_ms=since_ms, mentioning=mentioning)
+    failed = (line for line in lines if line["outcome"] == FAILED and line["finished"] >= since_ms)
+    return {line["sqs_message_id"]: failure_of(line) for line in failed}
 
 
 def failure_of(line: Mapping[str, Any]) -> Failure:

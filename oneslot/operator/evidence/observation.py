@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from botocore.exceptions import ClientError
 
 from oneslot.laws.traces import COMPLETE, IN_PROGRESS
-from oneslot.operator.evidence.deliveries import Failure, read_failures
+from oneslot.operator.evidence.deliveries import FAILED, Failure, failure_of, valid_deliveries
 from oneslot.operator.evidence.malformed import RELEASED, Malformed, Tally, tally
 from oneslot.operator.evidence.tables import Missing, unless_missing
 from oneslot.operator.evidence.unsent import Undelivered, find_undelivered
@@ -132,7 +132,9 @@ def read_failing(target: Target) -> list[Failure]:
     """Return the messages that fail again and again; none where the log may not be read, which is only for this."""
     since_ms = target.surroundings.now_ms() - FAILING_MS
     with suppress(ClientError):
-        return list(read_failures(target, since_ms=since_ms).values())
+        lines = valid_deliveries(target, [], since_ms=since_ms, again=True)
+        last = {line["sqs_message_id"]: line for line in lines if line["finished"] >= since_ms}
+        return [failure_of(line) for line in last.values() if line["outcome"] == FAILED]
     return []
 
 

@@ -210,7 +210,6 @@ def test_packages_of_each_function_are_installed_apart(tmp_path: Path) -> None:
                 packed.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
                 packed.writestr(f"{info}/RECORD", "")
     (tmp_path / "template.json").write_text(json.dumps({"Resources": resources}))
-
     rows = scan(tmp_path / "template.json", packages=tmp_path / "packages").rows
 
     assert [row.verdict for row in rows] == ["holds", "holds", "refused"]

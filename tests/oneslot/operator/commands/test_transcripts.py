@@ -135,7 +135,7 @@ def failing(stack: MotoStack) -> None:
     """A message failed all its receives, and another fails now. One failed once, one long ago, and one was ended since."""
     write_failures(stack, "m-1", stack.put_dead_letter(booking("m-1", **NOW)), receives=10)
     write_failures(stack, "m-2", receives=3)
-    write_failures(stack, "m-3", receives=1)
+    write_failures(stack, "m-3", stack.put_dead_letter(booking("m-3", **NOW)), receives=1)
     write_failures(stack, "m-4", receives=9, at_ms=int(time.time() - 3_600) * 1_000)
     write_failures(stack, "m-5", receives=3, ended="quarantined")
 
