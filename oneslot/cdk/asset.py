@@ -17,7 +17,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.metadata import Distribution
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -275,7 +275,8 @@ def vendored_files(requirements: Path, search_path: Sequence[str] | None = None)
 
 def _installed_files(pin: Pin, search_path: Sequence[str] | None) -> dict[PurePosixPath, bytes] | None:
     """Return the files of the installed package; None if it is missing, of another version, or compiled for elsewhere."""
-    package = _find(pin, search_path)
+    path = list(sys.path if search_path is None else search_path)
+    package = next(iter(Distribution.discover(name=pin.name, path=path)), None)
     if package is None or package.version != pin.version or package.files is None:
         return None
     if not _for_this_machine() and "Root-Is-Purelib: true" not in (package.read_text("WHEEL") or ""):
@@ -292,15 +293,6 @@ def _installed_files(pin: Pin, search_path: Sequence[str] | None) -> dict[PurePo
             )
         files[PurePosixPath(file)] = content
     return files
-
-
-def _find(pin: Pin, search_path: Sequence[str] | None) -> Distribution | None:
-    if search_path is not None:
-        return next(iter(Distribution.discover(name=pin.name, path=list(search_path))), None)
-    try:
-        return distribution(pin.name)
-    except PackageNotFoundError:
-        return None
 
 
 def _for_this_machine() -> bool:

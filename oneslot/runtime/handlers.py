@@ -166,7 +166,12 @@ def acquire(
     Raises:
         ValueError: for a `lock_timeout` under one millisecond.
     """
-    return take_claim(ledger, message_id, content, _until(ledger, lock_timeout), fenced=False)
+    milliseconds = int(lock_timeout * 1000)
+    if milliseconds < 1:
+        raise ValueError(
+            f"lock_timeout of {lock_timeout} s is too short; set it to the longest time that the work may take"
+        )
+    return take_claim(ledger, message_id, content, ledger.surroundings.now_ms() + milliseconds, fenced=False)
 
 
 def mark_processed(ledger: Store, claim: Claim, returned: Any = None) -> Committed | Duplicate | Fenced:
@@ -302,12 +307,3 @@ def _marked(ledger: Store, lock_timeout: float, claim: Claim, returned: Any) -> 
             raise LockLost(
                 f"lock_timeout of {lock_timeout} s is shorter than the work, and another handler took over; raise it"
             )
-
-
-def _until(ledger: Store, lock_timeout: float) -> int:
-    milliseconds = int(lock_timeout * 1000)
-    if milliseconds < 1:
-        raise ValueError(
-            f"lock_timeout of {lock_timeout} s is too short; set it to the longest time that the work may take"
-        )
-    return ledger.surroundings.now_ms() + milliseconds

@@ -14,13 +14,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Generic, NamedTuple, NoReturn, TypeGuard
 
-from oneslot.runtime.effects import INVALID_MESSAGE_ID, Result, Unprocessable
+from oneslot.runtime.effects import INVALID_MESSAGE_ID, Unprocessable
 from oneslot.runtime.protocol import Answer, M
 from oneslot.runtime.sqs.queue import GROUP_ATTRIBUTE, is_fifo
 from oneslot.runtime.values import MOST_LEVELS, fraction, require_levels, shown_name, shown_path, to_json
 
 IDENTITY_ATTRIBUTE = "MessageDeduplicationId"
 """The SQS message attribute that identifies the message where present; named as in SQS FIFO."""
+
+SOURCE_ATTRIBUTE = "SourceMessageId"
+"""The attribute with the SQS id that a quarantined message came with. One that is sent again without its own id keeps it."""
+MAXIMUM_ATTRIBUTES = 10  # that SQS takes with a message
+_SQS_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 NOT_JSON = f"the body must be one JSON object, {{...}}, with each name once, up to {MOST_LEVELS} levels and numbers up to 1e308"
 MESSAGE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
@@ -162,6 +167,12 @@ def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 
 
+def source_of(attributes: Mapping[str, Any], text: str = "stringValue") -> str | None:
+    """Return the SQS id with which a message was sent first, by its attribute; None if that has no id's form."""
+    found = str((attributes.get(SOURCE_ATTRIBUTE) or {}).get(text))
+    return found if _SQS_ID.fullmatch(found) else None
+
+
 class Receipt(NamedTuple):
     """One receive of one message, as SQS names it. The handle alone would do, but for events that are written by hand."""
 
@@ -197,6 +208,7 @@ class Record(Generic[M]):
     Attributes:
         raw: the record as Lambda passes it.
         receipt: the identity of this receive.
+        sent_as: the SQS id with which the message was sent first; see `SOURCE_ATTRIBUTE`.
         receive_count: how often SQS has delivered the message, this delivery included.
         sent: when the message was sent (epoch ms).
         group: the message group, if the queue keeps order.
@@ -207,6 +219,7 @@ class Record(Generic[M]):
 
     raw: Mapping[str, Any] = field(repr=False)
     receipt: Receipt
+    sent_as: str
     receive_count: int
     sent: int
     group: str | None
@@ -235,7 +248,9 @@ class Record(Generic[M]):
         group = attributes.get(GROUP_ATTRIBUTE)
         # A standard queue has groups for fairness; only a FIFO queue keeps their order.
         in_order = group is not None and is_fifo(str(raw.get("eventSourceARN", "")))
-        trace = _trace(raw)
+        own = message_attributes(raw)
+        trace = _trace(own, attributes)
+        receipt = Receipt(str(raw["messageId"]), str(raw["receiptHandle"]))
         message_id, message, problem = None, None, None
         try:
             found, content = identified(identity, raw) if identity else plain(raw, content_based=content_based)
@@ -248,7 +263,8 @@ class Record(Generic[M]):
                 message_id = None
         return cls(
             raw=raw,
-            receipt=Receipt(str(raw["messageId"]), str(raw["receiptHandle"])),
+            receipt=receipt,
+            sent_as=(source_of(own) if own else None) or receipt.sqs_message_id,
             receive_count=int(attributes["ApproximateReceiveCount"]),
             sent=int(attributes["SentTimestamp"]),
             group=str(group) if in_order else None,
@@ -301,10 +317,10 @@ def _invalid_fields(error: Any) -> Iterator[str]:
         yield f"and {len(found) - SHOWN_FIELDS} more"
 
 
-def _trace(raw: Mapping[str, Any]) -> str | None:
+def _trace(own: Mapping[str, Any], system: Mapping[str, Any]) -> str | None:
     """Return the message attribute `traceparent`, else SQS's `AWSTraceHeader`; None if neither has a known form."""
-    attribute = (message_attributes(raw).get("traceparent") or {}).get("stringValue")
-    for text in (attribute, raw["attributes"].get("AWSTraceHeader")):
+    attribute = (own.get("traceparent") or {}).get("stringValue")
+    for text in (attribute, system.get("AWSTraceHeader")):
         found = _TRACE.match(text or "")
         if found:
             return found.group()
@@ -345,7 +361,7 @@ class Delivery:
         )
         self.consumption_count = answer.consumption_count
         self.claimed_by = answer.claimed_by
-        self.answer = _digest(answer.result)
+        self.answer = hashlib.sha256(to_json(answer.result, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def print_line(delivery: Delivery) -> None:
@@ -359,7 +375,3 @@ def function_version(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the version of the function as a line has it, by which a gradual deployment counts failures; none elsewhere."""
     version = environment.get("AWS_LAMBDA_FUNCTION_VERSION")
     return {"function_version": version} if version else {}
-
-
-def _digest(result: Result) -> str:
-    return hashlib.sha256(to_json(result, sort_keys=True).encode()).hexdigest()[:16]

@@ -76,7 +76,12 @@ class LedgerStream:
         done = False
         if self._surroundings.steady() >= self._next_look:
             self._next_look = self._surroundings.steady() + LOOK_SECONDS
-            self._repeat()
+            failed, self._failed = self._failed, []
+            for each in failed:
+                if each.until <= self._surroundings.steady():
+                    self._log.event("set_aside", sequence_number=each.record["dynamodb"]["SequenceNumber"])
+                else:
+                    self._hand_on([each.record])
             self._open("TRIM_HORIZON")
         for name in [*self._iterators]:
             records = self._fetch(name)
@@ -131,14 +136,6 @@ class LedgerStream:
             until = self._surroundings.steady() + HELD_SECONDS
             self._failed += [_Failed(records[at], until - self._age(records[at])) for at in places]
             records = records[places[-1] + 1 :] if places else []
-
-    def _repeat(self) -> None:
-        failed, self._failed = self._failed, []
-        for each in failed:
-            if each.until <= self._surroundings.steady():
-                self._log.event("set_aside", sequence_number=each.record["dynamodb"]["SequenceNumber"])
-            else:
-                self._hand_on([each.record])
 
     def _age(self, record: Record) -> float:
         """Return the seconds since DynamoDB wrote the record; 0 for one without its time."""

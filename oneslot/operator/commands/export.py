@@ -113,7 +113,8 @@ def _write_history(target: Target, folder: Path, note: Callable[[str], None]) ->
         rows = scan(target.dynamodb, name, attributes)
         counts[table] = _write_table(folder / table, name, rows, now)
     counts["deliveries"] = _write_lines(folder / "deliveries" / "deliveries.jsonl", read_deliveries(target))
-    accepted = _accepted(target)
+    # A last line that a crash cut off is skipped. Its request is in the delivery log, or was not accepted.
+    accepted = (line for line in read_lines(target.archive) if line.pop("stack", target.identity) == target.identity)
     if first := next(accepted, None):
         counts["accepted"] = _write_lines(folder / "accepted" / ARCHIVE_FILE, chain([first], accepted))
     letters = list_dead_letters(target)
@@ -141,16 +142,6 @@ def _write_history(target: Target, folder: Path, note: Callable[[str], None]) ->
         kept["ledger_forgotten_before"] = datetime.fromtimestamp(before / 1000, UTC).isoformat()
     (folder / CONTEXT).write_text(json.dumps(kept) + "\n", encoding="utf-8")
     return counts
-
-
-def _accepted(target: Target) -> Iterator[dict[str, Any]]:
-    """Yield the archive's lines about this stack, without its name.
-
-    A last line that a crash cut off is skipped. Its request is in the delivery log, or was not accepted.
-    """
-    for line in read_lines(target.archive):
-        if line.pop("stack", target.identity) == target.identity:
-            yield line
 
 
 def _write_table(folder: Path, name: str, rows: Iterator[Mapping[str, Any]], now: int) -> int:

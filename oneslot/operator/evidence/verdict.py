@@ -114,12 +114,14 @@ def judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[B
     delivery log are left out; a share above the audit's limit is a failure. `lasting` replaces the breaches found, where an
     earlier look has shown which of them last. `command` is `Target.command`.
     """
+    gathered = replace(gathered, evidence=with_unidentified(gathered))
     rows, lines = malformed_evidence(gathered.evidence), gathered.malformed_lines
     breaches: Sequence[Breach] | None = None
     not_local: dict[str, str] = {}
     if not (unread := _say_unread(gathered.missing, rows)):
-        found = _find_breaches(gathered, not_local)
-        breaches = found if lasting is None else lasting
+        found = groups.judge(gathered.evidence, gathered.declaration.laws, not_local)
+        shown = [replace(each, subject=each.subject.removeprefix(UNIDENTIFIED_PREFIX)) for each in found]
+        breaches = [*shown, *_lost_without_identity(gathered)] if lasting is None else lasting
     laws = [law for law in gathered.declaration.judged if law.name not in not_local]
     counts = _count(gathered, breaches)
     said: tuple[Kind, str]
@@ -173,14 +175,6 @@ def unsettled(verdict: CheckVerdict, command: Callable[[str], str]) -> CheckVerd
     )
     counts = replace(verdict.counts, lost=None, double_booked=None)
     return replace(verdict, kind="unfinished", sentence=sentence, counts=counts, breaches=())
-
-
-def _find_breaches(gathered: Gathered, not_local: dict[str, str]) -> list[Breach]:
-    """Return the breaches that the audit would find, and the lost messages without an id; see `groups.judge`."""
-    named = replace(gathered, evidence=with_unidentified(gathered))
-    found = groups.judge(named.evidence, gathered.declaration.laws, not_local)
-    shown = [replace(each, subject=each.subject.removeprefix(UNIDENTIFIED_PREFIX)) for each in found]
-    return [*shown, *_lost_without_identity(named)]
 
 
 def _conclude(
@@ -240,10 +234,9 @@ def _count(gathered: Gathered, breaches: Sequence[Breach] | None) -> Counts:
     """Count the evidence. Without `breaches` there is no verdict, and the counts that follow from them are None."""
     evidence, accepted, found = gathered.evidence, gathered.accepted, breaches or ()
     twice = {law.name for law in gathered.declaration.laws if law.twice}
-    named = with_unidentified(gathered)
-    sources = (named.ledger, named.quarantined, named.dropped, named.requests or (), named.lines)
+    sources = (evidence.ledger, evidence.quarantined, evidence.dropped, evidence.requests or (), evidence.lines)
     identified = {each for ids in sources for each in ids}
-    verdicts = None if breaches is None else _count_ends(named, identified, breaches, twice)
+    verdicts = None if breaches is None else _count_ends(evidence, identified, breaches, twice)
     archived = {line.request.message_id for line in accepted or ()}
     archived |= {UNIDENTIFIED_PREFIX + each for line in accepted or () for each in line.sqs_message_ids}
     contents = {line.subject for line in accepted or () if line.request.message_id}
@@ -278,11 +271,18 @@ def _count(gathered: Gathered, breaches: Sequence[Breach] | None) -> Counts:
 
 
 def with_unidentified(gathered: Gathered) -> Evidence:
-    """Return the evidence in which a message without an id has one made of its SQS id, as in the audit."""
+    """Return the evidence in which a message without an id has one made of its SQS id, as in the audit.
+
+    A consumer whose rule for ids was corrected may find one in a later delivery. The earlier ones are then about it, too.
+    """
     letters = (letter for letter in gathered.dead_letters if letter.message_id is None)
+    found = {line["sqs_message_id"]: line["message_id"] for line in gathered.evidence.deliveries if line["message_id"]}
     lines = [
-        line if line["message_id"] is not None else {**line, "message_id": UNIDENTIFIED_PREFIX + line["sqs_message_id"]}
+        line
+        if line["message_id"] is not None
+        else {**line, "message_id": found.get(sqs_id, UNIDENTIFIED_PREFIX + sqs_id)}
         for line in gathered.evidence.deliveries
+        for sqs_id in [line["sqs_message_id"]]
     ]
     quarantined = {UNIDENTIFIED_PREFIX + str(letter.original_sqs_message_id) for letter in letters}
     return replace(gathered.evidence, deliveries=lines, quarantined={*gathered.evidence.quarantined, *quarantined})

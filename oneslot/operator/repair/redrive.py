@@ -23,7 +23,8 @@ from oneslot.operator.evidence.operator_log import BEGUN, DONE, DROP, NOT_DONE, 
 from oneslot.operator.repair.forecast import Forecast
 from oneslot.operator.sending.sender import WITHIN_SECONDS, Timetable
 from oneslot.operator.target import Target
-from oneslot.runtime.sqs.batches import Entry, SendsBatches, send_all
+from oneslot.runtime.record import MAXIMUM_ATTRIBUTES, SOURCE_ATTRIBUTE
+from oneslot.runtime.sqs.batches import Entry, SendsBatches, send_all, text_attributes
 from oneslot.runtime.sqs.dead_letters import QUARANTINE_ATTRIBUTES, HeldLetter, Reading
 from oneslot.runtime.sqs.queue import GROUP_ATTRIBUTE, is_fifo, queue_depth
 from oneslot.runtime.surroundings import Surroundings
@@ -106,9 +107,14 @@ def redrive(target: Target, one: Redrive, progress: Callable[[int], None]) -> No
 
 
 def entry(held: HeldLetter, *, run: str, fifo: bool) -> Entry[HeldLetter]:
-    """Return the entry for the message as its producer sent it: body, attributes and group, without the quarantine's."""
+    """Return the entry for the message as its producer sent it: body, attributes and group, without the quarantine's.
+
+    SQS gives it a new id. A message without an id of its own was known by the first one alone, so it keeps that.
+    """
     parameters: dict[str, Any] = {"MessageBody": held.body}
     kept = {name: value for name, value in held.attributes.items() if name not in QUARANTINE_ATTRIBUTES}
+    if held.letter.had_no_id and len(kept) < MAXIMUM_ATTRIBUTES:
+        kept |= text_attributes({SOURCE_ATTRIBUTE: held.letter.original_sqs_message_id})["MessageAttributes"]
     if kept:
         names = ("DataType", "StringValue", "BinaryValue")
         parameters["MessageAttributes"] = {

@@ -188,7 +188,7 @@ class Consumer(Generic[M]):
     def _attempt(self, record: Record[M], deadline: int, request_id: str, early: EarlyAnswer | None) -> None:
         started = self.ledger.surroundings.now_ms()
         delivery = Delivery(
-            sqs_message_id=record.receipt.sqs_message_id,
+            sqs_message_id=record.sent_as,
             receive_count=record.receive_count,
             sent=record.sent,
             function_request_id=request_id,

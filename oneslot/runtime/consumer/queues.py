@@ -8,14 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from oneslot.runtime.effects import Unprocessable
-from oneslot.runtime.record import IDENTITY_ATTRIBUTE, Record, message_attributes
+from oneslot.runtime.record import IDENTITY_ATTRIBUTE, MAXIMUM_ATTRIBUTES, SOURCE_ATTRIBUTE, Record, message_attributes
 from oneslot.runtime.sqs.batches import text_attributes
-from oneslot.runtime.sqs.dead_letters import DETAIL_ATTRIBUTE, QUARANTINE_ATTRIBUTES, REASON_ATTRIBUTE, SOURCE_ATTRIBUTE
+from oneslot.runtime.sqs.dead_letters import DETAIL_ATTRIBUTE, QUARANTINE_ATTRIBUTES, REASON_ATTRIBUTE
 from oneslot.runtime.sqs.queue import GROUP_ATTRIBUTE, RETRIES_SPEND_RECEIVES, Deferral, is_fifo
 from oneslot.runtime.surroundings import Surroundings
 
-# SQS takes ten attributes with a message.
-MAXIMUM_ATTRIBUTES = 10
 # SQS hides a message for at most 12 hours after its receive. The receive may lie back as long as a Lambda can run: 15 minutes.
 LONGEST_DEFERRAL_SECONDS = 43_200 - 900
 
@@ -85,7 +83,7 @@ class Queues:
         reason = {
             REASON_ATTRIBUTE: problem.reason,
             DETAIL_ATTRIBUTE: problem.detail,
-            SOURCE_ATTRIBUTE: record.receipt.sqs_message_id,
+            SOURCE_ATTRIBUTE: record.sent_as,
         }
         # The message stays in its group, which a fair queue has as well. A FIFO queue drops a second quarantine of it.
         group = record.raw["attributes"].get(GROUP_ATTRIBUTE)

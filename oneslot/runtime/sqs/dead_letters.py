@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from oneslot.runtime.effects import Unprocessable
-from oneslot.runtime.record import Identify, Identity, identified, identify, parse_body
+from oneslot.runtime.record import SOURCE_ATTRIBUTE, Identify, Identity, identified, identify, parse_body, source_of
 from oneslot.runtime.sqs.batches import BATCH, delete_messages, is_final
 from oneslot.runtime.sqs.lambda_event import received, record
 from oneslot.runtime.sqs.queue import GROUP_ATTRIBUTE, is_fifo, queue_depth
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 # The consumer sets these attributes on a message that it quarantines: the reason, and the SQS id that it came with.
 REASON_ATTRIBUTE = "QuarantineReason"
 DETAIL_ATTRIBUTE = "QuarantineDetail"
-SOURCE_ATTRIBUTE = "SourceMessageId"
 QUARANTINE_ATTRIBUTES = (REASON_ATTRIBUTE, DETAIL_ATTRIBUTE, SOURCE_ATTRIBUTE)
 
 # Long enough to read every message once before the first is visible again; `put_back` ends it earlier.
@@ -48,7 +47,7 @@ class DeadLetter:
     """One message in the dead-letter queue, without its body, which may name a patient.
 
     `message_id` is None if the message has no valid id, or one that is withheld. `source_sqs_message_id` is the SQS id under
-    which the consumer received it; None if the redrive policy moved it, because SQS then keeps the id.
+    which the producer sent it; None if that is its id still, because only the redrive policy moved it.
     """
 
     sqs_message_id: str
@@ -62,6 +61,11 @@ class DeadLetter:
     def original_sqs_message_id(self) -> str:
         """The SQS id under which the producer sent it."""
         return self.source_sqs_message_id or self.sqs_message_id
+
+    @property
+    def had_no_id(self) -> bool:
+        """Whether the consumer found no id in it. A corrected one may find one now."""
+        return self.message_id is None or self.reason in ("not_json", "unknown_envelope", MISSING_MESSAGE_ID)
 
     @property
     def line(self) -> dict[str, Any]:
@@ -199,7 +203,7 @@ class Reading:
             detail=texts.get(
                 DETAIL_ATTRIBUTE, "received as often as the queue's redrive policy allows, without success"
             ),
-            source_sqs_message_id=texts.get(SOURCE_ATTRIBUTE),
+            source_sqs_message_id=source_of(attributes, "StringValue"),
             sent=int(system.get("SentTimestamp", "0")),
         )
         return HeldLetter(letter, message["ReceiptHandle"], message["Body"], attributes, system)

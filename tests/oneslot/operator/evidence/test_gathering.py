@@ -169,6 +169,32 @@ def test_content_is_no_id_when_the_setting_is_off(moto_stack: MotoStack, monkeyp
     assert [each["message_id"] for each in listed["messages"]].count(None) == 4
 
 
+# Messages without an id of their own, which SQS gives another id at each redrive
+
+
+@pytest.mark.parametrize(("last", "redrives"), [("dropped", 2), ("booked", 1)])
+def test_message_without_an_id_is_one_request_when_it_is_redriven(
+    moto_stack: MotoStack, request: pytest.FixtureRequest, last: str, redrives: int
+) -> None:
+    """It ends in the dead-letter queue again, until it is dropped, or the consumer's rule for ids is corrected."""
+    target, sqs = moto_stack.target, moto_stack.bench.sqs
+    sent = sqs.send_message(QueueUrl=target.outputs.queue_url, MessageBody=json.dumps(booking(None)))["MessageId"]
+    accept(target, None, sent)
+    for _ in range(redrives):
+        moto_stack.consume()
+        (letter,) = list_dead_letters(target)
+        assert letter.original_sqs_message_id == sent != letter.sqs_message_id
+        assert judge(gather(target, lambda: BEFORE), target.command).holds
+        if last == "booked":
+            request.getfixturevalue("content_based")
+        assert invoke("dlq", "redrive", "--all", "--yes").exit_code == 0
+    moto_stack.consume()
+    if last == "dropped":
+        assert invoke("dlq", "drop", "--all", "--accept-loss", "--yes").exit_code == 0
+    verdict = judge(gather(target, lambda: BEFORE), target.command)
+    assert (verdict.kind, verdict.counts.verdicts) == ("holds", {last: 1})
+
+
 # A stack that is gone, and its successor of the same name
 
 
