@@ -207,13 +207,17 @@ class Left:
         """Return the effects, each with its message, that happened more often than in any run, and those that never did."""
         counts = self._counted(effects)
         unknown = {one[0] for one in counts if one not in self._most}
-        repeated = {self._text(one): count for one, count in counts.items() if count > max(self._most[one], 1)}
+        repeated = {self._text(one): counts[one] for one, most in self._most.items() if counts[one] > most}
+        for name in unknown:
+            calls, most = (sum(of[one] for one in of if one[0] == name) for of in (counts, self._most))
+            if calls > max(most, 1):
+                repeated[f"{name} with other content"] = calls
         for text, count in repeated.items():
             self.twice[text] = max(count, self.twice.get(text, 0))
         missing = [
             self._text(one)
-            for one, count in self._least.items()
-            if counts[one] < self._wanted(one, count) and one[0] not in unknown
+            for one, least in self._least.items()
+            if counts[one] < (1 if self.together and len(self._messages[one]) > 1 else least) and one[0] not in unknown
         ]
         return list(repeated), missing
 
@@ -224,15 +228,11 @@ class Left:
             if times and count > max(self._most[one], 1) * max(*times, 1):
                 yield self._text(one)
 
-    def _wanted(self, one: Identity, count: int) -> int:
-        return 1 if self.together and len(self._messages.get(one, ())) > 1 else count
-
     def _counted(self, effects: Sequence[Effect]) -> Counter[Identity]:
         return Counter(identity(effect, self._masks) for effect in effects)
 
     def _text(self, one: Identity) -> str:
-        numbers = " or ".join(str(position + 1) for position in sorted(self._messages.get(one, ())))
-        return f"{one[0]} for {f'message {numbers}' if numbers else 'no message alone'}"
+        return f"{one[0]} for message {' or '.join(str(position + 1) for position in sorted(self._messages[one]))}"
 
 
 @dataclass
