@@ -11,7 +11,6 @@ from typing import Any
 from unittest import mock
 
 import boto3
-import botocore.session
 from botocore import hooks, xform_name
 from botocore.client import BaseClient
 from botocore.exceptions import ParamValidationError, ReadTimeoutError
@@ -31,19 +30,6 @@ _loaded: dict[tuple[str, ...], dict[Any, Any]] = {}
 """What botocore has read of its own files, by the folders that it searches: every session would read them again."""
 _accepts_kwargs, _event_names = functools.lru_cache(1000)(hooks.accepts_kwargs), dict[str, str]()
 """What botocore asks of its own handlers, and how it names their events: the same in every session."""
-
-
-@functools.cache
-def services() -> frozenset[str]:
-    """Return the names of AWS's services, as boto3 has them."""
-    return frozenset(botocore.session.get_session().get_available_services())
-
-
-@functools.cache
-def operations(service: str) -> dict[str, Any]:
-    """Return botocore's model of each operation of a service, by its name as a method of the client."""
-    model = botocore.session.get_session().get_service_model(service)
-    return {xform_name(name): model.operation_model(name) for name in model.operation_names}
 
 
 def call_name(service: str, operation: str) -> str:

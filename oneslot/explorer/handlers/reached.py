@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from oneslot.explorer.execution.process import RunningInvocation
-from oneslot.explorer.handlers.aws import operations, services
 from oneslot.explorer.handlers.surroundings.chance import DRAW
-from oneslot.explorer.services.account import reads
+from oneslot.explorer.services.account import operations, reads, services
 
 RAN = "__ran__"
 """The name of `ran` in a handler's modules."""

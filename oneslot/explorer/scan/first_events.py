@@ -13,7 +13,6 @@ from typing import Any
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
 from oneslot.explorer.handlers.asked import ANSWERS, OBJECTS, ROWS, TABLES, Asked, Places, Way
-from oneslot.explorer.handlers.aws import operations, services
 from oneslot.explorer.handlers.templates.sources import (
     ASYNCHRONOUS,
     BUS,
@@ -52,6 +51,7 @@ from oneslot.explorer.scan.events import (
     varied,
     written,
 )
+from oneslot.explorer.services.account import operations, services
 
 NULL_PLACES = ("query", AUTHORIZER, OLD, "stage")
 """The places that an event does not have, or has as null, while they are empty."""

@@ -5,12 +5,16 @@ A stand-in lives for one call. All state is in the account, which the explorer t
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+
+import botocore.session
+from botocore import xform_name
 
 from oneslot.dynamodb_in_memory.contents import Contents, TableSchema
 
@@ -36,6 +40,19 @@ def reads(name: str) -> bool:
     """Return whether a call, by its name, changes nothing."""
     service, _, operation = name.rpartition(".")
     return operation in SAFE_METHODS if service == "http" else operation.startswith(READING)
+
+
+@functools.cache
+def services() -> frozenset[str]:
+    """Return the names of AWS's services, as boto3 has them."""
+    return frozenset(botocore.session.get_session().get_available_services())
+
+
+@functools.cache
+def operations(service: str) -> dict[str, Any]:
+    """Return botocore's model of each operation of a service, by its name as a method of the client."""
+    model = botocore.session.get_session().get_service_model(service)
+    return {xform_name(name): model.operation_model(name) for name in model.operation_names}
 
 
 @dataclass
@@ -83,6 +100,14 @@ class Account:
         equal = sum(json.dumps(one, sort_keys=True, default=repr) == text for one in self.effects)
         self.effects.append(effect)
         return f"{hashlib.sha256(text.encode()).hexdigest()[:12]}-{equal + self.first_id}"
+
+    def is_first(self, target: str, token: str | None) -> bool:
+        """Return whether no earlier call to a target had this token, and keep it. A call without one is always the first."""
+        known = self.state.setdefault("tokens", {})
+        first = token is None or f"{target} {token}" not in known
+        if token is not None:
+            known[f"{target} {token}"] = True
+        return first
 
     def once(self, target: str, token: str, send: Callable[[], str]) -> str:
         """Send to a FIFO queue or topic and return the id. A deduplication id of the last five minutes sends nothing.

@@ -53,25 +53,13 @@ class OutsideEffect:
     invalid: Callable[[Parameters], tuple[str, str] | None] = lambda entry: None
 
 
-def _target(effect: OutsideEffect, parameters: Parameters) -> str:
-    for name in effect.targets:
-        if parameters.get(name):
-            value = parameters[name]
-            return value if isinstance(value, str) else ", ".join(_addresses(value))
-    return effect.default
-
-
 def _addresses(value: Any) -> Iterator[str]:
     """Yield the texts within a value, such as the addresses of a destination."""
-    match value:
-        case str():
-            yield value
-        case Mapping():
-            for one in value.values():
-                yield from _addresses(one)
-        case list():
-            for one in value:
-                yield from _addresses(one)
+    if isinstance(value, str):
+        yield value
+    else:
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from _addresses(one)
 
 
 def _is_fifo(parameters: Parameters) -> bool:
@@ -178,8 +166,8 @@ def perform_effect(name: str, effect: OutsideEffect, account: Account, parameter
 
 def _one(name: str, effect: OutsideEffect, account: Account, parameters: Parameters) -> dict[str, Any]:
     service, _, operation = name.partition(".")
-    target = _target(effect, parameters)
-    record = partial(account.record, service, operation, target, parameters)
+    target = next((parameters[one] for one in effect.targets if parameters.get(one)), effect.default)
+    record = partial(account.record, service, operation, ", ".join(_addresses(target)), parameters)
     if _is_fifo(parameters):
         token = parameters.get("MessageDeduplicationId") or f"content {parameters['Message']}"
         return {"MessageId": account.once(target, token, record), "SequenceNumber": SEQUENCE_NUMBER}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import partial
@@ -17,7 +16,15 @@ from typing import Any
 from oneslot.dynamodb_in_memory import InMemoryDynamoDB
 from oneslot.dynamodb_in_memory.answers import UnsupportedRequest, refuse, refuse_unknown
 from oneslot.explorer.services import objects, outside, sqs
-from oneslot.explorer.services.account import READING, SAFE_METHODS, Account, Answer, Operation, Parameters
+from oneslot.explorer.services.account import (
+    READING,
+    SAFE_METHODS,
+    Account,
+    Answer,
+    Operation,
+    Parameters,
+    operations,
+)
 
 PARAMETERS, SECRETS = "parameters", "secrets"
 WRITTEN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -26,9 +33,6 @@ WRITTEN = datetime(2026, 1, 1, tzinfo=UTC)
 MAXIMUM_NAME = 80
 _FORBIDDEN = re.compile(r"""[\s<>{}\[\]?*"#%\\^|~`$&,;:/\x00-\x1f\x7f-\x9f]""")
 """What the name of an execution may not include (API reference, StartExecution)."""
-
-_HTTP_KEYS = "http/keys"
-"""The container of the keys of requests that took effect."""
 
 
 def request(account: Account, method: str, parameters: Parameters) -> Answer:
@@ -45,21 +49,18 @@ def request(account: Account, method: str, parameters: Parameters) -> Answer:
         )
     if method not in SAFE_METHODS:
         key = headers.get("idempotency-key")
-        known = account.state.setdefault(_HTTP_KEYS, {})
-        if key is None or f"{address} {key}" not in known:
+        if account.is_first(address, key):
             text = body.decode(errors="replace")
             account.record("http", method, url, {"body": text, **({"key": key} if key else {})})
-            if key:
-                known[f"{address} {key}"] = True
-    return _answer(given(parameters) if callable(given) else given)
-
-
-def _answer(given: Mapping[str, Any]) -> dict[str, Any]:
-    body, headers = given.get("body", b""), {"Content-Type": "application/json"}
-    if not isinstance(body, (bytes, str)):
-        body = json.dumps(body)
-    encoded = body.encode() if isinstance(body, str) else body
-    return {"status": given.get("status", 200), "headers": {**headers, **given.get("headers", {})}, "body": encoded}
+    answer = given(parameters) if callable(given) else given
+    content = answer.get("body", b"")
+    text = content if isinstance(content, (bytes, str)) else json.dumps(content)
+    sent = {"Content-Type": "application/json", **answer.get("headers", {})}
+    return {
+        "status": answer.get("status", 200),
+        "headers": sent,
+        "body": text.encode() if isinstance(text, str) else text,
+    }
 
 
 def _parameter(name: str, value: Any) -> dict[str, Any]:
@@ -202,17 +203,18 @@ _TARGETS = ("FunctionName", "TopicArn", "QueueUrl", "Bucket", "Name", "Id")
 
 
 def perform(account: Account, service: str, operation: str, parameters: Parameters) -> Answer:
-    """Perform a call in the account.
+    """Perform a call in the account: by the user's answer, else by the stand-in, else it is refused by name.
 
-    The order is: the user's answer, the stand-in, a refusal by name. A call that the user answers leaves the account,
-    unless it only reads.
+    A call that the user answers leaves the account, unless it only reads, or has the idempotency token of an earlier one:
+    https://smithy.io/2.0/spec/behavior-traits.html#idempotencytoken-trait.
     """
     name = f"{service}.{operation}"
     if service == "http":
         return request(account, operation, parameters)
     given = account.answers.get(name)
     if given is not None:
-        if not operation.startswith(READING):
+        tokens = [parameters.get(one) for one in operations(service)[operation].idempotent_members]
+        if not operation.startswith(READING) and account.is_first(name, next(filter(None, tokens), None)):
             target = next((str(parameters[one]) for one in _TARGETS if one in parameters), "")
             account.record(service, operation, target, parameters)
         return given(parameters) if callable(given) else given  # type: ignore[no-any-return]

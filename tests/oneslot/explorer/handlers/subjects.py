@@ -78,6 +78,10 @@ def publish(event: Any, context: Any) -> None:
     boto3.client("athena").start_query_execution(QueryString="SELECT 1")
 
 
+def publish_under_token(event: Any, context: Any) -> None:
+    boto3.client("athena").start_query_execution(QueryString="SELECT 1", ClientRequestToken=_orders(event)[0].zfill(32))
+
+
 def report_second(event: Any, context: Any) -> dict[str, Any]:
     return {"batchItemFailures": [{"itemIdentifier": event["Records"][0]["messageId"]}]}
 

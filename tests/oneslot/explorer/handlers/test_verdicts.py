@@ -62,6 +62,8 @@ def priced(world: Any) -> bool:
     return [row["value"] for row in world["orders"]] == ["7"]
 
 
+STARTED = {"athena.start_query_execution": {"QueryExecutionId": "q"}}
+FORWARDED = "sqs.send_message to next.fifo for message 1 (2 times)"
 POOL: dict[str, Any] = {"messages": [{}], "copies": 1, "faults": 0, "law": counted_twice}
 ONE_KEY = at_most_one("orders", "order")
 OF_QUESTIONS = Path(__file__).parents[4] / "lab/handlers/questions"
@@ -86,11 +88,9 @@ CASES = {
         "subjects.report_stream", f"{FAILS}it reports the message as failed", messages=(), event=EVENT_OF_A_STREAM
     ),
     "a call with the user's answer": case(
-        "subjects.publish",
-        HOLDS,
-        "athena.start_query_execution for message 1 (3 times)",
-        answers={"athena.start_query_execution": {"QueryExecutionId": "q"}},
+        "subjects.publish", HOLDS, "athena.start_query_execution for message 1 (2 times)", answers=STARTED
     ),
+    "a call under its idempotency token": case("subjects.publish_under_token", answers=STARTED),
     "ten calls whose answers stay unread": case("subjects.put_ten", law=anything),
     "unprocessed items": case("subjects.put_batch", "the last entry refused"),
     "unprocessed items, put again": case("subjects.put_batch_again"),
@@ -117,10 +117,7 @@ CASES = {
     "a time in an answer": case("subjects.start_at_a_new_time", "=> "),
     "a message under a deduplication id": case("subjects.send_under_deduplication_id"),
     "a message under a forgotten id": case(
-        "subjects.send_under_deduplication_id",
-        HOLDS,
-        "sqs.send_message to next.fifo for message 1 (2 times)",
-        visibility=HOUR_AND_A_HALF,
+        "subjects.send_under_deduplication_id", HOLDS, FORWARDED, visibility=HOUR_AND_A_HALF
     ),
     "at most one row": case("subjects.put_under_new_id", "at most one row of orders for each order", law=ONE_KEY),
     "at most one row, kept": case("subjects.put", law=ONE_KEY),
@@ -168,13 +165,7 @@ CASES = {
     "a message that is deleted first": case("senders.delete_then_put", "orders has 0 rows"),
     "a message that is deleted last": case("senders.put_then_delete"),
     "a FIFO queue within five minutes": case("senders.forward_in_order", faults=0),
-    "a FIFO queue after five minutes": case(
-        "senders.forward_in_order",
-        HOLDS,
-        "sqs.send_message to next.fifo for message 1 (2 times)",
-        visibility=300,
-        faults=0,
-    ),
+    "a FIFO queue after five minutes": case("senders.forward_in_order", HOLDS, FORWARDED, visibility=300, faults=0),
     "an HTTP request": case("senders.charge", HOLDS, "http.post to charges for message 1 (2 times)", answers=PAID),
     "an HTTP request with a key": case("senders.charge_with_key", answers=PAID),
     "an HTTP timeout of the library's own": case(
