@@ -22,8 +22,12 @@ from oneslot.local.aws.embedded_aws import EmbeddedAws
 from oneslot.local.aws.synthesis import synthesise
 from tests.kits.moto_stack import moto_stack, nothing_runs, on_aws  # noqa: F401 - fixtures of the rooms that run commands
 
-# Rooms with few, long tests begin first, so that no process works alone at the end.
-FIRST_ROOMS = ("oneslot/audit", "lab/soak", "behaviours", "stacks")
+# Rooms and files with few, long tests begin first, so that no process works alone at the end.
+FIRST = (
+    *("oneslot/explorer/handlers/test_ledger_explored.py", "examples/test_tutorial.py", "oneslot/audit", "lab/soak"),
+    *("behaviours", "oneslot/test_first_steps.py", "examples", "oneslot/explorer/scan", "stacks"),
+)
+ALONE = f"tests/{FIRST[0]}"
 PIPELINE = "tests/oneslot/audit/"
 STACKS = "tests/stacks/"
 NEEDS_LOOPBACK = ("embedded_aws", "valkey", "spark", "browser")
@@ -41,11 +45,13 @@ class Distribution(LoadFileScheduling):  # type: ignore[misc]  # xdist has no ty
 
     Java takes 20 seconds of CPU to start and warm up for Spark. So one process gets all of the pipeline's room. Its slow
     tests would outlast all others, so each process gets a half of them. One process also gets all tests on stacks, whose
-    fixtures synthesise each stage once in a process.
+    fixtures synthesise each stage once in a process. The longest explorations share nothing: each is on its own.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        """Return the file of a test, its part of the pipeline's room, or the stacks' room."""
+        """Return the file of a test, its part of the pipeline's room, or the stacks' room; or a long test itself."""
+        if nodeid.startswith(ALONE):
+            return nodeid
         if nodeid.startswith(STACKS):
             return STACKS
         if not nodeid.startswith(PIPELINE):
@@ -64,12 +70,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort the long rooms and the large files first. Let a test reach loopback only if a marker names the reason."""
+    """Sort what is long and the large files first. Let a test reach loopback only if a marker names the reason."""
     tests_in = Counter(item.path for item in items)
     rooms = Path(__file__).parent
 
     def order(item: pytest.Item) -> tuple[int, int, Path]:
-        within = [item.path.is_relative_to(rooms / room) for room in FIRST_ROOMS]
+        within = [item.path.is_relative_to(rooms / room) for room in FIRST]
         return within.index(True) if any(within) else len(within), -tests_in[item.path], item.path
 
     items.sort(key=order)

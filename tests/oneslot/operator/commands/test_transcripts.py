@@ -314,8 +314,14 @@ USAGE = (
     *("check --loud --json", "dlq drop --json", "status --json"),
 )
 ROWS["usage"] = [("nothing", line) for line in USAGE]
-LIKE = {**dict.fromkeys(MISSING, "booked"), "torn": "booked", "malformed": "booked"}
-"""States that add to another one: their sections have the lines that differ from its section of the same command line."""
+LIKE = {
+    **dict.fromkeys((*MISSING, "torn", "malformed"), "booked"),
+    **dict.fromkeys(("waiting", "hidden", "failing", "paused"), "fresh"),
+    **{f"inspect {name} (claims)": "inspect leased (claims)" for name in ("expired", "released")},
+    "inspect m-4 (forgotten)": "inspect m-1 (forgotten)",
+    "inspect c-1 (booked)": "inspect m-1 (booked)",
+}
+"""States and lines that are like another one: their sections have the lines that differ, where these are fewer."""
 AS_JSON = {"gone", "fresh", "booked", "letters", "malformed", "broken", "no ledger", "claims", "paused"}
 """States that are also shown as JSON: one of each shape that the documents have."""
 OF_A_REQUEST = {"inspect", "ledger-show", "ledger-forget"}
@@ -365,16 +371,18 @@ def sections(name: str) -> dict[str, str]:
 
 
 def texts_of(stack: MotoStack, name: str, state: str, line: str) -> dict[str, str]:
-    """Return what each form of a line writes, or how that differs from another section.
+    """Return what each form of a line writes, or how that differs from another section, whichever is shorter.
 
-    The other section is the local stack's for a stack on AWS, and that of the state in `LIKE`.
+    The other section is the local stack's for a stack on AWS, and that of the line or the state in `LIKE`.
     """
     texts = {form: transcript(stack.home, form) for form in forms_of(name, state, line)}
     expected, shown = sections(name), {}
     for form, text in texts.items():
-        like = expected.get(f"=== oneslot {form} ({LIKE.get(state)})")
-        base = texts[line] if form.endswith(" --stack Oneslot-prod") else like
-        shown[f"=== oneslot {form} ({state})"] = text if base is None else differences(base, text)
+        on_aws = form.endswith(" --stack Oneslot-prod")
+        like = LIKE.get(f"{form} ({state})", f"{form} ({LIKE.get(state)})")
+        base = texts[line] if on_aws else expected.get(f"=== oneslot {like}", "")
+        other = differences(base, text)
+        shown[f"=== oneslot {form} ({state})"] = other if on_aws or other.count("\n") < text.count("\n") else text
     return shown
 
 
