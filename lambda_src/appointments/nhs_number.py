@@ -6,14 +6,14 @@ import re
 from operator import mul
 
 _TEN_DIGITS = re.compile(r"[0-9]{10}")
-_GROUPED = "[0-9]{3}[ ._:-]?[0-9]{3}[ ._:-]?[0-9]{4}"
+_GROUPED = "[0-9]{3}[^0-9A-Za-z]{0,3}[0-9]{3}[^0-9A-Za-z]{0,3}[0-9]{4}"
 WRITTEN = re.compile(
     rf"(?<![0-9A-Fa-f]){_GROUPED}(?![0-9A-Fa-f])"
     rf"|(?<![0-9A-Za-z])[A-Fa-f]{{0,40}}{_GROUPED}(?=[A-Fa-f][A-Za-z]{{0,40}}[G-Zg-z])"  # before a word such as "cancel"
     rf"|(?<=[G-Zg-z])(?:[A-Za-z]{{0,40}}[A-Fa-f])?{_GROUPED}"  # after a word such as "case", or between two
     r"(?=[A-Fa-f]{0,40}(?![0-9A-Za-z])|[A-Fa-f][0-9A-Za-z]{0,40}[G-Zg-z])"
 )
-"""Ten digits, plain or grouped 3-3-4, with or without a word glued to them.
+"""Ten digits, plain or in groups of 3, 3 and 4 with up to three signs between, with or without a word glued to them.
 
 Ten digits inside a longer hexadecimal number do not count, even with a word before or after that number: one random id in
 300 holds ten digits that would pass for an NHS number. Repetitions are bounded, so that matching stays fast.

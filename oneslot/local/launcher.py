@@ -134,23 +134,12 @@ def _stop(pid: int, started: int) -> None:
             time.sleep(0.02)
 
 
-class _News:
-    """Messages to the command that started the supervisor: JSON lines on a pipe, until the stack is ready."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        os.set_inheritable(descriptor, False)
-
-    def say(self, **message: Any) -> None:
-        """Send a message, or exit if the command is gone: an interrupted start leaves nothing behind."""
-        try:
-            os.write(self._descriptor, json.dumps(message).encode() + b"\n")
-        except BrokenPipeError:
-            sys.exit("The command that started this supervisor is gone.")
-
-    def close(self) -> None:
-        """Close the pipe."""
-        os.close(self._descriptor)
+def _say(news: int, **message: Any) -> None:
+    """Send a JSON line to the command that started this, or exit if it is gone: an interrupted start leaves nothing behind."""
+    try:
+        os.write(news, json.dumps(message).encode() + b"\n")
+    except BrokenPipeError:
+        sys.exit("The command that started this supervisor is gone.")
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001  the signature of a signal handler
@@ -162,23 +151,24 @@ def _end(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001  the
     sys.exit(0)
 
 
-def _supervise(news: _News, home: Path, assembly: Path | None, **given: Any) -> None:
-    news.say(pid=os.getpid())
+def _supervise(news: int, home: Path, assembly: Path | None, **given: Any) -> None:
+    os.set_inheritable(news, False)
+    _say(news, pid=os.getpid())
     try:
         with local_stack(
-            home, progress=lambda sentence: news.say(progress=sentence), assembly=assembly, **given
+            home, progress=lambda sentence: _say(news, progress=sentence), assembly=assembly, **given
         ) as stack:
             stack.start()
-            news.say(progress="The handler is warm and the queue is polled.")
-            news.say(ready=True)
-            news.close()
+            _say(news, progress="The handler is warm and the queue is polled.")
+            _say(news, ready=True)
+            os.close(news)
             while stack.aws.alive:
                 time.sleep(1)
             raise EmbeddedAwsFailed(f"The embedded AWS exited unexpectedly. Its log: {stack.aws.log_file}")
     except (OneslotError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         with suppress(OSError):  # the pipe is closed once the stack is ready
-            news.say(error=str(error), code=getattr(error, "code", SystemRefused.code))
+            _say(news, error=str(error), code=getattr(error, "code", SystemRefused.code))
         sys.exit(1)
 
 
@@ -191,7 +181,7 @@ def _main() -> None:
     os.setsid()
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGINT, _end)
-    _supervise(_News(given.pop("news")), home, assembly and Path(assembly), **given)
+    _supervise(given.pop("news"), home, assembly and Path(assembly), **given)
 
 
 if __name__ == "__main__":

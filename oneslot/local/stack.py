@@ -20,12 +20,20 @@ from oneslot.local.aws.cloud_assembly import SynthesisedStack, read_stack
 from oneslot.local.aws.deployment import deploy
 from oneslot.local.aws.embedded_aws import EmbeddedAws
 from oneslot.local.aws.synthesis import app_command, synthesise
-from oneslot.local.mapping.event_source_mapping import ASKED, DEFAULT_PROCESSES, RESTART, STARTED, EventSourceMapping
+from oneslot.local.mapping.event_source_mapping import (
+    ASKED,
+    DEFAULT_PROCESSES,
+    RESTART,
+    STARTED,
+    EventSourceMapping,
+    unstarted,
+)
 from oneslot.local.mapping.stream_mapping import stream_mapping
 from oneslot.local.state import (
     STATE_FILE,
     STATISTICS_FILE,
     LocalState,
+    load_state,
     prepare_home,
     private_folder,
     tail,
@@ -48,9 +56,7 @@ class LocalStack:
     def start(self) -> None:
         """Start the poller. Raises `HandlerFailed` if the function does not start, so that every delivery would fail."""
         if error := self.poller.start():
-            raise HandlerFailed(
-                f"The deployed function does not start: {error.error_type}. See the end of {self.poller.log_file}."
-            )
+            raise HandlerFailed(unstarted(error.error_type, self.poller.log_file))
 
 
 WITHOUT = {"gradual_deployment": "false"}
@@ -99,12 +105,12 @@ def local_stack(
             poller = EventSourceMapping(connection, deployment.outputs[output], folder=home, processes=processes)
             state = LocalState.of(deployment, poller.log_file, stage=stage, context=dict(context or {}))
             poller.log_file.touch(mode=0o600)
-            function, relays = deployment.outputs.get(consumer.output("RelayFunctionName")), ExitStack()
+            relays = ExitStack()
 
             def relay() -> None:
                 """Start the relay as it is deployed now, in place of one that runs."""
                 relays.close()
-                if function:
+                if function := (load_state(home) or state).outputs.get(consumer.output("RelayFunctionName")):
                     relays.enter_context(stream_mapping(connection, function, folder=home))
 
             def write() -> None:
@@ -174,7 +180,7 @@ def update(
     if said == ASKED:
         raise HandlerFailed(f"The updated function did not start within {RESTART_SECONDS:.0f} s. Repeat oneslot up.")
     if said != STARTED:
-        raise HandlerFailed(f"The updated function does not start: {said}. See the end of {state.log_file}.")
+        raise HandlerFailed(unstarted(said, state.log_file))
     return new
 
 

@@ -64,7 +64,10 @@ def deploy(stack: SynthesisedStack, connection: Connection, *, update: bool = Fa
         changed = {
             name: each for name, each in template["Resources"].items() if each != previous["Resources"].get(name)
         }
-        _bootstrap(template, connection)
+        parameters = clients.enter_context(closing(connection.client("ssm")))
+        for parameter in template.get("Parameters", {}).values():  # as `cdk bootstrap` leaves it in an account
+            if (name := str(parameter.get("Default", ""))).startswith("/cdk-bootstrap/"):
+                parameters.put_parameter(Name=name, Value=BOOTSTRAP_VERSION, Type="String", Overwrite=True)
         # By URL, as CDK does: a template within the request may have 51,200 bytes only.
         bucket, key = f"oneslot-templates-{connection.account}", f"{stack.name}.json"
         _put(bucket, key, json.dumps(template).encode(), connection, s3)
@@ -117,14 +120,6 @@ def _fill(text: str, connection: Connection) -> str:
         .replace("${AWS::Region}", connection.region)
         .replace("${AWS::Partition}", "aws")
     )
-
-
-def _bootstrap(template: dict[str, Any], connection: Connection) -> None:
-    """Leave what `cdk bootstrap` leaves in an account, as far as a template asks for it: the version of its resources."""
-    with closing(connection.client("ssm")) as parameters:
-        for parameter in template.get("Parameters", {}).values():
-            if (name := str(parameter.get("Default", ""))).startswith("/cdk-bootstrap/"):
-                parameters.put_parameter(Name=name, Value=BOOTSTRAP_VERSION, Type="String", Overwrite=True)
 
 
 def _put(bucket: str, key: str, body: bytes, connection: Connection, s3: S3Client) -> None:

@@ -18,20 +18,20 @@ import time
 import traceback
 from collections.abc import Callable
 from importlib.machinery import PathFinder
+from pathlib import Path
 from typing import Any
 
 
 class LineWriter(io.TextIOBase):
-    """Standard output that writes whole lines with one call each.
+    """Standard output that writes whole lines, to each descriptor with one call.
 
-    Several handler processes append to one log file. Python's own buffer flushes when it is full, in the middle of a
-    line, so their lines would mix.
+    Several processes append to one log file. Python's own buffer flushes when it is full, in the middle of a line.
     """
 
     encoding = "utf-8"
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+    def __init__(self, *descriptors: int) -> None:
+        self._descriptors = descriptors
         self._lock = threading.Lock()
         self._rest = ""
 
@@ -39,13 +39,13 @@ class LineWriter(io.TextIOBase):
         return True
 
     def fileno(self) -> int:
-        return self._descriptor
+        return self._descriptors[0]
 
     def write(self, text: str) -> int:
         with self._lock:
             lines, newline, self._rest = (self._rest + text).rpartition("\n")
-            if newline:
-                os.write(self._descriptor, (lines + newline).encode("utf-8", "backslashreplace"))
+            for descriptor in self._descriptors if newline else ():
+                os.write(descriptor, (lines + newline).encode("utf-8", "backslashreplace"))
         return len(text)
 
 
@@ -86,6 +86,14 @@ def load(handler: str) -> Callable[[Any, BootstrapContext], Any]:
     if not callable(loaded):
         raise TypeError(f"{handler} is not callable")
     return loaded  # type: ignore[no-any-return]  # the name in the configuration promises a handler
+
+
+def name_with_place(error: BaseException) -> str:
+    """Return an error's class, with file and line in the function's own code where it was raised, or could not be read."""
+    read = [(str(error.filename), error.lineno)] if isinstance(error, SyntaxError) else []
+    places = [*((frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)), *read]
+    own = [f" in {os.path.relpath(file)}, line {line}" for file, line in places if Path.cwd() in Path(file).parents]
+    return type(error).__name__ + (own[-1] if own else "")
 
 
 def describe(error: BaseException, request_id: str | None) -> dict[str, Any]:
@@ -151,7 +159,8 @@ def main(settings: dict[str, Any]) -> None:
     try:
         handler = load(settings["handler"])
     except BaseException as error:  # SystemExit during the import is an init error too
-        answer({"init_error": describe(error, None)})
+        describe(error, None)
+        answer({"init_error": name_with_place(error)})
         return
     answer({"ready": True})
     while True:

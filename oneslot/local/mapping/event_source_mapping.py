@@ -28,6 +28,11 @@ RESTART, ASKED, STARTED = "oneslot:restart", "asked", "started"
 """The tag by which `oneslot up` asks for a new start, and its values; else the reason why nothing starts."""
 
 
+def unstarted(said: str, log_file: Path | str) -> str:
+    """Return that the function does not start, as `said`, and what to do."""
+    return f"The deployed function does not start: {said}. Correct it, and run `oneslot up`; {log_file} ends with the error."
+
+
 class EventSourceMapping:
     """The local mapping of one deployed mapping. Each `start` reads the configuration again."""
 

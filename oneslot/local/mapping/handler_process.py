@@ -33,7 +33,7 @@ class Answered:
 
 @dataclass(frozen=True)
 class FunctionError:
-    """The invocation failed as a whole. kind: "exception", "timeout", "crash" or "init"; error_type: a class name."""
+    """The invocation failed as a whole. kind: "exception", "timeout", "crash" or "init"; error_type: a class, and its place."""
 
     kind: str
     error_type: str
@@ -115,7 +115,7 @@ class HandlerProcess:
         except EOFError:
             return FunctionError("init", "Runtime.ExitError")
         if "init_error" in message:
-            return FunctionError("init", message["init_error"]["errorType"])
+            return FunctionError("init", message["init_error"])
         self._ready = True
         return None
 
@@ -126,7 +126,11 @@ class HandlerProcess:
         request = {"request_id": request_id, "event": event, "deadline_ms": int((time.time() + timeout_seconds) * 1000)}
         deadline = time.monotonic() + timeout_seconds
         try:
-            self._write_line(request, deadline)
+            rest = memoryview(json.dumps(request).encode() + b"\n")
+            while rest:
+                _wait_for(self._requests.fileno(), selectors.EVENT_WRITE, deadline)
+                with suppress(BlockingIOError):
+                    rest = rest[os.write(self._requests.fileno(), rest) :]
             message = self._read_line(deadline)
         except TimeoutError:
             return FunctionError("timeout", "Sandbox.Timedout")
@@ -150,13 +154,6 @@ class HandlerProcess:
         if self._answers >= 0:
             os.close(self._answers)
             self._answers = -1
-
-    def _write_line(self, message: dict[str, Any], deadline: float) -> None:
-        rest = memoryview(json.dumps(message).encode() + b"\n")
-        while rest:
-            _wait_for(self._requests.fileno(), selectors.EVENT_WRITE, deadline)
-            with suppress(BlockingIOError):
-                rest = rest[os.write(self._requests.fileno(), rest) :]
 
     def _read_line(self, deadline: float) -> dict[str, Any]:
         while b"\n" not in self._received:

@@ -123,7 +123,17 @@ class Poller:
         carried = Batch()
         while carried.messages or not self._stopping.is_set():
             try:
-                batch, rest = self._collect(carried)
+                batch, rest = collect(
+                    self._receive,
+                    batch_size=self.configuration.batch_size,
+                    window_seconds=self.configuration.batching_window_seconds,
+                    # The function can still take its time before the oldest message is visible again.
+                    oldest_seconds=self.configuration.queue.visibility_timeout_seconds
+                    - self.configuration.function.timeout_seconds,
+                    carried=carried,
+                    surroundings=self._surroundings,
+                    stopping=self._stopping,
+                )
                 carried = Batch()  # after an error from here on, SQS redelivers them with the others of their batch
                 if batch.messages:
                     failed = self._handle(batch)
@@ -135,19 +145,6 @@ class Poller:
                 LOG.warning("The poller continues after %s.", type(error).__name__, exc_info=ours)
                 self._counter.add(last_error=type(error).__name__)
                 self._stopping.wait(_PAUSE_AFTER_ERROR)
-
-    def _collect(self, carried: Batch) -> tuple[Batch, Batch]:
-        configuration = self.configuration
-        return collect(
-            self._receive,
-            batch_size=configuration.batch_size,
-            window_seconds=configuration.batching_window_seconds,
-            # The function can still take its time before the oldest message is visible again.
-            oldest_seconds=configuration.queue.visibility_timeout_seconds - configuration.function.timeout_seconds,
-            carried=carried,
-            surroundings=self._surroundings,
-            stopping=self._stopping,
-        )
 
     def _receive(self, how_many: int, wait_seconds: int) -> list[MessageTypeDef]:
         answer = self._sqs.receive_message(

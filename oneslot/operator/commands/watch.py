@@ -129,8 +129,8 @@ def follow(
     try:
         for snapshot in until_drained(observer, interval=interval, timeout=timeout, for_ever=not drain):
             mapping, _ = find_mapping_state(target)
-            paused = mapping is not None and mapping.off
-            line, over = f"{'PAUSED; ' if paused else ''}{_line(snapshot)}", snapshot.drained and drain
+            stopped = mapping and ("PAUSED; " * mapping.off + "the function does not start; " * len(mapping.problems))
+            line, over = f"{stopped or ''}{_line(snapshot)}", snapshot.drained and drain
             if line != said if over else time.monotonic() - said_at >= SECONDS_BETWEEN_PLAIN_LINES:
                 said_at, said = time.monotonic(), line
                 terminal.say(line)

@@ -154,3 +154,5 @@ def format_malformed(found: Sequence[Malformed], command: Callable[[str], str]) 
         yield f"The consumer writes no such row. Complete it by hand, or delete it{forget}."
     if len(rows) < len(found):
         yield "The consumer logs no such line. Every count leaves it out."
+    if any(one.where == DELIVERY_LOG and one.attribute == "outcome" for one in found):
+        yield "Does your consumer have a new outcome? Declare it in oneslot.toml, as [outcomes.NAME], and the lines count."

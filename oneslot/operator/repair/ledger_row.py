@@ -83,7 +83,7 @@ def unlock(target: Target, row: Mapping[str, Any], log: OperatorLog) -> None:
     if not ended:
         raise RowChanged(
             f"Nothing was changed: {row['message_id']} was finished or claimed again since you looked. "
-            f"Look again with `{_show(target, row)}`."
+            f"Look again with `{target.command('ledger show ' + row['message_id'])}`."
         )
 
 
@@ -113,13 +113,9 @@ def forget(target: Target, row: Mapping[str, Any], log: OperatorLog) -> None:
                 raise
             raise RowChanged(
                 f"Nothing was changed: {row['message_id']} has changed since you looked. "
-                f"Look again with `{_show(target, row)}`."
+                f"Look again with `{target.command('ledger show ' + row['message_id'])}`."
             ) from error
     log.write(FORGET, subject, DONE)
-
-
-def _show(target: Target, row: Mapping[str, Any]) -> str:
-    return target.command(f"ledger show {row['message_id']}")
 
 
 def consequences(target: Target, row: Mapping[str, Any]) -> str:

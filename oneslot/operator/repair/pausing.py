@@ -6,7 +6,7 @@ The tags are set before the mapping is off, and removed when it is on.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -14,7 +14,7 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.errors import MappingNotFound
-from oneslot.local.mapping.event_source_mapping import PAUSED_AT
+from oneslot.local.mapping.event_source_mapping import ASKED, PAUSED_AT, RESTART, STARTED, unstarted
 from oneslot.operator.evidence.operator_log import BEGUN, DONE, OperatorLog
 from oneslot.operator.target import Target
 from oneslot.runtime.failures import error_code
@@ -37,12 +37,14 @@ class MappingState:
         off: whether it takes no messages, or soon will not.
         stopped: whether it takes none: AWS has finished switching it off.
         tags: `TAGS`; none if it was switched off without `oneslot pause`.
+        problems: that the local function does not start, as a sentence; none if it does.
     """
 
     arn: str
     off: bool
     stopped: bool
     tags: Mapping[str, str]
+    problems: Sequence[str] = ()
 
     def sentence(self, target: Target) -> str:
         """Return since when, by whom and why it is off, and how to end that."""
@@ -57,10 +59,10 @@ class MappingState:
         return {"paused": self.off, "since": since, "who": who, "reason": why}
 
 
-def find_mapping_state(target: Target) -> tuple[MappingState | None, list[str]]:
-    """Return the mapping's state; None and a sentence if it cannot be read."""
+def find_mapping_state(target: Target) -> tuple[MappingState | None, Sequence[str]]:
+    """Return the mapping's state, and its problems; None and a sentence if it cannot be read."""
     try:
-        return read_mapping_state(target), []
+        return (state := read_mapping_state(target)), state.problems
     except MappingNotFound as error:
         return None, [str(error)]
     except ClientError as error:
@@ -84,7 +86,9 @@ def read_mapping_state(target: Target) -> MappingState:
     tags = {name: found[name] for name in TAGS if name in found}
     if target.local:
         # The local mapping is always disabled, because a poller of ours takes its place. That one follows the tag.
-        return MappingState(arn, PAUSED_AT in tags, PAUSED_AT in tags, tags)
+        said = found.get(RESTART, STARTED)
+        problems = [] if said in (ASKED, STARTED) else [unstarted(said, target.local.log_file)]
+        return MappingState(arn, PAUSED_AT in tags, PAUSED_AT in tags, tags, problems)
     return MappingState(arn, mapping["State"] in OFF, mapping["State"] == OFF[0], tags)
 
 

@@ -14,6 +14,7 @@ from botocore.config import Config
 from oneslot.declaration.declaration import load_name
 from oneslot.declaration.reading import declared
 from oneslot.errors import InvalidArguments, InvalidConfiguration, InvalidName, NotImportable
+from oneslot.local.mapping.bootstrap import LineWriter
 from oneslot.operator.target import open_target
 from oneslot.runtime.lambda_consumer import QUEUE_URL, WORKER_THREADS
 from oneslot.worker.acknowledgement import DELETERS
@@ -66,6 +67,9 @@ def open_consumer(stack: str | None, queue_url: str | None, threads: int) -> Ope
         limit = about["Timeout"]
         os.environ.update(about.get("Environment", {}).get("Variables", {}))
         if target.local:
+            # `check` and `inspect` read the function's deliveries there.
+            log = os.open(target.local.log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            sys.stdout = LineWriter(sys.stdout.fileno(), log)
             connect = target.local.connection.sqs
             os.environ.update(target.local.connection.variables)
     url = queue_url or os.environ.get(QUEUE_URL)

@@ -15,13 +15,14 @@ import click
 
 from oneslot.errors import InvalidArguments, InvalidConfiguration
 from oneslot.operator.commands.worker.handler import (
-    Connect,
+    Opened,
     client_configuration,
     connect_on_aws,
     load_handler,
     open_consumer,
 )
 from oneslot.operator.options import stack_option
+from oneslot.runtime.lambda_consumer import QUEUE_URL
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.worker import visibility as worker_visibility
 from oneslot.worker.log import WorkerLog
@@ -108,26 +109,20 @@ def worker(
     given = numbers if limit is None else {**numbers, "limit_seconds": limit}
     try:
         settings = WorkerSettings(reports_failures=reports_failures, **given)
+        if handler is not None:
+            opened = Opened(connect_on_aws, queue_url or os.environ.get(QUEUE_URL, ""), load_handler(handler), None)
+            if not opened.queue_url:
+                raise InvalidArguments(f"--handler needs a queue. Give --queue-url, or set {QUEUE_URL}.")
+        else:
+            opened = open_consumer(stack, queue_url, settings.threads)
+            if limit is None and opened.limit_seconds is not None:
+                settings = replace(settings, limit_seconds=opened.limit_seconds)
+        settings.require_queue(url := opened.queue_url)
     except InvalidSettings as error:
         raise InvalidConfiguration(str(error)) from error
     surroundings = Surroundings()
-    log = WorkerLog(surroundings=surroundings)
-    if handler is not None:
-        loaded = load_handler(handler)
-        url = queue_url or os.environ.get("ONESLOT_QUEUE_URL")
-        if not url:
-            raise InvalidArguments("--handler needs a queue. Give --queue-url, or set ONESLOT_QUEUE_URL.")
-        connect: Connect = connect_on_aws
-    else:
-        connect, url, loaded, timeout = open_consumer(stack, queue_url, settings.threads)
-        if limit is None and timeout is not None:
-            settings = replace(settings, limit_seconds=timeout)
-    try:
-        settings.require_queue(url)
-    except InvalidSettings as error:
-        raise InvalidConfiguration(str(error)) from error
-    client = connect(client_configuration(settings.threads))
-    heartbeat_client = connect(worker_visibility.configuration(settings))
+    client = opened.connect(client_configuration(settings.threads))
+    heartbeat_client = opened.connect(worker_visibility.configuration(settings))
     about = client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn", "RedrivePolicy"])["Attributes"]
     if policy := about.get("RedrivePolicy"):
         settings = replace(settings, max_receive_count=int(json.loads(policy)["maxReceiveCount"]))
@@ -135,10 +130,10 @@ def worker(
         client,
         url,
         about["QueueArn"],
-        loaded,
+        opened.handler,
         settings,
         heartbeat_client=heartbeat_client,
-        log=log,
+        log=WorkerLog(surroundings=surroundings),
         surroundings=surroundings,
     )
 

@@ -152,16 +152,19 @@ def test_exception_keeps_the_process(pool_of: Callable[..., HandlerPool]) -> Non
 @pytest.mark.parametrize(
     ("source", "error"),
     [
-        ("import no_such_module\ndef handle(event, context): pass", FunctionError("init", "ModuleNotFoundError")),
+        (
+            "import no_such_module\ndef handle(event, context): pass",
+            FunctionError("init", "ModuleNotFoundError in fake.py, line 1"),
+        ),
+        ("import os\ndef handle(:", FunctionError("init", "SyntaxError in fake.py, line 2")),
         ("handle = 3", FunctionError("init", "TypeError")),
-        ("raise SystemExit(3)", FunctionError("init", "SystemExit")),
+        ("raise SystemExit(3)", FunctionError("init", "SystemExit in fake.py, line 1")),
         ("import os\nos._exit(3)", FunctionError("init", "Runtime.ExitError")),
         ("def handle(event, context): return {1, 2}", FunctionError("exception", "Runtime.MarshalError")),
         ("async def handle(event, context): pass", FunctionError("exception", "Runtime.MarshalError")),
         ("def handle(event, context): raise SystemExit(0)", FunctionError("crash", "Runtime.ExitError")),
         ("import os\ndef handle(event, context): os._exit(0)", FunctionError("crash", "Runtime.ExitError")),
     ],
-    ids=["import", "not callable", "exit in import", "death in import", "no JSON", "async", "exit", "death"],
 )
 def test_broken_process_is_replaced(pool_of: Callable[..., HandlerPool], source: str, error: FunctionError) -> None:
     pool = pool_of(source)
@@ -276,7 +279,7 @@ def test_warm_compiles_the_asset_once(pool_of: Callable[..., HandlerPool]) -> No
 
 def test_warm_stops_at_the_first_import_error(pool_of: Callable[..., HandlerPool]) -> None:
     pool = pool_of("print('begun', flush=True); import no_such_package", size=4)
-    assert pool.warm(4) == FunctionError("init", "ModuleNotFoundError")
+    assert pool.warm(4) == FunctionError("init", "ModuleNotFoundError in fake.py, line 1")
     assert pool.installation.log_file.read_text().splitlines().count("begun") == 1
     assert pool.pids() == []
 

@@ -16,9 +16,11 @@ from botocore.exceptions import ClientError
 
 from oneslot.cdk import metrics
 from oneslot.errors import MappingNotFound
+from oneslot.local.aws.connection import Connection
+from oneslot.local.mapping.event_source_mapping import RESTART
 from oneslot.operator.repair import pausing
 from oneslot.operator.target import Target
-from tests.kits.moto_stack import MotoStack, document, invoke
+from tests.kits.moto_stack import ENVIRONMENT, Functions, MotoStack, document, invoke
 
 REASON = "DynamoDB throttles (INC-12)"
 PAUSE = ("pause", "--reason", REASON, "--json")
@@ -131,6 +133,16 @@ def test_pause_reports_an_alarm_that_it_cannot_reach(on_aws: Target, monkeypatch
 
     assert len(document(invoke(*PAUSE, "--yes"))["problems"]) == 1
     assert state(on_aws) == "Disabled"
+
+
+def test_status_and_watch_say_that_a_local_function_does_not_start(
+    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    functions = Functions(ENVIRONMENT, {RESTART: "SyntaxError in app.py, line 3"})
+    monkeypatch.setattr(Connection, "functions", lambda _: functions)
+    for verb in (["status"], ["watch", "--timeout", "0.1"]):
+        said = invoke(*verb)
+        assert "The deployed function does not start: SyntaxError in app.py, line 3. Correct it" in said.output
 
 
 def test_metric_is_the_one_that_the_alarm_watches() -> None:

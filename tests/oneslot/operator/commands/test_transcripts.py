@@ -236,7 +236,7 @@ ROWS: dict[str, list[tuple[str, str]]] = {
     ],
     "inspect": [
         *((state, "inspect m-1") for state in ("booked", "letters", "failing", "no ledger", "no appointments")),
-        *(("booked", f"inspect {name}") for name in ("c-1", "m-2", "m-3", "m-5")),
+        *(("booked", f"inspect {name}") for name in ("c-1", "m-3", "m-5")),
         *(("claims", f"inspect {name}") for name in ("leased", "expired", "released")),
         *(("forgotten", f"inspect m-{number}") for number in (1, 4, 5)),
         ("malformed", "inspect by-hand"),

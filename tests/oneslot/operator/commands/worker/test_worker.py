@@ -37,6 +37,7 @@ ROOT = Path(__file__).resolve().parents[5]
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Undo what the worker sets in this process."""
     monkeypatch.setattr(os, "environ", dict(os.environ))
+    monkeypatch.setattr(sys, "stdout", sys.stdout)
 
 
 @pytest.mark.parametrize("of_a_stack", [True, False])
@@ -60,6 +61,9 @@ def test_worker_defers_in_the_queue_that_it_polls(
     )  # the function's: a retry after a lost answer must come before the lease ends
     assert (actual.connect_timeout, actual.read_timeout, actual.max_pool_connections) == (1, 3, 11)
     assert opened.limit_seconds == (30 if of_a_stack else None)
+    sys.stdout.write("of the handler\n")
+    log = moto_stack.home / "consumer.jsonl"
+    assert (log.read_text() if log.exists() else "") == "of the handler\n" * of_a_stack, "where check and inspect read"
 
 
 def test_worker_runs_the_handler_of_any_declared_consumer(environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
