@@ -18,10 +18,8 @@ PRODUCT = (
     "explore/test_both_ways.py",
     "explore/test_counterexample.py",
     "explore/test_lambda_handler.py",
-    "explore/test_logs.py",
-    "explore/test_one_delivery.py",
     "explore/test_short.py",
-    "explore/test_unreadable.py",
+    "explore/test_weakened.py",
     "mutants/test_mutants.py",
     "simulation/test_regressions.py",
 )

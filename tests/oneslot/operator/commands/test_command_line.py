@@ -11,11 +11,12 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from oneslot.errors import WrongConsumer
+from oneslot.errors import PageNotFound, WrongConsumer
 from oneslot.explorer.handlers import laws as explorer_laws
 from oneslot.explorer.handlers.scenario_file import CHECKS
 from oneslot.operator import target
 from oneslot.operator.cli import main
+from oneslot.operator.commands.docs import section_of
 from oneslot.operator.commands.worker.relay import relay
 from oneslot.operator.commands.worker.worker import worker
 from stacks.context import OVERRIDABLE
@@ -153,3 +154,19 @@ def test_shell_completes_a_verb_by_the_line_of_the_help(
     answer = CliRunner().invoke(main, [], prog_name="oneslot")
 
     assert answer.output == expected
+
+
+# `oneslot docs`
+
+
+def test_docs_prints_a_section_and_lists_the_pages() -> None:
+    section = CliRunner().invoke(main, ["docs", "runbooks#stalled"]).output
+    assert section.lower().startswith("## stalled\n")
+    assert section.count("\n## ") == 0
+    assert "runbooks\n" in CliRunner().invoke(main, ["docs"]).output
+
+
+@pytest.mark.parametrize(("page", "said"), [("nothing", "The pages: "), ("runbooks#nothing", "Its sections: ")])
+def test_docs_names_what_there_is_when_the_page_is_unknown(page: str, said: str) -> None:
+    with pytest.raises(PageNotFound, match=said):
+        section_of(page)

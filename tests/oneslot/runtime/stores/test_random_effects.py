@@ -3,7 +3,7 @@
     ONESLOT_EXAMPLES=1250 python -m pytest tests/oneslot/runtime/stores/test_random_effects.py
 
 That the DynamoDB in memory answers as moto does, `tests/oneslot/dynamodb_in_memory/test_dynamodb_as_moto.py` asks; of the
-embedded AWS `tests/oneslot/local/aws/test_emulator_guarantees.py`.
+embedded AWS `tests/oneslot/local/aws/test_emulator.py`.
 """
 
 from __future__ import annotations
