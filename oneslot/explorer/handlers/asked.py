@@ -26,6 +26,7 @@ Places = Mapping[Way, str]
 
 NUMBER, OBJECT, LIST, TEXT = "number", "object", "list", "text"
 ROWS, OBJECTS, TABLES, ANSWERS, CLOSED = "rows", "objects", "tables", "answers", "closed"
+SSM, SECRETS = "ssm", "secrets"
 """Open places outside the event, and the places of an event that its source alone fills."""
 MOST_OPTIONS = 30
 """The most texts of a table of options, such as an enum."""
@@ -38,6 +39,8 @@ _HOLDS = re.compile(
 )
 """What a row must have, in the expressions of DynamoDB."""
 _COUNTED = re.compile(r"=\s*(#?\w+)\s*[-+]")  # what an update adds to must be there
+_OF_JSON = "\ufeff"
+"""The mark that Python's JSON refuses at the start of a text."""
 ENOUGH = 1000
 """A number of a row from which may be taken twice."""
 _BESIDE = {"<": -ENOUGH, "<=": -ENOUGH, ">": ENOUGH, ">=": ENOUGH}
@@ -78,6 +81,8 @@ class Asked:
 
     def decoded(self, text: str, value: Any) -> Any:
         """Return the value of a JSON text, with the open places that it has."""
+        if isinstance(text, RecordedText) and text.at[0] in (SSM, SECRETS):
+            return self.recorded(value, text.at)
         return self._with_places(value, self.texts[text]) if text in self.texts else value
 
     def note_read(self, at: Place) -> None:
@@ -102,6 +107,11 @@ class Asked:
             self.objects.append(parameters["Key"])
             if code in ("NoSuchKey", "404"):
                 self.absent[OBJECTS, parameters["Bucket"], parameters["Key"]] = "text"
+        if operation == "get_secret_value":
+            self._note_value((SECRETS, parameters["SecretId"]), answer, "SecretString")
+        for one in parameters.get("Names", [parameters.get("Name")]) if operation.startswith("get_parameter") else ():
+            found = [answer.get("Parameter", {}), *answer.get("Parameters", ())]
+            self._note_value((SSM, one), next((each for each in found if each.get("Name") == one), {}), "Value")
         if operation in ("query", "scan") and "Items" in answer:
             self._note_search(parameters, answer)
         elif operation == "get_item" and not code:
@@ -113,6 +123,13 @@ class Asked:
         elif operation in ("put_item", "update_item", "delete_item"):
             self._note_refused(parameters, code)
 
+    def _note_value(self, at: Place, answer: dict[str, Any], name: str) -> None:
+        """Note a parameter or a secret that was looked for in vain, and follow what is asked of one that was made."""
+        if name in answer:
+            answer[name] = self.recorded(answer[name], at)
+        elif isinstance(at[1], str):
+            self.absent[at] = "value-1"
+
     def _note_refused(self, parameters: Mapping[str, Any], code: str | None) -> None:
         """Note the row that a write expects: its condition does not hold, or it adds to what is not there."""
         row: dict[str, Any] = {}
@@ -122,6 +139,10 @@ class Asked:
             names = parameters.get("ExpressionAttributeNames", {})
             counted = _COUNTED.findall(parameters.get("UpdateExpression", ""))
             row = {names.get(name, name): ENOUGH for name in counted}
+            for value in parameters.get("ExpressionAttributeValues", {}).values():
+                text = value.get("S") if isinstance(value, dict) else value
+                if isinstance(text, RecordedText):
+                    self.note_want(text.at, NUMBER)
         else:
             return
         if row or "Key" in parameters:
@@ -371,7 +392,7 @@ class RecordedText(str):
     def startswith(self, prefix: str | tuple[str, ...], *bounds: Any) -> bool:
         """Return whether it starts so, and note with what it should."""
         begins = super().startswith(prefix, *bounds)
-        if not begins and not bounds:
+        if not begins and not bounds and prefix != _OF_JSON:
             self._compare(f"{prefix if isinstance(prefix, str) else next(iter(prefix), '')}{self}")
         return begins
 

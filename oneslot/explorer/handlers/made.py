@@ -10,7 +10,7 @@ from typing import Any
 from unittest import mock
 
 from oneslot.explorer.execution.process import RunningInvocation
-from oneslot.explorer.handlers.asked import Asked
+from oneslot.explorer.handlers.asked import OBJECT, Asked, RecordedText
 from oneslot.explorer.handlers.exploration import Exploration, exploration_of
 from oneslot.explorer.handlers.faultless import CLIENT_ERROR, refuse_import
 from oneslot.explorer.handlers.given import Given
@@ -29,7 +29,7 @@ class Tried:
         status: the HTTP status of its answer; 200 if it has none.
         writes: the number of places that wrote.
         has_more: whether the functions that it reaches name writes, and none of these ran.
-        ran: the statements that ran, without those whose writes AWS refused.
+        ran: the statements that ran, without those whose writes AWS refused; `most` counts these, too.
         wanted: the statements that name a write, in the functions that it reaches, and that some event should reach.
         routes: the method and the path of each route in the handler's code.
     """
@@ -41,6 +41,7 @@ class Tried:
     ran: frozenset[Place]
     wanted: frozenset[Place]
     asked: Asked
+    most: int = 0
     routes: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -78,8 +79,13 @@ def decoding() -> Iterator[None]:
     decode = json.JSONDecoder.decode
 
     def decoded(self: json.JSONDecoder, text: str, *more: Any) -> Any:
-        value = decode(self, text, *more)
         asked = getattr(getattr(RunningInvocation.running, "code", None), "asked", None)
+        try:
+            value = decode(self, text, *more)
+        except ValueError:
+            if isinstance(text, RecordedText):
+                asked.note_want(text.at, OBJECT)
+            raise
         return asked.decoded(text, value) if asked is not None else value
 
     with mock.patch.object(json.JSONDecoder, "decode", decoded):
@@ -93,7 +99,8 @@ def _tried(exploration: Exploration, one: Exploration, asked: Asked) -> Tried:
         error = outcome.error or (f"it reports the message as failed, after {outcome.raised}" if outcome.failed else "")
         reached = exploration.code.reached
         ran, wanted, has_more = frozenset(reached.done), frozenset(reached.wanted), bool(reached.unwritten)
-        tried = Tried(error, _status(outcome.answer), reached.wrote, has_more, ran, wanted, asked, (*reached.routes,))
+        status, routes = _status(outcome.answer), (*reached.routes,)
+        tried = Tried(error, status, reached.wrote, has_more, ran, wanted, asked, len(reached.ran), routes)
         if tried.serves:
             break
     refuse_import(exploration.code, error)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
-from oneslot.explorer.handlers.asked import ANSWERS, OBJECTS, ROWS, TABLES, Asked, Places, Way
+from oneslot.explorer.handlers.asked import ANSWERS, OBJECTS, ROWS, SECRETS, SSM, TABLES, Asked, Places, Way
 from oneslot.explorer.handlers.templates.sources import (
     ASYNCHRONOUS,
     BUS,
@@ -128,7 +128,13 @@ def options_for(source: FunctionSource, facts: Facts, tables: Mapping[str, Table
     if stored is not None:
         bucket, key = stored
         objects[bucket] = {**objects.get(bucket, {}), key: content_of(key, facts)}
-    options: dict[str, Any] = {"objects": objects} if objects else {}
+    made = {kind: facts.get(kind, {}).items() for kind in (SSM, SECRETS)}
+    texts = {
+        kind: {name: json.dumps(one) if isinstance(one, dict) else one for name, one in of} for kind, of in made.items()
+    }
+    options: dict[str, Any] = {"parameters": texts[SSM], "secrets": texts[SECRETS]}
+    if objects:
+        options["objects"] = objects
     answers = dict(facts.get(ANSWERS, {}))
     answers |= {name: {"status": 200, "body": body} for name, body in facts.items() if "://" in name}
     if answers:
@@ -231,9 +237,10 @@ def _message(source: FunctionSource, facts: Facts, number: int = 1) -> Any:
 
 def assumed_of(facts: Facts) -> Iterator[str]:
     """Yield what was made beside the event, and is not known to be as in the account."""
-    operations = [*facts.get(ANSWERS, {}), *(name for name in facts if "://" in name)]
-    if operations:
-        yield f"Made answers: {', '.join(operations)}."
+    values = (f"{kind} {name}" for kind in (SSM, SECRETS) for name in facts.get(kind, ()))
+    made = [*facts.get(ANSWERS, {}), *(name for name in facts if "://" in name), *values]
+    if made:
+        yield f"Made answers: {', '.join(made)}."
     for name, key in facts.get(TABLES, {}).items():
         yield f"The table {name} is not in the template: its key is made, {' and '.join(key)}."
 

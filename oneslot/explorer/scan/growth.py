@@ -106,7 +106,7 @@ class _Node:
         is_empty = any(self.facts.get(place) == {} for place in NULL_PLACES if place != OLD)  # as AWS never sends it
         accepts = 0 if run.error or is_empty else 1 + run.accepts
         questions = 0 if run.serves else 2 * len(asked.found) + len(asked.missed)
-        return run.serves and not is_empty, run.writes, len(run.ran), accepts, questions
+        return run.serves and not is_empty, run.writes, run.most, accepts, questions
 
     @property
     def signature(self) -> tuple[Any, ...]:

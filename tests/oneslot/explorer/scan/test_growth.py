@@ -48,6 +48,10 @@ TABLES = {"T": TableSchema("id", types={"id": "S"})}
 QUEUE = FunctionSource(SQS, "Queue", {}, {}, "Queue")
 BUCKET = FunctionSource(S3, "Bucket", {}, {}, "Bucket")
 BODY = '    body = json.loads(event["Records"][0]["body"])\n'
+ADDED = """
+    values = {":n": body["pence"]}
+    table.update_item(Key={"id": body["id"]}, UpdateExpression="ADD pence :n", ExpressionAttributeValues=values)
+"""
 ORDER = """
     from pydantic import BaseModel, Field
     class Order(BaseModel):
@@ -82,6 +86,7 @@ def _grown(tmp_path: Path, lines: str, source: FunctionSource = QUEUE) -> Grown:
         ('    for line in body["lines"]:\n        write(line["article"])', {"lines": [{"article": "article-1"}]}),
         ('    write(body["id"], pence=int(body["pence"]) + 1)', {"id": "id-1", "pence": 1}),
         ('    write(body["id"], pence=Decimal(str(body["pence"])))', {"id": "id-1", "pence": 1}),
+        (ADDED, {"id": "id-1", "pence": 1}),
         ('    if body["kind"] == "paid":\n        write(body["id"])', {"kind": "paid", "id": "id-1"}),
         ('    kind = Kind(body["kind"])\n    write(kind.value)', {"kind": "card"}),
         ('    ROUTES[body["kind"]](body["id"])', {"kind": "paid", "id": "id-1"}),
@@ -120,6 +125,20 @@ FOUND = '    found = table.query(KeyConditionExpression="id = :id", ExpressionAt
 )
 def test_rows_are_made_when_the_handler_looks_for_them(lines: str, facts: Facts, tmp_path: Path) -> None:
     assert _grown(tmp_path, lines).facts == facts
+
+
+def test_values_are_made_when_the_handler_looks_for_them(tmp_path: Path) -> None:
+    lines = """
+    name = boto3.client("ssm").get_parameter(Name="/shop/name")["Parameter"]["Value"]
+    secret = json.loads(boto3.client("secretsmanager").get_secret_value(SecretId="pay")["SecretString"])
+    write(name, by=secret["apiKey"])
+"""
+
+    grown = _grown(tmp_path, lines)
+
+    values = {"ssm": {"/shop/name": "value-1"}, "secrets": {"pay": {"apiKey": "apikey-1"}}}
+    assert (grown.serves, grown.facts) == (True, {"payload": {}, **values})
+    assert [*assumed_of(grown.facts)] == ["Made answers: ssm /shop/name, secrets pay."]
 
 
 def test_each_source_grows_in_its_open_places(tmp_path: Path) -> None:
@@ -229,7 +248,7 @@ def test_a_handler_is_at_fault_when_it_reads_an_encoded_key_as_it_arrives(tmp_pa
 
 
 def test_search_ends_when_its_first_event_has_no_moves_left() -> None:
-    tried = Tried("", 200, 1, False, frozenset(), frozenset(), asked_of(QUEUE, {"payload": {}}))
+    tried = Tried("", 200, 1, False, frozenset(), frozenset(), asked_of(QUEUE, {"payload": {}}), 1)
     node = _Node({}, tried, [])
 
     assert _Search(lambda facts: tried, frozenset(), float("inf")).best_from(node, 1) is node

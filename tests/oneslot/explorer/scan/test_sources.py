@@ -207,4 +207,4 @@ def test_pattern_of_a_bucket_gives_the_event_its_bucket_and_object() -> None:
     ],
 )
 def test_a_source_has_its_own_rules_of_delivery(kind: str, rules: dict[str, Any]) -> None:
-    assert options_for(FunctionSource(kind), {PAYLOAD: {}}, {}) == rules
+    assert options_for(FunctionSource(kind), {PAYLOAD: {}}, {}) == {"parameters": {}, "secrets": {}, **rules}
