@@ -45,7 +45,9 @@ def explored(explore: Any, folder: Path, handler: str, rows: list[dict[str, Any]
     )
 
 
-@pytest.mark.parametrize("rows", ["none", "completed", "in progress"])
+@pytest.mark.parametrize(
+    "rows", ["completed", *(pytest.param(rows, marks=pytest.mark.slow) for rows in ("none", "in progress"))]
+)
 def test_order_is_charged_once_beside_rows_of_the_old_version(explore: Any, rows: str) -> None:
     given = {
         "none": [],

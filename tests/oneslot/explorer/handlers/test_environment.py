@@ -249,7 +249,7 @@ KINDS = (
     [
         *KINDS,
         *(
-            pytest.param(place, marks=pytest.mark.slow) if number % 4 else place
+            pytest.param(place, marks=pytest.mark.slow) if number % 8 else place
             for number, place in enumerate(WHERE_IT_HIDES)
         ),
     ],

@@ -387,7 +387,8 @@ def test_failing_run_shows_the_exception_and_the_last_line_of_its_log(way: str, 
     ("more", "words"),
     [
         (", 1: 'a'", ["it reports the message as failed, after ", "Its last line of log: "]),
-        ("", ["holds at every level"]),  # although the ledger counts its claims
+        # It holds although the ledger counts its claims.
+        pytest.param("", ["holds at every level"], marks=pytest.mark.slow),
     ],
 )
 def test_decision_shows_its_exception_when_it_fails(more: str, words: list[str], tmp_path: Path) -> None:

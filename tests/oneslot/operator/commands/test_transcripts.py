@@ -317,7 +317,11 @@ ROWS["usage"] = [("nothing", line) for line in USAGE]
 LIKE = {
     **dict.fromkeys((*MISSING, "torn", "malformed"), "booked"),
     **dict.fromkeys(("waiting", "hidden", "failing", "paused"), "fresh"),
-    **{f"inspect {name} (claims)": "inspect leased (claims)" for name in ("expired", "released")},
+    **{
+        f"{verb} {name} (claims)": f"{verb} leased (claims)"
+        for verb in ("inspect", "ledger show")
+        for name in ("expired", "released")
+    },
     "inspect m-4 (forgotten)": "inspect m-1 (forgotten)",
     "inspect c-1 (booked)": "inspect m-1 (booked)",
 }
@@ -373,13 +377,15 @@ def sections(name: str) -> dict[str, str]:
 def texts_of(stack: MotoStack, name: str, state: str, line: str) -> dict[str, str]:
     """Return what each form of a line writes, or how that differs from another section, whichever is shorter.
 
-    The other section is the local stack's for a stack on AWS, and that of the line or the state in `LIKE`.
+    The other section is the local stack's for a stack on AWS, that of the line without --yes, and that of the line or
+    the state in `LIKE`.
     """
     texts = {form: transcript(stack.home, form) for form in forms_of(name, state, line)}
     expected, shown = sections(name), {}
     for form, text in texts.items():
         on_aws = form.endswith(" --stack Oneslot-prod")
-        like = LIKE.get(f"{form} ({state})", f"{form} ({LIKE.get(state)})")
+        looked = f"{line.removesuffix(' --yes')} ({state})" if line.endswith(" --yes") else None
+        like = LIKE.get(f"{form} ({state})", looked or f"{form} ({LIKE.get(state)})")
         base = texts[line] if on_aws else expected.get(f"=== oneslot {like}", "")
         other = differences(base, text)
         shown[f"=== oneslot {form} ({state})"] = other if on_aws or other.count("\n") < text.count("\n") else text
