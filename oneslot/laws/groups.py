@@ -89,10 +89,9 @@ def breaches(law: Law, evidence: Evidence) -> list[Breach]:
 
     The error's text is not shown, because it may hold an attribute of a row, which may be personal.
     """
-    with_place = f"The law {law.name}"
     return guarded(
         lambda: [Breach(law.name, subject, detail) for subject, detail in breaches_of(law, evidence)],
-        with_place,
+        f"The law {law.name}",
         "name what it reads in `attributes` of its table, or remove it from `laws`",
     )
 

@@ -32,7 +32,6 @@ from oneslot.wording import numbered
 
 SHOWN = 20
 BESIDE_ID = 42  # columns for the rest of a row: a UUID in brackets stays whole on a terminal of eighty
-SECONDS_A_DAY, SECONDS_AN_HOUR, SECONDS_A_MINUTE = 86_400, 3_600, 60
 
 
 @click.group(short_help="Inspect dead letters; redrive or drop them.")
@@ -181,7 +180,7 @@ def reason_of(forecast: Forecast) -> str:
 def age(sent_ms: int) -> str:
     """Return how long ago a time (epoch ms) is, in the largest unit of which there are at least two."""
     seconds = max(0, int(time.time() - sent_ms / 1000))
-    for unit, length in (("d", SECONDS_A_DAY), ("h", SECONDS_AN_HOUR), ("min", SECONDS_A_MINUTE)):
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * length:
             return f"{seconds // length} {unit}"
     return f"{seconds} s"

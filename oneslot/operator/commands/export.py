@@ -110,8 +110,7 @@ def _write_history(target: Target, folder: Path, note: Callable[[str], None]) ->
     now = time.time_ns() // 1_000_000
     counts = {}
     for table, (name, attributes) in target.tables.items():
-        rows = scan(target.dynamodb, name, attributes)
-        counts[table] = _write_table(folder / table, name, rows, now)
+        counts[table] = _write_table(folder / table, name, scan(target.dynamodb, name, attributes), now)
     counts["deliveries"] = _write_lines(folder / "deliveries" / "deliveries.jsonl", read_deliveries(target))
     # A last line that a crash cut off is skipped. Its request is in the delivery log, or was not accepted.
     accepted = (line for line in read_lines(target.archive) if line.pop("stack", target.identity) == target.identity)

@@ -124,8 +124,9 @@ def judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[B
         breaches = [*shown, *_lost_without_identity(gathered)] if lasting is None else lasting
     laws = [law for law in gathered.declaration.judged if law.name not in not_local]
     counts = _count(gathered, breaches)
-    said: tuple[Kind, str]
-    said = ("unreadable", unread) if unread else _conclude(gathered, breaches or (), counts, command, len(laws))
+    said: tuple[Kind, str] = (
+        ("unreadable", unread) if unread else _conclude(gathered, breaches or (), counts, command, len(laws))
+    )
     if lines and not unread:
         said = _with_malformed_lines(*said, gathered)
     if not_local:

@@ -149,10 +149,8 @@ def worker(
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, stop)
     ended = running.run()
-    status = 1 if ended.stuck else 0
+    sys.stdout.flush()
     if ended.stuck or ended.at_work:
         # Python would wait for the thread in which a handler hangs.
-        sys.stdout.flush()
-        os._exit(status)
-    sys.stdout.flush()
-    return status
+        os._exit(int(ended.stuck))
+    return int(ended.stuck)

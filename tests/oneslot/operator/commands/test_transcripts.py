@@ -281,7 +281,7 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("malformed", "ledger unlock by-hand --yes"),
     ],
     "ledger-forget": [
-        *(("booked", f"ledger forget {how}") for how in ("m-1", "m-1 --yes", "c-1", "m-3")),
+        *(("booked", f"ledger forget {how}") for how in ("m-1", "m-1 --yes", "m-3")),
         *(("claims", f"ledger forget {how}") for how in ("leased --yes", "expired")),
         ("malformed", "ledger forget by-hand"),
     ],
