@@ -1,11 +1,15 @@
-"""The audit's verdicts beside DuckDB's on the same files: CPU of all processes, seconds, peak memory, and findings.
+"""What the audit costs: CPU of all processes, seconds, peak memory and findings; the rows of lab/docs/audit-speed.md.
 
-    python -m lab.benchmarks.audit.__main__ [--requests 1000000 ...] [--folder FOLDER] [--memory 1536m]
+    python -m lab.benchmarks.audit.__main__ [ROW] [--requests 1000000 ...]
+
+ROW: `duckdb` beside the second opinion on the same files, `tables` beside verdicts alone, `hot` with half of the requests at
+one practice and an id of two million deliveries, `workers` one beside two, `changes` of a day beside a whole audit, `little`
+beside the floor of a session. TMPDIR is the parent of the data: 0.9 GB for a million requests.
 
 Each measurement is a process of its own. Its peak memory is the largest sum of what its processes hold, Java's and Python's.
-Both tools write a row with verdict and evidence for every request and slot, as Parquet sorted by key, and name every violation.
-Spark's figure also includes the MD5 of every file, the counts against the manifests, and malformed lines. Two sown corruptions
-must be found by both.
+Audit and DuckDB write a row with verdict and evidence for every request and slot, as Parquet sorted by key, and name every
+violation. Spark's figure also includes the MD5 of every file, the counts against the manifests, and malformed lines. Two sown
+corruptions must be found by both.
 """
 
 from __future__ import annotations
@@ -15,7 +19,6 @@ import gzip
 import json
 import os
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,13 +26,14 @@ import threading
 import time
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lab.benchmarks.audit.data import Requests, write_full
+from lab.benchmarks.audit.data import DAY_MS, Requests, write_again, write_full
 from oneslot.audit.spark.session import SessionSettings
 
-DUCKDB_MEMORY = "8g"
+DUCKDB_MEMORY = "8GB"
 
 
 def family_of(process: int) -> list[list[str]]:
@@ -68,16 +72,16 @@ class Peak(threading.Thread):
             time.sleep(1)
 
 
-def spark(folder: Path, output: Path, memory: str) -> dict[str, Any]:
-    """Measure the audit as `oneslot audit` runs it."""
+def spark(folder: Path, output: Path, master: str = "local[*]", **chosen: Any) -> dict[str, Any]:
+    """Measure the audit as `oneslot audit` runs it. `chosen` are `AuditSettings`."""
     from oneslot.audit.job import audit
     from oneslot.audit.settings import AuditSettings
     from oneslot.audit.spark.session import open_session
 
     peak, started = Peak(), time.monotonic()
-    settings = AuditSettings(str(folder), str(output), tables=False, keeps=False)
+    settings = AuditSettings(str(folder), str(output), **chosen)
     scratch = str(output.parent / "scratch")
-    session = open_session(SessionSettings(memory=memory, scratch=scratch, reads_bytes=settings.reads_bytes))
+    session = open_session(SessionSettings(master=master, scratch=scratch, reads_bytes=settings.reads_bytes))
     conclusion = audit(session, settings)
     seconds = time.monotonic() - started
     virtual_machine: Any = session._jvm
@@ -91,13 +95,25 @@ def spark(folder: Path, output: Path, memory: str) -> dict[str, Any]:
     }
 
 
-def duckdb(folder: Path, output: Path, memory: str) -> dict[str, Any]:
+def floor(_: Path, output: Path) -> dict[str, Any]:
+    """Measure what no audit can go below: a session, two stages of Python workers, and a shuffle between them."""
+    from oneslot.audit.spark.session import open_session
+
+    peak, started = Peak(), time.monotonic()
+    session = open_session(SessionSettings(scratch=str(output.parent / "scratch"), reads_bytes=0))
+    rows = session.range(0, 2, 1, 2).mapInArrow(iter, "id long")
+    rows.repartitionById(2, rows.id.cast("int")).mapInArrow(iter, "id long").toArrow()
+    seconds = time.monotonic() - started
+    return {"seconds": seconds, "cpu_seconds": tree_cpu_seconds(os.getpid()), "peak_gb": peak.gb, "broken": {}}
+
+
+def duckdb(folder: Path, output: Path) -> dict[str, Any]:
     """Measure the same questions in DuckDB."""
     from lab.benchmarks.audit import duckdb_audit as audit_duckdb
 
     started = time.monotonic()
     now = audit_duckdb.moment(folder)
-    with audit_duckdb.open_history(folder, threads=os.cpu_count() or 1, memory=f"{memory.upper()}B") as connection:
+    with audit_duckdb.open_history(folder, threads=os.cpu_count() or 1, memory=DUCKDB_MEMORY) as connection:
         connection.execute("set temp_directory = ?", [str(output.parent / "duckdb-scratch")])
         audit_duckdb.gather(connection, now, folder)
         connection.execute(f"copy ({audit_duckdb.JUDGED} order by id) to '{output}' (format parquet, compression zstd)")
@@ -127,27 +143,22 @@ def sow(folder: Path) -> None:
     (folder / "deliveries" / "sown.jsonl").write_text(json.dumps(changed) + "\n")
 
 
-def measure(name: str, *arguments: str) -> dict[str, Any]:
+def measure(name: str, history: Path, output: Path, **chosen: Any) -> dict[str, Any]:
     """Run one measurement in a process of its own. Raises `CalledProcessError` if it fails; its error is on standard error."""
-    command = [sys.executable, "-m", "lab.benchmarks.audit.__main__", "--measure", name, *arguments]
+    asked = json.dumps([name, str(history), str(output), chosen])
+    command = [sys.executable, "-m", "lab.benchmarks.audit.__main__", "--measure", asked]
     answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     result: dict[str, Any] = json.loads(answer.stdout.splitlines()[-1])
     return result
 
 
-def compare(requests: int, folder: Path, memory: str) -> bool:
+def compare(requests: int, folder: Path) -> bool:
     """Measure both at one size. Return whether they gave one verdict, and found exactly what `sow` added."""
     history = folder / "history"
-    write_full(history, Requests(0, requests))
+    write_full(history, [Requests(0, requests)])
     sow(history)
-    print(f"\n{requests:,} requests, load {os.getloadavg()[0]:.1f}")
-    print(f"{'':8}{'wall s':>8}{'CPU s':>8}{'peak GB':>9}  broken", flush=True)
-    rows = {}
-    for name, memory_of in (("spark", memory), ("duckdb", DUCKDB_MEMORY)):
-        row = measure(name, str(history), str(folder / name), memory_of)
-        figures = f"{row['seconds']:8.1f}{row['cpu_seconds']:8.1f}{row['peak_gb']:9.1f}"
-        print(f"{name:8}{figures}  {row['broken']}", flush=True)
-        rows[name] = row
+    alike: list[tuple[str, dict[str, Any]]] = [("spark", {"tables": False}), ("duckdb", {})]
+    rows = {name: say(name, measure(name, history, folder / name, **more)) for name, more in alike}
     audit, other = rows["spark"], rows["duckdb"]
     agreed: bool = audit["broken"] == other["broken"] == SOWN and audit["verdicts"] == other["verdicts"]
     ratio = audit["cpu_seconds"] / other["cpu_seconds"]
@@ -155,29 +166,71 @@ def compare(requests: int, folder: Path, memory: str) -> bool:
     return agreed
 
 
+ROWS: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
+    "duckdb": [],
+    "tables": [("verdicts", "history", {"tables": False}), ("and tables", "history", {})],
+    "hot": [("hot", "history", {})],
+    "workers": [(master, "history", {"master": master, "tables": False}) for master in ("local[1]", "local[2]")],
+    "changes": [
+        ("whole", "history", {}),
+        ("--continue", "history", {"keeps": True}),
+        ("--previous", "day", {"previous": "--continue"}),
+        ("next whole", "later", {}),
+    ],
+    "little": [("floor", "", {}), ("audit", "history", {}), ("floor", "", {}), ("again", "history", {})],
+}
+"""What each row measures: the audit's name, its history, and the settings that are not the usual ones."""
+
+
+def one_row(name: str, requests: int, folder: Path) -> bool:
+    """Measure a row. Return whether each audit found nothing, as all of these histories are sound."""
+    first = Requests(0, requests)
+    if name == "hot":
+        first = replace(first, practice="case when i % 2 = 0 then 'A80000' else 'A80001' end")
+    write_full(folder / "history", [first])
+    if name == "hot":
+        write_again(folder / "history", first, 2_000_000)
+    if name == "changes":  # of a day with a twentieth of the requests
+        day = Requests(requests, requests + requests // 20, first.end, DAY_MS - 10_000)
+        write_full(folder / "later", [first, day])
+        write_full(folder / "day", [day], since=first.end)
+    found = []
+    for label, history, chosen in ROWS[name]:
+        kind = "spark" if history else "floor"
+        settings = {key: str(folder / value) if key == "previous" else value for key, value in chosen.items()}
+        found.append(say(label, measure(kind, folder / history, folder / label, **settings)))
+    return all(not row["broken"] for row in found)
+
+
+def say(name: str, row: dict[str, Any]) -> dict[str, Any]:
+    """Print what was measured, and return it."""
+    figures = f"{row['seconds']:8.1f}{row['cpu_seconds']:8.1f}{row['peak_gb']:9.1f}"
+    print(f"{name:12}{figures}  {row['broken']}", flush=True)
+    return row
+
+
 def main() -> int:
     """Run the command line. Return 0, or 1 if the findings were wrong."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("row", nargs="?", choices=ROWS, default="duckdb")
     parser.add_argument("--requests", type=int, nargs="+", default=[1_000_000])
-    parser.add_argument("--folder", type=Path, help="parent of the data: 0.9 GB a million requests; default: temporary")
-    parser.add_argument("--memory", default=SessionSettings.memory, help="memory of Spark's Java")
-    parser.add_argument("--measure", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--measure", type=json.loads, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.measure:
-        name, history, output, memory = given.measure
-        print(json.dumps({"spark": spark, "duckdb": duckdb}[name](Path(history), Path(output), memory)))
+        name, history, output, chosen = given.measure
+        print(
+            json.dumps({"spark": spark, "duckdb": duckdb, "floor": floor}[name](Path(history), Path(output), **chosen))
+        )
         return 0
     if min(given.requests) < 100:
         parser.error("--requests must be 100 or more: fewer have no request of each kind")
-    if given.folder and not given.folder.is_dir():
-        parser.error(f"--folder: {given.folder} does not exist")
     right = True
     for requests in given.requests:
-        folder = Path(tempfile.mkdtemp(prefix="audit-", dir=given.folder))
-        try:
-            right &= compare(requests, folder, given.memory)
-        finally:
-            shutil.rmtree(folder)
+        print(f"\n{requests:,} requests, load {os.getloadavg()[0]:.1f}")
+        print(f"{'':12}{'wall s':>8}{'CPU s':>8}{'peak GB':>9}  broken", flush=True)
+        with tempfile.TemporaryDirectory(prefix="audit-") as folder:
+            row = given.row
+            right &= compare(requests, Path(folder)) if row == "duckdb" else one_row(row, requests, Path(folder))
     return 0 if right else 1
 
 

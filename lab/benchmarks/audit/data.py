@@ -6,15 +6,15 @@ One SQL expression in DuckDB builds each line, and lines leave as one text. Only
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
 import duckdb
 
-from oneslot.audit.layout import Full, Part, write_export
+from oneslot.audit.layout import Full, Incremental, Part, write_export
 
 START = 1_795_000_000_000
 DAY_MS = 86_400_000
@@ -25,7 +25,7 @@ GZIP_LEVEL = 1  # written four times as fast as level 6, and read as the same by
 # booked, 7 wait, 2 are refused, 2 are booked and cancelled, and 2 are those cancellations.
 REQUESTS = """
 select i, md5(i::varchar) as id, i % 100 as share,
-  'A' || (80000 + (i * 7919) % 6000) as practice,
+  {practice} as practice,
   '20261123T' || lpad((8 + i % 10)::varchar, 2, '0') || '00Z-' || i as slot_id,
   '2026-11-' || lpad((1 + i % 28)::varchar, 2, '0') || 'T' || lpad((8 + i % 10)::varchar, 2, '0') || ':00:00Z' as start_at,
   {start} + (hash(i) % {span})::bigint as sent,
@@ -99,6 +99,7 @@ class Requests:
     last: int
     start: int = START
     span_ms: int = 20 * DAY_MS
+    practice: str = "'A' || (80000 + (i * 7919) % 6000)"
 
     @property
     def end(self) -> int:
@@ -106,23 +107,31 @@ class Requests:
         return self.start + self.span_ms + 10_000
 
 
-def write_full(folder: Path, requests: Requests, more: Mapping[str, Part] | None = None) -> None:
-    """Write a history with full exports of all tables, and `more` lines of any source, by the name of its folder."""
-    besides = more or {}
+def write_full(
+    folder: Path, several: Sequence[Requests], more: Mapping[str, Part] | None = None, since: int | None = None
+) -> None:
+    """Write a history with full exports of all tables, and `more` lines of any source, by the name of its folder.
+
+    With `since` (epoch ms) the exports have the changes since then: each row of these requests is new.
+    """
+    besides, end = more or {}, max(requests.end for requests in several)
 
     def table(name: str) -> None:
         condition, item = ITEMS[name]
-        parts: Iterable[Part] = _parts(requests, "requests", condition, f"""'{{"Item":' || {item} || '}}'""")
-        parts = chain(parts, [besides[name]] if name in besides else [])
-        write_export(folder / name, export_arn(name), Full(requests.end), parts, level=GZIP_LEVEL)
+        head = """{"Metadata":{"WriteTimestampMicros":{"N":"' || sent * 1000 || '"}},"NewImage":"""
+        line = f"""'{'{"Item":' if since is None else head}' || {item} || '}}'"""
+        parts = chain.from_iterable(_parts(requests, "requests", condition, line) for requests in several)
+        with_more = chain(parts, [besides[name]] if name in besides else [])
+        span = Full(end) if since is None else Incremental(since, end)
+        write_export(folder / name, export_arn(name), span, with_more, level=GZIP_LEVEL)
 
     for empty in ("waiting", "dead-letters", "dropped"):
         (folder / empty).mkdir(parents=True)
         (folder / empty / f"{empty}.jsonl").touch()
     with ThreadPoolExecutor(len(ITEMS) + 2) as writers:
         tasks = [writers.submit(table, name) for name in ITEMS]
-        tasks.append(writers.submit(_write_lines, folder / "deliveries", requests, DELIVERIES, DELIVERY))
-        tasks.append(writers.submit(_write_lines, folder / "accepted", requests, "requests", ACCEPTED))
+        tasks.append(writers.submit(_write_lines, folder / "deliveries", several, DELIVERIES, DELIVERY))
+        tasks.append(writers.submit(_write_lines, folder / "accepted", several, "requests", ACCEPTED))
         for task in tasks:
             task.result()
     for name, part in besides.items():
@@ -130,9 +139,19 @@ def write_full(folder: Path, requests: Requests, more: Mapping[str, Part] | None
             (folder / name / "more.jsonl").write_bytes(part.lines)
 
 
-def _write_lines(folder: Path, requests: Requests, source: str, line: str) -> None:
+def write_again(folder: Path, requests: Requests, copies: int) -> None:
+    """Add lines of as many duplicate deliveries of the first request."""
+    again = f"(select *, 1 as copy from requests, range({REQUESTS_PER_FILE}))"  # noqa: S608 - no input: a number of this file
+    (part,) = _parts(replace(requests, last=requests.first + 1), again, "true", DELIVERY)
+    for number in range(copies // REQUESTS_PER_FILE):
+        name = f"again-{number:04d}.jsonl.gz"
+        (folder / "deliveries" / name).write_bytes(gzip.compress(part.lines, GZIP_LEVEL, mtime=0))
+
+
+def _write_lines(folder: Path, several: Sequence[Requests], source: str, line: str) -> None:
     folder.mkdir(exist_ok=True)
-    for number, part in enumerate(_parts(requests, source, "true", line)):
+    parts = chain.from_iterable(_parts(requests, source, "true", line) for requests in several)
+    for number, part in enumerate(parts):
         (folder / f"part-{number:04d}.jsonl.gz").write_bytes(gzip.compress(part.lines, GZIP_LEVEL, mtime=0))
 
 
@@ -140,7 +159,8 @@ def _parts(requests: Requests, source: str, condition: str, line: str) -> Iterat
     connection = duckdb.connect(config={"threads": 1})
     for first in range(requests.first, requests.last, REQUESTS_PER_FILE):
         last = min(first + REQUESTS_PER_FILE, requests.last)
-        rows = REQUESTS.format(start=requests.start, span=requests.span_ms, first=first, last=last)
+        where = {"first": first, "last": last, "practice": requests.practice}
+        rows = REQUESTS.format(start=requests.start, span=requests.span_ms, **where)
         query = f"with requests as ({rows}) select string_agg({line} || chr(10), ''), count(*) from {source} where {condition}"  # noqa: S608 - no input, only numbers and this file's text
         lines, count = connection.execute(query).fetchall()[0]
         yield Part((lines or "").encode(), count)

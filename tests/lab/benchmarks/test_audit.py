@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,11 @@ def measured(broken: dict[str, int], booked: int = 100) -> dict[str, Any]:
 def test_audit_returns_status_of_its_findings(
     spark: Any, duckdb: Any, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def measure(name: str, *_: str) -> Any:
+    def measure(name: str, *_: Path, **__: Any) -> Any:
         return {"spark": spark, "duckdb": duckdb}[name]
 
-    monkeypatch.setattr(sys, "argv", ["audit", "--requests", "100", "--folder", str(tmp_path)])
+    monkeypatch.setattr(sys, "argv", ["audit", "--requests", "100"])
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(audit, "measure", measure)
     assert audit.main() == status
     assert not list(tmp_path.iterdir()), "nothing is left behind"

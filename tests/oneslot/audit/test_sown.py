@@ -58,7 +58,7 @@ def test_every_corruption_is_found_among_correct_rows(spark: SparkSession, tmp_p
     world.now = correct.end
     pick = Picker(world, random.Random(21))
     sown = {corruption.__name__: corruption(pick) for corruption in CORRUPTIONS}
-    write_full(tmp_path / "history", correct, parts(world))
+    write_full(tmp_path / "history", [correct], parts(world))
     settings = AuditSettings(str(tmp_path / "history"), str(tmp_path / "audit"), tables=False)
     conclusion = audit(spark, settings)
     found = audit_found(tmp_path / "audit")
