@@ -35,7 +35,7 @@ from oneslot.audit.read.lines import Window
 from oneslot.audit.report.data import Written, collect, run_facts
 from oneslot.audit.report.page import render
 from oneslot.audit.settings import AuditSettings, parse_arguments
-from oneslot.audit.spark.session import LITTLE_BYTES, Sizing, open_session, prepare
+from oneslot.audit.spark.session import Sizing, open_session, prepare
 from oneslot.audit.write import finished
 from oneslot.audit.write.findings import write_findings
 from oneslot.audit.write.finished import FinishedAudit
@@ -51,6 +51,8 @@ REJECTED_EARLIER = (
     "{lines} could not be read in earlier audits, whose rejects.jsonl locate them. "
     "A row of a table stops counting once it is corrected; a line of a log counts until full exports are audited."
 )
+LITTLE_BYTES = 20_000_000
+"""A history of fewer bytes is read by one task for each core."""
 TASK_BYTES = 1 << 20
 """Files of fewer bytes share the tasks that read."""
 DOUBTS = ("doubted", "not_looked_at")
@@ -119,7 +121,7 @@ class Work:
     @property
     def chunks(self) -> int:
         """The number of chunks, each of which one task judges."""
-        return self.settings.partitions or Sizing(self.history.items).chunks
+        return Sizing(self.history.items).chunks
 
     @property
     def keeps(self) -> bool:
@@ -149,7 +151,7 @@ class Work:
 
 def pieces_of(work: Work) -> tuple[tuple[Piece, ...], ...]:
     """Return the files of each task, the largest first."""
-    found = sorted(work.history.pieces(checksums=work.settings.checksums), key=lambda each: (-each[0], each[1]))
+    found = sorted(work.history.pieces(), key=lambda each: (-each[0], each[1]))
     cores = work.spark.sparkContext.defaultParallelism
     if sum(size for size, _ in found) < LITTLE_BYTES:
         return tuple(tuple(piece for _, piece in found[start::cores]) for start in range(cores) if found[start:])

@@ -81,7 +81,7 @@ def spark(folder: Path, output: Path, master: str = "local[*]", **chosen: Any) -
     peak, started = Peak(), time.monotonic()
     settings = AuditSettings(str(folder), str(output), **chosen)
     scratch = str(output.parent / "scratch")
-    session = open_session(SessionSettings(master=master, scratch=scratch, reads_bytes=settings.reads_bytes))
+    session = open_session(SessionSettings(master=master, scratch=scratch))
     conclusion = audit(session, settings)
     seconds = time.monotonic() - started
     virtual_machine: Any = session._jvm
@@ -99,10 +99,13 @@ def floor(_: Path, output: Path) -> dict[str, Any]:
     """Measure what no audit can go below: a session, two stages of Python workers, and a shuffle between them."""
     from oneslot.audit.spark.session import open_session
 
+    def unchanged(batches: Any) -> Any:
+        return batches
+
     peak, started = Peak(), time.monotonic()
-    session = open_session(SessionSettings(scratch=str(output.parent / "scratch"), reads_bytes=0))
-    rows = session.range(0, 2, 1, 2).mapInArrow(iter, "id long")
-    rows.repartitionById(2, rows.id.cast("int")).mapInArrow(iter, "id long").toArrow()
+    session = open_session(SessionSettings(scratch=str(output.parent / "scratch")))
+    rows = session.range(0, 2, 1, 2).mapInArrow(unchanged, "id long")
+    rows.repartitionById(2, rows.id.cast("int")).mapInArrow(unchanged, "id long").toArrow()
     seconds = time.monotonic() - started
     return {"seconds": seconds, "cpu_seconds": tree_cpu_seconds(os.getpid()), "peak_gb": peak.gb, "broken": {}}
 

@@ -95,17 +95,13 @@ class History:
         """Return whether the dead-letter queue's content is listed, even as empty."""
         return "dead-letters" in self.lines
 
-    def pieces(self, *, checksums: bool) -> list[tuple[int, Piece]]:
-        """Return every file to read, with its size in bytes. `checksums`: whether to compare exports with their MD5."""
+    def pieces(self) -> list[tuple[int, Piece]]:
+        """Return every file to read, with its size in bytes."""
         numbers = {source.name: source.number for source in self.model.all_sources}
         found = []
         for table, export in self.exports.items():
             home, number = f"{self.folder}/{table}", numbers[table]
-            found += [
-                (file.size, Piece(number, f"{home}/{file.path}", md5=file.md5 if checksums else None))
-                for file in export.files
-                if file.items or checksums
-            ]
+            found += [(file.size, Piece(number, f"{home}/{file.path}", md5=file.md5)) for file in export.files]
         for name, paths in self.lines.items():
             found += [(self.sizes[path], Piece(numbers[name], path)) for path in paths]
         more = (Piece(numbers["deliveries"], path, counts=False) for path in self.more_deliveries)

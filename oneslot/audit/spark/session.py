@@ -29,7 +29,6 @@ LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 # The first compiler's machine code is ready sooner, and Java only carries blocks (lab/docs/audit-speed.md). That compiler alone
 # gets 48 MB for its code, and full collections when they are used. Classes fill the metaspace as early.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=256m"
-LITTLE_BYTES = 20_000_000  # of a history that is read by one task for each core, and judged in one partition
 # Without these, the same input could give another verdict or other bytes. `spark-submit` does not change them.
 DECIDING = {
     "spark.sql.session.timeZone": "UTC",
@@ -45,30 +44,12 @@ class SessionSettings:
     Attributes:
         master: Spark's master.
         memory: Java's memory, in Spark's notation ("3g").
-        partitions: the number of shuffle partitions; None for one where the input is little, and 8 elsewhere.
         scratch: folder for temporary files; None for Spark's default.
-        reads_bytes: size of the input in bytes, None if unknown.
     """
 
     master: str = "local[*]"
     memory: str = "1536m"
-    partitions: int | None = None
     scratch: str | None = None
-    reads_bytes: int | None = None
-
-    @property
-    def little(self) -> bool:
-        """Return whether the input is known to be little."""
-        return self.reads_bytes is not None and self.reads_bytes < LITTLE_BYTES
-
-
-def size_on_disk(*paths: str) -> int | None:
-    """Return the size in bytes of files and of the files in folders; None if one is not on this machine."""
-    found = [Path(path) for path in paths]
-    if not all(path.exists() for path in found):
-        return None
-    files = (file for path in found for file in ([path] if path.is_file() else path.rglob("*")))
-    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def options(settings: SessionSettings) -> dict[str, str]:
@@ -82,7 +63,6 @@ def options(settings: SessionSettings) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.authenticate": "true",  # other users of this machine reach loopback; Spark makes the secret of a local master
-        "spark.sql.shuffle.partitions": str(settings.partitions or (1 if settings.little else 8)),
         # Each chunk is a partition, and a plan of a few thousand rows needs neither to be planned again nor to be compiled.
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.codegen.wholeStage": "false",

@@ -169,13 +169,13 @@ def audit_history(
         str(history.absolute()), str(output.absolute()), str(previous.absolute()) if previous else None, keeps=keeps
     )
     try:
-        spark = open_spark(memory, settings.reads_bytes)
+        spark = open_spark(memory)
         return run_audit(spark, settings)
     except AuditRefused as refusal:
         raise HistoryRefused(str(refusal)) from refusal
 
 
-def open_spark(memory: str, reads_bytes: int | None) -> SparkSession:
+def open_spark(memory: str) -> SparkSession:
     """Open a Spark session. Raises `AuditRefused`, or `BadInput` for a memory that Java or Spark rejects."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkRuntimeError
@@ -183,7 +183,7 @@ def open_spark(memory: str, reads_bytes: int | None) -> SparkSession:
     from oneslot.audit.spark.session import open_session
 
     try:
-        return open_session(SessionSettings(memory=memory, reads_bytes=reads_bytes))
+        return open_session(SessionSettings(memory=memory))
     except PySparkRuntimeError as error:
         raise JavaNotStarted(
             f"Java did not start with --memory {memory}; its message is above. "

@@ -42,7 +42,7 @@ def _sockets_are_collected_here(request: pytest.FixtureRequest) -> Iterator[None
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session with two partitions."""
     scratch = tmp_path_factory.mktemp("spark")
-    settings = SessionSettings(master="local[2]", memory="1g", partitions=2, scratch=str(scratch), reads_bytes=0)
+    settings = SessionSettings(master="local[2]", memory="1g", scratch=str(scratch))
     session = open_session(settings)
     gc.freeze()  # so that the collection after each test looks only at newer objects
     yield session
@@ -61,7 +61,7 @@ def small_audit(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
 
     folder = tmp_path_factory.mktemp("small")
     history = write_history(System(62, practices=1).run(10), folder / "history")
-    audit(spark, AuditSettings(str(history), str(folder / "audit"), partitions=2, tables=False, keeps=True))
+    audit(spark, AuditSettings(str(history), str(folder / "audit"), tables=False, keeps=True))
     return folder / "audit"
 
 
@@ -81,7 +81,7 @@ def tabled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tab
 
     world, folder = System(65, practices=3, slots_per_practice=20).run(100), tmp_path_factory.mktemp("tabled")
     write_history(world, folder / "history")
-    settings = AuditSettings(str(folder / "history"), str(folder / "audit"), partitions=2, keeps=True)
+    settings = AuditSettings(str(folder / "history"), str(folder / "audit"), keeps=True)
     return Tabled(world, folder, audit(spark, settings))
 
 
@@ -111,7 +111,6 @@ def audited(spark: SparkSession, tmp_path: Path) -> Callable[..., Conclusion]:
             output=str(tmp_path / name),
             previous=str(tmp_path / previous) if previous else None,
             deliveries=tuple(str(tmp_path / f"{other}-history" / "deliveries") for other in deliveries),
-            partitions=2,
             tables=tables,
             keeps=True,
         )

@@ -56,7 +56,7 @@ def test_job_exits_with_2_when_a_file_system_is_unknown(tmp_path: Path, capsys: 
     given = {"--history": str(history), "--output": str(tmp_path / "audit")}
     for name in ("--history", "--output", "--previous"):
         arguments = [part for pair in {**given, name: "nowhere://bucket/folder"}.items() for part in pair]
-        assert job.main([*arguments, "--partitions", "2"]) == 2
+        assert job.main(arguments) == 2
         printed = capsys.readouterr().err.strip()
         assert "\n" not in printed
         assert "Arrow has no file system for nowhere" in printed

@@ -68,7 +68,7 @@ def audit_folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) 
     for corruption in CORRUPTIONS:
         corruption(pick)
     write_history(world, folder / "history")
-    audit(spark, AuditSettings(str(folder / "history"), str(folder / "audit"), partitions=2))
+    audit(spark, AuditSettings(str(folder / "history"), str(folder / "audit")))
     return folder / "audit"
 
 
@@ -164,7 +164,7 @@ def test_report_draws_the_first_attempts_of_a_long_life(spark: SparkSession, tmp
     other = next(line for line in world.deliveries if line["answer"] and line["message_id"] != copied["message_id"])
     world.ledger[other["message_id"]]["consumption_count"] = 1_000_000_000
     write_history(world, tmp_path / "history")
-    audit(spark, AuditSettings(str(tmp_path / "history"), str(tmp_path / "audit"), partitions=2))
+    audit(spark, AuditSettings(str(tmp_path / "history"), str(tmp_path / "audit")))
     page = Numbers()
     page.feed((tmp_path / "audit" / "report.html").read_text())
     drawn = page.marks

@@ -11,7 +11,6 @@ import zipfile
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,20 +21,6 @@ from oneslot.audit.spark.session import find_java, launcher_home
 from oneslot.errors import BadInput
 from stacks.audit.asset import write_zip
 from tests.kits.order_histories import ORDERS_FILE, OrderHistory
-
-if TYPE_CHECKING:
-    pass
-
-
-def test_input_size_is_known_only_on_this_machine(tmp_path: Path) -> None:
-    (tmp_path / "history" / "ledger").mkdir(parents=True)
-    (tmp_path / "history" / "ledger" / "part.gz").write_bytes(b"x" * 1000)
-    (tmp_path / "more.csv").write_bytes(b"x" * 10)
-    history = str(tmp_path / "history")
-
-    assert AuditSettings(history, "out", deliveries=(str(tmp_path / "more.csv"),)).reads_bytes == 1010
-    assert AuditSettings("s3://bucket/history", "out").reads_bytes is None
-    assert AuditSettings(history, "out", previous="earlier").reads_bytes is None
 
 
 def test_options_survive_a_folder_of_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +72,7 @@ class Submit:
         given = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
         submit = [str(home / "bin" / "spark-submit"), "--master", "local[1]", "--driver-memory", "700m", *given]
         zips = ",".join(map(str, (self.archive, *packages)))
-        job = ["--py-files", zips, str(Path(session.__file__).parents[1] / "job.py"), "--partitions", "2"]
+        job = ["--py-files", zips, str(Path(session.__file__).parents[1] / "job.py")]
         return subprocess.run(
             [*submit, *job, *arguments], capture_output=True, text=True, check=False, env=environment, cwd=self.folder
         )

@@ -21,7 +21,7 @@ class Conf(dict[str, str]):
 def session(master: str = "local[2]", **given: str) -> Any:
     """Return a session with these settings."""
     context = SimpleNamespace(master=master, getConf=lambda: {"spark.local.dir": "/scratch"})
-    return SimpleNamespace(conf=Conf({"spark.sql.shuffle.partitions": "8", **given}), sparkContext=context)
+    return SimpleNamespace(conf=Conf({**given}), sparkContext=context)
 
 
 def test_size_follows_the_items() -> None:
@@ -51,8 +51,8 @@ def test_audit_is_refused_when_the_disk_is_too_small(monkeypatch: pytest.MonkeyP
 
 def test_given_session_has_what_verdicts_and_bytes_need() -> None:
     """As Glue prepares it: with options of its own, and without those of Parquet."""
-    made = session("glue", **{"spark.sql.session.timeZone": "Europe/London", "spark.sql.shuffle.partitions": "300"})
+    made = session("glue", **{"spark.sql.session.timeZone": "Europe/London", "spark.sql.codegen.wholeStage": "true"})
     set_options(made, options(SessionSettings()), kept=set(made.conf))
-    assert made.conf["spark.sql.shuffle.partitions"] == "300"
+    assert made.conf["spark.sql.codegen.wholeStage"] == "true"
     assert {name: made.conf[name.removeprefix("spark.hadoop.")] for name in DECIDING} == DECIDING
     assert not any(name.startswith(("spark.driver", "spark.ui", "spark.hadoop")) for name in made.conf)

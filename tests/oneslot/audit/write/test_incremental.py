@@ -116,7 +116,7 @@ def test_quiet_day_judges_open_requests_again(
     # The share is below the limit for all lines, and above it for the deliveries alone.
     share = 1 / (items + sums["deliveries"] - 1)
     assert sums["deliveries"] * share < 1
-    settings = AuditSettings(str(quiet), str(tmp_path / "day-1"), str(tmp_path / "day-0"), partitions=2, tables=False)
+    settings = AuditSettings(str(quiet), str(tmp_path / "day-1"), str(tmp_path / "day-0"), tables=False)
 
     second = job.audit(spark, replace(settings, reject_share=share))
     full = audited(whole, "full")
