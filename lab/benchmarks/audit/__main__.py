@@ -1,6 +1,6 @@
 """What the audit costs: CPU of all processes, seconds, peak memory and findings; the rows of lab/docs/audit-speed.md.
 
-    python -m lab.benchmarks.audit.__main__ [ROW] [--requests 1000000 ...]
+    python -m lab.benchmarks.audit.__main__ [ROW] [--requests 1000000]
 
 ROW: `duckdb` beside the second opinion on the same files, `tables` beside verdicts alone, `hot` with half of the requests at
 one practice and an id of two million deliveries, `workers` one beside two, `changes` of a day beside a whole audit, `little`
@@ -18,7 +18,6 @@ import argparse
 import gzip
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -73,63 +72,41 @@ class Peak(threading.Thread):
 
 
 def spark(folder: Path, output: Path, master: str = "local[*]", **chosen: Any) -> dict[str, Any]:
-    """Measure the audit as `oneslot audit` runs it. `chosen` are `AuditSettings`."""
+    """Audit as `oneslot audit` does. `chosen` are `AuditSettings`."""
     from oneslot.audit.job import audit
     from oneslot.audit.settings import AuditSettings
     from oneslot.audit.spark.session import open_session
 
-    peak, started = Peak(), time.monotonic()
-    settings = AuditSettings(str(folder), str(output), **chosen)
-    scratch = str(output.parent / "scratch")
-    session = open_session(SessionSettings(master=master, scratch=scratch))
-    conclusion = audit(session, settings)
-    seconds = time.monotonic() - started
-    virtual_machine: Any = session._jvm
-    return {
-        "seconds": seconds,
-        "cpu_seconds": tree_cpu_seconds(os.getpid()),
-        "peak_gb": peak.gb,
-        "java": virtual_machine.java.lang.System.getProperty("java.version"),
-        "verdicts": {name: count for name, count in conclusion.document["verdicts"].items() if count},
-        "broken": {name: count for name, count in conclusion.document["violations"].items() if count},
-    }
+    session = open_session(SessionSettings(master=master, scratch=str(output.parent / "scratch")))
+    document = audit(session, AuditSettings(str(folder), str(output), **chosen)).document
+    return {name: {key: count for key, count in document[name].items() if count} for name in ("verdicts", "violations")}
 
 
 def floor(_: Path, output: Path) -> dict[str, Any]:
-    """Measure what no audit can go below: a session, two stages of Python workers, and a shuffle between them."""
+    """Do what no audit can go below: a session, two stages of Python workers, and a shuffle between them."""
     from oneslot.audit.spark.session import open_session
 
     def unchanged(batches: Any) -> Any:
         return batches
 
-    peak, started = Peak(), time.monotonic()
     session = open_session(SessionSettings(scratch=str(output.parent / "scratch")))
     rows = session.range(0, 2, 1, 2).mapInArrow(unchanged, "id long")
     rows.repartitionById(2, rows.id.cast("int")).mapInArrow(unchanged, "id long").toArrow()
-    seconds = time.monotonic() - started
-    return {"seconds": seconds, "cpu_seconds": tree_cpu_seconds(os.getpid()), "peak_gb": peak.gb, "broken": {}}
+    return {}
 
 
 def duckdb(folder: Path, output: Path) -> dict[str, Any]:
-    """Measure the same questions in DuckDB."""
+    """Answer the same questions in DuckDB."""
     from lab.benchmarks.audit import duckdb_audit as audit_duckdb
 
-    started = time.monotonic()
     now = audit_duckdb.moment(folder)
     with audit_duckdb.open_history(folder, threads=os.cpu_count() or 1, memory=DUCKDB_MEMORY) as connection:
         connection.execute("set temp_directory = ?", [str(output.parent / "duckdb-scratch")])
         audit_duckdb.gather(connection, now, folder)
         connection.execute(f"copy ({audit_duckdb.JUDGED} order by id) to '{output}' (format parquet, compression zstd)")
-        broken = sorted(audit_duckdb.violations(connection))
+        broken = audit_duckdb.violations(connection)
         verdicts = Counter(audit_duckdb.verdicts(connection).values())
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return {
-        "seconds": time.monotonic() - started,
-        "cpu_seconds": usage.ru_utime + usage.ru_stime,
-        "peak_gb": usage.ru_maxrss / 1e6,
-        "verdicts": verdicts,
-        "broken": {name: sum(1 for other, _ in broken if other == name) for name, _ in broken},
-    }
+    return {"verdicts": verdicts, "violations": Counter(name for name, _ in broken)}
 
 
 SOWN = {"I2": 1, "I7": 1}
@@ -146,31 +123,25 @@ def sow(folder: Path) -> None:
     (folder / "deliveries" / "sown.jsonl").write_text(json.dumps(changed) + "\n")
 
 
-def measure(name: str, history: Path, output: Path, **chosen: Any) -> dict[str, Any]:
+def measure(kind: str, history: Path, output: Path, **chosen: Any) -> dict[str, Any]:
     """Run one measurement in a process of its own. Raises `CalledProcessError` if it fails; its error is on standard error."""
-    asked = json.dumps([name, str(history), str(output), chosen])
+    asked = json.dumps([kind, str(history), str(output), chosen])
     command = [sys.executable, "-m", "lab.benchmarks.audit.__main__", "--measure", asked]
     answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     result: dict[str, Any] = json.loads(answer.stdout.splitlines()[-1])
     return result
 
 
-def compare(requests: int, folder: Path) -> bool:
-    """Measure both at one size. Return whether they gave one verdict, and found exactly what `sow` added."""
-    history = folder / "history"
-    write_full(history, [Requests(0, requests)])
-    sow(history)
-    alike: list[tuple[str, dict[str, Any]]] = [("spark", {"tables": False}), ("duckdb", {})]
-    rows = {name: say(name, measure(name, history, folder / name, **more)) for name, more in alike}
-    audit, other = rows["spark"], rows["duckdb"]
-    agreed: bool = audit["broken"] == other["broken"] == SOWN and audit["verdicts"] == other["verdicts"]
-    ratio = audit["cpu_seconds"] / other["cpu_seconds"]
-    print(f"Java {audit['java']}; Spark / DuckDB: {ratio:.2f} of the CPU; same findings and verdicts: {agreed}")
-    return agreed
+def measured(kind: str, history: str, output: str, chosen: dict[str, Any]) -> dict[str, Any]:
+    """Measure in this process. Return seconds, CPU seconds and the peak, with what was found."""
+    peak, started = Peak(), time.monotonic()
+    found = {"spark": spark, "duckdb": duckdb, "floor": floor}[kind](Path(history), Path(output), **chosen)
+    seconds = time.monotonic() - started
+    return {"seconds": seconds, "cpu_seconds": tree_cpu_seconds(os.getpid()), "peak_gb": peak.gb, **found}
 
 
 ROWS: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
-    "duckdb": [],
+    "duckdb": [("spark", "history", {"tables": False}), ("duckdb", "history", {})],
     "tables": [("verdicts", "history", {"tables": False}), ("and tables", "history", {})],
     "hot": [("hot", "history", {})],
     "workers": [(master, "history", {"master": master, "tables": False}) for master in ("local[1]", "local[2]")],
@@ -180,60 +151,56 @@ ROWS: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
         ("--previous", "day", {"previous": "--continue"}),
         ("next whole", "later", {}),
     ],
-    "little": [("floor", "", {}), ("audit", "history", {}), ("floor", "", {}), ("again", "history", {})],
+    "little": [("floor", "", {}), ("audit", "history", {})],
 }
 """What each row measures: the audit's name, its history, and the settings that are not the usual ones."""
 
 
 def one_row(name: str, requests: int, folder: Path) -> bool:
-    """Measure a row. Return whether each audit found nothing, as all of these histories are sound."""
+    """Measure a row. Return whether all found what was sown, and gave one history the same verdicts."""
     first = Requests(0, requests)
     if name == "hot":
         first = replace(first, practice="case when i % 2 = 0 then 'A80000' else 'A80001' end")
     write_full(folder / "history", [first])
+    if name == "duckdb":
+        sow(folder / "history")
     if name == "hot":
         write_again(folder / "history", first, 2_000_000)
     if name == "changes":  # of a day with a twentieth of the requests
         day = Requests(requests, requests + requests // 20, first.end, DAY_MS - 10_000)
         write_full(folder / "later", [first, day])
         write_full(folder / "day", [day], since=first.end)
-    found = []
+    right, verdicts = True, dict[str, Any]()
     for label, history, chosen in ROWS[name]:
-        kind = "spark" if history else "floor"
+        kind = label if label in ("duckdb", "floor") else "spark"
         settings = {key: str(folder / value) if key == "previous" else value for key, value in chosen.items()}
-        found.append(say(label, measure(kind, folder / history, folder / label, **settings)))
-    return all(not row["broken"] for row in found)
-
-
-def say(name: str, row: dict[str, Any]) -> dict[str, Any]:
-    """Print what was measured, and return it."""
-    figures = f"{row['seconds']:8.1f}{row['cpu_seconds']:8.1f}{row['peak_gb']:9.1f}"
-    print(f"{name:12}{figures}  {row['broken']}", flush=True)
-    return row
+        row = measure(kind, folder / history, folder / label, **settings)
+        print(f"{label:12}{row['seconds']:8.1f}{row['cpu_seconds']:8.1f}{row['peak_gb']:9.1f}", flush=True)
+        if kind != "floor":
+            right &= row["violations"] == (SOWN if name == "duckdb" else {})
+            right &= row["verdicts"] == verdicts.setdefault("later" if history == "day" else history, row["verdicts"])
+    return right
 
 
 def main() -> int:
     """Run the command line. Return 0, or 1 if the findings were wrong."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("row", nargs="?", choices=ROWS, default="duckdb")
-    parser.add_argument("--requests", type=int, nargs="+", default=[1_000_000])
+    parser.add_argument("--requests", type=int, default=1_000_000)
     parser.add_argument("--measure", type=json.loads, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.measure:
-        name, history, output, chosen = given.measure
-        print(
-            json.dumps({"spark": spark, "duckdb": duckdb, "floor": floor}[name](Path(history), Path(output), **chosen))
-        )
+        print(json.dumps(measured(*given.measure)))
         return 0
-    if min(given.requests) < 100:
+    if given.requests < 100:
         parser.error("--requests must be 100 or more: fewer have no request of each kind")
-    right = True
-    for requests in given.requests:
-        print(f"\n{requests:,} requests, load {os.getloadavg()[0]:.1f}")
-        print(f"{'':12}{'wall s':>8}{'CPU s':>8}{'peak GB':>9}  broken", flush=True)
-        with tempfile.TemporaryDirectory(prefix="audit-") as folder:
-            row = given.row
-            right &= compare(requests, Path(folder)) if row == "duckdb" else one_row(row, requests, Path(folder))
+    print(
+        f"{given.requests:,} requests, load {os.getloadavg()[0]:.1f}\n{'':12}{'wall s':>8}{'CPU s':>8}{'peak GB':>9}",
+        flush=True,
+    )
+    with tempfile.TemporaryDirectory(prefix="audit-") as folder:
+        right = one_row(given.row, given.requests, Path(folder))
+    print("same findings and verdicts" if right else "the findings or the verdicts differ")
     return 0 if right else 1
 
 

@@ -21,7 +21,7 @@ def no_history(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def measured(broken: dict[str, int], booked: int = 100) -> dict[str, Any]:
     figures = {"seconds": 1.0, "cpu_seconds": 1.0, "peak_gb": 1.0}
-    return {**figures, "java": "21", "broken": broken, "verdicts": {"booked": booked}}
+    return {**figures, "violations": broken, "verdicts": {"booked": booked}}
 
 
 @pytest.mark.parametrize(
