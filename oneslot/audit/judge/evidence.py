@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,13 +22,14 @@ LINES_KEPT = 256
 CLAIM = ("key", "outcome", "answer", "claimed_by")
 """What lines that are folded into one have in common."""
 FOLDED = {
-    "key_count": "copies",
+    "copies_sum": "copies",
     "sent_min": "sent",
-    "finished_min": "first_finished",
+    "first_finished_min": "first_finished",
     "finished_max": "finished",
     "consumption_count_max": "consumption_count",
 }
 """What a folded line says of its copies, by Arrow's name."""
+OF_FOLDED = pa.schema([("copies", pa.int64()), ("first_finished", pa.int64())])
 
 
 def filled(moment: Evidence, schema: Schema, sent: Mapping[str, int], waiting: set[str], **rows: Any) -> Evidence:
@@ -72,16 +73,28 @@ def _rows(table: pa.Table, export: ExportedTable) -> list[Row]:
     return [decoded(row) for row in dicts(table.take(pa.array(first)))]
 
 
-def folded(lines: pa.Table) -> tuple[pa.Table, list[dict[str, Any]]]:
-    """Return the lines of usual requests as laws read them, and a folded one for each claim of those with very many."""
+def folded(lines: pa.Table, earlier: Sequence[Row] = ()) -> tuple[pa.Table, list[dict[str, Any]]]:
+    """Return the lines of usual requests as laws read them, and a folded one for each claim of those with very many.
+
+    A producer in a loop causes millions of deliveries of one id, which differ in their times only. `earlier` are lines that an
+    earlier audit kept, of which some are folded.
+    """
     lines = lines.select([name for name in lines.column_names if name == "key" or name in LINE_CARRIED])
+    if earlier:
+        names = ("key", *LINE_CARRIED[1:], *FOLDED.values())
+        columns = {name: [line.get(name) for line in earlier] for name in names}
+        lines = pa.concat_tables([lines, pa.table(columns)], promote_options="default")
     counts = pc.value_counts(lines["key"])
     many = counts.field("values").filter(pc.greater(counts.field("counts"), LINES_KEPT))
     if not len(many):
         return lines, []
     of_many = pc.is_in(lines["key"], many)
+    chosen = pa.concat_tables([lines.filter(of_many), OF_FOLDED.empty_table()], promote_options="default")
+    for name, usual in (("copies", 1), ("first_finished", chosen["finished"])):
+        column = pc.coalesce(chosen[name], usual)
+        chosen = chosen.set_column(chosen.column_names.index(name), name, column)
     sums = [tuple(name.rsplit("_", 1)) for name in FOLDED]
-    found = lines.filter(of_many).group_by([*CLAIM], use_threads=False).aggregate(sums)
+    found = chosen.group_by([*CLAIM], use_threads=False).aggregate(sums)
     named = found.rename_columns([FOLDED.get(name, name) for name in found.column_names])
     rows = [{name: value for name, value in row.items() if value is not None} for row in named.to_pylist()]
     return lines.filter(pc.invert(of_many)), rows

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from oneslot.audit.judge.evidence import LINES_KEPT
 from oneslot.laws.schema import Row, is_answer
 from oneslot.laws.traces import LEDGER
 
@@ -23,7 +22,6 @@ class Group:
     taken_back: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     own: dict[str, list[Row]] = field(default_factory=dict)
     lines: list[dict[str, Any]] = field(default_factory=list)
-    fold_at: int = LINES_KEPT
     sent: int | None = None
     copies: int = 0
     dead: int = 0
@@ -37,9 +35,6 @@ class Group:
         match source:
             case "deliveries":
                 self.lines.append(row)
-                if len(self.lines) > self.fold_at:
-                    self.lines = folded(self.lines)
-                    self.fold_at = max(LINES_KEPT, 2 * len(self.lines))
             case "accepted":
                 self.sent = row["sent"] if self.sent is None else min(self.sent, row["sent"])
                 self.copies += row["copies"]
@@ -51,11 +46,9 @@ class Group:
                 self.dropped = row if self.dropped is None else max(self.dropped, row)
 
     def restore(self, kept: Mapping[str, Any]) -> None:
-        """Add what an earlier audit kept. The content of the queues is taken from today only."""
+        """Add what an earlier audit kept, but its lines. The content of the queues is taken from today only."""
         for source, rows in kept["rows"].items():
             self.rows.setdefault(source, []).extend(rows)
-        for line in kept["lines"]:
-            self.add("deliveries", line)
         if kept["sent"] is not None:
             self.add("accepted", {"sent": kept["sent"], "copies": kept["copies"]})
         if kept["dropped"] is not None:
@@ -98,22 +91,3 @@ class Group:
             elif is_answer(outcome):
                 done += copies
         return found, done + duplicates, duplicates
-
-
-def folded(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return one line for each outcome, answer and claim, with the first and last times and the number of copies.
-
-    A producer in a loop causes millions of deliveries of one id, which differ in their times only.
-    """
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for line in lines:
-        claim = (line["outcome"], line.get("answer"), line.get("claimed_by"))
-        same = found.setdefault(claim, {**line, "copies": 0})
-        same["copies"] += line.get("copies", 1)
-        same["sent"] = min(same["sent"], line["sent"])
-        first = min(same.get("first_finished", same["finished"]), line.get("first_finished", line["finished"]))
-        same["first_finished"] = first
-        same["finished"] = max(same["finished"], line["finished"])
-        if line.get("consumption_count"):
-            same["consumption_count"] = max(same.get("consumption_count") or 0, line["consumption_count"])
-    return list(found.values())

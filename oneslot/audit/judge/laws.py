@@ -46,11 +46,12 @@ class Chunk:
         }
         self.groups: dict[str, Group] = defaultdict(Group)
         self.broken: Mapping[str, Mapping[str, str]] = {}
+        self.earlier: list[Row] = []
 
     def absorb(self, source: Source, table: pa.Table) -> None:
         """Add rows or lines."""
         if source.name == "deliveries":
-            table, several = folded(table)
+            table, several = folded(table, self.earlier)
             for row in several:
                 self.groups[row.pop("key")].add(source.name, row)
         for key, row in zip(table["key"].to_pylist(), dicts(table), strict=True):
@@ -81,8 +82,9 @@ class Chunk:
         rows = kept.take(pa.array([place for _, place in newest.values()], pa.int64()))
         own: list[dict[str, Row]] = []
         for key, text in zip(rows["key"].to_pylist(), rows[EVIDENCE].to_pylist(), strict=True):
-            group = self.groups[key]
-            group.restore(json.loads(text))
+            group, kept = self.groups[key], json.loads(text)
+            group.restore(kept)
+            self.earlier += ({**line, "key": key} for line in kept["lines"])
             own.append(
                 {source: sorted(rows, key=str, reverse=True)[-1] for source, rows in self._own(key, group).items()}
             )

@@ -74,19 +74,29 @@ SLOT = {"practice": "A", "slot_id": "s", "status": "free", "start": "2026-11-23T
 
 
 def test_million_deliveries_of_one_id_are_folded() -> None:
-    """In the memory of a few hundred, and counted exactly, with the first and the last times."""
+    """With those that an earlier audit folded: in two lines, and counted exactly, with the first and the last times."""
     chunk = Chunk(MODEL, MOMENT)
     one = delivery("booked", sent=7, finished=8, answer="a", claimed_by="1", consumption_count=1)
     several = [delivery(sent=10 + number, finished=20 + number, answer="a", claimed_by="1") for number in range(1_000)]
-    chunk.absorb(MODEL.source_named("deliveries"), table("deliveries", [("m", one)]))
-    lines = table("deliveries", [("m", row) for row in several])
-    for _ in range(1_000):
-        chunk.absorb(MODEL.source_named("deliveries"), lines)
-        assert len(chunk.groups["m"].lines) <= LINES_KEPT
+    earlier = [delivery(sent=12, finished=40, first_finished=21, copies=500, answer="a", claimed_by="1"), one]
+    chunk.earlier = [{**line, "key": "m"} for line in earlier]
+    chunk.absorb(
+        MODEL.source_named("deliveries"),
+        pa.concat_tables([table("deliveries", [("m", row) for row in several])] * 1_000),
+    )
+    assert len(chunk.groups["m"].lines) == 2
     verdicts, _ = chunk.judge(keeps=False, clean=None)
     (found,) = verdicts.to_pylist()
-    names = ("deliveries", "deliveries_duplicate", "deliveries_done", "delivery_sent", "first_done", "last_finished")
-    assert [found[name] for name in names] == [1_000_001, 1_000_000, 1_000_001, 7, 8, 1_019]
+    names = (
+        "deliveries",
+        "deliveries_duplicate",
+        "deliveries_done",
+        "delivery_sent",
+        "first_done",
+        "last_finished",
+        "consumptions_seen",
+    )
+    assert [found[name] for name in names] == [1_000_501, 1_000_500, 1_000_501, 7, 8, 1_019, 1]
 
 
 def test_folded_lines_break_the_laws_that_all_lines_break() -> None:
