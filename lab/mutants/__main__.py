@@ -11,11 +11,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from pathlib import Path
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-
+from pathlib import Path
 
 PARTS = ("oneslot", "lambda_src", "demo", "lab", "oneslot.toml")
 SECONDS = 300
@@ -68,7 +66,7 @@ class Outdated(AssertionError):
 @dataclass(frozen=True, slots=True)
 class Edit:
     """A defect: `before` becomes `after`. `search` is `explore SCENARIO`, `simulate SCENARIO SEED`, `replay NAME`
-    or `judge SEED`, of the audit's quick look."""
+    or `judge SEED`, of the audit's quick look; `derive SEED` of the one that follows from a declaration."""
 
     file: str
     search: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from itertools import chain
+from pathlib import Path
 from random import Random
 from typing import Any
 from unittest import mock
@@ -20,12 +20,17 @@ from oneslot.audit.read.blocks import unpacked
 from oneslot.audit.read.carry import BlockReader, Piece, ReadPlan
 from oneslot.audit.read.lines import Window
 from oneslot.declaration.declaration import Declaration
+from oneslot.declaration.reading import parse_declaration
 from oneslot.errors import BadInput
 from oneslot.laws.evidence import Evidence
 from oneslot.laws.traces import LEDGER, result_of
 
 NOW = 10_000_000
 MOMENT = Evidence(requests=(), waiting=(), now=NOW, patience_ms=100)
+COUNTED = 'by_request = true\nrows = 1\noutcomes = ["booked", "waitlist"]'
+WRITTEN = (CONSUMER.path or Path()).read_text().partition('audit = "')[0]
+DERIVED = [parse_declaration(WRITTEN.replace("by_request = true", each), None) for each in (COUNTED, COUNTED.rpartition("\n")[0])]
+"""The appointments without their `Plain`, so that the look follows from the declaration, which counts each effect's rows."""
 Rows = list[tuple[str, dict[str, Any]]]
 Found = dict[int, list[pa.Table]]
 REQUESTS = 14
@@ -163,14 +168,6 @@ def carried(rows: Rows, consumer: Declaration = CONSUMER, chunks: int = 1) -> Fo
     return found
 
 
-def looked_at(found: Found, consumer: Declaration = CONSUMER) -> tuple[clean.CleanSubjects | None, str]:
-    """Return what the quick look says of a chunk."""
-    model, rest = AuditConsumer(consumer).model, {**found}
-    tables = {each.name: [each.empty(), *rest.pop(each.number, ())] for each in model.all_sources}
-    whole = {name: pa.concat_tables(several, promote_options="default") for name, several in tables.items()}
-    return clean.find_clean(whole, [*chain.from_iterable(rest.values())], model, MOMENT)
-
-
 def judged(found: Found, consumer: Declaration, *, by_laws: bool) -> tuple[dict[str, Any], Any]:
     """Return each subject's row of the verdicts by its key, and the sums of all operations tables."""
     judging = stage.Judging(AuditConsumer(consumer), MOMENT, "", "")
@@ -182,13 +179,13 @@ def judged(found: Found, consumer: Declaration, *, by_laws: bool) -> tuple[dict[
     return {row["key"]: row for row in verdicts.to_pylist()}, [sums, answer.rows(stage.EVENTFUL)]
 
 
-def differing(seed: int) -> list[str]:
+def differing(seed: int, consumer: Declaration = CONSUMER) -> list[str]:
     """Return the subjects of a faulty history of which the quick look and the laws say different things."""
     random = Random(seed)
     rows = sound(random)
     for _ in range(random.randrange(5)):
         break_one(rows, random)
-    return differing_in(rows, CONSUMER)
+    return differing_in(rows, consumer)
 
 
 def differing_in(rows: Rows, consumer: Declaration, chunks: int = 1) -> list[str]:

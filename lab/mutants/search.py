@@ -9,7 +9,7 @@ from functools import partial
 from lab.explore.budgets import GROUPS_SHORT, SHORT
 from lab.explore.ours import OURS, OURS_IN_GROUPS
 from lab.explore.sends.exploration import IN_ORDER, explored, many_explored
-from lab.mutants.groups import differing
+from lab.mutants.groups import CONSUMER, DERIVED, differing
 from lab.simulation.counterexample import from_json
 from lab.simulation.run import FOLDER, points, run
 from lab.simulation.world.simulation import Plan
@@ -18,8 +18,6 @@ from oneslot.explorer.handlers.verdict import Result
 
 SEEDS = 200
 """The seeds that are searched for a law when the named one does not break it, because a change of the code moves them."""
-
-
 HISTORIES = 2000
 """The faulty histories in which the audit's quick look is compared with the laws."""
 QUICK_LOOK = "quick-look"
@@ -30,8 +28,10 @@ SENDS: dict[str, Callable[[], Result]] = {"explore a send and its relay": explor
 def laws_broken(search: str, law: str) -> Iterable[str]:
     """Return the laws that a search finds broken; see `Edit`. It ends with the first seed that breaks `law`."""
     kind, _, where = search.partition(" ")
-    if kind == "judge":
-        return {QUICK_LOOK} if any(differing(seed) for seed in range(int(where), int(where) + HISTORIES)) else ()
+    if kind in ("judge", "derive"):
+        looks = DERIVED if kind == "derive" else [CONSUMER]
+        seeds = range(int(where), int(where) + HISTORIES)
+        return {QUICK_LOOK} if any(differing(seed, looks[seed % len(looks)]) for seed in seeds) else ()
     if search in SENDS:
         return {"I13"} if SENDS[search]().kind == "breaks" else ()
     if kind == "explore":

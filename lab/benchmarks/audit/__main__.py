@@ -3,8 +3,8 @@
     python -m lab.benchmarks.audit.__main__ [ROW] [--requests 1000000]
 
 ROW: `duckdb` beside the second opinion on the same files, `tables` beside verdicts alone, `hot` with half of the requests at
-one practice and an id of two million deliveries, `workers` one beside two, `changes` of a day beside a whole audit, `little`
-beside the floor of a session. TMPDIR is the parent of the data: 0.9 GB for a million requests.
+one practice and an id of two million deliveries, `workers` one beside two, `changes` of a day beside a whole audit. TMPDIR is
+the parent of the data: 0.9 GB for a million requests.
 
 Each measurement is a process of its own. Its peak memory is the largest sum of what its processes hold, Java's and Python's.
 Audit and DuckDB write a row with verdict and evidence for every request and slot, as Parquet sorted by key, and name every
@@ -36,10 +36,7 @@ DUCKDB_MEMORY = "8GB"
 
 
 def family_of(process: int) -> list[list[str]]:
-    """Return the fields of /proc/PID/stat after the name, for a process and all that it started.
-
-    Spark's Python workers are children of Java.
-    """
+    """Return the fields of /proc/PID/stat after the name, for a process and all that it started, as Java starts workers."""
     fields = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # one that ended meanwhile
@@ -55,44 +52,30 @@ def tree_cpu_seconds(process: int) -> float:
     return sum(int(time) for of in family_of(process) for time in of[11:15]) / os.sysconf("SC_CLK_TCK")
 
 
-class Peak(threading.Thread):
-    """Looks once a second at how much memory this process and all that it started hold. `gb` is the most so far."""
+def watched_peak() -> list[float]:
+    """Look once a second at how much memory this process and all that it started hold. The list has the most so far, in GB."""
+    peak = [0.0]
 
-    def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self.gb = 0.0
-        self.start()
-
-    def run(self) -> None:
-        """Look until the process ends."""
+    def look() -> None:
         while True:
             pages = sum(int(of[21]) for of in family_of(os.getpid()))
-            self.gb = max(self.gb, pages * os.sysconf("SC_PAGE_SIZE") / 1e9)
+            peak[0] = max(peak[0], pages * os.sysconf("SC_PAGE_SIZE") / 1e9)
             time.sleep(1)
 
+    threading.Thread(target=look, daemon=True).start()
+    return peak
 
-def spark(folder: Path, output: Path, master: str = "local[*]", **chosen: Any) -> dict[str, Any]:
-    """Audit as `oneslot audit` does. `chosen` are `AuditSettings`."""
+
+def spark(folder: Path, output: Path, master: str = "local[*]", previous: str = "", **chosen: Any) -> dict[str, Any]:
+    """Audit as `oneslot audit` does. `previous` is beside the output; `chosen` are more of `AuditSettings`."""
     from oneslot.audit.job import audit
     from oneslot.audit.settings import AuditSettings
     from oneslot.audit.spark.session import open_session
 
     session = open_session(SessionSettings(master=master, scratch=str(output.parent / "scratch")))
-    document = audit(session, AuditSettings(str(folder), str(output), **chosen)).document
+    earlier = str(output.with_name(previous)) if previous else None
+    document = audit(session, AuditSettings(str(folder), str(output), earlier, **chosen)).document
     return {name: {key: count for key, count in document[name].items() if count} for name in ("verdicts", "violations")}
-
-
-def floor(_: Path, output: Path) -> dict[str, Any]:
-    """Do what no audit can go below: a session, two stages of Python workers, and a shuffle between them."""
-    from oneslot.audit.spark.session import open_session
-
-    def unchanged(batches: Any) -> Any:
-        return batches
-
-    session = open_session(SessionSettings(scratch=str(output.parent / "scratch")))
-    rows = session.range(0, 2, 1, 2).mapInArrow(unchanged, "id long")
-    rows.repartitionById(2, rows.id.cast("int")).mapInArrow(unchanged, "id long").toArrow()
-    return {}
 
 
 def duckdb(folder: Path, output: Path) -> dict[str, Any]:
@@ -134,10 +117,10 @@ def measure(kind: str, history: Path, output: Path, **chosen: Any) -> dict[str, 
 
 def measured(kind: str, history: str, output: str, chosen: dict[str, Any]) -> dict[str, Any]:
     """Measure in this process. Return seconds, CPU seconds and the peak, with what was found."""
-    peak, started = Peak(), time.monotonic()
-    found = {"spark": spark, "duckdb": duckdb, "floor": floor}[kind](Path(history), Path(output), **chosen)
+    peak, started = watched_peak(), time.monotonic()
+    found = {"spark": spark, "duckdb": duckdb}[kind](Path(history), Path(output), **chosen)
     seconds = time.monotonic() - started
-    return {"seconds": seconds, "cpu_seconds": tree_cpu_seconds(os.getpid()), "peak_gb": peak.gb, **found}
+    return {"seconds": seconds, "cpu_seconds": tree_cpu_seconds(os.getpid()), "peak_gb": peak[0], **found}
 
 
 ROWS: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
@@ -145,13 +128,7 @@ ROWS: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
     "tables": [("verdicts", "history", {"tables": False}), ("and tables", "history", {})],
     "hot": [("hot", "history", {})],
     "workers": [(master, "history", {"master": master, "tables": False}) for master in ("local[1]", "local[2]")],
-    "changes": [
-        ("whole", "history", {}),
-        ("--continue", "history", {"keeps": True}),
-        ("--previous", "day", {"previous": "--continue"}),
-        ("next whole", "later", {}),
-    ],
-    "little": [("floor", "", {}), ("audit", "history", {})],
+    "changes": [("kept", "history", {"keeps": True}), ("changes", "day", {"previous": "kept"}), ("whole", "later", {})],
 }
 """What each row measures: the audit's name, its history, and the settings that are not the usual ones."""
 
@@ -162,23 +139,20 @@ def one_row(name: str, requests: int, folder: Path) -> bool:
     if name == "hot":
         first = replace(first, practice="case when i % 2 = 0 then 'A80000' else 'A80001' end")
     write_full(folder / "history", [first])
-    if name == "duckdb":
-        sow(folder / "history")
     if name == "hot":
         write_again(folder / "history", first, 2_000_000)
+    if name == "duckdb":
+        sow(folder / "history")
     if name == "changes":  # of a day with a twentieth of the requests
         day = Requests(requests, requests + requests // 20, first.end, DAY_MS - 10_000)
         write_full(folder / "later", [first, day])
         write_full(folder / "day", [day], since=first.end)
     right, verdicts = True, dict[str, Any]()
     for label, history, chosen in ROWS[name]:
-        kind = label if label in ("duckdb", "floor") else "spark"
-        settings = {key: str(folder / value) if key == "previous" else value for key, value in chosen.items()}
-        row = measure(kind, folder / history, folder / label, **settings)
+        row = measure("duckdb" if label == "duckdb" else "spark", folder / history, folder / label, **chosen)
         print(f"{label:12}{row['seconds']:8.1f}{row['cpu_seconds']:8.1f}{row['peak_gb']:9.1f}", flush=True)
-        if kind != "floor":
-            right &= row["violations"] == (SOWN if name == "duckdb" else {})
-            right &= row["verdicts"] == verdicts.setdefault("later" if history == "day" else history, row["verdicts"])
+        right &= row["violations"] == (SOWN if name == "duckdb" else {})
+        right &= row["verdicts"] == verdicts.setdefault("later" if history == "day" else history, row["verdicts"])
     return right
 
 
@@ -192,12 +166,8 @@ def main() -> int:
     if given.measure:
         print(json.dumps(measured(*given.measure)))
         return 0
-    if given.requests < 100:
-        parser.error("--requests must be 100 or more: fewer have no request of each kind")
-    print(
-        f"{given.requests:,} requests, load {os.getloadavg()[0]:.1f}\n{'':12}{'wall s':>8}{'CPU s':>8}{'peak GB':>9}",
-        flush=True,
-    )
+    head = f"{given.requests:,} requests, load {os.getloadavg()[0]:.1f}"
+    print(f"{head}\n{'':12}{'wall s':>8}{'CPU s':>8}{'peak GB':>9}", flush=True)
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
         right = one_row(given.row, given.requests, Path(folder))
     print("same findings and verdicts" if right else "the findings or the verdicts differ")

@@ -16,6 +16,7 @@ import duckdb
 
 from oneslot.audit.layout import Full, Incremental, Part, write_export
 
+ARN = "arn:aws:dynamodb:eu-west-2:000000000000:table/Oneslot-benchmark-"
 START = 1_795_000_000_000
 DAY_MS = 86_400_000
 REQUESTS_PER_FILE = 250_000
@@ -123,7 +124,7 @@ def write_full(
         parts = chain.from_iterable(_parts(requests, "requests", condition, line) for requests in several)
         with_more = chain(parts, [besides[name]] if name in besides else [])
         span = Full(end) if since is None else Incremental(since, end)
-        write_export(folder / name, export_arn(name), span, with_more, level=GZIP_LEVEL)
+        write_export(folder / name, f"{ARN}{name}", span, with_more, level=GZIP_LEVEL)
 
     for empty in ("waiting", "dead-letters", "dropped"):
         (folder / empty).mkdir(parents=True)
@@ -144,8 +145,7 @@ def write_again(folder: Path, requests: Requests, copies: int) -> None:
     again = f"(select *, 1 as copy from requests, range({REQUESTS_PER_FILE}))"  # noqa: S608 - no input: a number of this file
     (part,) = _parts(replace(requests, last=requests.first + 1), again, "true", DELIVERY)
     for number in range(copies // REQUESTS_PER_FILE):
-        name = f"again-{number:04d}.jsonl.gz"
-        (folder / "deliveries" / name).write_bytes(gzip.compress(part.lines, GZIP_LEVEL, mtime=0))
+        (folder / "deliveries" / f"again-{number}.jsonl.gz").write_bytes(gzip.compress(part.lines, GZIP_LEVEL, mtime=0))
 
 
 def _write_lines(folder: Path, several: Sequence[Requests], source: str, line: str) -> None:
@@ -165,8 +165,3 @@ def _parts(requests: Requests, source: str, condition: str, line: str) -> Iterat
         lines, count = connection.execute(query).fetchall()[0]
         yield Part((lines or "").encode(), count)
     connection.close()
-
-
-def export_arn(table: str) -> str:
-    """Return the ARN of a table in an export."""
-    return f"arn:aws:dynamodb:eu-west-2:000000000000:table/Oneslot-benchmark-{table}"

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 import duckdb
+import pyarrow as pa
 
 from demo.declared import CONSUMER
 from lab.benchmarks.audit import duckdb_audit as audit_duckdb
+from lab.mutants.groups import MOMENT
+from oneslot.audit.consumer import AuditConsumer
+from oneslot.audit.judge import clean
+from oneslot.declaration.declaration import Declaration
 from oneslot.laws.evidence import Evidence
 from oneslot.operator.evidence.gathering import Gathered
 from oneslot.operator.evidence.verdict import CheckVerdict, judge
@@ -105,3 +111,13 @@ def checked(world: World) -> CheckVerdict:
         for row in world.accepted
     ]
     return judge(Gathered(whole, accepted, letters, QueueDepth(0, 0, 0), declaration=CONSUMER), "oneslot {}".format)
+
+
+def looked_at(
+    found: dict[int, list[pa.Table]], consumer: Declaration = CONSUMER
+) -> tuple[clean.CleanSubjects | None, str]:
+    """Return what the quick look says of a chunk."""
+    model, rest = AuditConsumer(consumer).model, {**found}
+    tables = {each.name: [each.empty(), *rest.pop(each.number, ())] for each in model.all_sources}
+    whole = {name: pa.concat_tables(several, promote_options="default") for name, several in tables.items()}
+    return clean.find_clean(whole, [*chain.from_iterable(rest.values())], model, MOMENT)

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from demo.declared import CONSUMER
-from lab.mutants.groups import MOMENT, carried, differing, looked_at, sound
+from lab.mutants.groups import MOMENT, carried, differing, sound
 from oneslot.audit.consumer import AuditConsumer
 from oneslot.audit.errors import DIED, AuditRefused, refusal_of
 from oneslot.audit.judge import clean
@@ -15,6 +15,7 @@ from oneslot.audit.judge.columns import Plain
 from oneslot.audit.judge.stage import Judging, judged
 from oneslot.audit.model import model_of
 from oneslot.errors import AuditDied, LawFailed, VerdictsDiffer
+from tests.oneslot.audit.audit_answers import looked_at
 
 MODEL = model_of(CONSUMER)
 CHUNK = carried(sound(Random(5)))

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from lab.mutants.groups import Rows, carried, differing_in, looked_at
+from lab.mutants.groups import Rows, carried, differing_in
 from oneslot.audit.judge.columns import plain_of
 from oneslot.declaration.reading import parse_declaration
 from oneslot.errors import LawFailed
 from oneslot.laws.evidence import Evidence, Law
 from oneslot.laws.schema import Effect, Row
+from tests.oneslot.audit.audit_answers import looked_at
 
 SHOP = """
 name = "shop"
