@@ -58,16 +58,20 @@ class OrderHistory:
         }
         self.deliveries.append({**usual, "message_id": order_id, "outcome": outcome, **values})
 
-    def complete(self, order_id: str, outcome: str, **values: Any) -> None:
-        """Add the COMPLETE row of an accepted and delivered order."""
+    def complete(self, order_id: str, outcome: str, logged: str | None = None, **values: Any) -> None:
+        """Add the COMPLETE row of an accepted and delivered order, whose line may have another outcome."""
         row = {"message_id": order_id, "status": "COMPLETE", "consumption_count": 1, "updated": self.now - 20}
         self.ledger.append({**row, "claimed_by": order_id, "result": json.dumps({"outcome": outcome}), **values})
         self.accept(order_id)
-        self.deliver(order_id, outcome, claimed_by=order_id, consumption_count=1, answer=outcome)
+        self.deliver(order_id, logged or outcome, claimed_by=order_id, consumption_count=1, answer=outcome)
 
     def charge(self, order_id: str, pence: int = 250, **values: Any) -> None:
         """Add a charged order."""
         self.complete(order_id, "charged", **values)
+        self.charge_alone(order_id, pence)
+
+    def charge_alone(self, order_id: str, pence: int = 250) -> None:
+        """Add an order's effect."""
         self.charges.append({"order_id": order_id, "pence": pence, "charged_at": self.now - 20})
 
     def begin(self, order_id: str, lease_for: int = -5) -> None:
@@ -103,14 +107,6 @@ class OrderHistory:
         return {(each.invariant, each.subject) for each in judge(self.evidence(declaration), declaration.laws)}
 
 
-def _lost(history: OrderHistory) -> None:
-    history.accept("lost")
-
-
-def _effect_alone(history: OrderHistory) -> None:
-    history.charges.append({"order_id": "alone", "pence": 250, "charged_at": START - 20})
-
-
 def _reverted(history: OrderHistory) -> None:
     history.begin("reverted", lease_for=5)
     history.accept("reverted")
@@ -118,18 +114,15 @@ def _reverted(history: OrderHistory) -> None:
     history.waiting.append({"message_id": "reverted", "sqs_message_id": "s"})
 
 
+def _set_aside_with_effect(history: OrderHistory) -> None:
+    history.begin("set-aside")
+    history.charge_alone("set-aside")
+    history.dead_letters.append({"message_id": "set-aside", "source_message_id": "s"})
+
+
 def _two_answers(history: OrderHistory) -> None:
     history.charge("two-answers")
     history.deliver("two-answers", "duplicate", claimed_by="two-answers", consumption_count=1, answer="other")
-
-
-def _other_outcome(history: OrderHistory) -> None:
-    history.complete("other-outcome", "free")
-    history.deliveries[-1]["outcome"] = "charged"
-
-
-def _stuck(history: OrderHistory) -> None:
-    history.begin("stuck")
 
 
 def _uncounted(history: OrderHistory) -> None:
@@ -137,43 +130,23 @@ def _uncounted(history: OrderHistory) -> None:
     history.deliver("uncounted", "fenced", claimed_by="another", consumption_count=2)
 
 
-def _set_aside_with_effect(history: OrderHistory) -> None:
-    history.begin("set-aside")
-    history.charges.append({"order_id": "set-aside", "pence": 250, "charged_at": START - 20})
-    history.dead_letters.append({"message_id": "set-aside", "source_message_id": "s"})
-
-
-def _without_effect(history: OrderHistory) -> None:
-    history.complete("without-effect", "charged")
-
-
-def _effect_without_outcome(history: OrderHistory) -> None:
-    history.charge("free-and-charged")
-    history.ledger[-1]["result"] = json.dumps({"outcome": "free"})
-    history.deliveries[-1] |= {"outcome": "free", "answer": "free"}
-
-
-def _never_sent(history: OrderHistory) -> None:
-    history.complete("never-sent", "free")
-    history.ledger[-1] |= {"unsent": 2, "updated": history.now - SENT_WITHIN_MS - 1}
-
-
-def _own_law(history: OrderHistory) -> None:
-    history.charge("cheap", pence=-1)
-
-
-CORRUPTIONS: dict[tuple[str, str], Callable[[OrderHistory], None]] = {
-    ("I2", "lost"): _lost,
-    ("I5r", "alone"): _effect_alone,
+CORRUPTIONS: dict[tuple[str, str], Callable[[OrderHistory], object]] = {
+    ("I2", "lost"): lambda history: history.accept("lost"),
+    ("I5r", "alone"): lambda history: history.charge_alone("alone"),
     ("I6", "reverted"): _reverted,
     ("I7", "two-answers"): _two_answers,
-    ("I7", "other-outcome"): _other_outcome,
-    ("I9", "stuck"): _stuck,
+    ("I7", "other-outcome"): lambda history: history.complete("other-outcome", "free", logged="charged"),
+    ("I9", "stuck"): lambda history: history.begin("stuck"),
     ("I10", "uncounted"): _uncounted,
     ("I11", "set-aside"): _set_aside_with_effect,
-    ("I12", "without-effect"): _without_effect,
-    ("I12", "free-and-charged"): _effect_without_outcome,
-    ("I13", "never-sent"): _never_sent,
-    ("every_order_costs_something", "cheap"): _own_law,
+    ("I12", "without-effect"): lambda history: history.complete("without-effect", "charged"),
+    ("I12", "free-and-charged"): lambda history: (
+        history.charge_alone("free-and-charged"),
+        history.complete("free-and-charged", "free"),
+    ),
+    ("I13", "never-sent"): lambda history: history.complete(
+        "never-sent", "free", unsent=2, updated=history.now - SENT_WITHIN_MS - 1
+    ),
+    ("every_order_costs_something", "cheap"): lambda history: history.charge("cheap", pence=-1),
 }
 """Ways to corrupt the history, each by the law that it must break, and its subject."""
