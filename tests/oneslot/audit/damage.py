@@ -8,6 +8,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from tests.kits.histories import arn
@@ -47,72 +48,33 @@ def _remove(name: str) -> Callable[[Path], None]:
     return lambda history: manifest(history, "ledger", name).unlink()
 
 
-def _truncate_manifest(history: Path) -> None:
-    path = manifest(history, "ledger", "manifest-summary.json")
-    path.write_text(path.read_text()[:50])
-
-
-def _truncate_list(history: Path) -> None:
-    path = manifest(history, "ledger", "manifest-files.json")
-    path.write_text(path.read_text()[:-1])
-
-
-def _no_format(history: Path) -> None:
-    edit(manifest(history, "ledger", "manifest-summary.json"), lambda summary: summary.pop("outputFormat"))
-
-
-def _files(**values: object) -> Callable[[Path], None]:
+def _cut(name: str, end: int) -> Callable[[Path], None]:
     def change(history: Path) -> None:
-        edit(manifest(history, "ledger", "manifest-files.json"), lambda line: line.update(values))
+        path = manifest(history, "ledger", name)
+        path.write_text(path.read_text()[:end])
 
     return change
 
 
-def _list_is_no_objects(history: Path) -> None:
-    path = manifest(history, "ledger", "manifest-files.json")
-    path.write_text("[]\n")
-    path.with_suffix(".md5").unlink()
-
-
-def _not_json(history: Path) -> None:
-    path = manifest(history, "ledger", "manifest-summary.json")
-    path.write_text("{")
-    path.with_suffix(".md5").unlink()
-
-
-def _other_time(history: Path) -> None:
-    edit(
-        manifest(history, "slots", "manifest-summary.json"),
-        lambda summary: summary.update(exportTime="2026-11-01T00:00:00.000Z"),
-    )
-
-
-def _summary(**values: object) -> Callable[[Path], None]:
+def _said(name: str, text: str) -> Callable[[Path], None]:
     def change(history: Path) -> None:
-        edit(manifest(history, "ledger", "manifest-summary.json"), lambda summary: summary.update(values))
+        path = manifest(history, "ledger", name)
+        path.write_text(text)
+        path.with_suffix(".md5").unlink()
 
     return change
 
 
-def _same_table(history: Path) -> None:
-    edit(manifest(history, "slots", "manifest-summary.json"), lambda summary: summary.update(tableArn=arn("ledger")))
+def _edited(name: str, table: str = "ledger", **values: object) -> Callable[[Path], None]:
+    return lambda history: edit(manifest(history, table, name), lambda line: line.update(values))
+
+
+_files = partial(_edited, "manifest-files.json")
+_summary = partial(_edited, "manifest-summary.json")
 
 
 def _other_home(old: str, new: str) -> Callable[[Path], None]:
-    def change(history: Path) -> None:
-        other = arn("slots").replace(old, new)
-        edit(manifest(history, "slots", "manifest-summary.json"), lambda summary: summary.update(tableArn=other))
-
-    return change
-
-
-def _escape(history: Path) -> None:
-    key = "AWSDynamoDB/../../../etc/passwd"
-    edit(manifest(history, "ledger", "manifest-files.json"), lambda line: line.update(dataFileS3Key=key))
-
-
-def _missing_data(history: Path) -> None:
-    data_file(history, "ledger").unlink()
+    return _summary("slots", tableArn=arn("slots").replace(old, new))
 
 
 def tampered_data(history: Path) -> None:
@@ -131,42 +93,12 @@ def _wrong_table(history: Path) -> None:
     shutil.move(history / "appointments-moved", history / "slots")
 
 
-def _foreign_table(history: Path) -> None:
-    rewrite(history, "ledger", lambda text: text.replace('"message_id":', '"name":'))
-
-
-def _no_history(history: Path) -> None:
-    shutil.rmtree(history)
-
-
-def _no_export(history: Path) -> None:
-    shutil.rmtree(history / "slots" / "AWSDynamoDB")
-
-
-def _context(**document: object) -> Callable[[Path], None]:
-    def change(history: Path) -> None:
-        (history / "context.json").write_text(json.dumps(document))
-
-    return change
-
-
-def _forgotten(before: object) -> Callable[[Path], None]:
-    return _context(ledger_forgotten_before=before)
+def _context(**document: object) -> Callable[[Path], object]:
+    return lambda history: (history / "context.json").write_text(json.dumps(document))
 
 
 def log_is_no_gzip(history: Path) -> None:
-    path = history / "deliveries" / "deliveries.jsonl.gz"
-    path.write_bytes(gzip.decompress(path.read_bytes()))
-
-
-def _log_is_gzipped(history: Path) -> None:
-    path = history / "deliveries" / "deliveries.jsonl.gz"
-    path.rename(path.with_suffix(""))
-
-
-def _log_is_gzipped_twice(history: Path) -> None:
-    path = history / "deliveries" / "deliveries.jsonl.gz"
-    path.write_bytes(gzip.compress(path.read_bytes()))
+    (history / LOG).write_bytes(gzip.decompress((history / LOG).read_bytes()))
 
 
 def _file_for_log(history: Path) -> None:
@@ -205,29 +137,29 @@ def _failed_only(history: Path) -> None:
     failed(history, "slots")
 
 
-def _log_is_empty_gzip(history: Path) -> None:
-    (history / "deliveries" / "deliveries.jsonl.gz").write_bytes(b"")
-
-
-REFUSED = {
-    "log is gzip of no bytes": (_log_is_empty_gzip, "deliveries.jsonl.gz was cut short"),
+LOG = "deliveries/deliveries.jsonl.gz"
+REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "log is gzip of no bytes": (lambda history: (history / LOG).write_bytes(b""), "deliveries.jsonl.gz was cut short"),
     "log is called gzip": (log_is_no_gzip, "is not gzip, or is damaged"),
-    "no folder": (_no_history, "There is no folder"),
-    "no export": (_no_export, "slots holds no export"),
+    "no folder": (shutil.rmtree, "There is no folder"),
+    "no export": (lambda history: shutil.rmtree(history / "slots" / "AWSDynamoDB"), "slots holds no export"),
     "no summary": (_remove("manifest-summary.json"), "has no manifest-summary.json: the export is not finished"),
     "no whole export": (_failed_only, "has no manifest-summary.json: the export is not finished"),
     "no list of files": (
         _remove("manifest-files.json"),
         "has no manifest-files.json: the export was copied in part",
     ),
-    "truncated manifest": (_truncate_manifest, "does not match its checksum"),
-    "manifest is no JSON": (_not_json, "is not JSON: it was cut short or changed"),
-    "list of files truncated": (_truncate_list, "manifest-files.json does not match its checksum"),
-    "no objects in the list of files": (_list_is_no_objects, "manifest-files.json is not a JSON object"),
+    "truncated manifest": (_cut("manifest-summary.json", 50), "does not match its checksum"),
+    "manifest is no JSON": (_said("manifest-summary.json", "{"), "is not JSON: it was cut short or changed"),
+    "list of files truncated": (_cut("manifest-files.json", -1), "manifest-files.json does not match its checksum"),
+    "no objects in the list of files": (
+        _said("manifest-files.json", "[]\n"),
+        "manifest-files.json is not a JSON object",
+    ),
     "a file without a name": (_files(dataFileS3Key=5), "has a line without dataFileS3Key"),
     "a file beside the export": (_files(dataFileS3Key="notAWSDynamoDB/data/a"), "which is not inside AWSDynamoDB"),
     "a file that counts less than nothing": (_files(itemCount=-1), "manifest-files.json has no valid itemCount"),
-    "no format": (_no_format, "is an export in the format None"),
+    "no format": (_summary(outputFormat=None), "is an export in the format None"),
     "no table": (_summary(tableArn=5), "does not name its table"),
     "ION": (_summary(outputFormat="ION"), "Export the table as DYNAMODB_JSON"),
     "count differs": (_summary(itemCount=7), "the summary counts 7 items, and the list of files counts"),
@@ -239,8 +171,8 @@ REFUSED = {
         _summary(exportType="INCREMENTAL_EXPORT", outputView="NEW_IMAGE"),
         "Export with the view NEW_AND_OLD_IMAGES",
     ),
-    "mixed times": (_other_time, "The exports are not of the same time"),
-    "one table twice": (_same_table, "are of one table, Oneslot-test-ledger"),
+    "mixed times": (_summary("slots", exportTime="2026-11-01T00:00:00.000Z"), "The exports are not of the same time"),
+    "one table twice": (_summary("slots", tableArn=arn("ledger")), "are of one table, Oneslot-test-ledger"),
     "another account": (
         _other_home(":000000000000:", ":111111111111:"),
         r"not of one system \(.*slots: Oneslot-test-slots, account 111111111111 in eu-west-2, stage test\)",
@@ -251,16 +183,25 @@ REFUSED = {
     ),
     "another stage": (_other_home("-test-", "-prod-"), "slots: Oneslot-prod-slots, .* stage prod"),
     "wrong table": (_wrong_table, "is of another table: most of its items do not look like slots"),
-    "a table of others": (_foreign_table, "is of another table: most of its items do not look like ledger"),
-    "path outside": (_escape, "which is not inside AWSDynamoDB"),
-    "data file missing": (_missing_data, "which does not exist: the export was copied in part"),
+    "a table of others": (
+        lambda history: rewrite(history, "ledger", lambda text: text.replace('"message_id":', '"name":')),
+        "is of another table: most of its items do not look like ledger",
+    ),
+    "path outside": (_files(dataFileS3Key="AWSDynamoDB/../../../etc/passwd"), "which is not inside AWSDynamoDB"),
+    "data file missing": (
+        lambda history: data_file(history, "ledger").unlink(),
+        "which does not exist: the export was copied in part",
+    ),
     "data file tampered with": (tampered_data, "does not match the MD5 in its manifest"),
     "fewer lines than counted": (fewer_lines, r"should hold 16 items by its manifest, and 15 were read"),
     "log is gzip and is not called so": (
-        _log_is_gzipped,
+        lambda history: (history / LOG).rename(history / LOG.removesuffix(".gz")),
         "jsonl is gzipped, but its name does not end in .gz",
     ),
-    "log is gzipped twice": (_log_is_gzipped_twice, r"jsonl.gz is gzipped twice. Unpack it once"),
+    "log is gzipped twice": (
+        lambda history: (history / LOG).write_bytes(gzip.compress((history / LOG).read_bytes())),
+        r"jsonl.gz is gzipped twice. Unpack it once",
+    ),
     "a file for a log": (_file_for_log, "deliveries is a file and must be a folder"),
     "a file for a folder": (_a_file, "slots holds no export|ledger holds no export"),
     "a folder for the context": (_folder_for_context, "context.json is a folder and must be a file"),
@@ -278,13 +219,16 @@ REFUSED = {
         "contradict each other",
     ),
     "thirty days": (_context(ledger_retention="30 days"), "ledger_retention can only be 'forever'"),
-    "no moment": (_forgotten("yesterday"), "ledger_forgotten_before must be a time such as 2026"),
+    "no moment": (_context(ledger_forgotten_before="yesterday"), "ledger_forgotten_before must be a time such as 2026"),
     "a moment without a zone": (
-        _forgotten("2020-01-01T00:00:00"),
+        _context(ledger_forgotten_before="2020-01-01T00:00:00"),
         "ledger_forgotten_before must be a time such as 2026",
     ),
-    "a number for a moment": (_forgotten(1_700_000_000), "ledger_forgotten_before must be a time such as 2026"),
-    "a moment to come": (_forgotten("2100-01-01T00:00:00Z"), "no missing row would be found"),
+    "a number for a moment": (
+        _context(ledger_forgotten_before=1_700_000_000),
+        "ledger_forgotten_before must be a time such as 2026",
+    ),
+    "a moment to come": (_context(ledger_forgotten_before="2100-01-01T00:00:00Z"), "no missing row would be found"),
 }
 
 REFUSED_BY_SPARK = {
