@@ -83,7 +83,7 @@ def decoding() -> Iterator[None]:
         try:
             value = decode(self, text, *more)
         except ValueError:
-            if isinstance(text, RecordedText):
+            if asked is not None and isinstance(text, RecordedText):
                 asked.note_want(text.at, OBJECT)
             raise
         return asked.decoded(text, value) if asked is not None else value
