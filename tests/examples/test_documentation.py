@@ -7,10 +7,16 @@ import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from oneslot.operator.commands.docs import section_of
+from tests.kits.consumer import NHS_NUMBER, bench, booking, record
 from tests.kits.valkey_server import ValkeyServer
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -136,3 +142,32 @@ def test_glossary_is_sorted() -> None:
     words = re.findall(r"^- \*\*(.+?)\*\*", text("look-up/glossary.md"), re.MULTILINE)
     assert len(words) > 20
     assert words == sorted(words)
+
+
+def test_log_of_the_page_makes_a_span_of_each_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two deliveries of a booking, traced as X-Ray and as W3C do, and one that fails, whose producer traces nothing."""
+    provider, ended = TracerProvider(), InMemorySpanExporter()
+    provider.add_span_processor(SimpleSpanProcessor(ended))
+    monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
+    names: dict[str, Any] = {}
+    exec(FENCE.findall(text("look-up/logs.md"))[0], names)  # noqa: S102 - the page's own
+    first = record(booking("m-1"))
+    first["attributes"]["AWSTraceHeader"] = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"
+    traced = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
+    with bench() as made:
+        consumer = made.another_consumer(log=names["log"])
+        made.deliver(first, record(booking("m-1"), attributes=traced), consumer=consumer)
+        made.dynamodb.delete_table(TableName="ledger")
+        made.deliver(record(booking("m-2")), consumer=consumer)
+    spans = ended.get_finished_spans()
+    assert [(str((span.attributes or {})["oneslot.outcome"]), span.status.status_code.name) for span in spans] == [
+        ("booked", "UNSET"),
+        ("duplicate", "UNSET"),
+        ("failed", "ERROR"),
+    ]
+    assert [[(f"{link.context.trace_id:x}", f"{link.context.span_id:x}") for link in span.links] for span in spans] == [
+        [("5759e988bd862e3fe1be46a994272793", "53995c3f42cd8ad8")],
+        [("4bf92f3577b34da6a3ce929d0e0e4736", "f067aa0ba902b7")],
+        [],
+    ]
+    assert not [span for span in spans if NHS_NUMBER in span.to_json() or "A81001" in span.to_json()]

@@ -235,7 +235,7 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         )
     ],
     "inspect": [
-        *((state, "inspect m-1") for state in ("booked", "letters", "failing", "no ledger", "no appointments")),
+        *((state, "inspect m-1") for state in ("booked", "letters", "failing", "no ledger")),
         *(("booked", f"inspect {name}") for name in ("c-1", "m-3", "m-5")),
         *(("claims", f"inspect {name}") for name in ("leased", "expired", "released")),
         *(("forgotten", f"inspect m-{number}") for number in (1, 4, 5)),
