@@ -74,7 +74,7 @@ def figures(exploration: ExplorationFigures) -> dict[str, Any]:
 def explore_one(scenario: Scenario, subject: str) -> Explored:
     """Run one exploration to its end. `subject` is a name, because this runs in another process."""
     explorer = Explorer(scenario, SUBJECTS[subject])
-    exploration = explorer.run(False, lambda states, waiting: None)
+    exploration = explorer.run()
     return Explored(exploration, tuple(counterexample(explorer.system, breach) for breach in exploration.breaches))
 
 

@@ -133,12 +133,11 @@ class _Schedule:
 
     def _perform(self, request: ApiCall, sender: str | None, conflict: int | None = None) -> str:
         laws = self.subject.laws
-        done = perform(
+        self.world, observation, breaches = perform(
             self.scenario.services, laws, self.world, request, now=self.now, sender=sender, conflict=conflict
         )
-        self.world = done.world
-        self.broken = self.broken or bool(self.scenario.checked(done.breaches))
-        return done.observation
+        self.broken = self.broken or bool(self.scenario.checked(breaches))
+        return observation
 
     def _ended(self, delivery: int, outcome: HandlerEnd) -> None:
         messages = self.scenario.deliveries[delivery]

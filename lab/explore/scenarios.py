@@ -13,7 +13,7 @@ from lab.explore.faults import DENIED, READS, THROTTLED, all_faults, mild_faults
 from lab.explore.practice import PRACTICE, TABLES, CountingServices, booking, cancellation, free_slots
 from oneslot.explorer.faults import CRASHES, NEVER, TIMED_OUT, Choice
 from oneslot.explorer.scenario import Scenario
-from oneslot.explorer.world import ApiCall, SqsMessage, answer_text
+from oneslot.explorer.world import ApiCall, SqsMessage, to_text
 from oneslot.runtime.record import payload_hash
 
 BOOKING = booking("m-1")
@@ -35,7 +35,7 @@ def raising_faults(request: ApiCall) -> tuple[Choice, ...]:
     if operation != "query":
         return (THROTTLED,)
     slot = {"practice": {"S": PRACTICE}, "slot_id": {"S": "malformed"}}
-    text = answer_text({"Items": [slot], "Count": 1})
+    text = to_text({"answer": {"Items": [slot], "Count": 1}})
     return (DENIED, Choice("the answer holds a malformed slot", NEVER, observation=text))
 
 

@@ -13,7 +13,7 @@ from lab.mutants.groups import CONSUMER, DERIVED, differing
 from lab.simulation.counterexample import from_json
 from lab.simulation.run import FOLDER, points, run
 from lab.simulation.world.simulation import Plan
-from oneslot.explorer.explorer import explore
+from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.handlers.verdict import Result
 
 SEEDS = 200
@@ -36,7 +36,7 @@ def laws_broken(search: str, law: str) -> Iterable[str]:
         return {"I13"} if SENDS[search]().kind == "breaks" else ()
     if kind == "explore":
         subject, budgets = (OURS_IN_GROUPS, GROUPS_SHORT) if "group" in where else (OURS, SHORT)
-        return explore(next(scenario for scenario in budgets if scenario.name == where), subject).laws_broken
+        return Explorer(next(one for one in budgets if one.name == where), subject).run().laws_broken
     if kind == "replay":
         name, plan = from_json((FOLDER / f"{where}.json").read_text())
         plans = [plan]

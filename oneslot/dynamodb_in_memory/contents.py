@@ -12,7 +12,20 @@ from oneslot.dynamodb_in_memory.expressions import TypedItem
 
 
 @dataclass(frozen=True)
-class Index:
+class KeySchema:
+    """The names of a key's attributes; without a sort key, one."""
+
+    partition_key: str
+    sort_key: str = ""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The names."""
+        return (self.partition_key, self.sort_key) if self.sort_key else (self.partition_key,)
+
+
+@dataclass(frozen=True)
+class Index(KeySchema):
     """A secondary index.
 
     Attributes:
@@ -20,34 +33,20 @@ class Index:
         is_global: whether it may have another partition key than its table, and no consistent reads.
     """
 
-    partition_key: str
-    sort_key: str = ""
     projected: tuple[str, ...] | None = None
     is_global: bool = False
 
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The names of the index key's attributes."""
-        return (self.partition_key, self.sort_key) if self.sort_key else (self.partition_key,)
-
 
 @dataclass(frozen=True)
-class TableSchema:
+class TableSchema(KeySchema):
     """A table's keys, its secondary indexes by name, and the types ("S", "N", "B") of key attributes that are known.
 
     `time_to_live`: the attribute with the time (epoch s) after which DynamoDB deletes an item; empty for none.
     """
 
-    partition_key: str
-    sort_key: str = ""
     indexes: Mapping[str, Index] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
     time_to_live: str = ""
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The names of the primary key's attributes."""
-        return (self.partition_key, self.sort_key) if self.sort_key else (self.partition_key,)
 
     def key_text(self, item: TypedItem) -> str:
         """Return an item's primary key as text."""

@@ -141,10 +141,9 @@ class Reads(StoredTables):
 
 
 def _projection(request: Mapping[str, Any], scope: Scope, expressions: list[Parsed[Any]]) -> list[Path] | None:
-    """Return the paths of a request's projection; None without one. It is added to the `expressions`.
+    """Return the paths of a request's projection, and add it to the `expressions`; None without one.
 
-    Raises:
-        InvalidExpression: if it is invalid.
+    Raises `InvalidExpression`.
     """
     if "ProjectionExpression" not in request:
         return None

@@ -59,11 +59,7 @@ class StoredTables:
 
 
 def checked_key(table: TableSchema, key: TypedItem) -> TypedItem:
-    """Return a key in its normal form.
-
-    Raises:
-        InvalidExpression: if it is not a key of this table.
-    """
+    """Return a key in its normal form. Raises `InvalidExpression` if it is not a key of this table."""
     key = {name: normalised(value) for name, value in key.items()}
     if set(key) != set(table.keys) or any(type_of(value) not in _types(table, name) for name, value in key.items()):
         raise InvalidExpression("The provided key element does not match the schema")
@@ -72,11 +68,7 @@ def checked_key(table: TableSchema, key: TypedItem) -> TypedItem:
 
 
 def checked_item(table: TableSchema, item: TypedItem) -> TypedItem:
-    """Return an item in its normal form.
-
-    Raises:
-        InvalidExpression: if the table cannot hold it.
-    """
+    """Return an item in its normal form. Raises `InvalidExpression` if the table cannot hold it."""
     item = {name: normalised(value) for name, value in item.items()}
     for name in table.keys:
         if name not in item:
@@ -113,11 +105,7 @@ def _refuse_keys(
 
 
 def checked_condition(text: str, scope: Scope) -> Parsed[Expression]:
-    """Return a parsed condition.
-
-    Raises:
-        InvalidExpression: for what is invalid whatever the item is.
-    """
+    """Return a parsed condition. Raises `InvalidExpression` for what is invalid whatever the item is."""
     parsed = parse_condition(text)
     parsed.said.type(scope)
     return parsed

@@ -113,9 +113,7 @@ class Writes(StoredTables):
     def _outcome(self, name: str, write: Mapping[str, Any], unchanged: bool) -> Outcome:
         """Return what a write does; `unchanged` for one that only checks a condition.
 
-        Raises:
-            ConditionFailed: if its condition does not hold.
-            ItemRefused: if the table or the item cannot take it.
+        Raises `ConditionFailed`, or `ItemRefused` if the table or the item cannot take it.
         """
         table = self._table(name, write)
         scope, expressions, written = Scope(write), list[Parsed[Any]](), list[Path]()
@@ -228,8 +226,7 @@ def _check_update(update: Sequence[Change], scope: Scope) -> list[Path]:
 def _apply_update(update: Sequence[Change], item: TypedItem, scope: Scope) -> dict[str, AttributeValue]:
     """Return the item after an update. Every right-hand side sees the item as it was before.
 
-    Raises:
-        InvalidExpression: for an update that does not fit the item.
+    Raises `InvalidExpression` for an update that does not fit the item.
     """
     values: dict[Path, AttributeValue | None] = {}
     for section, operand, right in update:

@@ -59,17 +59,6 @@ class ExplorationFigures:
     breaches: tuple[BrokenLaws, ...] = field(default=(), repr=False)
 
 
-def explore(
-    scenario: Scenario,
-    subject: ExploredSubject,
-    *,
-    stop_at_first: bool = False,
-    progress: Callable[[int, int], None] = lambda states, waiting: None,
-) -> ExplorationFigures:
-    """Explore to the end, or to the first breach. `progress` receives the states expanded and those that wait."""
-    return Explorer(scenario, subject).run(stop_at_first, progress)
-
-
 class Explorer:
     """One exploration and its graph. `before`: see `System`."""
 
@@ -89,9 +78,15 @@ class Explorer:
 
     @capture_logs()
     def run(
-        self, stop_at_first: bool, progress: Callable[[int, int], None], over: Callable[[], bool] = lambda: False
+        self,
+        stop_at_first: bool = False,
+        progress: Callable[[int, int], None] = lambda states, waiting: None,
+        over: Callable[[], bool] = lambda: False,
     ) -> ExplorationFigures:
-        """Explore breadth first, so that the first breach has a shortest path. `over` ends it before its end."""
+        """Explore breadth first, so that the first breach has a shortest path. `over` ends it before its end.
+
+        `progress` receives the states expanded and those that wait.
+        """
         started = time.perf_counter()
         system = self.system
         # Millions of small tuples without cycles: collecting garbage would cost more than all the rest.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 
 from oneslot.explorer.execution.process import HandlerEnd
 from oneslot.explorer.refusal import NotExplorable
@@ -63,15 +62,6 @@ def unreadable(error: Exception) -> str:
     return f"{UNREADABLE}: {type(error).__name__} in {at.name}: {error}"
 
 
-@dataclass(frozen=True, slots=True)
-class Performed:
-    """A performed request: the world after it, the caller's observation, the breaches by the write."""
-
-    world: World
-    observation: str
-    breaches: tuple[str, ...] = ()
-
-
 def perform(
     services: Services,
     laws: Laws,
@@ -81,15 +71,15 @@ def perform(
     now: int,
     sender: str | None,
     conflict: int | None = None,
-) -> Performed:
-    """Perform a request at `now` (epoch ms), and check the laws of writes if it changed the world."""
+) -> tuple[World, str, tuple[str, ...]]:
+    """Perform a request at `now` (epoch ms); return the world after it, the caller's observation, the breaches by a write."""
     try:
         after, observation = services(before, request, now, conflict)
     except NotExplorable:
         raise
     except Exception as error:  # DynamoDB would refuse it, too
         refusal = error_text({"Error": {"Code": "ValidationException", "Message": ""}})
-        return Performed(before, refusal, (unreadable(error),))
+        return before, refusal, (unreadable(error),)
     if after == before:
-        return Performed(before, observation)
-    return Performed(after, observation, tuple(collect(laws.at_write(before, after, request, now, sender))))
+        return before, observation, ()
+    return after, observation, tuple(collect(laws.at_write(before, after, request, now, sender)))

@@ -232,7 +232,7 @@ class System:
         known = self._apply.get(key)
         if known is None:
             self.calls_made += 1
-            done = perform(
+            after, observation, breaches = perform(
                 self.scenario.services,
                 self.subject.laws,
                 self.worlds[world],
@@ -241,8 +241,8 @@ class System:
                 sender=None if sender < 0 else name_of(sender),
                 conflict=None if conflict < 0 else conflict,
             )
-            seen = self.world_number(done.world.text), self.observations(done.observation)
-            known = self._apply[key] = (*seen, self.scenario.checked(done.breaches))
+            seen = self.world_number(after.text), self.observations(observation)
+            known = self._apply[key] = (*seen, self.scenario.checked(breaches))
         return known
 
     def taken(self, world: int) -> tuple[int, int] | None:

@@ -178,11 +178,6 @@ class World:
         }
 
 
-def answer_text(answer: Mapping[str, Any]) -> str:
-    """Return the observation of an answer."""
-    return to_text({"answer": answer})
-
-
 def error_text(error: Mapping[str, Any]) -> str:
     """Return the observation of an error in botocore's shape."""
     return to_text({"error": error})

@@ -69,8 +69,7 @@ def _part(value: AttributeValue | None, paths: Sequence[Path]) -> AttributeValue
 def changed(item: TypedItem, values: Mapping[Path, AttributeValue | None]) -> dict[str, AttributeValue]:
     """Return the item with these values at these paths, None to remove one. Indexes count in the item as it was before.
 
-    Raises:
-        InvalidExpression: for a path whose parent is missing, or is not the map or list that the path needs.
+    Raises `InvalidExpression` for a path whose parent is missing, or is not the map or list that the path needs.
     """
     return dict(_changed({"M": item}, values)["M"]) if values else dict(item)
 

@@ -36,8 +36,7 @@ def type_of(value: AttributeValue) -> str:
 def normalised(value: AttributeValue) -> AttributeValue:
     """Return a value in the form in which DynamoDB keeps it: numbers without zeros that do not count, sets in order.
 
-    Raises:
-        InvalidExpression: for a value that DynamoDB does not keep.
+    Raises `InvalidExpression` for a value that DynamoDB does not keep.
     """
     if len(value) != 1:
         raise InvalidExpression("Supplied AttributeValue has more than one datatypes set, or none")

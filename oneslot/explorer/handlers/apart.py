@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import functools
+import gc
 import multiprocessing
+import os
 import sys
 import traceback
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
+from unittest import mock
 
-from oneslot.explorer.handlers.exploration import explore
+import boto3
+
+from oneslot.explorer.handlers.aws import intercepted
+from oneslot.explorer.handlers.exploration import LAMBDA, explore
 from oneslot.explorer.handlers.surroundings.environment import sealed
 from oneslot.explorer.handlers.verdict import Result
+from oneslot.explorer.refusal import NotExplorable
+from oneslot.explorer.services.account import services
 
 FORKS = sys.platform == "linux"
 """Elsewhere a fork may crash in the system's own libraries, so the exploration runs in this process."""
@@ -25,6 +34,7 @@ def forked(function: Callable[..., Any], *arguments: Any) -> tuple[Connection, B
 
     A fork finds boto3 and the explorer imported, and no other handler's traces.
     """
+    _read_files()
     context = multiprocessing.get_context("fork")
     reader, writer = context.Pipe(duplex=False)
     process = context.Process(target=_send, args=(writer, function, arguments), daemon=True)
@@ -55,7 +65,16 @@ def explore_apart(handler: str, **options: Any) -> Result:
     return ended  # type: ignore[no-any-return]
 
 
+@functools.cache
+def _read_files() -> None:
+    """Read the files of botocore that every client needs, which each fork would read again."""
+    with suppress(NotExplorable), mock.patch.dict(os.environ, LAMBDA, clear=True), intercepted(lambda: None):
+        boto3.Session().client("dynamodb")
+        services()
+
+
 def _send(writer: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    gc.freeze()  # the fork looks for garbage among its own objects alone
     try:
         with sealed():
             returned = function(*arguments)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import copy
 import io
 import sys
 from collections.abc import Iterator
@@ -11,11 +11,14 @@ from typing import Any
 from unittest import mock
 
 import boto3
-from botocore import hooks, xform_name
+from boto3.resources.factory import ResourceFactory
+from botocore import xform_name
 from botocore.client import BaseClient
 from botocore.exceptions import ParamValidationError, ReadTimeoutError
+from botocore.handlers import BUILTIN_HANDLERS
 from botocore.loaders import Loader
 from botocore.response import StreamingBody
+from botocore.session import Session
 from botocore.validate import ParamValidator
 
 from oneslot.explorer.refusal import NotExplorable
@@ -24,12 +27,12 @@ from oneslot.explorer.world import ApiCall, from_text
 OWN = ("dynamodb", "sqs")
 """The services whose calls are named by the method alone, as the explorer's faults and words know them."""
 
-clients: dict[str, Any] = {}
-"""The clients and resources of boto3 that all environments share, by their arguments."""
+clients: dict[Any, Any] = {}
+"""boto3's clients and resources, by their arguments, and its classes of resources: all environments share them."""
 _loaded: dict[tuple[str, ...], dict[Any, Any]] = {}
 """What botocore has read of its own files, by the folders that it searches: every session would read them again."""
-_accepts_kwargs, _event_names = functools.lru_cache(1000)(hooks.accepts_kwargs), dict[str, str]()
-"""What botocore asks of its own handlers, and how it names their events: the same in every session."""
+_registered: dict[int, Any] = {}
+"""botocore's own handlers of its events, by their number: every session would look for the place of each again."""
 
 
 def call_name(service: str, operation: str) -> str:
@@ -74,15 +77,31 @@ def intercepted(running: Any) -> Iterator[None]:
 
         return mock.patch.object(boto3.Session, kind, made)
 
+    load, register = ResourceFactory.load_from_definition, Session._register_builtin_handlers  # type: ignore[attr-defined]
+
+    def register_builtin_handlers(self: Any, events: Any) -> None:
+        number = len(BUILTIN_HANDLERS)
+        if number not in _registered:
+            register(self, events)
+            _registered[number] = copy.copy(events._emitter)
+        vars(events._emitter).update(vars(copy.copy(_registered[number])), _lookup_cache={})
+
+    def load_from_definition(
+        self: Any, resource_name: str, single_resource_json_definition: Any, service_context: Any
+    ) -> Any:
+        key = (self, service_context.service_name, resource_name)
+        if key not in clients:  # else boto3 makes a class again for each of its tables
+            clients[key] = load(self, resource_name, single_resource_json_definition, service_context)
+        return clients[key]
+
     read = property(
         lambda self: _loaded.setdefault((*self.search_paths,), {}), lambda self, own: vars(self).update(_cache=own)
     )
-    named = property(lambda self: _event_names, lambda self, own: vars(self).update(_alias_name_cache=own))
     with (
         mock.patch.object(BaseClient, "_make_api_call", make_api_call),
         mock.patch.object(Loader, "_cache", read, create=True),
-        mock.patch.object(hooks, "accepts_kwargs", _accepts_kwargs),
-        mock.patch.object(hooks.EventAliaser, "_alias_name_cache", named, create=True),
+        mock.patch.object(Session, "_register_builtin_handlers", register_builtin_handlers),
+        mock.patch.object(ResourceFactory, "load_from_definition", load_from_definition),
         cached("client"),
         cached("resource"),
     ):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from oneslot.explorer.aftermath import Delivered
-from oneslot.explorer.counterexample import Move, counterexample, replay
+from oneslot.explorer.counterexample import counterexample, replay
 from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.faults import PERFORMED
 from oneslot.explorer.handlers.asked import Asked
@@ -303,7 +303,9 @@ class Exploration(Faultless):
         kept = counterexample(explorer.system, breach)
         self.code.is_watched = True
         shown = replay(kept, scenario, self.subject)
-        met = _met_call(kept.moves)
+        made = [move for move in kept.moves if move.call]
+        last = made[-1].call if made else ""
+        met = next((move.call for move in reversed(made) if move.what != PERFORMED.name), last)
         at = f'at level "{level.name}" ({level.likely.format(by=scenario.deliverer)})'
         if self._copies == 1 and breach.path[-1].faults == scenario.faults:  # such as in a FIFO queue's only levels
             at = "without any fault"
@@ -326,13 +328,6 @@ class Exploration(Faultless):
     def _knows(self) -> tuple[bool, bool, bool, int]:
         reads = self.code.reads_identity, self.code.reads_clock, self.code.reads_receives
         return *reads, len(self.scenario.services.lagging)
-
-
-def _met_call(moves: Sequence[Move]) -> str:
-    """Return the call that the fault met, or else the path's last; empty if it has none."""
-    calls = [move for move in moves if move.call]
-    met = [move for move in calls if move.what != PERFORMED.name]
-    return (met or calls)[-1].call if calls else ""
 
 
 def _cause(laws: Sequence[str], call: str) -> str:

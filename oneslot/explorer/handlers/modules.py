@@ -165,9 +165,13 @@ class Code:
         if source is None:
             return spec.loader.get_code(name)  # type: ignore[no-any-return]
         tree = self.visible.parsed(source, spec.origin)
-        self.names |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        self.names |= {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
-        self.names |= {*_packages(tree)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                self.names |= {one.name.partition(".")[0] for one in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                self.names.add((node.module or "").partition(".")[0])
+            elif isinstance(node, ast.Attribute | ast.Constant):
+                self.names.add(node.attr if isinstance(node, ast.Attribute) else node.value)
         tree = self.reached.marked(tree, spec.origin)
         return compile(tree, spec.origin, "exec", dont_inherit=True)
 
@@ -189,15 +193,6 @@ class Code:
     def get_resource_reader(self, name: str) -> Any:
         """Return the reader of a package's files, for `importlib.resources`."""
         return self._compiled[name][1].loader.get_resource_reader(name)
-
-
-def _packages(tree: ast.Module) -> Iterator[str]:
-    """Yield the first name of each module that a file imports."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (one.name.partition(".")[0] for one in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield (node.module or "").partition(".")[0]
 
 
 def _importer() -> str:

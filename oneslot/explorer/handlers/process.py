@@ -137,6 +137,7 @@ class RunningHandler(PerceivingInvocation):
         is_own = self.code.is_own(file) or file.startswith(RUNTIME)
         if not is_own and (asked is None or not is_installed(file) or OF_AWS in file):
             return None
+        frame.f_trace_lines = False
         if what == "exception" and not issubclass(argument[0], (StopIteration, GeneratorExit)):
             if asked is not None:
                 asked.errors.append(argument[1])

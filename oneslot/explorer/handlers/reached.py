@@ -51,7 +51,7 @@ def ran(place: Place) -> None:
         process.code.reached.ran.add(place)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Function:
     """A function, its statements, the names that it refers to, and those of them that it calls."""
 
@@ -75,6 +75,7 @@ class Reached:
         self._roots, self._named_by_code = roots, named
         self._vendored = tuple(f"{one}/" for one in {*map(str, _vendored(roots))})
         self._functions: list[_Function] = []
+        self._function_of: dict[Place, _Function] = {}
         self._named_writes: dict[Place, str] = {}
         self._if_failing: set[tuple[str, int]] = set()
         """The files and lines within `except`, or in what `otherwise` of a write names: no event need reach them."""
@@ -107,6 +108,7 @@ class Reached:
             self.routes += _routes(function)
             calls, places = {*_called(function)}, sorted(_marked(function, file, self._named_writes))
             self._functions.append(_Function(function.name, places, names, calls))
+            self._function_of |= dict.fromkeys(places, self._functions[-1])
         return tree
 
     @property
@@ -173,7 +175,8 @@ class Reached:
         """Return what ran, and what that or the modules' own statements name (or call), so not another handler's functions."""
         concerned: list[_Function] = []
         names = set() if by_calls else self._named_outside
-        more = [one for one in self._functions if one.name in names or not self.ran.isdisjoint(one.places)]
+        did_run = {self._function_of[place] for place in self.ran}
+        more = [one for one in self._functions if one.name in names or one in did_run]
         while more:
             concerned += more
             names = names.union(*(one.calls if by_calls else one.names for one in more))

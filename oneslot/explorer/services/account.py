@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-import botocore.session
+import boto3
 from botocore import xform_name
 
 from oneslot.dynamodb_in_memory.contents import Contents, TableSchema
@@ -45,13 +45,13 @@ def reads(name: str) -> bool:
 @functools.cache
 def services() -> frozenset[str]:
     """Return the names of AWS's services, as boto3 has them."""
-    return frozenset(botocore.session.get_session().get_available_services())
+    return frozenset(boto3.Session().get_available_services())
 
 
 @functools.cache
 def operations(service: str) -> dict[str, Any]:
     """Return botocore's model of each operation of a service, by its name as a method of the client."""
-    model = botocore.session.get_session().get_service_model(service)
+    model = boto3.Session()._session.get_service_model(service)
     return {xform_name(name): model.operation_model(name) for name in model.operation_names}
 
 

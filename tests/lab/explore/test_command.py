@@ -17,7 +17,7 @@ from lab.explore.ours import OURS, OURS_IN_GROUPS
 from lab.explore.scenarios import ONE_REQUEST
 from lab.peers.peers import COMPARED, PEERS
 from oneslot.explorer.counterexample import Counterexample, counterexample
-from oneslot.explorer.explorer import ExplorationFigures, Explorer, explore
+from oneslot.explorer.explorer import ExplorationFigures, Explorer
 from oneslot.explorer.scenario import ExploredSubject, Scenario
 
 FINE = ExplorationFigures("Oneslot", "one request", "K=2 F=1 T=1", 9, 0, 9, 9, 9, 9, 9, 0.1, complete=True)
@@ -109,5 +109,5 @@ def test_figures_cover_every_exploration() -> None:
     ids=lambda value: " ".join(named(*value)) if isinstance(value, tuple) else "",
 )
 def test_small_exploration_gives_its_figures_again(made: tuple[Scenario, ExploredSubject], row: dict[str, Any]) -> None:
-    found = json.loads(json.dumps(figures(explore(*made))))
+    found = json.loads(json.dumps(figures(Explorer(*made).run())))
     assert {**found, "seconds": 0} == {**row, "seconds": 0}, "the code, its faults or the explorer has changed" + AGAIN

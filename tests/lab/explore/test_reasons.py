@@ -12,7 +12,7 @@ from lab.explore.budgets import GROUP, GROUP_OTHER_CONTENT, GROUP_TWICE
 from lab.explore.ours import OURS, OURS_IN_GROUPS
 from lab.explore.practice import TABLES, CountingServices
 from lab.explore.scenarios import FORGOTTEN, LAST_SLOT, ONE_REQUEST
-from oneslot.explorer.explorer import explore
+from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.scenario import ExploredSubject, Scenario
 from oneslot.explorer.world import ApiCall, Services, World
 from oneslot.runtime.effects import Effects
@@ -53,7 +53,7 @@ def naming_one(which: int) -> Services:
     ids=lambda value: value.name if isinstance(value, Scenario) else "",
 )
 def test_missing_reasons_break_no_law(scenario: Scenario, subject: ExploredSubject, which: int) -> None:
-    exploration = explore(replace(scenario, services=naming_one(which)), subject)
+    exploration = Explorer(replace(scenario, services=naming_one(which)), subject).run()
     assert exploration.complete
     assert exploration.schedules > 0
     assert exploration.laws_broken == ()
@@ -72,5 +72,5 @@ def test_explorer_finds_an_existing_item_taken_for_the_end() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DynamoDBLedger, "commit", commit)
         quiet = replace(ONE_REQUEST, faults=0)  # a conflict at the ledger's item hides its reason as well
-        assert explore(quiet, OURS).laws_broken == ()
-        assert "I7" in explore(replace(quiet, services=naming_one(LAST)), OURS).laws_broken
+        assert Explorer(quiet, OURS).run().laws_broken == ()
+        assert "I7" in Explorer(replace(quiet, services=naming_one(LAST)), OURS).run().laws_broken

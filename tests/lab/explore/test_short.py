@@ -26,7 +26,7 @@ from lab.explore.scenarios import (
     SAME_WISH,
 )
 from oneslot.dynamodb_in_memory.contents import Contents
-from oneslot.explorer.explorer import explore
+from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.scenario import ExploredSubject, Scenario
 from oneslot.explorer.world import World
 from oneslot.runtime.consumer.group_commit import GroupCommit
@@ -53,7 +53,7 @@ EXPLORATIONS = [
     ],
 )
 def test_no_schedule_breaks_a_law(subject: ExploredSubject, scenario: Scenario) -> None:
-    exploration = explore(scenario, subject)
+    exploration = Explorer(scenario, subject).run()
     assert exploration.complete
     assert exploration.schedules > 0
     assert exploration.laws_broken == ()
@@ -68,8 +68,8 @@ SMALL = (
 
 @pytest.mark.parametrize("scenario", SMALL, ids=lambda scenario: scenario.name)
 def test_clocks_apart_break_only_e2(scenario: Scenario) -> None:
-    assert explore(replace(scenario, exempt=()), OURS).laws_broken == ("E2",)
-    exploration = explore(scenario, OURS)
+    assert Explorer(replace(scenario, exempt=()), OURS).run().laws_broken == ("E2",)
+    exploration = Explorer(scenario, OURS).run()
     assert exploration.complete
     assert exploration.schedules > 0
     assert exploration.laws_broken == ()
@@ -87,7 +87,7 @@ def test_group_explorations_commit_two_records_together() -> None:
 
         patch.setattr(GroupCommit, "commit_first", watched)
         for scenario in (GROUP, GROUP_TWICE):
-            explore(replace(scenario, faults=0, expiries=0), OURS_IN_GROUPS)
+            Explorer(replace(scenario, faults=0, expiries=0), OURS_IN_GROUPS).run()
     assert {1, 2} <= set(reached)
 
 

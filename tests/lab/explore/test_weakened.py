@@ -17,7 +17,7 @@ from lab.explore.plain import enumerate_schedules
 from lab.explore.scenarios import ALONE, ONE_REQUEST, UNKNOWN_PRACTICE
 from oneslot.explorer.counterexample import counterexample, replay
 from oneslot.explorer.execution.process import InvocationContext, RunningInvocation, capture_logs
-from oneslot.explorer.explorer import Explorer, explore
+from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.faults import TIMED_OUT
 from oneslot.explorer.scenario import ExploredSubject, Scenario
 from oneslot.explorer.world import ApiCall
@@ -74,9 +74,9 @@ def _fails_with_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_explorer_finds_a_delivery_that_gives_up_early(
     monkeypatch: pytest.MonkeyPatch, scenario: Scenario, subject: ExploredSubject, weaken: Any
 ) -> None:
-    assert explore(scenario, subject).laws_broken == ()
+    assert Explorer(scenario, subject).run().laws_broken == ()
     weaken(monkeypatch)
-    assert explore(scenario, subject).laws_broken == ("E1",)
+    assert Explorer(scenario, subject).run().laws_broken == ("E1",)
 
 
 # The laws read all that the code under test logs: an NHS number in it breaks L1.
@@ -134,8 +134,8 @@ def test_logged_nhs_number_breaks_l1(say: Callable[[Mapping[str, Any]], None]) -
 
 
 def test_hidden_log_line_breaks_no_law() -> None:
-    assert explore(SMALL, subject(quoting("any", logging.DEBUG))).laws_broken == ()
-    assert explore(SMALL, subject(lambda record: logging.getLogger("any").warning("a record"))).laws_broken == ()
+    assert Explorer(SMALL, subject(quoting("any", logging.DEBUG))).run().laws_broken == ()
+    assert Explorer(SMALL, subject(lambda record: logging.getLogger("any").warning("a record"))).run().laws_broken == ()
 
 
 def test_explorer_finds_a_consumer_that_logs_failed_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,8 +150,8 @@ def test_explorer_finds_a_consumer_that_logs_failed_bodies(monkeypatch: pytest.M
             raise
 
     monkeypatch.setattr(Consumer, "_consume", talkative)
-    assert explore(SMALL, OURS).laws_broken == ()
-    assert explore(replace(SMALL, faults=1), OURS).laws_broken == ("L1",)
+    assert Explorer(SMALL, OURS).run().laws_broken == ()
+    assert Explorer(replace(SMALL, faults=1), OURS).run().laws_broken == ("L1",)
 
 
 def test_loggers_are_restored_after_an_exploration() -> None:
@@ -159,7 +159,7 @@ def test_loggers_are_restored_after_an_exploration() -> None:
     before = (root.level, list(root.handlers))
     with capture_logs():
         logging.getLogger("any").info("while nothing runs")
-    explore(SMALL, OURS)
+    Explorer(SMALL, OURS).run()
     assert (root.level, list(root.handlers)) == before
 
 

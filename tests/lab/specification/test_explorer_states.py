@@ -42,7 +42,7 @@ def rules() -> Allowed:
 def explorer() -> Explorer:
     """The real handler with one request, delivered twice, with one fault and one expiry."""
     explorer = Explorer(ONE_REQUEST, OURS)
-    exploration = explorer.run(stop_at_first=False, progress=lambda _states, _waiting: None)
+    exploration = explorer.run()
     assert (exploration.complete, exploration.violating, exploration.size) == (True, 0, "K=2 F=1 T=1")
     return explorer
 

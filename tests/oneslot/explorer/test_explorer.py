@@ -24,7 +24,7 @@ from lab.explore.scenarios import (
 from lab.peers.peers import PEERS
 from oneslot.explorer.execution.behaviour import Behaviour, Interner
 from oneslot.explorer.execution.process import InvocationContext, RunningInvocation
-from oneslot.explorer.explorer import Explorer, explore
+from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.scenario import ExploredSubject, Scenario
 from oneslot.explorer.world import to_text
@@ -78,7 +78,7 @@ def test_exploration_is_deterministic() -> None:
 @pytest.mark.slow
 def test_explorer_reports_progress() -> None:
     heard: list[tuple[int, int]] = []
-    explore(UNKNOWN_PRACTICE, OURS, progress=lambda states, waiting: heard.append((states, waiting)))
+    Explorer(UNKNOWN_PRACTICE, OURS).run(progress=lambda states, waiting: heard.append((states, waiting)))
     assert [states for states, _ in heard] == sorted({states for states, _ in heard})
     assert all(waiting >= 0 for _, waiting in heard)
 

@@ -79,16 +79,16 @@ class Shared:
         return id(value) in self.both or id(value) in self.libraries or self.has_by_kind(value, own)
 
     def has_by_kind(self, value: Any, own: Collection[str]) -> bool:
-        """Return whether a value is a class or a module of a library, or a shared client."""
+        """Return whether a value is a class or a module of a library, or boto3's and shared."""
         if not isinstance(value, (type, ModuleType, BaseClient, ServiceResource)):
             return False
-        if isinstance(value, type):
-            if not value.__flags__ & _HEAP_TYPE:
-                return True
-            name = value.__module__
-            return name not in own and getattr(sys.modules.get(name), value.__name__, None) is value
         if isinstance(value, ModuleType):
             return value.__name__ not in own
+        if isinstance(value, type):
+            name = value.__module__
+            is_of_module = name not in own and getattr(sys.modules.get(name), value.__name__, None) is value
+            if is_of_module or not value.__flags__ & _HEAP_TYPE:
+                return True
         return any(value is one for one in aws.clients.values())
 
 
@@ -293,12 +293,17 @@ class Memory:
         """Return what an instance holds by name; of the explorer's own a context's invocation, and whether a lock is held."""
         if kind.__module__.startswith("oneslot.explorer."):
             return [getattr(value, name, None) for name in ("number_of_invocation", "is_held")]
-        slots = [one for base in kind.__mro__ for one in vars(base).items() if type(one[1]) is MemberDescriptorType]
         filled: list[tuple[str, Any]] = []
-        for name, one in slots:
+        for name, one in _slots(kind):
             with suppress(AttributeError, TypeError):  # nothing is in it
                 filled.append((name, one.__get__(value)))
         return self._pairs(filled), self._pairs((attributes_of(value) or {}).items())
+
+
+@functools.lru_cache(maxsize=1_000)  # a handler's classes are others in each environment
+def _slots(kind: type) -> list[tuple[str, Any]]:
+    """Return the slots of a class, and of its bases."""
+    return [one for base in kind.__mro__ for one in vars(base).items() if type(one[1]) is MemberDescriptorType]
 
 
 def _of_set(value: Iterable[Any]) -> list[str]:

@@ -75,7 +75,7 @@ _OF_C = re.compile(
 )
 """The functions of C by which ctypes would leave the environment."""
 
-_OURS, _REPLACING = str(Path(__file__).parents[2]), "surroundings/files.py"
+_OURS, _REPLACING = str(Path(__file__).parents[2]), "surroundings/takeover.py"
 _INSTALLED = ("site-packages", "dist-packages", "lib/python")
 
 

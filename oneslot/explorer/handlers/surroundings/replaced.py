@@ -16,6 +16,9 @@ Replacement = tuple[Any, str, Any]
 _NOT_WITHIN = ("oneslot.explorer", "oneslot.dynamodb_in_memory", "importlib", "zipimport")
 """The modules that keep the originals: the explorer's own, and those that import."""
 
+_without: dict[str, tuple[int, int]] = {}
+"""The modules that hold no original: the id of each, and how many names it had. Most never change."""
+
 
 def within(running: Running, inside: Callable[..., Any], outside: Any) -> Any:
     """Return a function that is `inside` for the process that `running` returns, and `outside` for all other code.
@@ -39,10 +42,12 @@ def replaced(replacements: Iterable[Replacement]) -> Iterator[None]:
         original = getattr(owner, name)
         by_id[id(original)] = replacement
         before.append((owner, name, original))
-    for module in list(sys.modules.values()):
-        if not getattr(module, "__file__", None) or by_id.keys().isdisjoint(map(id, vars(module).values())):
+    for title, module in list(sys.modules.items()):
+        if not getattr(module, "__file__", None) or _without.get(title) == (known := (id(module), len(vars(module)))):
             continue
-        if not module.__name__.startswith(_NOT_WITHIN):
+        if by_id.keys().isdisjoint(map(id, vars(module).values())):
+            _without[title] = known
+        elif not module.__name__.startswith(_NOT_WITHIN):
             before += [(module, name, value) for name, value in vars(module).items() if id(value) in by_id]
     for owner, name, original in before:
         setattr(owner, name, by_id[id(original)])

@@ -1,4 +1,4 @@
-"""Time, ids, random numbers, threads and HTTP inside the handler: they are the explorer's.
+"""Time, ids, random numbers, threads, files and HTTP inside the handler: they are the explorer's.
 
 HTTP is taken over below requests, urllib3 and urllib: by a connection whose answers are the explorer's.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import _posixsubprocess
 import _thread
+import builtins
 import dataclasses
 import datetime
 import functools
@@ -16,6 +17,10 @@ import io
 import logging
 import multiprocessing.shared_memory
 import os
+import re
+import sqlite3
+import ssl
+import tempfile
 import threading
 import time
 import warnings
@@ -23,7 +28,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import get_ident
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 from unittest import mock
 
@@ -32,8 +37,12 @@ import urllib3.connection
 
 from oneslot.errors import pip_install
 from oneslot.explorer.handlers.surroundings.chance import own_chance
-from oneslot.explorer.handlers.surroundings.environment import SUBPROCESS, LambdaEnvironments, separate_environments
-from oneslot.explorer.handlers.surroundings.files import own_files
+from oneslot.explorer.handlers.surroundings.environment import (
+    SUBPROCESS,
+    LambdaEnvironments,
+    open_file,
+    separate_environments,
+)
 from oneslot.explorer.handlers.surroundings.replaced import Replacement, Running, replaced, within
 from oneslot.explorer.handlers.surroundings.threads import as_strands, own_lock
 from oneslot.explorer.refusal import NotExplorable
@@ -155,7 +164,7 @@ def taken_over(running: Running, environment: dict[str, str], own: Sequence[Path
         patch(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         patch(separate_environments(running, own))
-        patch(replaced((*own_files(), *own_chance(running), *_connections(running), *as_strands(running), *_refused())))
+        patch(replaced((*_files(), *own_chance(running), *_connections(running), *as_strands(running), *_refused())))
         patch(mock.patch.object(threading, "Lock", own_lock(running)))
         patch(mock.patch.object(logging, "time", LogClock(running)))
         # A handler's dataclasses are made again for each environment, and the text of their methods is always the same.
@@ -214,3 +223,79 @@ def _connections(running: Running) -> Iterator[Replacement]:
 
     for kind, scheme in _CONNECTIONS:
         yield kind, "connect", within(running, functools.partial(connect, scheme), kind.connect)
+    # Nothing is verified, and the certificates of a machine take long to read.
+    trusted = ssl.SSLContext.set_default_verify_paths
+    yield ssl.SSLContext, trusted.__name__, within(running, lambda process, _, context: None, trusted)
+
+
+_OF_OS = (
+    *("access", "chdir", "chmod", "chown", "getxattr", "lchown", "listdir", "listxattr", "lstat", "mkdir", "open"),
+    *("pathconf", "readlink", "remove", "removexattr", "rmdir", "scandir", "setxattr", "stat", "statvfs", "truncate"),
+    *("unlink", "utime", "link", "rename", "replace", "symlink"),
+)
+_OPEN = ((builtins, "open"), (io, "open"), (sqlite3, "connect"), (sqlite3.dbapi2, "connect"))
+_DATABASE = re.compile("(file:(?://(?:localhost)?)?)?(/.*)", re.DOTALL)
+"""The path of an SQLite database, or its URI."""
+
+_UMASK, _GETCWD = os.umask, os.getcwd
+_OPEN_RELATIVE, _CONNECT = os.open, sqlite3.connect
+_TWO_PATHS = ("link", "rename", "replace", "symlink")
+_NAMED = ("path", "src", "dst", "file", "database")
+"""The parameters of these functions that are paths, where they are given by name."""
+
+
+def _files() -> Iterator[Replacement]:
+    """Yield what lets each environment find its own /tmp under its name."""
+    of_os: dict[Any, Any] = {}
+    for name in filter(functools.partial(hasattr, os), _OF_OS):
+        moving = _moving(getattr(os, name), 2 if name in _TWO_PATHS else 1)
+        yield os, name, of_os.setdefault(getattr(os, name), moving)
+    for method in vars(tempfile._TemporaryFileCloser).values():  # type: ignore[attr-defined]
+        if isinstance(method, FunctionType) and method.__defaults__:  # it deletes by a default value
+            yield method, "__defaults__", tuple(of_os.get(one, one) for one in method.__defaults__)
+    for owner, name in _OPEN:
+        yield owner, name, _moving(getattr(owner, name), 1)
+    yield os, "umask", _umask
+    yield os, "getcwd", _working_directory
+    yield os, "fstat", _moving(os.fstat, 0)
+
+
+def _moving(original: Any, paths: int) -> Any:
+    """Return a function whose first `paths` values are paths, in the environment whose code runs."""
+
+    def function(*values: Any, **named: Any) -> Any:
+        environments = LambdaEnvironments.current
+        if environments is None or environments.process() is None:
+            return original(*values, **named)
+        moved = environments.moved
+        if original is _OPEN_RELATIVE and named.get("dir_fd") is not None:  # which its event does not tell
+            values = (str(open_file(named.pop("dir_fd")) / os.fsdecode(values[0])), *values[1:])
+        if original is _CONNECT:
+            moved = _moved_database(moved)
+        values = (*map(moved, values[:paths]), *values[paths:])
+        result = original(*values, **{name: moved(one) if name in _NAMED else one for name, one in named.items()})
+        return environments.timed(result) if isinstance(result, os.stat_result) else result
+
+    return function
+
+
+def _working_directory() -> str:
+    return _GETCWD() if LambdaEnvironments.current is None else LambdaEnvironments.current.named(_GETCWD())
+
+
+def _umask(mask: int) -> int:
+    process = LambdaEnvironments.current and LambdaEnvironments.current.process()
+    if not process:
+        return _UMASK(mask)
+    before, process.environment.umask = process.environment.umask, mask
+    return int(before)
+
+
+def _moved_database(moved: Any) -> Any:
+    """Return a function that moves the path within an SQLite URI, too."""
+
+    def function(database: Any) -> Any:
+        found = _DATABASE.fullmatch(os.fsdecode(database))
+        return database if found is None else f"{found[1] or ''}{moved(found[2])}"
+
+    return function
