@@ -6,10 +6,11 @@ import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from demo.declared import CONSUMER
 from lab.explore.budgets import GROUPS_SHORT, SHORT
 from lab.explore.ours import OURS, OURS_IN_GROUPS
 from lab.explore.sends.exploration import IN_ORDER, explored, many_explored
-from lab.mutants.groups import CONSUMER, DERIVED, differing
+from lab.mutants.groups import DERIVED, differing
 from lab.simulation.counterexample import from_json
 from lab.simulation.run import FOLDER, points, run
 from lab.simulation.world.simulation import Plan

@@ -130,6 +130,11 @@ def _uncounted(history: OrderHistory) -> None:
     history.deliver("uncounted", "fenced", claimed_by="another", consumption_count=2)
 
 
+def _free_and_charged(history: OrderHistory) -> None:
+    history.charge_alone("free-and-charged")
+    history.complete("free-and-charged", "free")
+
+
 CORRUPTIONS: dict[tuple[str, str], Callable[[OrderHistory], object]] = {
     ("I2", "lost"): lambda history: history.accept("lost"),
     ("I5r", "alone"): lambda history: history.charge_alone("alone"),
@@ -140,10 +145,7 @@ CORRUPTIONS: dict[tuple[str, str], Callable[[OrderHistory], object]] = {
     ("I10", "uncounted"): _uncounted,
     ("I11", "set-aside"): _set_aside_with_effect,
     ("I12", "without-effect"): lambda history: history.complete("without-effect", "charged"),
-    ("I12", "free-and-charged"): lambda history: (
-        history.charge_alone("free-and-charged"),
-        history.complete("free-and-charged", "free"),
-    ),
+    ("I12", "free-and-charged"): _free_and_charged,
     ("I13", "never-sent"): lambda history: history.complete(
         "never-sent", "free", unsent=2, updated=history.now - SENT_WITHIN_MS - 1
     ),
