@@ -26,6 +26,7 @@ from tests.kits.moto_stack import moto_stack, nothing_runs, on_aws  # noqa: F401
 FIRST = (
     *("oneslot/explorer/handlers/test_ledger_explored.py", "examples/test_tutorial.py", "oneslot/audit", "lab/soak"),
     *("behaviours", "oneslot/test_first_steps.py", "examples", "oneslot/explorer/scan", "stacks"),
+    *("lab/explore/test_lambda_handler.py", "oneslot/test_wheel.py"),
 )
 ALONE = f"tests/{FIRST[0]}"
 PIPELINE = "tests/oneslot/audit/"

@@ -322,8 +322,11 @@ LIKE = {
         for verb in ("inspect", "ledger show")
         for name in ("expired", "released")
     },
-    "inspect m-4 (forgotten)": "inspect m-1 (forgotten)",
-    "inspect c-1 (booked)": "inspect m-1 (booked)",
+    **dict.fromkeys(
+        ("inspect m-1 (forgotten)", "inspect m-4 (forgotten)", "inspect c-1 (booked)"), "inspect m-1 (booked)"
+    ),
+    **{f"dlq list ({state})": "dlq list (no appointments)" for state in ("no ledger", "no slots")},
+    "ledger forget m-3 (booked)": "ledger forget m-1 (booked)",
 }
 """States and lines that are like another one: their sections have the lines that differ, where these are fewer."""
 AS_JSON = {"gone", "fresh", "booked", "letters", "malformed", "broken", "no ledger", "claims", "paused"}
