@@ -20,7 +20,13 @@ from oneslot.dynamodb_in_memory.expressions.trees import (
     paths_of,
 )
 from oneslot.dynamodb_in_memory.expressions.values import COMPARATORS, order_key
-from oneslot.dynamodb_in_memory.tables import MAXIMUM_TRANSACTION_ITEMS, StoredTables, checked_condition, refuse_unused
+from oneslot.dynamodb_in_memory.tables import (
+    INVALID,
+    MAXIMUM_TRANSACTION_ITEMS,
+    StoredTables,
+    checked_condition,
+    refuse_unused,
+)
 
 MAXIMUM_BATCH_KEYS = 100
 """BatchGetItem's limit (API reference)."""
@@ -197,9 +203,7 @@ def _check_key_condition(table: TableSchema, keys: Sequence[str], tree: Expressi
         raise InvalidExpression(f"Query condition missed key schema element: {keys[-1]}")
     kind = partition.operands[1].type(scope)
     if kind != table.types.get(keys[0], kind):
-        raise InvalidExpression(
-            "One or more parameter values were invalid: Condition parameter type does not match schema type"
-        )
+        raise InvalidExpression(f"{INVALID}Condition parameter type does not match schema type")
 
 
 def _parts(tree: Expression) -> Iterator[Operation]:
@@ -235,14 +239,10 @@ def _returned(
         if select not in (None, "SPECIFIC_ATTRIBUTES"):
             raise InvalidExpression(f"Cannot specify the ProjectionExpression when choosing to get {select}")
         if held is not None and index is not None and index.is_global and any(path[0] not in held for path in paths):
-            raise InvalidExpression(
-                f"One or more parameter values were invalid: the index does not project all of {paths}"
-            )
+            raise InvalidExpression(f"{INVALID}the index does not project all of {paths}")
         return paths
     if select == "SPECIFIC_ATTRIBUTES" or (select == "ALL_PROJECTED_ATTRIBUTES" and index is None):
-        raise InvalidExpression(
-            f"One or more parameter values were invalid: Select type {select} does not fit the request"
-        )
+        raise InvalidExpression(f"{INVALID}Select type {select} does not fit the request")
     if held is None:
         return None
     if select == "ALL_ATTRIBUTES":

@@ -25,9 +25,9 @@ Places = Mapping[Way, str]
 """The open places of an event or of a text, by the way to them."""
 
 NUMBER, OBJECT, LIST, TEXT = "number", "object", "list", "text"
-ROWS, OBJECTS, TABLES, ANSWERS, CLOSED = "rows", "objects", "tables", "answers", "closed"
+ROWS, OBJECTS, TABLES, ANSWERS, CLOSED, NTH = "rows", "objects", "tables", "answers", "closed", "nth"
 SSM, SECRETS = "ssm", "secrets"
-"""Open places outside the event, and the places of an event that its source alone fills."""
+"""Open places outside the event, the places that its source alone fills, and which of its source's events it is."""
 MOST_OPTIONS = 30
 """The most texts of a table of options, such as an enum."""
 _TYPES = {"S": TEXT, "N": NUMBER, "M": OBJECT, "L": LIST, "BOOL": NUMBER}

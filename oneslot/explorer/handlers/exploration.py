@@ -17,7 +17,7 @@ from oneslot.explorer.aftermath import Delivered
 from oneslot.explorer.counterexample import counterexample, replay
 from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.faults import PERFORMED
-from oneslot.explorer.handlers.asked import Asked
+from oneslot.explorer.handlers.asked import NTH, Asked
 from oneslot.explorer.handlers.aws import intercepted
 from oneslot.explorer.handlers.effects import Left
 from oneslot.explorer.handlers.faultless import Faultless, Repeats
@@ -70,14 +70,7 @@ def explore(
 
     Raises `NotExplorable`, naming what the explorer does not have and the remedy, and `TypeError` for an unknown name.
     """
-    return explore_given(Given(handler, **options), progress)
-
-
-def explore_given(
-    given: Given, progress: Callable[[str, int, int], None] = lambda level, states, waiting: None
-) -> Result:
-    """Explore an unmodified handler, as `explore` does."""
-    return exploration_of(given, progress).run()
+    return exploration_of(Given(handler, **options), progress).run()
 
 
 def exploration_of(
@@ -200,7 +193,7 @@ class Exploration(Faultless):
         self.code.forget_reads()
         self.code.asked, self.code.is_watched = asked, is_watched
         try:
-            return self._deliver_first(scenario, keeps_answer=True)
+            return self._deliver_first(scenario, name=asked.facts.get(NTH, 1) - 1, keeps_answer=True)
         finally:
             self.code.asked, self.code.is_watched = None, False
 

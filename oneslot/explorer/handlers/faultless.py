@@ -29,7 +29,7 @@ from oneslot.explorer.handlers.scenario import Direct, HandlerScenario, HandlerS
 from oneslot.explorer.handlers.verdict import Result
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.system import System
-from oneslot.explorer.world import ApiCall
+from oneslot.explorer.world import STATE, ApiCall, from_text
 
 _FOUND_BY = "Its folders are those of path=, and its variables those of env=."
 IMPORT_REMEDIES = {
@@ -86,6 +86,7 @@ class Faultless:
         rejected: the HTTP status of a single delivery that a client takes for a mistake of its own; 0 without one.
         raised: the last exception within the handler at a single delivery, whether or not it is caught.
         silent: the messages that make none after another one, each with the other one.
+        changed: the rows and objects that the last first delivery changed: the table or the bucket, and the key.
     """
 
     code: Code
@@ -95,6 +96,7 @@ class Faultless:
     rejected: int = 0
     raised: str = ""
     silent: set[tuple[int, int]] = field(default_factory=set)
+    changed: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def subject(self) -> HandlerSubject:
@@ -118,12 +120,18 @@ class Faultless:
         position: int = 0,
         receives: int = 1,
         *,
+        name: int | None = None,
         keeps_answer: bool = False,
     ) -> Delivered:
         scenario, subject = scenario or self.scenario, replace(self.subject, identified=True, counts_receives=True)
         keeps, reports = keeps_answer or subject.keeps_answer, scenario.reports_failures
         system = System(scenario, replace(subject, keeps_answer=keeps, reports_failures=reports))
-        return Aftermath(system).deliver(system.start.world, position, self.scenario.start, position, receives)
+        name = position if name is None else name
+        delivered = Aftermath(system).deliver(system.start.world, position, self.scenario.start, name, receives)
+        texts = [{*system.worlds[one].text.splitlines()} for one in (system.start.world, delivered.world)]
+        lines = map(from_text, texts[0] ^ texts[1])
+        self.changed = frozenset((container, key) for kind, container, key, _ in lines if kind in ("item", STATE))
+        return delivered
 
     def _bears_following(self) -> bool:
         """Return whether the handler bears an event whose lookups are followed, and note it: some encoders do not."""

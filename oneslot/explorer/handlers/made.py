@@ -15,6 +15,7 @@ from oneslot.explorer.handlers.exploration import Exploration, exploration_of
 from oneslot.explorer.handlers.faultless import CLIENT_ERROR, refuse_import
 from oneslot.explorer.handlers.given import Given
 from oneslot.explorer.handlers.reached import Place
+from oneslot.explorer.world import ApiCall
 
 MOST_ERRORS = 12
 """The exceptions of a delivery that are read, from the last."""
@@ -31,6 +32,7 @@ class Tried:
         has_more: whether the functions that it reaches name writes, and none of these ran.
         ran: the statements that ran, without those whose writes AWS refused; `most` counts these, too.
         wanted: the statements that name a write, in the functions that it reaches, and that some event should reach.
+        calls, changed: its calls, and the rows and objects that they changed: the table or the bucket, and the key.
         routes: the method and the path of each route in the handler's code.
     """
 
@@ -41,6 +43,8 @@ class Tried:
     ran: frozenset[Place]
     wanted: frozenset[Place]
     asked: Asked
+    calls: tuple[ApiCall, ...]
+    changed: frozenset[tuple[str, str]]
     most: int = 0
     routes: tuple[tuple[str, str], ...] = ()
 
@@ -95,12 +99,13 @@ def decoding() -> Iterator[None]:
 def _tried(exploration: Exploration, one: Exploration, asked: Asked) -> Tried:
     """Deliver once, and if that does not serve once more, watched: what libraries catch counts, but watching is slow."""
     for is_watched in (False, True):
-        outcome = exploration.deliver_made(one.scenario, asked, is_watched=is_watched).outcome
+        delivered = exploration.deliver_made(one.scenario, asked, is_watched=is_watched)
+        outcome, did = delivered.outcome, (delivered.calls, exploration.changed)
         error = outcome.error or (f"it reports the message as failed, after {outcome.raised}" if outcome.failed else "")
         reached = exploration.code.reached
         ran, wanted, has_more = frozenset(reached.done), frozenset(reached.wanted), bool(reached.unwritten)
         status, routes = _status(outcome.answer), (*reached.routes,)
-        tried = Tried(error, status, reached.wrote, has_more, ran, wanted, asked, len(reached.ran), routes)
+        tried = Tried(error, status, reached.wrote, has_more, ran, wanted, asked, *did, len(reached.ran), routes)
         if tried.serves:
             break
     refuse_import(exploration.code, error)

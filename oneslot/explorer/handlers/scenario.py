@@ -286,7 +286,7 @@ def messages_of(given: Sequence[Any], event: Any, *, fifo: bool, splits: bool = 
         every = event.get("Records") or () if isinstance(event, dict) else ()
         if not every or not all("body" in record for record in every):
             return (Direct("0", json.dumps(event)),)
-    return tuple(message_of(position, one, fifo=fifo) for position, one in enumerate(every))
+    return tuple(one if isinstance(one, Direct) else message_of(at, one, fifo=fifo) for at, one in enumerate(every))
 
 
 def message_of(position: int, message: Any, *, fifo: bool = False) -> SqsMessage:

@@ -69,7 +69,7 @@ class Result:
         written, unwritten: the writes that the code names, which ran, or never did although some event should reach them.
         remark: why "holds" speaks of one record at a time, which message changes nothing after another one, or why Lambda
             cannot read what the handler reports.
-        in_batch: whether two records in flight break it.
+        in_pair: whether two records in flight break it.
         remedy: if it is not finished, what would complete the next level.
         reads_environment: whether the handler reads a hash, host or process, which each environment has of its own.
         raised: the last exception within the handler when nothing goes wrong, whether or not it is caught.
@@ -96,7 +96,7 @@ class Result:
     written: tuple[str, ...] = ()
     unwritten: tuple[str, ...] = ()
     remark: str = ""
-    in_batch: bool = False
+    in_pair: bool = False
     remedy: str = ""
     raised: str = ""
     reads_environment: bool = False

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote_plus
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
-from oneslot.explorer.handlers.asked import CLOSED, Places
+from oneslot.explorer.handlers.asked import CLOSED, NTH, Places
 from oneslot.explorer.handlers.scenario import message_of
 from oneslot.explorer.handlers.templates.sources import (
     BUS,
@@ -40,12 +40,13 @@ METHOD, PATH = "method", "path"
 ANY_PATH = "/{proxy+}"
 Facts = dict[str, Any]
 """The values of an event's open places, by the places' names: what a producer or a client writes."""
+Tables = Mapping[str, TableSchema]
 
 FIRST_OBJECT, _BUCKET = "first.json", "bucket"
 _TIME = "2026-01-05T09:00:00Z"
 _EPOCH_MS = 1_767_603_600_000
+_AT_TIME = {"requestTime": "05/Jan/2026:09:00:00 +0000", "requestTimeEpoch": _EPOCH_MS}
 _AT = ("eu-west-2", "111122223333")
-_REQUEST = "33333333-0000-4000-8000-000000000003"
 USER = "66666666-0000-4000-8000-000000000006"
 _USER_POOL = f"{_AT[0]}_aB1cD2eF3"
 _CLAIMS = {"sub": USER, "email": "client-1@example.org", "cognito:username": "client-1"}
@@ -78,14 +79,24 @@ PLACES: Mapping[str, Places] = {
 """Where a source's event is open. All else is the source's own, and cannot grow."""
 
 
-def event_of(source: FunctionSource, facts: Facts, tables: Mapping[str, TableSchema], number: int = 1) -> Any:
-    """Return one event as its source sends it. `number`: the record's place in its batch or stream."""
+def nth(facts: Facts) -> int:
+    """Return which event of its source this is, from 1. A source gives each one an id of its own."""
+    return int(facts.get(NTH, 1))
+
+
+def _id(digit: int, facts: Facts) -> str:
+    """Return an id that a source gives: a message (1), an event (2), a request (3), or a change of a row (4)."""
+    return f"{str(digit) * 8}-000{nth(facts) - 1}-4000-8000-{digit:012}"
+
+
+def event_of(source: FunctionSource, facts: Facts, tables: Tables) -> Any:
+    """Return one event as its source sends it."""
     if source.kind == DYNAMODB:
-        return {"Records": [_row_changed(source, facts, tables, number)]}
+        return {"Records": [_row_changed(source, facts, tables)]}
     if source.kind == KINESIS:
-        return {"Records": [_kinesis(source, facts, number)]}
+        return {"Records": [_kinesis(source, facts)]}
     if source.kind == PIPE:
-        return [_polled(source, facts, tables, number)]
+        return [_polled(source, facts, tables)]
     made = _EVENTS.get(source.kind)
     event = made(source, facts) if made else dict(facts[PAYLOAD])
     for way, name in PLACES.get(source.kind, {}).items() if made else ():
@@ -112,27 +123,27 @@ def is_raw(topic: FunctionSource) -> bool:
     return topic.kind == SNS and str(topic.settings.get("RawMessageDelivery")).lower() == "true"
 
 
-def written(source: FunctionSource, facts: Facts, number: int = 1) -> str:
+def written(source: FunctionSource, facts: Facts) -> str:
     """Return the text that a topic, a bucket, a rule, a pipe or a schedule writes into its queue or topic."""
     if source.kind == PIPE:
-        return json.dumps(_polled(source, facts, {}, number))
+        return json.dumps(_polled(source, facts, {}))
     if source.kind != SNS:
         return json.dumps(_EVENTS[source.kind](source, facts))
-    published = json.dumps(facts[PAYLOAD]) if source.feed is None else written(source.feed, facts, number)
+    published = json.dumps(facts[PAYLOAD]) if source.feed is None else written(source.feed, facts)
     if is_raw(source):
         return published
     more = {"MessageAttributes": attributes(facts[ATTRIBUTES])} if facts.get(ATTRIBUTES) else {}
-    return json.dumps({**_published(source.physical, published, number), **more})
+    return json.dumps({**_published(source.physical, published, facts), **more})
 
 
 def _arn(service: str, name: str) -> str:
     return f"arn:aws:{service}:{':'.join(_AT)}:{name}"
 
 
-def _published(topic: str, message: str, number: int = 1) -> dict[str, Any]:
+def _published(topic: str, message: str, facts: Facts) -> dict[str, Any]:
     return {
         "Type": "Notification",
-        "MessageId": f"11111111-0000-4000-8000-00000000000{number}",
+        "MessageId": _id(1, facts),
         "TopicArn": _arn("sns", topic),
         "Message": message,
         "Timestamp": _TIME,
@@ -141,7 +152,7 @@ def _published(topic: str, message: str, number: int = 1) -> dict[str, Any]:
 
 def _notification(source: FunctionSource, facts: Facts) -> dict[str, Any]:
     message = json.dumps(facts[PAYLOAD]) if source.feed is None else written(source.feed, facts)
-    notification = {**_published(source.physical, message), "Subject": None, "MessageAttributes": {}}
+    notification = {**_published(source.physical, message, facts), "Subject": None, "MessageAttributes": {}}
     return {"Records": [{"EventSource": "aws:sns", "EventVersion": "1.0", "Sns": notification}]}
 
 
@@ -158,7 +169,7 @@ def object_key(source: FunctionSource, facts: Facts) -> str:
 
 def _object_created(source: FunctionSource, facts: Facts) -> dict[str, Any]:
     """Return a notification, whose keys S3 encodes as in a URL: "Event message structure" in its User Guide."""
-    stored = {"key": quote_plus(object_key(source, facts), safe="/"), "size": 2, "sequencer": "01"}
+    stored = {"key": quote_plus(object_key(source, facts), safe="/"), "size": 2, "sequencer": f"0{nth(facts)}"}
     record = {
         "eventVersion": "2.1",
         "eventSource": "aws:s3",
@@ -179,13 +190,13 @@ def _scheduled(source: FunctionSource, facts: Facts) -> dict[str, Any]:
     target = targets[0] if isinstance(targets, list) else targets
     with suppress(TypeError, ValueError):
         return {**json.loads(source.settings.get("Input", target.get("Input"))), **facts[PAYLOAD]}
-    return {**_envelope("aws.events", "Scheduled Event"), "detail": dict(facts[PAYLOAD])}
+    return {**_envelope(facts, "aws.events", "Scheduled Event"), "detail": dict(facts[PAYLOAD])}
 
 
-def _envelope(source: str, detail_type: str) -> dict[str, Any]:
+def _envelope(facts: Facts, source: str, detail_type: str) -> dict[str, Any]:
     return {
         "version": "0",
-        "id": "22222222-0000-4000-8000-000000000002",
+        "id": _id(2, facts),
         "source": source,
         "detail-type": detail_type,
         "account": _AT[1],
@@ -200,7 +211,7 @@ def _bus(source: FunctionSource, facts: Facts) -> dict[str, Any]:
     pattern = source.settings.get("Pattern", source.settings.get("EventPattern", {}))
     pattern = pattern if isinstance(pattern, Mapping) else {}
     sent = [_listed(pattern, name, facts) or usual for name, usual in (("source", "app"), ("detail-type", "Event"))]
-    event = _envelope(*sent)
+    event = _envelope(facts, *sent)
     detail = matching(pattern.get("detail", {}))
     detail = detail if isinstance(detail, dict) else {}
     if event["source"] == "aws.s3":
@@ -240,52 +251,46 @@ def matching(pattern: Any) -> Any:
     return first
 
 
-def _context(kind: str, method: str = "", path: str = "", concrete: str = "") -> dict[str, Any]:
-    """Return the part of a request's context that all versions of API Gateway have."""
-    identity = {"sourceIp": "192.0.2.1", "userAgent": "client"}
-    one = {"httpMethod": method, "resourcePath": path, "path": concrete, "protocol": "HTTP/1.1"}
+def _context(kind: str, facts: Facts, **own: Any) -> dict[str, Any]:
+    """Return a request's context: the part that all versions of API Gateway have, and a version's own."""
     return {
         "accountId": _AT[1],
         "apiId": "a1b2c3d4e5",
         "domainName": f"a1b2c3d4e5.execute-api.{_AT[0]}.amazonaws.com",
-        "requestId": _REQUEST,
-        **({"stage": "explored", "identity": identity} if kind in (HTTP_1, SOCKET) else {}),
-        **(one if kind == HTTP_1 else {}),
+        "requestId": _id(3, facts),
+        "stage": "$default" if kind in (HTTP_2, URL) else "explored",
+        **({} if kind in (HTTP_2, URL) else {"identity": {"sourceIp": "192.0.2.1", "userAgent": "client"}, **_AT_TIME}),
+        **own,
     }
 
 
-def _http_1(source: FunctionSource, facts: Facts) -> dict[str, Any]:
+def _requested(source: FunctionSource, facts: Facts) -> dict[str, Any]:
+    """Return a request of a route, as version 1 or version 2 of the format has it."""
     path, method, concrete = _route(source, facts)
-    times = {"requestTime": "05/Jan/2026:09:00:00 +0000", "requestTimeEpoch": _EPOCH_MS}
-    return {
-        "resource": path,
-        "path": concrete,
-        "httpMethod": method,
-        "headers": {"content-type": "application/json"},
-        "multiValueHeaders": {"content-type": ["application/json"]},
-        "queryStringParameters": None,
-        "pathParameters": _path_parameters(path, concrete),
-        "stageVariables": None,
-        "requestContext": {**_context(HTTP_1, method, path, concrete), **times},
-        "body": json.dumps(facts[PAYLOAD]),
-        "isBase64Encoded": False,
-    }
-
-
-def _http_2(source: FunctionSource, facts: Facts) -> dict[str, Any]:
-    path, method, concrete = _route(source, facts)
+    parameters = _path_parameters(path, concrete)
+    headers = {"content-type": "application/json"}
+    event = {"headers": headers, "body": json.dumps(facts[PAYLOAD]), "isBase64Encoded": False}
+    if source.kind == HTTP_1:
+        called = {"httpMethod": method, "path": concrete}
+        return {
+            "resource": path,
+            **called,
+            "multiValueHeaders": {name: [value] for name, value in headers.items()},
+            "queryStringParameters": None,
+            "pathParameters": parameters,
+            "stageVariables": None,
+            "requestContext": _context(HTTP_1, facts, resourcePath=path, protocol="HTTP/1.1", **called),
+            **event,
+        }
     http = {"method": method, "path": concrete, "protocol": "HTTP/1.1", "sourceIp": "192.0.2.1"}
-    times = {"time": "05/Jan/2026:09:00:00 +0000", "timeEpoch": _EPOCH_MS}
     return {
         "version": "2.0",
         "routeKey": f"{method} {path}",
         "rawPath": concrete,
         "rawQueryString": "",
-        "headers": {"content-type": "application/json"},
-        "pathParameters": _path_parameters(path, concrete) or {},
-        "requestContext": {**_context(HTTP_2), "http": http, "stage": "$default", **times},
-        "body": json.dumps(facts[PAYLOAD]),
-        "isBase64Encoded": False,
+        "pathParameters": parameters or {},
+        "requestContext": _context(HTTP_2, facts, http=http, time=_AT_TIME["requestTime"], timeEpoch=_EPOCH_MS),
+        **event,
     }
 
 
@@ -295,15 +300,13 @@ def _socket(source: FunctionSource, facts: Facts) -> dict[str, Any]:
     kind = {"$connect": "CONNECT", "$disconnect": "DISCONNECT"}.get(route, "MESSAGE")
     event: dict[str, Any] = {
         "requestContext": {
-            **_context(SOCKET),
+            **_context(SOCKET, facts),
             "routeKey": route,
             "eventType": kind,
             "messageDirection": "IN",
             "connectionId": "L0SM9cOFvHcCIhw=",
             "connectedAt": _EPOCH_MS,
             "extendedRequestId": "JKJaXmPLvHcESHA=",
-            "requestTime": "05/Jan/2026:09:00:00 +0000",
-            "requestTimeEpoch": _EPOCH_MS,
         },
         "isBase64Encoded": False,
     }
@@ -353,28 +356,27 @@ def _triggered(source: FunctionSource, facts: Facts) -> dict[str, Any]:
 def _logged(source: FunctionSource, facts: Facts) -> dict[str, Any]:
     """Return what CloudWatch Logs sends to a subscribed function: gzip, then base64."""
     log = {"messageType": "DATA_MESSAGE", "owner": _AT[1], "logGroup": "/aws/lambda/app", "logStream": "stream"}
-    events = [{"id": "1", "timestamp": _EPOCH_MS, "message": json.dumps(facts[PAYLOAD])}]
+    events = [{"id": str(nth(facts)), "timestamp": _EPOCH_MS, "message": json.dumps(facts[PAYLOAD])}]
     text = json.dumps({**log, "subscriptionFilters": ["filter"], "logEvents": events})
     return {"awslogs": {"data": base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()}}
 
 
-def _polled(source: FunctionSource, facts: Facts, tables: Mapping[str, TableSchema], number: int) -> dict[str, Any]:
+def _polled(source: FunctionSource, facts: Facts, tables: Tables) -> dict[str, Any]:
     """Return one record of a pipe's source, which the pipe sends in a list."""
     fed = source.feed
     if fed is not None and fed.kind == DYNAMODB:
-        return _row_changed(fed, facts, tables, number)
+        return _row_changed(fed, facts, tables)
     if fed is not None and fed.kind == KINESIS:
-        record = _kinesis(fed, facts, number)
+        record = _kinesis(fed, facts)
         return {**record.pop("kinesis"), **record}
-    body = json.dumps(facts[PAYLOAD]) if fed is None or fed.feed is None else written(fed.feed, facts, number)
+    body = json.dumps(facts[PAYLOAD]) if fed is None or fed.feed is None else written(fed.feed, facts)
     arn = _arn("sqs", fed.physical if fed is not None else "queue")
-    return {**message_of(number, body).record(number), "receiptHandle": "receipt", "eventSourceARN": arn}
+    return {**message_of(nth(facts), body).record(nth(facts)), "receiptHandle": "receipt", "eventSourceARN": arn}
 
 
-def _row_changed(
-    source: FunctionSource, facts: Facts, tables: Mapping[str, TableSchema], number: int
-) -> dict[str, Any]:
+def _row_changed(source: FunctionSource, facts: Facts, tables: Tables) -> dict[str, Any]:
     """Return a record of a table's stream: "Record" in DynamoDB Streams' API reference."""
+    number = nth(facts)
     schema = tables.get(source.physical)
     kinds = {name: schema.types.get(name, "S") for name in schema.keys} if schema else {}
     keys = {name: {kind: str(number) if kind == "N" else f"{name}-{number}"} for name, kind in kinds.items()}
@@ -386,7 +388,7 @@ def _row_changed(
     images = {"NewImage": {**new, **keys}, "OldImage": {**old, **keys}}
     absent = {"INSERT": "OldImage", "REMOVE": "NewImage"}.get(what)
     return {
-        "eventID": f"4444444400004000800000000000000{3 + number}",
+        "eventID": _id(4, facts).replace("-", ""),
         "eventName": what,
         "eventSource": "aws:dynamodb",
         "eventSourceARN": _arn("dynamodb", f"table/{source.physical}/stream/2026-01-01T00:00:00.000"),
@@ -401,14 +403,18 @@ def _row_changed(
     }
 
 
+_OWN = re.compile(r"(?<=-)1(?=@|$)|(?<=/)1$|(?<=-00000000000)\d$|^1$")
+"""The digit by which one made text differs from another: of a name, an address, a URL, a UUID or a number."""
+
+
 def varied(value: Any, number: int) -> Any:
-    """Return a value of the same form whose own values are all others: texts that end in -1, and numbers."""
+    """Return a value of the same form whose own values are all others: numbers, and made texts."""
     if isinstance(value, Mapping):
         return {name: varied(one, number) for name, one in value.items()}
     if isinstance(value, list):
         return [varied(one, number) for one in value]
     if isinstance(value, str):
-        return f"{value.removesuffix('-1')}-{number}" if value.endswith("-1") else value
+        return _OWN.sub(str(number), value)
     return value + number - 1 if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -423,7 +429,8 @@ def typed(value: Any) -> dict[str, Any]:
     return {"N": str(value)} if isinstance(value, int) else {"S": str(value)}
 
 
-def _kinesis(source: FunctionSource, facts: Facts, number: int) -> dict[str, Any]:
+def _kinesis(source: FunctionSource, facts: Facts) -> dict[str, Any]:
+    number = nth(facts)
     sequence_number = str(49590338271490256608559692538361571095921575989136588897 + number)
     return {
         "eventID": f"shardId-000000000000:{sequence_number}",
@@ -442,6 +449,6 @@ def _kinesis(source: FunctionSource, facts: Facts, number: int) -> dict[str, Any
 
 _EVENTS: Mapping[str, Callable[[FunctionSource, Facts], dict[str, Any]]] = {
     **{SNS: _notification, S3: _object_created, BUS: _bus, SCHEDULE: _scheduled},
-    **{HTTP_1: _http_1, HTTP_2: _http_2, URL: _http_2, SOCKET: _socket},
+    **{HTTP_1: _requested, HTTP_2: _requested, URL: _requested, SOCKET: _socket},
     **{COGNITO: _triggered, LOGS: _logged},
 }

@@ -5,14 +5,29 @@ A template does not say what a body holds. So the open places begin empty and gr
 
 from __future__ import annotations
 
+import copy
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from typing import Any
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
-from oneslot.explorer.handlers.asked import ANSWERS, OBJECTS, ROWS, SECRETS, SSM, TABLES, Asked, Places, Way
+from oneslot.explorer.handlers.asked import (
+    ANSWERS,
+    NTH,
+    OBJECTS,
+    ROWS,
+    SECRETS,
+    SSM,
+    TABLES,
+    Asked,
+    Place,
+    Places,
+    value_at,
+)
+from oneslot.explorer.handlers.scenario import Direct
 from oneslot.explorer.handlers.templates.sources import (
     ASYNCHRONOUS,
     BUS,
@@ -43,10 +58,12 @@ from oneslot.explorer.scan.events import (
     PAYLOAD,
     PLACES,
     Facts,
+    Tables,
     attributes,
     event_of,
     is_raw,
     matching,
+    nth,
     stored_by,
     varied,
     written,
@@ -62,7 +79,10 @@ ASYNCHRONOUS_ATTEMPTS = 3
 """An asynchronous invocation and its two retries: Lambda, "Understanding retry behavior"."""
 RETRIES = "MaximumRetryAttempts of EventInvokeConfig"
 """The setting of a source that names its function's retries."""
-MOST_ALIKE = 4  # messages that differ from the first in one name
+IN_ONE_BATCH = "in one batch"
+Edit = tuple[Place, Any]
+Pair = tuple[str, dict[str, Any]]
+"""What two events have in common, for people, and what `explore` needs to know of them."""
 COLUMNS = "columns"
 """The fact that names the columns of a table in an object."""
 
@@ -74,8 +94,6 @@ _ENDS = (
 """The states in which waiting code goes on, in capitals."""
 _OF_PAGES = re.compile(r"(next|continuation|page|pagination)\w*token|marker|truncated|more|^next", re.IGNORECASE)
 """The names of an answer that has a next page."""
-
-
 _SIMPLE: dict[str, Any] = {"map": {}, "blob": b"content-1", "boolean": True}
 """Values of other types than numbers."""
 
@@ -101,43 +119,40 @@ def first_facts(source: FunctionSource) -> Facts:
     return facts
 
 
-def open_places(source: FunctionSource) -> Places:
-    """Return where a source's event is open: a route of any method or path leaves these to the client."""
-    more: dict[Way, str] = {}
-    is_first = source.kind == HTTP_1
-    if source.kind in (HTTP_1, HTTP_2, URL) and source.settings.get("Method", "ANY") in ("ANY", "*"):
-        more[("httpMethod",) if is_first else ("requestContext", "http", "method")] = METHOD
-    if source.kind in (HTTP_1, HTTP_2, URL) and "+}" in source.settings.get("Path", ANY_PATH):
-        more[("path",) if is_first else ("rawPath",)] = PATH
-    return {**PLACES.get(source.kind, {}), **more}
-
-
 def asked_of(source: FunctionSource, facts: Facts) -> Asked:
-    """Return what notes the questions to a made event."""
+    """Return what notes the questions to a made event: a route of any method or path leaves these to the client."""
+    places, is_first = dict(PLACES.get(source.kind, {})), source.kind == HTTP_1
+    if source.kind in (HTTP_1, HTTP_2, URL):
+        if source.settings.get("Method", "ANY") in ("ANY", "*"):
+            places[("httpMethod",) if is_first else ("requestContext", "http", "method")] = METHOD
+        if "+}" in source.settings.get("Path", ANY_PATH):
+            places[("path",) if is_first else ("rawPath",)] = PATH
     texts: dict[str, Places] = {json.dumps(facts[PAYLOAD]): {(): PAYLOAD}}
     for one in list(chain(source))[1:]:
         if one.kind not in QUEUES:
             texts.setdefault(written(one, facts), PLACES[one.kind] if one.kind in (BUS, SCHEDULE) else {})
     texts |= {json.dumps(body): {(): name} for name, body in facts.items() if "://" in name}
-    return Asked(facts, open_places(source), texts)
+    return Asked(facts, places, texts)
 
 
-def options_for(source: FunctionSource, facts: Facts, tables: Mapping[str, TableSchema]) -> dict[str, Any]:
-    """Return what `explore` needs to know of a source: its first event, and the rules by which it comes again."""
-    objects, stored = dict(facts.get(OBJECTS, {})), stored_by(source, facts)
-    if stored is not None:
-        bucket, key = stored
-        objects[bucket] = {**objects.get(bucket, {}), key: content_of(key, facts)}
-    made = {kind: facts.get(kind, {}).items() for kind in (SSM, SECRETS)}
-    texts = {
-        kind: {name: json.dumps(one) if isinstance(one, dict) else one for name, one in of} for kind, of in made.items()
+def options_for(source: FunctionSource, facts: Facts, tables: Tables, second: Facts | None = None) -> dict[str, Any]:
+    """Return what `explore` needs to know of a source: its first event, and the rules by which it comes again.
+
+    `second`: another event, beside whose rows and object the first one's exist.
+    """
+    every, objects = [facts, *([second] if second is not None else [])], dict(facts.get(OBJECTS, {}))
+    for one in every:
+        if stored := stored_by(source, one):
+            bucket, key = stored
+            objects[bucket] = {**objects.get(bucket, {}), key: content_of(key, one)}
+    options: dict[str, Any] = {
+        kind: {name: json.dumps(one) if isinstance(one, dict) else one for name, one in facts.get(place, {}).items()}
+        for kind, place in (("parameters", SSM), ("secrets", SECRETS))
     }
-    options: dict[str, Any] = {"parameters": texts[SSM], "secrets": texts[SECRETS]}
     if objects:
         options["objects"] = objects
-    answers = dict(facts.get(ANSWERS, {}))
-    answers |= {name: {"status": 200, "body": body} for name, body in facts.items() if "://" in name}
-    if answers:
+    answers = {name: {"status": 200, "body": body} for name, body in facts.items() if "://" in name}
+    if answers := {**facts.get(ANSWERS, {}), **answers}:
         options["answers"] = answers
     if facts.get(TABLES):
         for name, kinds in facts[TABLES].items():
@@ -146,11 +161,19 @@ def options_for(source: FunctionSource, facts: Facts, tables: Mapping[str, Table
         options["tables"] = tables
     if facts.get(ROWS):
         options["rows"] = {
-            table: [_whole(row, tables.get(table), 1) for row in rows] for table, rows in facts[ROWS].items()
+            table: [
+                _whole(varied(row, n) if n > 1 else row, tables.get(table), n) for n in map(nth, every) for row in rows
+            ]
+            for table, rows in facts[ROWS].items()
         }
     if source.kind in QUEUES:
-        return {"messages": [_message(source, facts)], "fifo": source.kind == FIFO, **options}
-    return {"event": event_of(source, facts, tables), **rules_of(source), **options}
+        return {"messages": [_message(source, one) for one in every], "fifo": source.kind == FIFO, **options}
+    events, options = [event_of(source, one, tables) for one in every], {**rules_of(source), **options}
+    if source.kind in STREAMS:
+        return {"event": {"Records": [record for one in events for record in one["Records"]]}, **options}
+    if second is None:
+        return {"event": events[0], **options}
+    return {"event": None, "messages": [Direct(str(n), json.dumps(one)) for n, one in enumerate(events)], **options}
 
 
 def content_of(key: str, facts: Facts) -> str:
@@ -186,50 +209,54 @@ def rules_of(source: FunctionSource) -> dict[str, Any]:
     return {}
 
 
-def in_one_batch(
-    source: FunctionSource, facts: Facts, tables: Mapping[str, TableSchema], *, splits: bool
-) -> list[dict[str, Any]]:
-    """Return what `explore` needs to know of two different records in one delivery: with one fault, then with one for each.
+def other_of(source: FunctionSource, facts: Facts) -> tuple[Facts, list[Edit]]:
+    """Return the next event of a source, which has ids of its own and tells of another object, and what may differ, too."""
+    stored = stored_by(source, facts)
+    folder, slash, name = stored[1].rpartition("/") if stored else ("", "", "")
+    key = name.replace("first", "second", 1) if "first" in name else f"2-{name}"
+    other = {**facts, **({KEY: f"{folder}{slash}{key}"} if stored else {}), NTH: 2}
+    places = [at for place in (PAYLOAD, "query", ATTRIBUTES) for at in leaves(other.get(place), (place,))]
+    return other, [(at, new) for at in places if (new := varied(value_at(other, at), 2)) != value_at(other, at)]
 
-    They come again one by one, unless they are of a stream whose batches Lambda does not split. There the first
-    exploration compares the batch, without a fault, with two deliveries of one record. Before it two messages that may be
-    about one row are in flight: of one body; of two FIFO groups; and in a FIFO group those that differ in one name.
+
+def pairs_of(
+    source: FunctionSource, facts: Facts, met: Mapping[str, Facts], tables: Tables, splits: bool | None
+) -> Iterator[Pair]:
+    """Yield two events of which each may come again: that meet, then that share nothing and are in one batch.
+
+    Every source may send an event twice, and promises no order of two:
+    - SQS: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/standard-queues-at-least-once-delivery.html
+    - S3: https://docs.aws.amazon.com/AmazonS3/latest/userguide/EventNotifications.html
+    - all that is asynchronous: https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html
+
+    A FIFO group and a shard have an order, and meet in one batch; two groups have messages of one body. A batch comes
+    again one by one, unless it is of a stream and Lambda does not split it. Then the first exploration compares the batch,
+    without a fault, with two deliveries. `splits`: whether it does; None if there are no batches.
     """
-    second = {**facts, PAYLOAD: varied(facts[PAYLOAD], 2)}
-    if KEY in facts:
-        second[KEY] = f"2-{facts[KEY]}" if "/" not in facts[KEY] else facts[KEY].replace("/", "/2-", 1)
-    made = [options_for(source, one, tables) for one in (facts, second)]
-    rows = {
-        table: [*own, *(_whole(varied(one, 2), tables.get(table), 2) for one in facts[ROWS][table])]
-        for table, own in made[0].get("rows", {}).items()
-    }
-    objects = {bucket: {**made[1]["objects"][bucket], **own} for bucket, own in made[0].get("objects", {}).items()}
-    before = {**({"rows": rows} if rows else {}), **({"objects": objects} if objects else {})}
-    if source.kind in QUEUES:
-        body = facts[PAYLOAD] if source.kind == FIFO and isinstance(facts[PAYLOAD], dict) else {}
-        ways = [{**facts, PAYLOAD: {**body, name: varied(value, 2)}} for name, value in body.items()]
-        alike = ways[:MOST_ALIKE] if source.kind == FIFO else [facts]
-        tried = [*((1, one) for one in alike if one != second), (1, second), (2, second)]
-        pairs: list[dict[str, Any]] = [
-            {"messages": [_message(source, facts), _message(source, one, 2)], "batch": 1 if one == facts else 2}
-            | {"copies": 1, "faults": faults, **before}
-            for faults, one in tried
-        ]
-        if source.kind == FIFO:
-            first, alike = _message(source, facts), _message(source, facts, 2)
-            other = {**(alike if isinstance(alike, dict) else {"body": alike}), "attributes": {"MessageGroupId": "2"}}
-            pairs.insert(0, {**pairs[-2], "messages": [first, other], "batch": 1})
-        return pairs
-    records = [event_of(source, one, tables, number)["Records"][0] for number, one in enumerate((facts, second), 1)]
-    event = {"event": {"Records": records}, **before}
-    if splits:
-        return [{**event, "faults": faults} for faults in (1, 2)]
-    return [{**event, "faults": 0, "bisects": True, "fifo": False, "copies": 1}, {**event, "faults": 1}]
+
+    def pair(second: Facts, **more: Any) -> dict[str, Any]:
+        return {**options_for(source, facts, tables, second), "copies": 1, "faults": 1, "batch": 1, **more}
+
+    (other, _), has_order = other_of(source, facts), source.kind in (FIFO, *STREAMS)
+    if source.kind == FIFO:
+        first, same = pair(other)["messages"]
+        same = {**(same if isinstance(same, dict) else {"body": same}), "attributes": {"MessageGroupId": "2"}}
+        yield "of two groups", pair(other, messages=[first, same])
+    for where, one in met.items():
+        if not has_order:
+            yield where, pair(one)
+        elif splits is not None:
+            yield IN_ONE_BATCH, pair(one, batch=2)
+    ways: list[dict[str, Any]] = [{}, {"faults": 2}]
+    if source.kind in STREAMS and not splits:
+        ways = [{"faults": 0, "bisects": True, "fifo": False}, {}]
+    for way in ways if splits is not None else ():
+        yield IN_ONE_BATCH, pair({**other, PAYLOAD: varied(facts[PAYLOAD], 2)}, **{"batch": 2, **way})
 
 
-def _message(source: FunctionSource, facts: Facts, number: int = 1) -> Any:
+def _message(source: FunctionSource, facts: Facts) -> Any:
     """Return a message of a queue: its body, or a record if it has attributes."""
-    body = json.dumps(facts[PAYLOAD]) if source.feed is None else written(source.feed, facts, number)
+    body = json.dumps(facts[PAYLOAD]) if source.feed is None else written(source.feed, facts)
     if not facts.get(ATTRIBUTES) or not (source.feed is None or is_raw(source.feed)):
         return body
     return {"body": body, "messageAttributes": attributes(facts[ATTRIBUTES])}
@@ -271,3 +298,36 @@ def _value(shape: Any, name: str, level: int) -> Any:
             return (ends or shape.enum or [f"{name.lower()}-1"])[0]
         case kind:
             return _SIMPLE.get(kind, 1)
+
+
+def leaves(value: Any, at: Place) -> Iterator[Place]:
+    """Yield the places of all values that hold no others."""
+    if not isinstance(value, dict | list):
+        yield at
+    for name, one in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from leaves(one, (*at, name))
+
+
+def edited(facts: Facts, edits: Sequence[Edit]) -> Facts | None:
+    """Return the facts with values put in their places; what holds them becomes an object or a list. None if it cannot."""
+    made = copy.deepcopy(facts)
+    for at, value in edits:
+        within: Any = made
+        for step, following in pairwise(at):
+            kind: Any = list if isinstance(following, int) else dict
+            held = value_at(within, (step,))
+            if not isinstance(held, kind):
+                held = kind()
+                _put(within, step, held)
+            within = held
+        if not isinstance(at[-1], int if isinstance(within, list) else str):
+            return None
+        _put(within, at[-1], copy.deepcopy(value))
+    return made
+
+
+def _put(within: Any, step: str | int, value: Any) -> None:
+    if isinstance(within, list) and isinstance(step, int) and step >= len(within):
+        within.append(value)
+    else:
+        within[step] = value

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 from urllib.parse import quote_plus
 
@@ -26,15 +24,24 @@ from oneslot.explorer.handlers.asked import (
     value_at,
 )
 from oneslot.explorer.handlers.made import Tried
-from oneslot.explorer.handlers.templates.sources import BUS, FunctionSource, chain
+from oneslot.explorer.handlers.templates.sources import BUS, QUEUES, FunctionSource, chain
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.scan.events import KEY, METHOD, OLD, PATH, PAYLOAD, Facts, concrete_path, stored_by
-from oneslot.explorer.scan.first_events import COLUMNS, NULL_PLACES, answer_of, first_facts
+from oneslot.explorer.scan.first_events import (
+    COLUMNS,
+    NULL_PLACES,
+    Edit,
+    answer_of,
+    edited,
+    first_facts,
+    leaves,
+    other_of,
+)
 
 MOST_TRIES = 100
 """How many events are tried. Each is one delivery, or two where it does not serve."""
 MOST_BRANCHES = 5
-"""How many events are explored beside the first, each for lines that no other one runs."""
+"""How many events are explored beside the first, each for lines that no other one runs, or for a row that both write."""
 TRIES_OF_A_BRANCH = 12
 MOST_HOLDERS = 2
 """The objects that may be what a library validates, beside the payload."""
@@ -66,7 +73,6 @@ _NAMED = re.compile(
 _UNANSWERED = re.compile(r'answers=\{"([^"]+)"')
 """How a refusal of the explorer names the operation that it has no answer of."""
 
-Edit = tuple[Place, Any]
 Score = tuple[Any, ...]
 
 
@@ -78,6 +84,7 @@ class Grown:
         facts: those of the event on which the handler does most.
         serves: whether it does its work on it.
         branches: the facts of other events, each of which runs other lines and writes.
+        meeting: the facts of events that write a row or an object of the first one's too, by what they share.
         fault: why it fails on an event that its source may send at any time; empty if it does not.
         refuses: whether it fails on each event that was tried, or answers that the event is wrong.
         tries: how many events were tried.
@@ -86,6 +93,7 @@ class Grown:
     facts: Facts
     serves: bool
     branches: tuple[Facts, ...] = ()
+    meeting: Mapping[str, Facts] = field(default_factory=dict)
     fault: str = ""
     refuses: bool = False
     tries: int = 0
@@ -163,7 +171,7 @@ class _Search:
         """Return the event that edits of open places lead to; None if there is none."""
         if any(at[0] == CLOSED or at in self.fixed for at, _ in edits):
             return None
-        facts = _edited(node.facts, edits)
+        facts = edited(node.facts, edits)
         return None if facts is None else self.run(facts)
 
     def best_from(self, first: _Node, tries: int) -> _Node:
@@ -193,7 +201,7 @@ def growth(source: FunctionSource, tried: Callable[[Facts], Tried], seconds: flo
     Raises `NotExplorable` if the handler does its work on no event, and cannot be run on some.
     """
     facts = first_facts(source)
-    search = _Search(tried, frozenset(_leaves(facts, ())), time.process_time() + seconds)
+    search = _Search(tried, frozenset(leaves(facts, ())), time.process_time() + seconds)
     first = search.run(facts)
     if first is None:
         raise NotExplorable(search.refusal)
@@ -207,7 +215,33 @@ def growth(source: FunctionSource, tried: Callable[[Facts], Tried], seconds: flo
         return Grown(best.facts, serves=False, fault=fault, refuses=refuses, tries=len(search.seen))
     best, fault = _with_hazards(source, search, best)
     branches = tuple(_branches(search, best))
-    return Grown(best.facts, serves=True, branches=branches, fault=fault, tries=len(search.seen))
+    tries, meeting = len(search.seen), dict(_meeting(source, search, best))
+    return Grown(best.facts, serves=True, branches=branches, meeting=meeting, fault=fault, tries=tries)
+
+
+def _meeting(source: FunctionSource, search: _Search, best: _Node) -> Iterator[tuple[str, Facts]]:
+    """Yield other events that write a row or an object of the first one's, and differ in all else that they may.
+
+    One that makes the same calls is the first event again, unless two environments may see the ids of two messages.
+    """
+    own, (other, differences) = best.run, other_of(source, best.facts)
+    edits = [(at, value) for at, value in differences if at not in search.fixed]
+
+    def written_by(edits: Sequence[Edit]) -> tuple[Facts, Collection[tuple[str, str]]]:
+        """Return an event, and what it writes, if it is not refused and does something of its own."""
+        facts = edited(other, edits) or other
+        run = node.run if (node := search.run(facts)) else own
+        is_other = run.calls != own.calls or (source.kind in QUEUES and not edits)
+        return facts, run.changed if run.accepts and is_other else ()
+
+    alone = [(edit, written_by([edit])[1]) for edit in edits[:TRIES_OF_A_BRANCH] if own.changed]
+    found: list[list[Edit]] = []
+    for row in sorted(own.changed)[:MOST_BRANCHES]:
+        apart = [edit for edit, changed in alone if row in changed]
+        facts, changed = written_by(apart)
+        if row in changed and apart not in found:
+            found.append(apart)
+            yield (f"that write one key of {row[0]}" if apart or source.kind not in QUEUES else "of one body"), facts
 
 
 def _answered(facts: Facts, refusal: str) -> Facts | None:
@@ -418,40 +452,7 @@ def _unserved(asked: Asked, error: str) -> list[Place]:
     said = " ".join((error, *map(str, asked.errors)))
     words = re.findall(r"\w+", said.lower().replace("_", ""))
     texts = [at for at in reversed(asked.found) if isinstance(value_at(asked.facts, at), str)]
-    texts += [at for at in _leaves(asked.facts[PAYLOAD], (PAYLOAD,)) if at not in texts]
+    texts += [at for at in leaves(asked.facts[PAYLOAD], (PAYLOAD,)) if at not in texts]
     texts = [at for at in texts if isinstance(value_at(asked.facts, at), str)]
     named = [at for at in texts if value_at(asked.facts, at) in said or _slug(at[-1]).replace("_", "") in words]
     return list(dict.fromkeys([*named, *texts[:6]]))
-
-
-def _leaves(value: Any, at: Place) -> Iterator[Place]:
-    """Yield the places of all values that hold no others."""
-    if not isinstance(value, dict | list):
-        yield at
-    for name, one in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
-        yield from _leaves(one, (*at, name))
-
-
-def _edited(facts: Facts, edits: Sequence[Edit]) -> Facts | None:
-    """Return the facts with values put in their places; what holds them becomes an object or a list. None if it cannot."""
-    made = copy.deepcopy(facts)
-    for at, value in edits:
-        within: Any = made
-        for step, following in pairwise(at):
-            kind: Any = list if isinstance(following, int) else dict
-            held = value_at(within, (step,))
-            if not isinstance(held, kind):
-                held = kind()
-                _put(within, step, held)
-            within = held
-        if not isinstance(at[-1], int if isinstance(within, list) else str):
-            return None
-        _put(within, at[-1], copy.deepcopy(value))
-    return made
-
-
-def _put(within: Any, step: str | int, value: Any) -> None:
-    if isinstance(within, list) and isinstance(step, int) and step >= len(within):
-        within.append(value)
-    else:
-        within[step] = value

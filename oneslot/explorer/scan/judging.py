@@ -13,23 +13,32 @@ import tempfile
 import time
 import traceback
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from oneslot.explorer.handlers.asked import ANSWERS
-from oneslot.explorer.handlers.exploration import explore_given
+from oneslot.explorer.handlers.exploration import exploration_of
 from oneslot.explorer.handlers.given import GIVEN, Given
 from oneslot.explorer.handlers.made import Tried, trying
 from oneslot.explorer.handlers.templates.intrinsics import Resolver
-from oneslot.explorer.handlers.templates.sources import QUEUES, SQS, FunctionSource
+from oneslot.explorer.handlers.templates.sources import QUEUES, STREAMS, FunctionSource
 from oneslot.explorer.handlers.templates.template import PARAMETER_REMEDY, options_of
 from oneslot.explorer.handlers.verdict import Kind, Result
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.scan.events import Facts
-from oneslot.explorer.scan.first_events import asked_of, assumed_of, first_facts, in_one_batch, options_for, shown
+from oneslot.explorer.scan.first_events import (
+    IN_ONE_BATCH,
+    Pair,
+    asked_of,
+    assumed_of,
+    first_facts,
+    options_for,
+    pairs_of,
+    shown,
+)
 from oneslot.explorer.scan.growth import Grown, growth
 from oneslot.explorer.scan.mapping_rules import may_batch
 from oneslot.explorer.scan.written_test import Tracked, written_test
@@ -47,10 +56,9 @@ NO_TEST = "No test: "
 """How `Row.test` begins where the path has none."""
 SHARE_OF_GROWTH = 0.5
 """The share of a function's budget in which its first event may grow."""
-NO_TEST_OF_BATCH = "Its delivery has two records, which come again one by one. A written test delivers one event."
+NOUNS = {**dict.fromkeys(QUEUES, "message"), **dict.fromkeys(STREAMS, "record")}
 OWN_CHOICES = ("batch", "law")
 """The values of a scenario that speak of its own messages, so that no other message is made beside them."""
-NO_SECOND = "the event is recorded, and has one. Record one with two"
 
 
 @dataclass(frozen=True)
@@ -185,20 +193,33 @@ def _tried(job: ScanJob, given: Given) -> Row:
     """Explore with the recorded event, or with a first event that grows by what the handler asks of it."""
     ends = time.monotonic() + job.budget
     is_made = not {"event", "messages"} & job.given.keys()
-    grown = _grown(job, given) if is_made else Grown(first_facts(job.source), serves=True)
+    grown = Grown(first_facts(job.source), serves=True)
+    with trying(replace(given, **job.given)) as deliver:
+
+        def tried(facts: Facts) -> Tried:
+            made = replace(given, **{**options_for(job.source, facts, given.tables), **job.given})
+            return deliver(made, asked_of(job.source, facts))
+
+        if is_made:
+            grown = growth(job.source, tried, job.budget * SHARE_OF_GROWTH)
     made = options_for(job.source, grown.facts, given.tables)
     if not is_made:
         made = {name: value for name, value in made.items() if name not in ("event", "messages")}
     given = replace(given, **{**made, **job.given})
-    result = explore_given(replace(given, budget=max(1.0, ends - time.monotonic())))
-    for facts in grown.branches:
-        if result.kind == "holds":
-            given, result = _of_branch(job, given, result, facts, ends)
+    result = exploration_of(replace(given, budget=max(1.0, ends - time.monotonic()))).run()
+    for facts in grown.branches if result.kind == "holds" else ():
+        branch = replace(given, **{**options_for(job.source, facts, given.tables), **job.given})
+        other = exploration_of(replace(branch, budget=max(1.0, ends - time.monotonic()))).run()
+        if other.kind == "breaks" and other.level != "once":
+            text = f"{other.verdict}, on {json.dumps(shown(facts), default=str)}"
+            given, result = branch, replace(other, verdict=text)
+            break
+        result = result.also(other) if other.kind == "holds" else result
     if result.kind == "holds" and grown.fault:
         text = f"fails on an object whose key has a space: {grown.fault}"
         result = replace(result, kind="breaks", verdict=text, cause="does not decode the key of an object")
     if _judged(job, result, grown, is_made=is_made)[0] == "holds":
-        result = _with_batches(job, given, result, grown.facts if is_made else None, ends)
+        result = _with_pairs(job, given, result, grown if is_made else None, ends)
     verdict, why = _judged(job, result, grown, is_made=is_made)
     line = result.line
     if line:
@@ -225,45 +246,23 @@ def _tried(job: ScanJob, given: Given) -> Row:
     )
 
 
-def _of_branch(job: ScanJob, given: Given, result: Result, facts: Facts, ends: float) -> tuple[Given, Result]:
-    """Return what breaks on an event of another branch, or the verdict of both."""
-    branch = replace(given, **{**options_for(job.source, facts, given.tables), **job.given})
-    other = explore_given(replace(branch, budget=max(1.0, ends - time.monotonic())))
-    if other.kind == "breaks" and other.level != "once":
-        return branch, replace(other, verdict=f"{other.verdict}, on {json.dumps(shown(facts), default=str)}")
-    if other.kind != "holds":
-        return given, result
-    return given, result.also(other)
+def _with_pairs(job: ScanJob, given: Given, one: Result, grown: Grown | None, ends: float) -> Result:
+    """Return the verdict of one record and of two, or the first with a remark where no two can be made.
 
-
-def _grown(job: ScanJob, given: Given) -> Grown:
-    """Return the facts of a first event, grown by what the handler asks."""
-    with trying(replace(given, **job.given)) as deliver:
-
-        def tried(facts: Facts) -> Tried:
-            made = replace(given, **{**options_for(job.source, facts, given.tables), **job.given})
-            return deliver(made, asked_of(job.source, facts))
-
-        return growth(job.source, tried, job.budget * SHARE_OF_GROWTH)
-
-
-def _with_batches(job: ScanJob, given: Given, one: Result, facts: Facts | None, ends: float) -> Result:
-    """Return the verdict of one record and of two in a batch, or the first with a remark where no two can be made.
-
-    `given`: that of one record. `facts`: those of the first event; None if it was recorded.
+    `given`: that of one record. `grown`: the first event; None if it was recorded.
     """
     is_batch, event = may_batch(job.resolver, job.source), job.given.get("event")
     records = event.get("Records") or () if isinstance(event, dict) else job.given.get("messages", ())
-    has_batch = len(records) > 1 and (event is not None or job.given.get("batch", 1) > 1)
-    if has_batch or not (is_batch or job.source.kind in QUEUES):
+    if len(records) > 1 and (event is not None or job.given.get("batch", 1) > 1):
         return one
     own = [name for name in OWN_CHOICES if name in job.given]
-    if own or facts is None:
-        why = f"{job.function}.py gives {own[0]}" if own else NO_SECOND
-        return one.remarked(one_at_a_time(job.source, why)) if is_batch else one
-    made = in_one_batch(job.source, facts, given.tables, splits=given.reports_failures or given.bisects)
-    batches = [{**each, **job.given} for each in (made if is_batch else made[:1])]
-    return in_batches(job.source, one, given, batches, ends)
+    if own or grown is None:
+        remedy = ". Record one with two" if is_batch else ""
+        why = f"{job.function}.py gives {own[0]}" if own else f"the event is recorded, and has one{remedy}"
+        return one.remarked(f"One {NOUNS.get(job.source.kind, 'event')} at a time: {why}.")
+    splits = given.reports_failures or given.bisects if is_batch else None
+    pairs = pairs_of(job.source, grown.facts, grown.meeting, given.tables, splits)
+    return in_pairs(job.source, one, given, [(where, {**each, **job.given}) for where, each in pairs], ends)
 
 
 def _judged(job: ScanJob, result: Result, grown: Grown, *, is_made: bool) -> tuple[Verdict, str]:
@@ -293,8 +292,8 @@ def _placed(sentence: str, function: str) -> str:
 
 
 def _test(job: ScanJob, given: Given, result: Result) -> str:
-    if result.in_batch:
-        return f"{NO_TEST}{NO_TEST_OF_BATCH}"
+    if result.in_pair:
+        return f"{NO_TEST}It takes two records or events. A written test delivers one event."
     if not result.schedule:
         return f"{NO_TEST}It fails without a fault. Invoke it with the event."
     if UNPACKED in str(given.folders[0]):
@@ -307,43 +306,31 @@ def _test(job: ScanJob, given: Given, result: Result) -> str:
         return f"{NO_TEST}{error}"
 
 
-def one_at_a_time(source: FunctionSource, why: str) -> str:
-    """Return the remark that no batch was explored."""
-    return f"One {_noun(source)} at a time: {why.rstrip('.')}."
+def in_pairs(source: FunctionSource, one: Result, given: Given, pairs: Sequence[Pair], ends: float) -> Result:
+    """Explore two events of a handler that holds with one, until `ends`, and return the verdict of both.
 
-
-def in_batches(
-    source: FunctionSource, one: Result, given: Given, batches: Iterable[Mapping[str, Any]], ends: float
-) -> Result:
-    """Explore batches of a handler that holds with one record, until `ends`, and return the verdict of both.
-
-    Once one fault is explored, a budget that ends does not change the verdict: it names the most faults.
+    Once a batch with one fault is explored, a budget that ends does not change the verdict: it names the most faults.
     """
-    noun, verdict, faults = _noun(source), one.verdict, 0
-    for batch in batches:
-        apart = "of one body" if source.kind == SQS else "of two groups"
-        where = apart if batch.get("batch") == 1 else "in one batch"
+    noun, verdict, faults = NOUNS.get(source.kind, "event"), one.verdict, 0
+    for number, (where, pair) in enumerate(pairs):
+        is_batch = where == IN_ONE_BATCH
+        share = (ends - time.monotonic()) / (1 if is_batch else len(pairs) - number)
         try:
-            result = explore_given(replace(given, **{**batch, "budget": max(1.0, ends - time.monotonic())}))
+            result = exploration_of(replace(given, **{**pair, "budget": max(1.0, share)})).run()
         except NotExplorable as error:
-            return one.remarked(one_at_a_time(source, f"with two in a batch, {error}"))
-        if batch.get("batch") == 1 and (result.level == "once" or result.kind == "not finished"):
-            continue
-        if result.level == "once":
-            why = f"on a second one that the scan made it {result.verdict}"
-            return one.remarked(one_at_a_time(source, why))
-        if result.kind == "breaks":
-            return replace(result, verdict=f"with two {noun}s {where} it {result.verdict}", in_batch=True)
-        if result.kind == "not finished" and faults:
+            return one.remarked(f"One {noun} at a time: with two {where}, {error}")
+        if result.level == "once" or (result.kind == "not finished" and not is_batch):
+            one = one.remarked(f"One {noun} at a time: with two {where} it {result.verdict}.")
+            if is_batch:
+                break
+        elif result.kind == "breaks":
+            return replace(result, verdict=f"with two {noun}s {where} it {result.verdict}", in_pair=True)
+        elif result.kind == "not finished" and faults:
             break
-        if result.kind == "not finished":
+        elif result.kind == "not finished":
             text = f"it holds at every level with one {noun} in a batch; with two, {result.verdict}"
-            remedy = "To complete the next level, raise the budget."
-            return replace(result, verdict=text, remedy=remedy)
-        one, faults = one.also(result), batch["faults"]
-        verdict = f"{one.verdict}, also with two {noun}s {where} and {faults} fault{'s' if faults > 1 else ''}"
+            return replace(result, verdict=text, remedy="To complete the next level, raise the budget.")
+        else:  # that the other message changes nothing is news only of two that share nothing
+            one, faults = one.also(result if is_batch else replace(result, remark="")), pair["faults"]
+            verdict = f"{one.verdict}, also with two {noun}s {where} and {faults} fault{'s' if faults > 1 else ''}"
     return replace(one, verdict=verdict)
-
-
-def _noun(source: FunctionSource) -> str:
-    return "message" if source.kind in QUEUES else "record"

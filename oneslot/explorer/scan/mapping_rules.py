@@ -74,27 +74,33 @@ class _Mapping:
     source: FunctionSource
     function: Mapping[str, Any]
 
+    def number(self, node: Any) -> float | None:
+        """Return the number that a node has; None if it has none."""
+        try:
+            return float(self.resolver.known(node))
+        except (TypeError, ValueError):
+            return None
+
     def of_mapping(self, name: str, otherwise: Any = None) -> Any:
         return self.resolver.known(self.source.settings.get(name, otherwise))
 
     @property
     def timeout(self) -> float | None:
-        return _number(self.resolver.known(self.function.get("Timeout", DEFAULT_SECONDS["timeout"])))
+        return self.number(self.function.get("Timeout", DEFAULT_SECONDS["timeout"]))
 
     @property
     def visibility(self) -> float | None:
         if self.source.resource is None:
             return None
-        given = self.source.resource.get("VisibilityTimeout", DEFAULT_SECONDS["visibility"])
-        return _number(self.resolver.known(given))
+        return self.number(self.source.resource.get("VisibilityTimeout", DEFAULT_SECONDS["visibility"]))
 
     @property
     def batch(self) -> float | None:
-        return _number(self.of_mapping("BatchSize", DEFAULT_BATCH[self.source.kind in QUEUES]))
+        return self.number(self.of_mapping("BatchSize", DEFAULT_BATCH[self.source.kind in QUEUES]))
 
     @property
     def window(self) -> float:
-        return _number(self.of_mapping("MaximumBatchingWindowInSeconds", 0)) or 0
+        return self.number(self.of_mapping("MaximumBatchingWindowInSeconds", 0)) or 0
 
     @property
     def reports_failures(self) -> bool:
@@ -107,13 +113,6 @@ def may_batch(resolver: Resolver, source: FunctionSource) -> bool:
         return False
     size = _Mapping(resolver, source, {}).batch
     return size is None or size > 1
-
-
-def _number(value: Any) -> float | None:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return None
 
 
 Found = tuple[str, str]
@@ -155,7 +154,7 @@ def _dead_letters(one: _Mapping) -> Iterator[Found]:
         text = "A dead-letter queue takes a failed message out of its group's order; the next one goes on without it."
         yield "order-broken-by-dead-letters", f"{text} Keep it only if order may break there."
     policy = redrive_policy(one.source.resource["RedrivePolicy"])
-    receives = _number(one.resolver.known(policy.get("maxReceiveCount")))
+    receives = one.number(policy.get("maxReceiveCount"))
     if receives is not None and receives < FEWEST_RECEIVES:
         text = f"maxReceiveCount is {receives:g}: throttles alone can send a good message to the dead-letter queue."
         yield "too-few-receives", f"{text} Set it to {FEWEST_RECEIVES} or more."
@@ -179,8 +178,7 @@ def _dead_letter_queue(one: _Mapping, held: Mapping[str, Any]) -> Iterator[Found
         )
         yield "dead-letter-queue-of-another-type", f"{text} Change FifoQueue of the dead-letter queue."
     kept, queued = (
-        _number(one.resolver.known(given.get("MessageRetentionPeriod", RETENTION_S)))
-        for given in (held, one.source.resource or {})
+        one.number(given.get("MessageRetentionPeriod", RETENTION_S)) for given in (held, one.source.resource or {})
     )
     if one.source.kind != FIFO and kept is not None and queued is not None and kept <= queued:
         text = f"A dead letter keeps the time at which it was sent, and expires {kept:g} s after it, maybe at once."
@@ -207,8 +205,8 @@ def _batch(one: _Mapping) -> Iterator[Found]:
 
 
 def _concurrency(one: _Mapping) -> Iterator[Found]:
-    most = _number((one.of_mapping("ScalingConfig") or {}).get("MaximumConcurrency"))
-    reserved = _number(one.resolver.known(one.function.get("ReservedConcurrentExecutions")))
+    most = one.number((one.of_mapping("ScalingConfig") or {}).get("MaximumConcurrency"))
+    reserved = one.number(one.function.get("ReservedConcurrentExecutions"))
     if most is not None and reserved is not None and most > reserved:
         text = f"MaximumConcurrency, {most:g}, is above the function's reserved concurrency, {reserved:g}: Lambda throttles."
         yield "concurrency-above-reserved", f"{text} Lower it, or reserve as much."
@@ -216,7 +214,7 @@ def _concurrency(one: _Mapping) -> Iterator[Found]:
 
 def _stream(one: _Mapping) -> Iterator[Found]:
     bounds = [one.of_mapping(name, -1) for name in ("MaximumRetryAttempts", "MaximumRecordAgeInSeconds")]
-    if {*map(_number, bounds)} == {-1}:
+    if {*map(one.number, bounds)} == {-1}:
         text = "A record that always fails blocks its shard until it expires."
         remedy = "Set MaximumRetryAttempts, BisectBatchOnFunctionError and an on-failure destination."
         yield "shard-blocked-by-a-record", f"{text} {remedy}"

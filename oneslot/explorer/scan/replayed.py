@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 from unittest.mock import patch
@@ -76,26 +77,25 @@ class Invocation:
         self._stops.get()
 
 
+@dataclass(kw_only=True)
 class Replay:
     """A handler with its account on moto. `resources`: service, operation and parameters of each call that makes one.
 
     `reads_failures`: whether Lambda reads `batchItemFailures` of this mapping.
     """
 
-    def __init__(
-        self,
-        *,
-        handler: str,
-        folders: Sequence[str],
-        event: Any,
-        env: Mapping[str, str],
-        resources: Sequence[tuple[str, str, Mapping[str, Any]]],
-        reads_failures: bool,
-    ) -> None:
-        self._handler, self._folders, self._event = handler, [str(Path(one).resolve()) for one in folders], event
-        self._resources, self._reads_failures = resources, reads_failures
-        self._generated: set[tuple[str, str]] = set()
-        self._env = {"AWS_DEFAULT_REGION": REGION, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", **env}
+    handler: str
+    folders: Sequence[str]
+    event: Any
+    env: Mapping[str, str]
+    resources: Sequence[tuple[str, str, Mapping[str, Any]]]
+    reads_failures: bool
+    _generated: set[tuple[str, str]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.folders = [str(Path(one).resolve()) for one in self.folders]
+        own = {"AWS_DEFAULT_REGION": REGION, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+        self.env = {**own, "MOTO_ACCOUNT_ID": ACCOUNT, **self.env}
 
     def once(self) -> dict[str, Any]:
         """Deliver once without a fault. An attribute that differs at another time is generated, and not compared from now on.
@@ -139,16 +139,16 @@ class Replay:
         self._network: list[Perform] = []
         self._sent: set[str] = set()
         self._made: set[str] = set()
-        with patch.dict(os.environ, {**self._env, "MOTO_ACCOUNT_ID": ACCOUNT}), mock_aws():
-            for service, operation, parameters in self._resources:
+        with patch.dict(os.environ, self.env), mock_aws():
+            for service, operation, parameters in self.resources:
                 client: Any = boto3.client(service)  # type: ignore[call-overload]
                 valid = _with_valid_names(parameters, client.meta.region_name)
                 self._make_named(client, valid, original)
                 getattr(client, operation)(**valid)
-            path = [*self._folders, *sys.path]
+            path = [*self.folders, *sys.path]
             try:
                 sent_by = patch.object(BaseClient, "_make_api_call", stopped)
-                with sent_by, patch.object(sys, "path", path), chdir(self._folders[0]):
+                with sent_by, patch.object(sys, "path", path), chdir(self.folders[0]):
                     succeeded = self._replay(schedule, retries)
             finally:
                 self._forget_modules()
@@ -191,16 +191,16 @@ class Replay:
         def invoke() -> Any:
             if is_cold:
                 self._forget_modules()
-            path, _, function = self._handler.replace("/", ".").rpartition(".")
-            return getattr(importlib.import_module(path), function)(self._event, ReplayContext())
+            path, _, function = self.handler.replace("/", ".").rpartition(".")
+            return getattr(importlib.import_module(path), function)(self.event, ReplayContext())
 
-        return Invocation(invoke, reads_failures=self._reads_failures)
+        return Invocation(invoke, reads_failures=self.reads_failures)
 
     def _forget_modules(self) -> None:
         """Forget the handler's modules, as another one's may have the same names. Packages may be below its folder."""
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__file__", None) or ""
-            if file.startswith(tuple(self._folders)) and "site-packages" not in file:
+            if file.startswith(tuple(self.folders)) and "site-packages" not in file:
                 del sys.modules[name]
 
     def _fate(self, what: str) -> Callable[[Perform], Any]:

@@ -88,7 +88,12 @@ def scan(
         if one not in declared and one not in PSEUDO:
             remedy = f"Name one of {', '.join(declared)}." if declared else "It declares none."
             raise NotExplorable(f"{file} has no parameter {one}. {remedy}")
-    resolver, assumed = _resolver(document, parameters or {})
+    assumed = {
+        name: 1 if one.get("Type") == "Number" else (one.get("AllowedValues") or [_assumed_text(name)])[0]
+        for name, one in declared.items()
+        if "Default" not in one and name not in (parameters or {})
+    }
+    resolver = Resolver(document, {**assumed, **(parameters or {})})
     names = functions_of(resolver)
     for one in only:
         if one not in names:
@@ -143,17 +148,6 @@ def _settled(rows: Sequence[Row]) -> Iterator[Row]:
             yield replace(row, verdict="holds", why="holds at every level, and writes nothing")
         else:
             yield row
-
-
-def _resolver(document: Mapping[str, Any], given: Mapping[str, str]) -> tuple[Resolver, dict[str, Any]]:
-    """Return the values of the template, and those of its parameters that had to be assumed, by their names."""
-    declared = document.get("Parameters", {})
-    assumed = {
-        name: 1 if one.get("Type") == "Number" else (one.get("AllowedValues") or [_assumed_text(name)])[0]
-        for name, one in declared.items()
-        if "Default" not in one and name not in given
-    }
-    return Resolver(document, {**assumed, **given}), assumed
 
 
 def _invoke_config(resolver: Resolver, function: str) -> dict[str, Any]:

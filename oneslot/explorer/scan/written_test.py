@@ -43,48 +43,41 @@ def written_test(function: str, source: FunctionSource, given: Given, result: Re
     """
     if result.reads_environment:
         raise NotExplorable("It reads a hash, a host or a process, which a test in one process cannot change.")
+    event = given.event
+    if event is None:
+        messages = messages_of(given.messages, None, fifo=given.fifo)
+        event = {"Records": [message.record(position) for position, message in enumerate(messages)]}
     data = {
-        "HANDLER": given.handler.replace(":", "."),
-        "FOLDERS": [os.path.relpath(one) for one in given.folders],
-        "EVENT": _event(given),
-        "ENV": given.env,
-        "RESOURCES": [*_tables(given.tables), *_parameters(given), *_objects(given)],
-        "READS_FAILURES": given.reports_failures,
-        "SCHEDULE": list(_schedule(result.schedule)),
+        "handler": given.handler.replace(":", "."),
+        "folders": [os.path.relpath(one) for one in given.folders],
+        "event": event,
+        "env": given.env,
+        "resources": [*_tables(given.tables), *_values(given)],
+        "reads_failures": given.reports_failures,
     }
     harness = _HARNESS.read_text().partition('"""\n\nfrom')[2]
-    named = "\n\n".join(
-        f"{name} = {pprint.pformat(value, width=110, sort_dicts=False)}" for name, value in data.items()
+    given_text, schedule = (
+        pprint.pformat(one, width=110, sort_dicts=False) for one in (data, [*_schedule(result.schedule)])
     )
     title = f"{function}, invoked by {source.title}: {result.verdict}"
-    about = (
-        "It was written by `oneslot scan --write-test`, and needs pytest, boto3, moto and time-machine. "
-        "Run it where it was written."
-    )
     title, path = (one.replace("\\", "\\\\").replace('"', '\\"') for one in (title, result.counterexample))
     return f'''"""{title}
 
-{about}
+It was written by `oneslot scan --write-test`, and needs pytest, boto3, moto and time-machine. Run it where it was written.
 
 {path}
 """
 
 from{harness}
 
-{named}
+GIVEN = {given_text}
+SCHEDULE = {schedule}
 RETRIES = {[count * given.visibility for count in range(given.receives)]}
 
 
 def test_{_snake(function)}_takes_effect_once_when_its_event_comes_again() -> None:
     """After the schedule the effects are those of one delivery without a fault."""
-    replay = Replay(
-        handler=HANDLER,
-        folders=FOLDERS,
-        event=EVENT,
-        env=ENV,
-        resources=RESOURCES,
-        reads_failures=READS_FAILURES,
-    )
+    replay = Replay(**GIVEN)
     once, again = replay.once(), replay.run(SCHEDULE, RETRIES)
 
     assert once["succeeded"], "{SHOWS_NOTHING}"
@@ -110,13 +103,6 @@ def why_not(file: Path) -> str:
 
 def _snake(text: str) -> str:
     return re.sub(r"\W+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text)).lower()
-
-
-def _event(given: Given) -> Any:
-    if given.event is not None:
-        return given.event
-    messages = messages_of(given.messages, None, fifo=given.fifo)
-    return {"Records": [message.record(position) for position, message in enumerate(messages)]}
 
 
 def _schedule(steps: Iterable[tuple[int, str, str]]) -> Iterator[tuple[int, str]]:
@@ -146,14 +132,11 @@ def _keys(names: Sequence[str]) -> list[dict[str, str]]:
     return [{"AttributeName": name, "KeyType": kind} for name, kind in zip(names, ("HASH", "RANGE"), strict=False)]
 
 
-def _parameters(given: Given) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield what makes the parameters. The replay makes the buckets, topics, queues and buses of the calls."""
+def _values(given: Given) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield what makes parameters and objects. The replay makes the buckets, topics, queues and buses of the calls."""
     for name, value in (given.parameters or {}).items():
         text = value if isinstance(value, str) else ",".join(map(str, value))
         yield "ssm", "put_parameter", {"Name": name, "Value": text, "Type": "String"}
-
-
-def _objects(given: Given) -> Iterator[tuple[str, str, dict[str, Any]]]:
     for bucket, held in (given.objects or {}).items():
         for key, body in held.items():
             yield "s3", "put_object", {"Bucket": bucket, "Key": key, "Body": body}

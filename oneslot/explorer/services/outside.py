@@ -13,6 +13,7 @@ from typing import Any
 
 from oneslot.dynamodb_in_memory.answers import UnsupportedRequest, refuse
 from oneslot.explorer.services.account import Account, Answer, Operation, Parameters
+from oneslot.explorer.services.sqs import check_entries
 
 ID = object()
 """Stands for the id of an effect in an answer."""
@@ -79,16 +80,6 @@ def _check_message(name: str, given: Parameters) -> None:
 _PUBLISHED = "PublishBatchRequestEntries"
 
 
-def _check_messages(name: str, given: Parameters) -> None:
-    entries = given[_PUBLISHED]
-    if not entries:
-        refuse(name, "EmptyBatchRequest", "The batch request doesn't contain any entries.")
-    if len(entries) > MAXIMUM_ENTRIES:
-        refuse(name, "TooManyEntriesInBatchRequest", "The batch request contains more entries than permissible.")
-    if len({one["Id"] for one in entries}) < len(entries):
-        refuse(name, "BatchEntryIdsNotDistinct", "Two or more batch entries in the request have the same Id.")
-
-
 def _check_events(name: str, given: Parameters) -> None:
     if not 1 <= len(given["Entries"]) <= MAXIMUM_ENTRIES:
         refuse(name, "ValidationException", "Value at 'entries' must have length less than or equal to 10")
@@ -113,7 +104,7 @@ EFFECTS: dict[str, OutsideEffect] = {
     "sns.publish_batch": OutsideEffect(
         ("TopicArn",),
         {"MessageId": ID},
-        _check_messages,
+        lambda name, given: check_entries(name, given[_PUBLISHED], prefix=""),
         _PUBLISHED,
         lambda answers: {"Successful": answers, "Failed": []},
         "publish",

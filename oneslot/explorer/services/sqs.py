@@ -67,18 +67,18 @@ def perform_batch(name: str, request: Mapping[str, Any], perform: Callable[[Mapp
     return answer({name: entries for name, entries in lists.items() if entries})
 
 
-def check_entries(name: str, entries: Sequence[Mapping[str, Any]]) -> None:
-    """Raise the refusal of a whole batch: empty, too long, with an invalid or a repeated id."""
+def check_entries(name: str, entries: Sequence[Mapping[str, Any]], prefix: str = PREFIX) -> None:
+    """Raise the refusal of a whole batch of SQS or SNS: empty, too long, with an invalid or a repeated id."""
     if not entries:
-        refuse(name, PREFIX + "EmptyBatchRequest", "There should be at least one entry in the request.")
+        refuse(name, prefix + "EmptyBatchRequest", "There should be at least one entry in the request.")
     if len(entries) > MAXIMUM_ENTRIES:
-        refuse(name, PREFIX + "TooManyEntriesInBatchRequest", "Maximum number of entries per request are 10.")
+        refuse(name, prefix + "TooManyEntriesInBatchRequest", "Maximum number of entries per request are 10.")
     ids = [entry["Id"] for entry in entries]
     if not all(map(_ENTRY_ID.fullmatch, ids)):
-        refuse(name, PREFIX + "InvalidBatchEntryId", "A batch entry id has 1 to 80 letters, digits, - and _.")
+        refuse(name, prefix + "InvalidBatchEntryId", "A batch entry id has 1 to 80 letters, digits, - and _.")
     for at, entry_id in enumerate(ids):
         if entry_id in ids[:at]:
-            refuse(name, PREFIX + "BatchEntryIdsNotDistinct", f"Id {entry_id} repeated.")
+            refuse(name, prefix + "BatchEntryIdsNotDistinct", f"Id {entry_id} repeated.")
 
 
 def refuse_value(name: str, parameter: str, value: Any, reason: str) -> NoReturn:

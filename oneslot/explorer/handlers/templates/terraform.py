@@ -9,8 +9,6 @@ from contextlib import suppress
 from typing import Any
 
 Values = Mapping[str, Any]
-Translated = tuple[str, dict[str, Any]]
-"""A type of CloudFormation, and its properties."""
 
 
 def is_plan(document: Any) -> bool:
@@ -20,7 +18,6 @@ def is_plan(document: Any) -> bool:
 
 def template_of(plan: Values) -> dict[str, Any]:
     """Return the template of a plan: functions, what invokes them, queues, topics, tables and buckets."""
-    known = dict(_resources(plan["planned_values"].get("root_module", {})))
     expressions = dict(_expressions(plan.get("configuration", {}).get("root_module", {}), ""))
     prior = plan.get("prior_state", {}).get("values", {}).get("root_module", {})
     archives = {
@@ -28,26 +25,29 @@ def template_of(plan: Values) -> dict[str, Any]:
         for one in prior.get("resources", ())
         if one.get("type") == "archive_file"
     }
+    known = [
+        _Given(one, expressions.get(_without_index(one["address"]), {}), archives)
+        for one in _resources(plan["planned_values"].get("root_module", {}))
+    ]
     resources: dict[str, Any] = {}
-    for address, one in known.items():
-        translate = _TYPES.get(one["type"])
-        if translate is not None:
-            given = _Given(address, one.get("values", {}), expressions.get(_without_index(address), {}), archives)
-            kind, properties = translate(given)
+    for given in known:
+        if given.kind in _TYPES:
+            kind, names, others = _TYPES[given.kind]
+            pairs = [name.partition("=") for name in names.split()]
+            properties = {name: given.value(own or _snake(name)) for name, _, own in pairs} | others(given)
             held = {name: value for name, value in properties.items() if value not in (None, [], {}, "")}
-            resources[_id(address)] = {"Type": kind, "Properties": held}
-    for address, one in known.items():
-        if one["type"] == "aws_cloudwatch_event_target":
-            given = _Given(address, one.get("values", {}), expressions.get(_without_index(address), {}), archives)
+            resources[_id(given.address)] = {"Type": kind, "Properties": held}
+    for given in known:
+        if given.kind == "aws_cloudwatch_event_target":
             rule = resources.get(next(iter(given.references("rule")), ""), {"Properties": {}})
             rule["Properties"].setdefault("Targets", []).append({"Arn": given.arn("arn"), "Input": given["input"]})
     return {"Resources": resources}
 
 
-def _resources(module: Values) -> Iterator[tuple[str, Any]]:
+def _resources(module: Values) -> Iterator[Values]:
     for one in module.get("resources", ()):
         if one.get("mode", "managed") == "managed":
-            yield one["address"], one
+            yield one
     for child in module.get("child_modules", ()):
         yield from _resources(child)
 
@@ -71,9 +71,10 @@ def _id(address: str) -> str:
 class _Given:
     """A resource of a plan: its values, and what its expressions refer to where a value is not yet known."""
 
-    def __init__(self, address: str, values: Values, expressions: Values, archives: Values) -> None:
-        self._module = "".join(re.findall(r"module\.\w+\.", _without_index(address)))
-        self._values, self._expressions, self._archives = values, expressions, archives
+    def __init__(self, one: Values, expressions: Values, archives: Values) -> None:
+        self.address, self.kind = str(one["address"]), str(one["type"])
+        self._module = "".join(re.findall(r"module\.\w+\.", _without_index(self.address)))
+        self._values, self._expressions, self._archives = one.get("values", {}), expressions, archives
 
     def __getitem__(self, name: str) -> Any:
         return self._values.get(name)
@@ -93,10 +94,10 @@ class _Given:
         names = self.references(name)
         return {"Fn::GetAtt": [names[0], "Arn"]} if names else self[name]
 
-    def document(self, name: str) -> Any:
-        """Return what a text in JSON holds."""
+    def value(self, name: str) -> Any:
+        """Return a value, or what a text in JSON holds."""
         with suppress(TypeError, ValueError):
-            return json.loads(self[name])
+            return json.loads(self[name]) if name in _DOCUMENTS else self[name]
         return None
 
     @property
@@ -118,81 +119,52 @@ class _Given:
         return held
 
 
-def _function(one: _Given) -> Translated:
-    own = {"FunctionName": one["function_name"], "Handler": one["handler"], "Runtime": one["runtime"]}
-    more = {"Timeout": one["timeout"], "PackageType": one["package_type"], "Environment": {"Variables": one.variables}}
+def _function(one: _Given) -> dict[str, Any]:
     reserved = one["reserved_concurrent_executions"]
     dead = {"TargetArn": one.arn("dead_letter_config")} if one.block("dead_letter_config") else None
     limit = {"ReservedConcurrentExecutions": reserved if reserved != -1 else None, "DeadLetterConfig": dead}
-    return "AWS::Lambda::Function", {**own, **more, **limit, "Code": one.code}
+    return {"Environment": {"Variables": one.variables}, **limit, "Code": one.code}
 
 
-def _mapping(one: _Given) -> Translated:
-    named = {name: one[_snake(name)] for name in ("BatchSize", "StartingPosition", "FunctionResponseTypes")}
-    retries = ("MaximumBatchingWindowInSeconds", "MaximumRetryAttempts", "MaximumRecordAgeInSeconds")
-    named |= {name: one[_snake(name)] for name in (*retries, "BisectBatchOnFunctionError")}
+def _mapping(one: _Given) -> dict[str, Any]:
     filters = [{"Pattern": each.get("pattern")} for each in one.block("filter_criteria").get("filter", ())]
-    scaling = {"MaximumConcurrency": one.block("scaling_config").get("maximum_concurrency")}
+    most = one.block("scaling_config").get("maximum_concurrency")
     own = {"EventSourceArn": one.arn("event_source_arn"), "FunctionName": one.arn("function_name")}
-    more = {
-        "DestinationConfig": one["destination_config"],
-        "ScalingConfig": scaling if scaling["MaximumConcurrency"] else None,
-    }
-    return "AWS::Lambda::EventSourceMapping", {
-        **own,
-        **named,
-        **more,
-        "FilterCriteria": filters and {"Filters": filters},
-    }
+    own["ScalingConfig"] = {"MaximumConcurrency": most} if most else None
+    return {**own, "FilterCriteria": filters and {"Filters": filters}}
 
 
 def _snake(name: str) -> str:
     return re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower()
 
 
-def _queue(one: _Given) -> Translated:
-    targets = one.references("redrive_policy")
-    policy = one.document("redrive_policy")
+def _queue(one: _Given) -> dict[str, Any]:
+    targets, policy = one.references("redrive_policy"), one.value("redrive_policy")
     if policy is None and targets:
         policy = {"deadLetterTargetArn": {"Fn::GetAtt": [targets[0], "Arn"]}}
-    own = {
-        "QueueName": one["name"],
-        "FifoQueue": one["fifo_queue"],
-        "VisibilityTimeout": one["visibility_timeout_seconds"],
-    }
-    return "AWS::SQS::Queue", {
-        **own,
-        "MessageRetentionPeriod": one["message_retention_seconds"],
-        "RedrivePolicy": policy,
-    }
+    return {"RedrivePolicy": policy}
 
 
-def _subscription(one: _Given) -> Translated:
-    own = {"Protocol": one["protocol"], "Endpoint": one.arn("endpoint"), "TopicArn": one.arn("topic_arn")}
-    scope = {"FilterPolicy": one.document("filter_policy"), "FilterPolicyScope": one["filter_policy_scope"]}
-    return "AWS::SNS::Subscription", {**own, **scope, "RawMessageDelivery": one["raw_message_delivery"]}
+def _subscription(one: _Given) -> dict[str, Any]:
+    return {"Endpoint": one.arn("endpoint"), "TopicArn": one.arn("topic_arn")}
 
 
-def _table(one: _Given) -> Translated:
+def _table(one: _Given) -> dict[str, Any]:
     def keys(held: Any) -> list[dict[str, Any]]:
         given = ((held["hash_key"], "HASH"), (held["range_key"], "RANGE"))
         return [{"AttributeName": name, "KeyType": kind} for name, kind in given if name]
 
     kinds = [{"AttributeName": each["name"], "AttributeType": each["type"]} for each in one["attribute"] or ()]
+    all_of_it = {"Projection": {"ProjectionType": "ALL"}}
     indexes = [
-        {
-            "IndexName": each["name"],
-            "KeySchema": keys({"range_key": None, **each}),
-            "Projection": {"ProjectionType": "ALL"},
-        }
+        {"IndexName": each["name"], "KeySchema": keys({"range_key": None, **each}), **all_of_it}
         for each in one["global_secondary_index"] or ()
         if each.get("hash_key")
     ]
-    own = {"TableName": one["name"], "KeySchema": keys(one), "AttributeDefinitions": kinds}
-    return "AWS::DynamoDB::Table", {**own, "GlobalSecondaryIndexes": indexes}
+    return {"KeySchema": keys(one), "AttributeDefinitions": kinds, "GlobalSecondaryIndexes": indexes}
 
 
-def _notification(one: _Given) -> Translated:
+def _notification(one: _Given) -> dict[str, Any]:
     listed: dict[str, list[Any]] = {}
     for name, target in (("lambda_function", "Function"), ("queue", "Queue"), ("topic", "Topic")):
         arn = one.arn(name)
@@ -202,25 +174,26 @@ def _notification(one: _Given) -> Translated:
             listed.setdefault(name, []).append({target: arn, "Filter": {"Key": {"FilterRules": rules}}})
     bucket = one.references("bucket")
     named: Any = {"Ref": bucket[0]} if bucket else one["bucket"]
-    return "Custom::S3BucketNotifications", {"BucketName": named, "NotificationConfiguration": listed}
+    return {"BucketName": named, "NotificationConfiguration": listed}
 
 
-def _rule(one: _Given) -> Translated:
-    return "AWS::Events::Rule", {
-        "EventPattern": one.document("event_pattern"),
-        "ScheduleExpression": one["schedule_expression"],
-    }
-
-
-_TYPES: Mapping[str, Callable[[_Given], Translated]] = {
-    "aws_lambda_function": _function,
-    "aws_lambda_event_source_mapping": _mapping,
-    "aws_sqs_queue": _queue,
-    "aws_sns_topic": lambda one: ("AWS::SNS::Topic", {"TopicName": one["name"], "FifoTopic": one["fifo_topic"]}),
-    "aws_sns_topic_subscription": _subscription,
-    "aws_dynamodb_table": _table,
-    "aws_kinesis_stream": lambda one: ("AWS::Kinesis::Stream", {"Name": one["name"]}),
-    "aws_s3_bucket": lambda one: ("AWS::S3::Bucket", {"BucketName": one["bucket"]}),
-    "aws_s3_bucket_notification": _notification,
-    "aws_cloudwatch_event_rule": _rule,
+_DOCUMENTS = ("redrive_policy", "filter_policy", "event_pattern")
+_OF_MAPPING = (
+    "MaximumBatchingWindowInSeconds MaximumRetryAttempts MaximumRecordAgeInSeconds BisectBatchOnFunctionError "
+    "BatchSize StartingPosition FunctionResponseTypes DestinationConfig"
+)
+_OF_SUBSCRIPTION = "Protocol FilterPolicy FilterPolicyScope RawMessageDelivery"
+_TIMES = "VisibilityTimeout=visibility_timeout_seconds MessageRetentionPeriod=message_retention_seconds"
+_TYPES: Mapping[str, tuple[str, str, Callable[[_Given], dict[str, Any]]]] = {
+    "aws_lambda_function": ("AWS::Lambda::Function", "FunctionName Handler Runtime Timeout PackageType", _function),
+    "aws_lambda_event_source_mapping": ("AWS::Lambda::EventSourceMapping", _OF_MAPPING, _mapping),
+    "aws_sqs_queue": ("AWS::SQS::Queue", f"QueueName=name FifoQueue {_TIMES}", _queue),
+    "aws_sns_topic": ("AWS::SNS::Topic", "TopicName=name FifoTopic", lambda one: {}),
+    "aws_sns_topic_subscription": ("AWS::SNS::Subscription", _OF_SUBSCRIPTION, _subscription),
+    "aws_dynamodb_table": ("AWS::DynamoDB::Table", "TableName=name", _table),
+    "aws_kinesis_stream": ("AWS::Kinesis::Stream", "Name", lambda one: {}),
+    "aws_s3_bucket": ("AWS::S3::Bucket", "BucketName=bucket", lambda one: {}),
+    "aws_s3_bucket_notification": ("Custom::S3BucketNotifications", "", _notification),
+    "aws_cloudwatch_event_rule": ("AWS::Events::Rule", "ScheduleExpression EventPattern", lambda one: {}),
 }
+"""Each type's name in CloudFormation, its properties that are attributes here, maybe of another name, and the others."""

@@ -44,7 +44,7 @@ def explore(handler: str, scenario: Path, budget: float | None, verbose: bool, a
     Exit status 0 if every schedule keeps the law, 1 if one breaks it, and 3 if the budget ends first.
     """
     # Not imported before it is used: it needs `oneslot[explorer]`.
-    from oneslot.explorer.handlers.exploration import explore_given
+    from oneslot.explorer.handlers.exploration import exploration_of
     from oneslot.explorer.handlers.surroundings.environment import sealed
     from oneslot.explorer.handlers.verdict import STATUSES
     from oneslot.explorer.refusal import NotExplorable
@@ -54,7 +54,7 @@ def explore(handler: str, scenario: Path, budget: float | None, verbose: bool, a
         given = replace(given, budget=budget)
     try:
         with terminal.progress("states", None) as advance, sealed():
-            result = explore_given(given, lambda *_: advance(STATES_A_REPORT))
+            result = exploration_of(given, lambda *_: advance(STATES_A_REPORT)).run()
     except NotExplorable as error:
         raise HandlerNotExplorable(str(error)) from error
     terminal.lines(result.text(verbose=verbose), style="" if result.holds else "red")

@@ -114,60 +114,33 @@ Resources:
       Handler: app.orders
       Timeout: 30
       Environment: {Variables: {OWN: beside those of Globals}}
-      Events:
-        Queue:
-          Type: SQS
-          Properties: {Queue: !GetAtt Queue.Arn, FunctionResponseTypes: [ReportBatchItemFailures]}
+      Events: {A: {Type: SQS, Properties: {Queue: !GetAtt Queue.Arn, FunctionResponseTypes: [ReportBatchItemFailures]}}}
   Grouped:
     Type: AWS::Serverless::Function
     Properties:
-      Handler: app.grouped
-      Timeout: 30
-      Events: {Queue: {Type: SQS, Properties: {Queue: !GetAtt Queue.Arn, BatchSize: 1}}}
+      {Handler: app.grouped, Timeout: 30, Events: {Queue: {Type: SQS, Properties: {Queue: !GetAtt Queue.Arn, BatchSize: 1}}}}
   Counter:
     Type: AWS::Serverless::Function
-    Properties: {Handler: app.counter, Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic}}}}
+    Properties: {Handler: app.counter, Events: &topic {Topic: {Type: SNS, Properties: {Topic: !Ref Topic}}}}
   Api:
     Type: AWS::Serverless::Function
     Properties: {Handler: app.api, Events: {Post: {Type: HttpApi, Properties: {Path: /orders, Method: post}}}}
   Picky:
     Type: AWS::Serverless::Function
-    Properties: {Handler: app.picky, Events: {Any: {Type: EventBridgeRule, Properties: {Pattern: {source: [shop]}}}}}
-  Reader:
-    Type: AWS::Serverless::Function
-    Properties: {Handler: app.reader, Events: {Any: {Type: EventBridgeRule, Properties: {Pattern: {source: [shop]}}}}}
-  Careful:
-    Type: AWS::Serverless::Function
-    Properties: {Handler: app.careful, Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic}}}}
+    Properties: {Handler: app.picky, Events: &shop {Any: {Type: EventBridgeRule, Properties: {Pattern: {source: [shop]}}}}}
+  Reader: {Type: AWS::Serverless::Function, Properties: {Handler: app.reader, Events: *shop}}
+  Careful: {Type: AWS::Serverless::Function, Properties: {Handler: app.careful, Events: *topic}}
   Subscribed:
     Type: AWS::Serverless::Function
-    Properties:
-      Handler: app.subscribed
-      Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic, SqsSubscription: true}}}
-  Hashed:
-    Type: AWS::Serverless::Function
-    Properties: {Handler: app.hashed, Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic}}}}
-  Leave:
-    Type: AWS::Serverless::Function
-    Properties: {Handler: app.leave, Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic}}}}
-  Report:
-    Type: AWS::Serverless::Function
-    Properties: {Handler: app.report, Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic}}}}
-  Node:
-    Type: AWS::Serverless::Function
-    Properties: {Handler: app.orders, Runtime: nodejs22.x}
-  Missing:
-    Type: AWS::Serverless::Function
-    Properties: {Handler: app.orders, CodeUri: gone/, Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic}}}}
-  Alexa:
-    Type: AWS::Serverless::Function
-    Properties: {Handler: app.orders, Events: {User: {Type: AlexaSkill}}}
-  Nameless:
-    Type: AWS::Serverless::Function
-    Properties: {Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic}}}}
-  Once:
-    Type: AWS::Serverless::Function
-    Properties: {Handler: app.orders}
+    Properties: {Handler: app.subscribed, Events: {Topic: {Type: SNS, Properties: {Topic: !Ref Topic, SqsSubscription: true}}}}
+  Hashed: {Type: AWS::Serverless::Function, Properties: {Handler: app.hashed, Events: *topic}}
+  Leave: {Type: AWS::Serverless::Function, Properties: {Handler: app.leave, Events: *topic}}
+  Report: {Type: AWS::Serverless::Function, Properties: {Handler: app.report, Events: *topic}}
+  Node: {Type: AWS::Serverless::Function, Properties: {Handler: app.orders, Runtime: nodejs22.x}}
+  Missing: {Type: AWS::Serverless::Function, Properties: {Handler: app.orders, CodeUri: gone/, Events: *topic}}
+  Alexa: {Type: AWS::Serverless::Function, Properties: {Handler: app.orders, Events: {User: {Type: AlexaSkill}}}}
+  Nameless: {Type: AWS::Serverless::Function, Properties: {Events: *topic}}
+  Once: {Type: AWS::Serverless::Function, Properties: {Handler: app.orders}}
   Machine:
     Type: AWS::Serverless::StateMachine
     Properties: {Definition: {States: {A: {Type: Task, Resource: !GetAtt Once.Arn}}}}

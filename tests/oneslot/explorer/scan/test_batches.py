@@ -1,4 +1,4 @@
-"""Handlers of batches: what holds with one record meets two different ones in one delivery."""
+"""Handlers that hold with one event meet two: in one delivery, or in flight at the same time."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from oneslot.explorer.handlers.exploration import explore_given
+from oneslot.explorer.handlers.exploration import Exploration, exploration_of
 from oneslot.explorer.handlers.given import Given
 from oneslot.explorer.handlers.templates.sources import SQS, FunctionSource
 from oneslot.explorer.handlers.verdict import Result
 from oneslot.explorer.scan import judging
-from oneslot.explorer.scan.judging import NO_TEST, in_batches
+from oneslot.explorer.scan.first_events import IN_ONE_BATCH
+from oneslot.explorer.scan.judging import NO_TEST, in_pairs
 from oneslot.explorer.scan.scan import Scan, scan
 from tests.oneslot.explorer.scan.shop import row_of, written_template
 
@@ -33,33 +34,25 @@ def put(text):
     table.put_item(Item={"id": json.loads(text)["id"]})
 
 
+def failed(record, work):
+    try:
+        work(record["body"])
+    except Exception:
+        return [{"itemIdentifier": record["messageId"]}]
+    return []
+
+
 def every(event, context):
-    failures = []
-    for record in event["Records"]:
-        try:
-            put(record["body"])
-        except Exception:
-            failures.append({"itemIdentifier": record["messageId"]})
-    return {"batchItemFailures": failures}
+    return {"batchItemFailures": [one for record in event["Records"] for one in failed(record, put)]}
 
 
 def first(event, context):
     put(event["Records"][0]["body"])
 
 
-def returns(event, context):
-    for record in event["Records"]:
-        put(record["body"])
-        return {"batchItemFailures": []}
-
-
 def last(event, context):
-    failures = []
     for record in event["Records"]:
-        try:
-            put(record["body"])
-        except Exception:
-            failures = [{"itemIdentifier": record["messageId"]}]
+        failures = failed(record, put)
     return {"batchItemFailures": failures}
 
 
@@ -70,15 +63,13 @@ def appends(event, context):
         table.put_item(Item={"id": json.loads(record["body"])["id"], "seen": [*row["seen"], record["messageId"]]})
 
 
+def put_state(text):
+    body = json.loads(text)
+    table.put_item(Item={"id": body["id"], "state": body["state"]})
+
+
 def goes_on(event, context):
-    failures = []
-    for record in event["Records"]:
-        body = json.loads(record["body"])
-        try:
-            table.put_item(Item={"id": body["id"], "state": body["state"]})
-        except Exception:
-            failures.append({"itemIdentifier": record["messageId"]})
-    return {"batchItemFailures": failures}
+    return {"batchItemFailures": [one for record in event["Records"] for one in failed(record, put_state)]}
 
 
 def picky(event, context):
@@ -116,55 +107,91 @@ def rows(event, context):
 
 
 def rows_skipped(event, context):
-    failures = []
     for record in event["Records"]:
-        failures = []
-        try:
-            table.put_item(Item={"id": record["dynamodb"]["Keys"]["id"]["S"]})
-        except Exception:
-            failures = [{"itemIdentifier": record["dynamodb"]["SequenceNumber"]}]
-    return {"batchItemFailures": failures}
+        answer = rows({"Records": [record]}, context)
+    return answer
 """
+COUNTS = """
+import json
+from functools import partial
+
+import boto3
+
+table = boto3.resource("dynamodb").Table("Table")
+
+
+def counted(unless, event, context):
+    for record in event["Records"]:
+        if "s3" in record:
+            key, name = record["s3"]["bucket"]["name"], record["s3"]["object"]["key"]
+        else:
+            key, name = (json.loads(record["body"])[one] for one in ("customer", "payment"))
+        update, values = "ADD n :one, known :set SET latest = :name", {":one": 1, ":name": name, ":set": {name}}
+        given = {"UpdateExpression": update, "ConditionExpression": unless, "ExpressionAttributeValues": values}
+        try:
+            table.update_item(Key={"id": key}, **given)
+        except table.meta.client.exceptions.ConditionalCheckFailedException:
+            pass
+
+
+unless_last = partial(counted, "attribute_not_exists(latest) OR latest <> :name")
+unless_known = partial(counted, "NOT contains(known, :name)")
+"""
+BUCKET = {"Bucket": {"Ref": "Uploads"}, "Events": "s3:ObjectCreated:*"}
 REPORTS = {"FunctionResponseTypes": ["ReportBatchItemFailures"]}
 QUEUE = {"Queue": {"Fn::GetAtt": ["Queue", "Arn"]}, **REPORTS}
 STREAM = {"Stream": {"Fn::GetAtt": ["Stream", "Arn"]}}
 ROWS = {"Stream": {"Fn::GetAtt": ["Source", "StreamArn"]}, **REPORTS}
 ORDERED = {"Queue": {"Fn::GetAtt": ["Ordered", "Arn"]}, **REPORTS}
 ALSO, BREAKS = "holds at every level, also with two", "with two messages in one batch it breaks"
+OF_A_ROW = "that write one key of Table"
 OF_A_SHARD = f"{ALSO} records in one batch and 1 fault"
 FUNCTIONS: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "Every": ("every", "SQS", QUEUE, f"{ALSO} messages in one batch and 2 faults"),
     "First": ("first", "SQS", {**QUEUE, "BatchSize": 5}, f"{BREAKS} without any fault: as-if-once: Table has 1 row"),
-    "Returns": ("returns", "SQS", QUEUE, BREAKS),
     "Last": ("last", "SQS", QUEUE, BREAKS),
     "Single": ("first", "SQS", {**QUEUE, "BatchSize": 1}, f"{ALSO} messages of one body and 1 fault"),
     "Appends": ("appends", "SQS", {**QUEUE, "BatchSize": 1}, "with two messages of one body it breaks"),
     "AppendsInOrder": ("appends", "SQS", {**ORDERED, "BatchSize": 1}, "with two messages of two groups it breaks"),
     "PutsInOrder": ("first", "SQS", {**ORDERED, "BatchSize": 1}, f"{ALSO} messages of two groups and 1 fault"),
     "GoesOn": ("goes_on", "SQS", ORDERED, BREAKS),
-    "Picky": ("picky", "SQS", QUEUE, "holds at every level"),
+    "Picky": ("picky", "SQS", QUEUE, f"{ALSO} messages of one body and 1 fault"),
     "Shard": ("shard", "Kinesis", STREAM, OF_A_SHARD),
     "Gathered": ("gathered", "Kinesis", STREAM, OF_A_SHARD),
     "Announced": ("announced", "Kinesis", STREAM, OF_A_SHARD),
     "ShardFirst": ("shard_first", "Kinesis", STREAM, "with two records in one batch it breaks"),
     "Rows": ("rows", "DynamoDB", ROWS, f"{ALSO} records in one batch and 2 faults"),
+    "InAnyOrder": ("goes_on", "SQS", QUEUE, f"{ALSO} messages in one batch and 2 faults"),
+    "PaidLast": ("counts.unless_last", "SQS", {**QUEUE, "BatchSize": 1}, f"with two messages {OF_A_ROW} it breaks"),
+    "PaidOnce": ("counts.unless_known", "SQS", {**QUEUE, "BatchSize": 1}, f"{ALSO} messages {OF_A_ROW} and 1 fault"),
+    "StoredLast": ("counts.unless_last", "S3", BUCKET, f"with two events {OF_A_ROW} it breaks"),
+    "StoredOnce": ("counts.unless_known", "S3", BUCKET, f"{ALSO} events {OF_A_ROW} and 1 fault"),
     "RowsSkipped": ("rows_skipped", "DynamoDB", ROWS, "with two records in one batch it breaks"),
 }
 
 
 def _written(folder: Path) -> Path:
     (folder / "app.py").write_text(HANDLERS)
+    (folder / "counts.py").write_text(COUNTS)
     simple = {"Type": "AWS::Serverless::SimpleTable"}
     resources: dict[str, Any] = {"Table": simple, "Source": simple, "Queue": {"Type": "AWS::SQS::Queue"}}
+    resources["Uploads"] = {"Type": "AWS::S3::Bucket"}
     resources["Ordered"] = {"Type": "AWS::SQS::Queue", "Properties": {"FifoQueue": True}}
     functions = {
-        name: {"Handler": f"app.{handler}", "CodeUri": ".", "Events": {"One": {"Type": kind, "Properties": mapping}}}
+        name: {
+            "Handler": handler if "." in handler else f"app.{handler}",
+            "CodeUri": ".",
+            "Events": {"One": {"Type": kind, "Properties": mapping}},
+        }
         for name, (handler, kind, mapping, _) in FUNCTIONS.items()
     }
     return written_template(folder, functions, **resources, Stream={"Type": "AWS::Kinesis::Stream"})
 
 
-FAST = ("Every", "First", "Single", "Picky", "Shard", "RowsSkipped")
+FAST = (
+    *("Every", "First", "Single", "Picky", "Shard", "RowsSkipped"),
+    *("InAnyOrder", "PaidLast", "PaidOnce", "StoredLast", "StoredOnce"),
+)
 """Those of the fast tests: each source, and each end. All take 25 seconds of CPU."""
 
 
@@ -197,14 +224,14 @@ def test_verdict_speaks_of_two_records_when_a_batch_may_have_them(
 def test_breach_of_a_batch_has_no_written_test(scanned: Scan) -> None:
     row = row_of(scanned, "First")
 
-    assert row.test.startswith(f"{NO_TEST}Its delivery has two records")
+    assert row.test.startswith(f"{NO_TEST}It takes two records or events")
     assert "A delivers message 1 and 2" in row.path
 
 
 def test_row_says_one_at_a_time_when_the_handler_fails_on_the_second_message(scanned: Scan) -> None:
     said = " ".join(row_of(scanned, "Picky").reached)
 
-    assert "One message at a time: on a second one that the scan made it fails when nothing goes wrong" in said
+    assert "One message at a time: with two in one batch it fails when nothing goes wrong" in said
     assert "One message" not in " ".join(row_of(scanned, "Single").reached)
 
 
@@ -213,7 +240,7 @@ def test_row_says_one_at_a_time_when_the_handler_fails_on_the_second_message(sca
     [
         (
             "Every.json",
-            json.dumps({"Records": [{"body": '{"id": "a"}'}]}),
+            '{"Records": [{"body": "{\\"id\\": \\"a\\"}"}]}',
             "One message at a time: the event is recorded",
         ),
         ("Every.py", "law = lambda world: True", "One message at a time: Every.py gives law."),
@@ -233,7 +260,7 @@ def test_row_says_one_at_a_time_when_the_user_gives_no_batch(tmp_path: Path, fil
     assert bool(said) == ("One message" in " ".join(row.reached))
 
 
-def _in_batches(folder: Path, *each: dict[str, Any], ends: float) -> Result:
+def _in_batches(folder: Path, *pairs: dict[str, Any], ends: float) -> Result:
     """Return the verdict on a handler of ten calls for each record."""
     puts = "; ".join(f"table.put_item(Item={{'id': record['body'] + '{number}'}})" for number in range(10))
     (folder / "app.py").write_text(
@@ -242,7 +269,7 @@ def _in_batches(folder: Path, *each: dict[str, Any], ends: float) -> Result:
     )
     given = Given("app.handler", path=[folder], tables=["Table:id"])
     one = Result("app.handler", "holds", "holds at every level")
-    return in_batches(FunctionSource(SQS), one, given, each, ends)
+    return in_pairs(FunctionSource(SQS), one, given, [(IN_ONE_BATCH, pair) for pair in pairs], ends)
 
 
 LARGE = {"messages": ["a", "b"], "batch": 2, "copies": 1, "faults": 4}
@@ -259,10 +286,10 @@ def test_verdict_is_not_finished_when_the_budget_ends_within_the_first_batch(tmp
 def test_verdict_names_one_fault_when_the_budget_ends_before_two(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def limited(given: Given) -> Result:
-        return explore_given(given if given.faults == 1 else replace(given, budget=0.1))
+    def limited(given: Given) -> Exploration:
+        return exploration_of(given if given.faults == 1 else replace(given, budget=0.1))
 
-    monkeypatch.setattr(judging, "explore_given", limited)
+    monkeypatch.setattr(judging, "exploration_of", limited)
     small = {"messages": ["a"], "copies": 1, "faults": 1}
 
     found = _in_batches(tmp_path, small, LARGE, ends=time.monotonic() + 60)

@@ -248,7 +248,7 @@ def test_a_handler_is_at_fault_when_it_reads_an_encoded_key_as_it_arrives(tmp_pa
 
 
 def test_search_ends_when_its_first_event_has_no_moves_left() -> None:
-    tried = Tried("", 200, 1, False, frozenset(), frozenset(), asked_of(QUEUE, {"payload": {}}), 1)
+    tried = Tried("", 200, 1, False, frozenset(), frozenset(), asked_of(QUEUE, {"payload": {}}), (), frozenset(), 1)
     node = _Node({}, tried, [])
 
     assert _Search(lambda facts: tried, frozenset(), float("inf")).best_from(node, 1) is node

@@ -314,7 +314,7 @@ def test_row_says_that_a_fault_is_oneslots_own(tmp_path: Path, monkeypatch: pyte
     def failing(given: Any) -> Any:
         raise AttributeError("no such attribute")
 
-    monkeypatch.setattr(judging, "explore_given", failing)
+    monkeypatch.setattr(judging, "exploration_of", failing)
 
     (row,) = scan(written(tmp_path), only=["Orders"]).rows
 

@@ -183,7 +183,7 @@ event = {
     "Detail": st.sampled_from(['{"order": "o-1"}', "no JSON"]),
 }
 token = {"MessageGroupId": st.just("g"), "MessageDeduplicationId": ids}
-published = entries(12, Id=ids, Message=bodies)
+published = entries(12, Id=st.sampled_from(["1", "2"]), Message=bodies)  # moto takes any id, and SNS does not
 sends = st.one_of(
     called("sqs", "send_message", QueueUrl=st.just(QUEUE), MessageBody=bodies),
     called("sqs", "send_message", token, QueueUrl=st.just(f"{QUEUE}.fifo"), MessageBody=bodies),
