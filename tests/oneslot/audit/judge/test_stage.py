@@ -16,7 +16,7 @@ from oneslot.audit.judge.evidence import LINES_KEPT
 from oneslot.audit.judge.laws import Chunk
 from oneslot.audit.judge.stage import Judging
 from oneslot.audit.model import model_of
-from oneslot.audit.read.carry import REJECTED, REJECTS
+from oneslot.audit.read.carry import PREVIOUS, REJECTED, REJECTS
 from oneslot.audit.read.lines import Read, table_of
 from oneslot.laws.evidence import Evidence
 
@@ -180,3 +180,32 @@ def test_subject_is_unreadable_when_a_row_of_it_is_rejected() -> None:
     found = judged(*rows)
     assert (found["m"]["verdict"], found["m"]["violations"]) == ("unreadable", "")
     assert (found["n"]["verdict"], found["n"]["violations"]) == ("lost", "I2")
+
+
+def test_changes_take_an_old_image_back_when_an_earlier_audit_kept_it() -> None:
+    """Verdicts, figures and tables are those of a whole audit."""
+    held = {**SLOT, "status": "busy", "appointment_id": "m"}
+    asked: list[Carried] = [("m", "accepted", {"sent": 7, "copies": 1}), ("m", "waiting", {})]
+    before: list[Carried] = [("#A/s", "slots", SLOT), ("m", "deliveries", delivery("failed")), *asked]
+    today: list[Carried] = [
+        ("#A/s", "-slots", SLOT),
+        *((key, "slots", held) for key in ("#A/s", "m")),
+        ("m", "waiting", {}),
+    ]
+    after = [*before[1:], *today[1:3]]
+    judging = Judging(AuditConsumer(CONSUMER), MOMENT, "", "", keeps=True)
+    earlier, added = stage.judged(found_of(before), judging)
+    kept = earlier.append_column("layer", pa.array([0] * len(earlier)))
+
+    changed, more = stage.judged({**found_of(today), PREVIOUS: [kept]}, judging)
+    whole, blocks = stage.judged(found_of(after), judging)
+
+    assert changed.to_pylist() == whole.to_pylist()
+    sums = [
+        stage.add_up([(what, block) for _, what, block in each], judging.wanted) for each in ([*added, *more], blocks)
+    ]
+    by_changes, at_once = (
+        [stage.without_zeros(table, answer.tables[number]) for number, table in enumerate(judging.wanted)]
+        for answer in sums
+    )
+    assert by_changes == at_once

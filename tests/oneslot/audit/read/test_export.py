@@ -1,12 +1,16 @@
-"""`oneslot export` from the embedded AWS: DynamoDB's layout, and an audit that reads it."""
+"""`oneslot export` from the embedded AWS: DynamoDB's layout, and an audit that reads it; and an audit in its S3."""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from oneslot.audit.layout import to_dynamodb_json
@@ -17,7 +21,7 @@ from oneslot.local.aws.deployment import deploy
 from oneslot.local.state import LocalState
 from oneslot.operator.commands.export import export_history
 from oneslot.operator.target import Target, local_target
-from tests.kits.histories import System
+from tests.kits.histories import System, write_history
 from tests.oneslot.audit.audit_answers import audit_found
 
 if TYPE_CHECKING:
@@ -81,3 +85,39 @@ def test_audit_reads_an_exported_stack(audited: Callable[..., Any], target: Targ
     assert {subject for _, subject in audit_found(tmp_path / "audit")} <= in_flight
     with pytest.raises(BadInput, match="exists already"):
         export_history(replace(target), tmp_path / "history")
+
+
+@pytest.mark.slow
+@pytest.mark.embedded_aws
+@pytest.mark.spark
+def test_job_in_s3_gives_the_audit_of_the_same_folder(
+    audited: Callable[..., Any], account: Connection, tmp_path: Path
+) -> None:
+    """It reads exports and gzipped logs from S3 and writes there, as on Glue: the same verdicts, tables and conclusion."""
+    history = write_history(System(71, practices=2, slots_per_practice=8).run(25), tmp_path / "history")
+    audited(history, tables=True)
+    s3 = account.s3()
+    s3.create_bucket(Bucket="audits", CreateBucketConfiguration={"LocationConstraint": "eu-west-2"})
+    for path in filter(Path.is_file, history.rglob("*")):
+        s3.put_object(Bucket="audits", Key=f"history/{path.relative_to(history)}", Body=path.read_bytes())
+
+    job = ["-m", "oneslot.audit.job", "--history", "s3://audits/history", "--output", "s3://audits/audit", "--continue"]
+    environment = {**os.environ, **account.variables}
+    done = subprocess.run([sys.executable, *job], env=environment, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr[-2000:]
+    listed = s3.list_objects_v2(Bucket="audits", Prefix="audit/")["Contents"]
+    for name in (each["Key"] for each in listed if not each["Key"].endswith("/")):
+        (tmp_path / "s3" / name).parent.mkdir(parents=True, exist_ok=True)
+        s3.download_file("audits", name, str(tmp_path / "s3" / name))
+    s3.close()
+    found, expected = (
+        {
+            place: pq.read_table(folder / place).to_pylist()
+            for place in ("verdicts", "findings", "operations/totals", "operations/demand", "operations/appointments")
+        }
+        | {"audit.json": json.loads((folder / "audit.json").read_text())}
+        for folder in (tmp_path / "s3" / "audit", tmp_path / "audit")
+    )
+    assert found == expected
+    assert not (tmp_path / "s3" / "audit" / "_started").exists()
