@@ -53,7 +53,7 @@ def lives(answer: Judged, declaration: Declaration) -> tuple[Life, ...]:
         lines[line["key"]].append(line)
     found = []
     for number, row in enumerate(worst, 1):
-        own, shown = lines[row["key"]][:ATTEMPTS_SHOWN], shown_id(declaration, row["key"])
+        own, shown = lines[row["key"]], shown_id(declaration, row["key"])
         label = f"{number}. {shown[:LABEL_LENGTH]}{'…' if len(shown) > LABEL_LENGTH else ''}"
         # If some lines are not shown, or are in another day's history, a claim without a line need not have crashed.
         claims = min(row["claims"], ATTEMPTS_SHOWN) if len(own) == row["deliveries"] else 0

@@ -209,3 +209,12 @@ def test_changes_take_an_old_image_back_when_an_earlier_audit_kept_it() -> None:
         for answer in sums
     )
     assert by_changes == at_once
+
+
+def test_report_gets_the_first_attempts_when_a_message_has_very_many() -> None:
+    lines: list[Carried] = [("m", "deliveries", delivery(finished=1_000 - number)) for number in range(300)]
+
+    _, blocks = stage.judged(found_of([*lines, ("n", "waiting", {})]), Judging(AuditConsumer(CONSUMER), MOMENT, "", ""))
+
+    shown = stage.add_up([(what, block) for _, what, block in blocks], ()).rows(stage.LINES_OF)
+    assert [row["finished"] for row in shown] == list(range(701, 701 + stage.ATTEMPTS_SHOWN))
