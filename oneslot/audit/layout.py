@@ -16,7 +16,7 @@ import base64
 import gzip
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -61,34 +61,11 @@ def to_dynamodb_json(item: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 def item_line(item: Mapping[str, Any]) -> bytes:
     """Return a line of a full export."""
-    return _line({"Item": to_dynamodb_json(item)})
-
-
-def change_line(
-    keys: Sequence[str], old: Mapping[str, Any] | None, new: Mapping[str, Any] | None, written_micros: int
-) -> bytes:
-    """Return a line of an incremental export with new and old images. `keys` are the names of the key attributes."""
-    present = new if new is not None else old
-    if present is None:
-        raise ValueError("a change has an old image, a new image, or both")
-    record: dict[str, Any] = {
-        "Metadata": {"WriteTimestampMicros": {"N": str(written_micros)}},
-        "Keys": to_dynamodb_json({name: present[name] for name in keys}),
-    }
-    if old is not None:
-        record["OldImage"] = to_dynamodb_json(old)
-    if new is not None:
-        record["NewImage"] = to_dynamodb_json(new)
-    return _line(record)
-
-
-def _line(record: Mapping[str, Any]) -> bytes:
-    return (
-        json.dumps(
-            record, separators=(",", ":"), ensure_ascii=False, default=lambda binary: base64.b64encode(binary).decode()
-        ).encode()
-        + b"\n"
+    record = {"Item": to_dynamodb_json(item)}
+    text = json.dumps(
+        record, separators=(",", ":"), ensure_ascii=False, default=lambda binary: base64.b64encode(binary).decode()
     )
+    return text.encode() + b"\n"
 
 
 def write_export(

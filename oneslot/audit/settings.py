@@ -41,9 +41,9 @@ class AuditSettings:
 def parse_arguments(arguments: list[str]) -> tuple[AuditSettings, SessionSettings]:
     """Parse the job's command line. Unknown arguments are ignored, because services add their own (Glue: --JOB_NAME)."""
     parser = argparse.ArgumentParser(prog="job.py", description="Judge every request by what the system left behind.")
-    parser.add_argument("--history", required=True, help="folder with the sources")
-    parser.add_argument("--output", required=True, help="folder to create; it must not exist")
-    parser.add_argument("--previous", help="output of the audit that this one continues")
+    parser.add_argument("--history", type=_folder, required=True, help="folder with the sources")
+    parser.add_argument("--output", type=_folder, required=True, help="folder to create; it must not exist")
+    parser.add_argument("--previous", type=_folder, help="output of the audit that this one continues")
     parser.add_argument(
         "--deliveries",
         action="append",
@@ -57,15 +57,11 @@ def parse_arguments(arguments: list[str]) -> tuple[AuditSettings, SessionSetting
         "--continue", dest="keeps", action="store_true", help="keep what the next audit of changes needs"
     )
     parser.add_argument("--memory", default=SessionSettings.memory, help="memory of the driver on one machine")
-    given, _ = parser.parse_known_args(arguments)
-    settings = AuditSettings(
-        history=given.history.rstrip("/"),
-        output=given.output.rstrip("/"),
-        previous=given.previous.rstrip("/") if given.previous else None,
-        deliveries=tuple(folder.rstrip("/") for folder in ",".join(given.deliveries).split(",") if folder),
-        reject_share=given.reject_share,
-        patience_seconds=given.patience_seconds,
-        consumer=given.consumer,
-        keeps=given.keeps,
-    )
-    return settings, SessionSettings(memory=given.memory)
+    given = vars(parser.parse_known_args(arguments)[0])
+    memory, folders = given.pop("memory"), ",".join(given.pop("deliveries")).split(",")
+    settings = AuditSettings(**given, deliveries=tuple(_folder(folder) for folder in folders if folder))
+    return settings, SessionSettings(memory=memory)
+
+
+def _folder(path: str) -> str:
+    return path.rstrip("/")

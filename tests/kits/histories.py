@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from appointments.allocation import free_key
-from oneslot.audit.layout import Full, Incremental, Part, change_line, item_line, write_export
+from oneslot.audit.layout import Full, Incremental, Part, item_line, to_dynamodb_json, write_export
 
 Item = dict[str, Any]
 START = 1_795_000_000_000  # a Wednesday in November 2026
@@ -371,4 +372,13 @@ def write_lines(path: Path, rows: list[Item]) -> None:
 
 def _changes(table: str, before: dict[Any, Item], after: dict[Any, Item], now: int) -> list[bytes]:
     keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
-    return [change_line(KEYS[table], before.get(key), after.get(key), (now - 1) * 1000) for key in keys]
+    return [_change(KEYS[table], before.get(key), after.get(key), (now - 1) * 1000) for key in keys]
+
+
+def _change(names: Iterable[str], old: Item | None, new: Item | None, written_micros: int) -> bytes:
+    """Return a line of an incremental export with new and old images. `names` are those of the key attributes."""
+    record: Item = {"Metadata": {"WriteTimestampMicros": {"N": str(written_micros)}}}
+    for image, item in (("OldImage", old), ("NewImage", new)):
+        if item is not None:
+            record |= {"Keys": to_dynamodb_json({name: item[name] for name in names}), image: to_dynamodb_json(item)}
+    return json.dumps(record, separators=(",", ":")).encode() + b"\n"

@@ -72,11 +72,32 @@ def _name(slot: Item) -> str:
     return f"{slot['practice']}/{slot['slot_id']}"
 
 
+def _take(slot: Item, holder: str) -> None:
+    slot |= {"status": "busy", "appointment_id": holder}
+    del slot["free_key"]
+
+
+def _free(slot: Item) -> None:
+    slot |= {"status": "free", "free_key": free_key(slot)}
+    del slot["appointment_id"]
+
+
+def _reopen(pick: Picker) -> Item:
+    row = pick.complete("waitlist")
+    row |= {"status": "IN_PROGRESS", "lease_until": pick.world.now + MINUTE}
+    del row["result"]
+    return row
+
+
+def _record(row: Item, outcome: str, appointment_id: str) -> tuple[str, str]:
+    row["result"] = json.dumps({"outcome": outcome, "appointment_id": appointment_id, "reason": "window_passed"})
+    return "I5", row["message_id"]
+
+
 def second_slot(pick: Picker) -> Breach:
     """Give a request two slots: the plain double booking."""
     appointment, slot = pick.booked(), pick.free_slot()
-    slot |= {"status": "busy", "appointment_id": appointment["appointment_id"]}
-    del slot["free_key"]
+    _take(slot, appointment["appointment_id"])
     return "I1", appointment["appointment_id"]
 
 
@@ -91,17 +112,14 @@ def two_on_one_slot(pick: Picker) -> Breach:
 def busy_without_holder(pick: Picker) -> Breach:
     """Make a slot busy for an appointment that does not exist."""
     slot = pick.free_slot()
-    slot |= {"status": "busy", "appointment_id": f"unknown-{slot['slot_id']}"}
-    del slot["free_key"]
+    _take(slot, f"unknown-{slot['slot_id']}")
     return "I4", _name(slot)
 
 
 def slot_freed_under_appointment(pick: Picker) -> Breach:
     """Free the slot of a booked appointment."""
     appointment = pick.booked()
-    slot = pick.slot_of(appointment)
-    slot |= {"status": "free", "free_key": free_key(slot)}
-    del slot["appointment_id"]
+    _free(pick.slot_of(appointment))
     return "I4", appointment["appointment_id"]
 
 
@@ -143,9 +161,7 @@ def slot_deleted(pick: Picker) -> Breach:
 def booking_vanished(pick: Picker) -> Breach:
     """Delete the appointment of a COMPLETE booking."""
     appointment = pick.booked()
-    slot = pick.slot_of(appointment)
-    slot |= {"status": "free", "free_key": free_key(slot)}
-    del slot["appointment_id"]
+    _free(pick.slot_of(appointment))
     del pick.world.appointments[appointment["appointment_id"]]
     return "I5", appointment["appointment_id"]
 
@@ -153,11 +169,8 @@ def booking_vanished(pick: Picker) -> Breach:
 def other_slot_than_recorded(pick: Picker) -> Breach:
     """Move an appointment to another slot than the recorded answer names."""
     appointment, slot = pick.booked(), pick.free_slot()
-    old = pick.slot_of(appointment)
-    old |= {"status": "free", "free_key": free_key(old)}
-    del old["appointment_id"]
-    slot |= {"status": "busy", "appointment_id": appointment["appointment_id"]}
-    del slot["free_key"]
+    _free(pick.slot_of(appointment))
+    _take(slot, appointment["appointment_id"])
     appointment |= {name: slot[name] for name in ("practice", "slot_id", "start", "end")}
     return "I5", appointment["appointment_id"]
 
@@ -172,28 +185,22 @@ def waitlist_vanished(pick: Picker) -> Breach:
 def cancellation_without_effect(pick: Picker) -> Breach:
     """Add a COMPLETE cancellation of an appointment that is booked."""
     appointment = pick.booked()
-    row: Item = {
-        "message_id": f"cancel-{appointment['appointment_id']}",
-        "status": "COMPLETE",
-        "consumption_count": 1,
-    }
-    result = {"outcome": "cancelled", "appointment_id": appointment["appointment_id"]}
-    pick.world.ledger[row["message_id"]] = {**row, "updated": pick.world.now, "result": json.dumps(result)}
+    row: Item = {"message_id": f"cancel-{appointment['appointment_id']}", "status": "COMPLETE", "consumption_count": 1}
+    pick.world.ledger[row["message_id"]] = row | {"updated": pick.world.now}
+    _record(pick.world.ledger[row["message_id"]], "cancelled", appointment["appointment_id"])
     return "I5", appointment["appointment_id"]
 
 
 def refused_but_booked(pick: Picker) -> Breach:
     """Record a refusal for a request with an appointment."""
     row = pick.complete("waitlist")
-    row["result"] = json.dumps({"outcome": "refused", "appointment_id": row["message_id"], "reason": "window_passed"})
-    return "I5", row["message_id"]
+    return _record(row, "refused", row["message_id"])
 
 
 def result_unknown(pick: Picker) -> Breach:
     """Record an outcome that the system does not have."""
     row = pick.complete("booked")
-    row["result"] = json.dumps({"outcome": "mislaid", "appointment_id": row["message_id"]})
-    return "I5", row["message_id"]
+    return _record(row, "mislaid", row["message_id"])
 
 
 def row_deleted(pick: Picker) -> Breach:
@@ -205,10 +212,7 @@ def row_deleted(pick: Picker) -> Breach:
 
 def row_reverted(pick: Picker) -> Breach:
     """Set a COMPLETE row back to IN_PROGRESS."""
-    row = pick.complete("waitlist")
-    row |= {"status": "IN_PROGRESS", "lease_until": pick.world.now + MINUTE}
-    del row["result"]
-    return "I6", row["message_id"]
+    return "I6", _reopen(pick)["message_id"]
 
 
 def refusal_deleted(pick: Picker) -> Breach:
@@ -241,19 +245,20 @@ def request_stuck(pick: Picker) -> Breach:
 
 def answers_differ(pick: Picker) -> Breach:
     """Give a duplicate another answer than the original."""
+    return "I7", _deliver_again(pick, outcome="duplicate", answer="another")["message_id"]
+
+
+def _deliver_again(pick: Picker, **more: object) -> Item:
     row = pick.complete("booked")
     line = next(line for line in pick.world.deliveries if line["message_id"] == row["message_id"] and line["answer"])
-    pick.world.deliveries.append({**line, "finished": pick.world.now - 1, "outcome": "duplicate", "answer": "another"})
-    return "I7", row["message_id"]
+    pick.world.deliveries.append({**line, "finished": pick.world.now - 1, **more})
+    return row
 
 
 def claim_not_counted(pick: Picker) -> Breach:
     """Log two claims where the row counts one."""
-    row = pick.complete("booked")
+    row = _deliver_again(pick, outcome="fenced", claimed_by="f" * 32, answer=None)
     row["consumption_count"] = 1
-    line = next(line for line in pick.world.deliveries if line["message_id"] == row["message_id"] and line["answer"])
-    late = {"finished": pick.world.now - 1, "outcome": "fenced", "claimed_by": "f" * 32, "answer": None}
-    pick.world.deliveries.append({**line, **late})
     return "I10", row["message_id"]
 
 
@@ -266,9 +271,7 @@ def count_zero(pick: Picker) -> Breach:
 
 def quarantined_after_booking(pick: Picker) -> Breach:
     """Put a message into the dead-letter queue that has an appointment and no COMPLETE row."""
-    row = pick.complete("waitlist")
-    row |= {"status": "IN_PROGRESS", "lease_until": pick.world.now + MINUTE}
-    del row["result"]
+    row = _reopen(pick)
     pick.world.dead_letters.append({"message_id": row["message_id"], "source_message_id": "s", "reason": None})
     return "I11", row["message_id"]
 
@@ -289,9 +292,7 @@ def cancelled_by_a_booking(pick: Picker) -> Breach:
 
 
 def _cancel(pick: Picker, appointment: Item, author: str) -> None:
-    slot = pick.slot_of(appointment)
-    slot |= {"status": "free", "free_key": free_key(slot)}
-    del slot["appointment_id"]
+    _free(pick.slot_of(appointment))
     appointment |= {"status": "cancelled", "cancelled_by": author, "updated": pick.world.now}
 
 
@@ -326,8 +327,7 @@ def refused_but_withdrawn(pick: Picker) -> Breach:
         item for item in pick.world.appointments.values() if item["status"] == "cancelled" and "practice" in item
     )
     row = pick.world.ledger[next(withdrawn)["appointment_id"]]
-    row["result"] = json.dumps({"outcome": "refused", "appointment_id": row["message_id"], "reason": "window_passed"})
-    return "I5", row["message_id"]
+    return _record(row, "refused", row["message_id"])
 
 
 def answer_of_another(pick: Picker) -> Breach:
@@ -341,8 +341,7 @@ def answer_of_a_cancellation(pick: Picker) -> Breach:
     """Record for a booking that another request's appointment is cancelled, as it is."""
     row = pick.complete("waitlist")
     cancelled = next(item for item in pick.world.appointments.values() if item["status"] == "cancelled")
-    row["result"] = json.dumps({"outcome": "cancelled", "appointment_id": cancelled["appointment_id"]})
-    return "I5", row["message_id"]
+    return _record(row, "cancelled", cancelled["appointment_id"])
 
 
 def answered_otherwise(pick: Picker) -> Breach:

@@ -9,15 +9,13 @@ import pytest
 
 from demo.declared import CONSUMER
 from oneslot.errors import LawFailed, LawNotLocal
-from oneslot.laws.evidence import Evidence, Law, check
+from oneslot.laws.evidence import Evidence, Law
 from oneslot.laws.groups import judge, named_by
 from oneslot.laws.schema import Table
 from tests.kits.histories import System
-from tests.kits.order_histories import CORRUPTIONS, ORDERS, OrderHistory
 from tests.kits.shop import NOT_LOCAL, SHOP, Shop
 from tests.oneslot.audit.audit_answers import evidence_of
-from tests.oneslot.audit.corruptions import CORRUPTIONS as SOWN
-from tests.oneslot.audit.corruptions import Picker
+from tests.oneslot.audit.corruptions import CORRUPTIONS, Picker
 
 
 def test_law_of_two_tables_is_local_when_its_rows_name_the_subject() -> None:
@@ -65,18 +63,8 @@ def test_error_of_a_law_shows_no_value() -> None:
 def test_groups_show_each_breach_of_the_whole_when_everything_is_corrupted(seed: int) -> None:
     world = System(seed, practices=8, slots_per_practice=26).run(420)
     pick = Picker(world, random.Random(seed))
-    sown = {corruption(pick) for corruption in SOWN}
+    sown = {corruption(pick) for corruption in CORRUPTIONS}
     evidence = evidence_of(world)
     whole = {(breach.invariant, breach.subject, breach.detail) for breach in CONSUMER.check(evidence)}
     assert {(each.invariant, each.subject, each.detail) for each in judge(evidence, CONSUMER.laws)} == whole
     assert sown <= {(law, subject) for law, subject, _ in whole}
-
-
-@pytest.mark.parametrize("breach", CORRUPTIONS, ids=" of ".join)
-def test_check_names_the_law_that_a_history_breaks(breach: tuple[str, str]) -> None:
-    """In the whole evidence and in groups. The audit judges the same histories in `audit/test_any_consumer.py`."""
-    history = OrderHistory()
-    CORRUPTIONS[breach](history)
-    whole = {(each.invariant, each.subject) for each in check(history.evidence(), ORDERS.laws)}
-    assert breach in whole
-    assert whole == history.breaches()
