@@ -97,10 +97,6 @@ def _context(**document: object) -> Callable[[Path], object]:
     return lambda history: (history / "context.json").write_text(json.dumps(document))
 
 
-def log_is_no_gzip(history: Path) -> None:
-    (history / LOG).write_bytes(gzip.decompress((history / LOG).read_bytes()))
-
-
 def _file_for_log(history: Path) -> None:
     log = history / "deliveries"
     (log / "deliveries.jsonl.gz").rename(history / "moved")
@@ -140,7 +136,6 @@ def _failed_only(history: Path) -> None:
 LOG = "deliveries/deliveries.jsonl.gz"
 REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "log is gzip of no bytes": (lambda history: (history / LOG).write_bytes(b""), "deliveries.jsonl.gz was cut short"),
-    "log is called gzip": (log_is_no_gzip, "is not gzip, or is damaged"),
     "no folder": (shutil.rmtree, "There is no folder"),
     "no export": (lambda history: shutil.rmtree(history / "slots" / "AWSDynamoDB"), "slots holds no export"),
     "no summary": (_remove("manifest-summary.json"), "has no manifest-summary.json: the export is not finished"),
@@ -198,10 +193,6 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda history: (history / LOG).rename(history / LOG.removesuffix(".gz")),
         "jsonl is gzipped, but its name does not end in .gz",
     ),
-    "log is gzipped twice": (
-        lambda history: (history / LOG).write_bytes(gzip.compress((history / LOG).read_bytes())),
-        r"jsonl.gz is gzipped twice. Unpack it once",
-    ),
     "a file for a log": (_file_for_log, "deliveries is a file and must be a folder"),
     "a file for a folder": (_a_file, "slots holds no export|ledger holds no export"),
     "a folder for the context": (_folder_for_context, "context.json is a folder and must be a file"),
@@ -237,7 +228,5 @@ REFUSED_BY_SPARK = {
     "fewer lines than counted",
     "data file tampered with",
     "log is gzip and is not called so",
-    "log is gzipped twice",
-    "log is called gzip",
 }
 """Those that the audit finds only by reading the data, which takes a few seconds each."""

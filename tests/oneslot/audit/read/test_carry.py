@@ -247,6 +247,10 @@ ENVELOPES: dict[str, tuple[str, int, int]] = {
     "a list of deliveries": (f"[{PLAIN}, {PLAIN}]", 2, 0),
     "a delivery, and more": (json.dumps({**DELIVERY, "more": {"message": "delivery"}}), 1, 0),
     "another line": (json.dumps({"message": "cold start", "of": {"message": "deliveries"}}), 0, 0),
+    "an object inside": (json.dumps({**DELIVERY, "more": {"of": "}{"}}), 1, 0),
+    "deliveries with a comma between": (f"{PLAIN}, {PLAIN}", 1, 1),
+    "a delivery with text behind": (f"{PLAIN} and more", 1, 1),
+    "deliveries with spaces": (f"{PLAIN}   \r\n\t\r\n{PLAIN}", 2, 0),
     "CloudWatch's events": (_events(PLAIN, PLAIN), 0, 1),
     "a list of events": (f"[{_events(PLAIN)}]", 0, 1),
     "as text": (json.dumps({"timestamp": 1, "message": PLAIN}), 0, 1),
@@ -257,7 +261,10 @@ ENVELOPES: dict[str, tuple[str, int, int]] = {
 
 @pytest.mark.parametrize("name", ENVELOPES)
 def test_delivery_in_an_envelope_is_malformed(name: str) -> None:
-    """CloudWatch passes lines on in envelopes. Unnoticed they would count as other lines of the consumer: not at all."""
+    """CloudWatch passes lines on in envelopes. Unnoticed they would count as other lines of the consumer: not at all.
+
+    Of lines with other text behind a delivery, the delivery counts, and the rest is one malformed line.
+    """
     line, rows, rejects = ENVELOPES[name]
     made = Carried("deliveries", f"{line}\n")
     assert (len(made.rows), len(made.rejects)) == (rows, rejects)
