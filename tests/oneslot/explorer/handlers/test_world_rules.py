@@ -574,8 +574,21 @@ RULES = {
 }
 
 
+LONG = {
+    *("paid unless 500 and more", "paid with 201 alone", "every error is tried again but a condition's"),
+    *("an event is sent again by the place of its error", "rows under new ids that hold times"),
+    "a global list that is emptied",
+}
+"""Cases of a second of CPU each, of rules that others hold to; they are left to the slow tests."""
+
+
 @pytest.mark.parametrize(
-    "one", [pytest.param(one, id=f"{rule}: {name}") for rule, cases in RULES.items() for name, one in cases.items()]
+    "one",
+    [
+        pytest.param(one, id=f"{rule}: {name}", marks=pytest.mark.slow if name in LONG else ())
+        for rule, cases in RULES.items()
+        for name, one in cases.items()
+    ],
 )
 def test_handler_is_judged_by_the_rule(one: Case, tmp_path: Path) -> None:
     verdict, source, options = one
