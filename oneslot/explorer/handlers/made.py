@@ -34,6 +34,7 @@ class Tried:
         wanted: the statements that name a write, in the functions that it reaches, and that some event should reach.
         calls, changed: its calls, and the rows and objects that they changed: the table or the bucket, and the key.
         routes: the method and the path of each route in the handler's code.
+        names: the names that its code reads, of whatever.
     """
 
     error: str
@@ -47,6 +48,7 @@ class Tried:
     changed: frozenset[tuple[str, str]]
     most: int = 0
     routes: tuple[tuple[str, str], ...] = ()
+    names: tuple[str, ...] = ()
 
     @property
     def accepts(self) -> bool:
@@ -104,8 +106,9 @@ def _tried(exploration: Exploration, one: Exploration, asked: Asked) -> Tried:
         error = outcome.error or (f"it reports the message as failed, after {outcome.raised}" if outcome.failed else "")
         reached = exploration.code.reached
         ran, wanted, has_more = frozenset(reached.done), frozenset(reached.wanted), bool(reached.unwritten)
-        status, routes = _status(outcome.answer), (*reached.routes,)
-        tried = Tried(error, status, reached.wrote, has_more, ran, wanted, asked, *did, len(reached.ran), routes)
+        status, most, routes = _status(outcome.answer), len(reached.ran), (*reached.routes,)
+        names = (*sorted(reached.names),)
+        tried = Tried(error, status, reached.wrote, has_more, ran, wanted, asked, *did, most, routes, names)
         if tried.serves:
             break
     refuse_import(exploration.code, error)

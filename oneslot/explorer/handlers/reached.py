@@ -81,6 +81,8 @@ class Reached:
         """The files and lines within `except`, or in what `otherwise` of a write names: no event need reach them."""
         self.routes: list[tuple[str, str]] = []
         """The method and the path of each route that a decorator names, as Powertools, Flask and FastAPI do."""
+        self.names: set[str] = set()
+        """The names that a subscript or `get` reads, in lower case: those of AWS's answers begin with a capital."""
         self._named_outside: set[str] = set()
         """The names that the modules' own statements refer to."""
         self.forget()
@@ -106,6 +108,7 @@ class Reached:
         for function in functions:
             names = _names(function)
             self.routes += _routes(function)
+            self.names |= {name for one in ast.walk(function) for name in _read(one) if name[:1].islower()}
             calls, places = {*_called(function)}, sorted(_marked(function, file, self._named_writes))
             self._functions.append(_Function(function.name, places, names, calls))
             self._function_of |= dict.fromkeys(places, self._functions[-1])
@@ -234,6 +237,14 @@ def _routes(function: Any) -> Iterator[tuple[str, str]]:
             method = one.func.attr.upper()
             if isinstance(path, str) and path.startswith("/") and (method in _METHODS or method == "ROUTE"):
                 yield (method if method in _METHODS else (given or ["GET"])[0]), path
+
+
+def _read(node: ast.AST) -> Iterator[str]:
+    """Yield the names that an expression or a pattern reads: `row["id"]`, `row.get("id")`, `case {"id": one}`."""
+    read: list[Any] = [getattr(node, "slice", None), *(node.keys if isinstance(node, ast.MatchMapping) else ())]
+    if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "get":
+        read += node.args[:1]
+    yield from (one.value for one in read if isinstance(one, ast.Constant) and isinstance(one.value, str))
 
 
 def _called(node: ast.AST) -> Iterator[str]:

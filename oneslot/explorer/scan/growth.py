@@ -45,6 +45,8 @@ MOST_BRANCHES = 5
 TRIES_OF_A_BRANCH = 12
 MOST_HOLDERS = 2
 """The objects that may be what a library validates, beside the payload."""
+MOST_NAMES = 12
+"""The names that code reads of a copy, such as a row without its types, which asks nothing of the event."""
 MOST_LISTS = 8
 """The lists of made answers that may have one element, or none."""
 DECODE = "Decode the key with urllib.parse.unquote_plus."
@@ -333,6 +335,9 @@ def _moves(run: Tried) -> Iterator[Sequence[Edit]]:
 def _guesses(run: Tried) -> Iterator[Sequence[Edit]]:
     """Yield what may help where the handler does not say what it looks for."""
     texts = _unserved(run.asked, run.error)
+    asked = {name for at in (*run.asked.found, *run.asked.missed) for name in at}
+    copied = [name for name in run.names if name not in asked and not run.asked.objects]  # an object has columns
+    yield from _each([((PAYLOAD, name), _text((name,))) for name in copied[:MOST_NAMES]])
     for one in KINDS:
         yield from ([(at, one)] for at in texts)
     lists = [at for name, one in run.asked.facts.get(ANSWERS, {}).items() for at in _lists(one, (ANSWERS, name))]

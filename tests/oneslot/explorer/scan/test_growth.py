@@ -87,6 +87,8 @@ def _grown(tmp_path: Path, lines: str, source: FunctionSource = QUEUE) -> Grown:
         ('    write(body["id"], pence=int(body["pence"]) + 1)', {"id": "id-1", "pence": 1}),
         ('    write(body["id"], pence=Decimal(str(body["pence"])))', {"id": "id-1", "pence": 1}),
         (ADDED, {"id": "id-1", "pence": 1}),
+        ('    row = dict(body)\n    if row.get("paid"):\n        write(row["id"])', {"id": "id-1", "paid": "paid-1"}),
+        ('    match body:\n        case {"id": one, "of": "a"}:\n            write(one)', {"id": "id-1", "of": "a"}),
         ('    if body["kind"] == "paid":\n        write(body["id"])', {"kind": "paid", "id": "id-1"}),
         ('    kind = Kind(body["kind"])\n    write(kind.value)', {"kind": "card"}),
         ('    ROUTES[body["kind"]](body["id"])', {"kind": "paid", "id": "id-1"}),
