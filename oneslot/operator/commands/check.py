@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any
 
 import click
 from rich.table import Table
@@ -50,10 +49,9 @@ def check_target(target: Target, terminal: Terminal) -> tuple[CheckVerdict, list
         target.report.unlink(missing_ok=True)
     with terminal.working("Gathering the evidence"):
         verdict = _judged(target)
-    document: dict[str, Any] = {"stack_name": target.stack_name, **verdict.document()}
     try:
         target.report.parent.mkdir(parents=True, exist_ok=True)
-        target.report.write_text(json.dumps(document, indent=2) + "\n")
+        target.report.write_text(json.dumps({"stack_name": target.stack_name, **verdict.document()}, indent=2) + "\n")
     except OSError as error:
         return verdict, [f"{target.report} cannot be written ({error.strerror}), so this check has no report."]
     return verdict, []
@@ -125,8 +123,7 @@ def verdicts_table(verdicts: Mapping[str, int]) -> Table:
     """Return the number of requests by verdict as a table, in which check and audit agree."""
     shown = table("Requests by verdict", "Verdict", "Requests", numbers=(1,))
     for verdict, count in verdicts.items():
-        if count:
-            shown.add_row(verdict_text(verdict, declared().twice), f"{count:,}")
+        shown.add_row(verdict_text(verdict, declared().twice), f"{count:,}")
     shown.add_section()
     shown.add_row("all", f"{sum(verdicts.values()):,}")
     return shown

@@ -92,13 +92,15 @@ def malformed_rows(table: Table, rows: Iterable[Mapping[str, Any]]) -> list[Malf
 
 def malformed_evidence(evidence: Evidence) -> list[Malformed]:
     """Return the malformed attributes that the laws need, in all rows of the evidence."""
-    return [Malformed(*found) for found in lacking(evidence)]
+    rows = ({"message_id": message_id, **row} for message_id, row in evidence.ledger.items() if not result_of(row))
+    unread = (one for row in rows for one in malformed_ledger_row(row) if one.attribute == "result")
+    return list(dict.fromkeys([*(Malformed(*found) for found in lacking(evidence)), *unread]))
 
 
 def malformed_ledger_row(row: Mapping[str, Any]) -> list[Malformed]:
     """Return the malformed attributes of a ledger row that the invariants, the consumer or the repairs need."""
-    unanswered = ("result",) if row.get("status") == COMPLETE and not result_of(row) else ()
-    names = dict.fromkeys([*LEDGER_ROW(row), *CONSUMED_ROW(row), *unanswered])
+    unread = ("result",) if row.get("status") == COMPLETE and row.get("result") != "{}" and not result_of(row) else ()
+    names = dict.fromkeys([*LEDGER_ROW(row), *CONSUMED_ROW(row), *unread])
     return [Malformed("ledger", row["message_id"], name) for name in names]
 
 

@@ -74,6 +74,7 @@ def test_forecast_for_a_malformed_row_comes_true(moto_stack: MotoStack) -> None:
         rows[f"no-{lacking}"] = {name: value for name, value in complete.items() if name != lacking}
     moto_stack.bench.deliver(record(booking("unreadable")))
     rows["unreadable"] = moto_stack.bench.row("unreadable") | {"result": "{"}
+    rows["malformed-none"] = moto_stack.bench.row("unreadable") | {"result": "{}"}
     for message_id, row in rows.items():
         changed = row if "malformed" not in message_id else row | {"payload_hash": payload_hash(booking(message_id))}
         write(moto_stack, "ledger", changed | {"message_id": message_id})
@@ -84,6 +85,8 @@ def test_forecast_for_a_malformed_row_comes_true(moto_stack: MotoStack) -> None:
     assert {name for name, outlook in foreseen.items() if outlook == "fails_again"} == failing
     assert {"no-payload_hash", "unreadable", "malformed-0"} <= failing
     assert set(foreseen.values()) == {"fails_again", "taken_over", "duplicate"}
+    unread = {"where": "ledger", "key": "unreadable", "attribute": "result"}
+    assert unread in document(invoke("check", "--json"), exit_code=1)["malformed"]
 
 
 APPOINTMENTS = [
@@ -120,12 +123,8 @@ def test_unknown_status_is_counted_as_unknown_and_not_judged(moto_stack: MotoSta
     moto_stack.bench.deliver(record(booking("m-1")))
     moto_stack.write_log()
     write(moto_stack, "ledger", ROW | {"status": "DONE", "lease_until": 0})
-    assert document(invoke("status", "--json"))["ledger"] == {
-        "complete": 1,
-        "in_progress": 0,
-        "released": 0,
-        "unknown": 1,
-    }
+    counted = document(invoke("status", "--json"))["ledger"]
+    assert counted == {"complete": 1, "in_progress": 0, "released": 0, "unknown": 1}
     judged = document(invoke("check", "--json"), exit_code=1)
     assert (judged["kind"], "by-hand" in judged["verdict"]) == ("unreadable", True)
     assert "the next delivery takes it over" not in invoke("inspect", "by-hand").stdout

@@ -56,9 +56,7 @@ def test_worker_defers_in_the_queue_that_it_polls(
     assert opened.queue_url == consumer.queues.queue_url == (named or ENVIRONMENT["ONESLOT_QUEUE_URL"])
     assert consumer.queues.dead_letter_queue_url == "https://sqs/dead-letters"
     assert consumer.ledger.tables == {"ledger": "ledger", "slots": "slots", "appointments": "appointments"}
-    actual = (
-        consumer.ledger.client.meta.config
-    )  # the function's: a retry after a lost answer must come before the lease ends
+    actual = consumer.ledger.client.meta.config  # the function's: a retry must come before the lease ends
     assert (actual.connect_timeout, actual.read_timeout, actual.max_pool_connections) == (1, 3, 11)
     assert opened.limit_seconds == (30 if of_a_stack else None)
     sys.stdout.write("of the handler\n")
