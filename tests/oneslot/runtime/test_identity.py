@@ -94,8 +94,7 @@ def test_body_is_refused_when_it_has_more_than_100_levels(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("1.1", 1.1),
-        ("1e30", 1e30),
+        *(("1.1", 1.1), ("1e30", 1e30), ("1E2", 100.0), ("-1e308", -1e308)),
         ("1.234567890123456789", Decimal("1.234567890123456789")),
         ("12345678901234567890.5", Decimal("12345678901234567890.5")),
         ("1e-400", 0.0),  # no table holds so small a number
@@ -135,10 +134,6 @@ def test_a_body_that_is_nested_too_deeply_has_no_digest() -> None:
         body = {"in": body}
     with pytest.raises(Unprocessable, match="not_json"):
         payload_hash(body)
-
-
-def test_decimal_numbers_are_kept() -> None:
-    assert parse_body('{"a": 1.5, "b": -1e308, "c": 1E2}') == {"a": 1.5, "b": -1e308, "c": 100.0}
 
 
 MEBIBYTE = 1_048_576  # the largest message of SQS

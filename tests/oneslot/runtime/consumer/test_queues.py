@@ -194,10 +194,6 @@ def test_delay_after_a_failure_grows_up_to_the_longest() -> None:
     assert deferral.after_failure(1, 1.0) == 2
 
 
-def test_failed_message_is_left_alone_without_a_longest_delay() -> None:
-    assert Deferral().after_failure(1, 0.0) is None
-
-
 def test_numbers_come_from_the_environment() -> None:
     environment = {
         "ONESLOT_MAX_RECEIVE_COUNT": "20",

@@ -52,13 +52,6 @@ def test_row_keeps_what_is_sent_and_does_not_expire_when_effects_are_committed(l
     assert (row(ledger)["unsent"], "expires_at" in row(ledger)) == (2, False)
 
 
-def test_row_expires_when_nothing_is_sent(ledger: Any) -> None:
-    ledger.commit(claim(ledger), Effects({}))
-
-    assert row(ledger).keys() & {"sends", "unsent"} == set()
-    assert row(ledger)["expires_at"] > 0
-
-
 def ids(*sends: Send, message_id: str = "m-1", table: str = "ledger") -> list[str]:
     """Return the id of each send of a decision."""
     ledger: Any = DynamoDBLedger(
