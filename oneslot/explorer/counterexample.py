@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -28,6 +29,9 @@ class NotReplayable(ValueError):
 
 LONGEST_STORY, LONGEST_LINE = 8, 160
 """The lines of a short path, and the characters of each."""
+_LONG_KEY = re.compile(r"(?=\S*\d)(\S{20})[^\s;:]{5,}")
+_Told = tuple[str, str, bool]
+"""What a short path has of a step: who acts, what, and whether it is a fault."""
 _USUAL = ("invoked", "message deleted", "the answer arrives")
 _INVALID = "not a counterexample that `--save` wrote"
 
@@ -112,7 +116,7 @@ def replay(kept: Counterexample, scenario: Scenario, subject: ExploredSubject) -
     system = System(sized, subject)
     state = system.start
     before = _rows(system, state.world)
-    lines, broken, told = list(_heading(kept, sized, before)), list[str](), list[tuple[str, str]]()
+    lines, broken, told = list(_heading(kept, sized, before)), list[str](), list[_Told]()
     for number, move in enumerate(kept.moves, 1):
         step = next((step for step in system.steps(state) if _move(system, step) == move), None)
         if step is None:
@@ -127,18 +131,18 @@ def replay(kept: Counterexample, scenario: Scenario, subject: ExploredSubject) -
     if kept.where == "aftermath":
         for line, who, text in _what_came_after(system, state, {move.delivery for move in kept.moves}):
             lines.append(line)
-            told += [(who, text)] if text else []
+            told += [(who, text, False)] if text else []
         broken += Aftermath(system)(state)
     lines += [f"  => {law}" for law in dict.fromkeys(broken)] or ["  => no law is broken"]
     short = [f"{', '.join(_deliveries(sized))}.", *_shortened(told, LONGEST_STORY - 1)]
     return ReplayedPath(
         tuple(lettered(line) for line in lines),
         tuple(dict.fromkeys(broken)),
-        tuple(lettered(textwrap.shorten(line, LONGEST_LINE, placeholder=" ...")) for line in short),
+        tuple(map(lettered, short)),
     )
 
 
-def _told(system: System, step: Step) -> Iterator[tuple[str, str]]:
+def _told(system: System, step: Step) -> Iterator[_Told]:
     """Yield who acts in a step, and what: writes, faults, and how an invocation ends. The usual rest is left out."""
     described = _describe_step(system, step)
     who, text = described[0], described[3:]
@@ -146,19 +150,33 @@ def _told(system: System, step: Step) -> Iterator[tuple[str, str]]:
     if step.name == PERFORMED.name and is_read:
         text = text.partition("; ")[2]
     if text and text not in _USUAL:
-        yield who, text.replace(" -> done", "")
+        yield who, text.replace(" -> done", ""), step.fault
 
 
-def _shortened(told: Sequence[tuple[str, str]], most: int) -> list[str]:
-    """Return at most so many lines, each for what one delivery does before another one acts."""
-    lines = [f"{who}: {'; '.join(text for _, text in held)}" for who, held in groupby(told, key=itemgetter(0))]
+def _shortened(told: Sequence[_Told], most: int) -> list[str]:
+    """Return at most so many lines with all faults, each for what deliveries do before another one acts."""
+    lines = list[str]()
+    acts = [(who, list(held)) for who, held in groupby(told, key=itemgetter(0))]
+    for steps, alike in groupby(acts, key=lambda one: [step[1:] for step in one[1]]):
+        whos, did = [who for who, _ in alike], "; ".join(text for text, _ in steps)
+        names = [f"{whos[0]} to {whos[-1]}"] if whos[2:] else whos
+        needed = [text for text, is_fault in steps if is_fault or text == steps[-1][0]]
+        lines += [_fitting(f"{name}: {did}", needed) for name in names]
     if len(lines) <= most:
         return lines
-    return [
-        *lines[: most // 2],
-        f"... {len(lines) - most + 1} more; --verbose shows them",
-        *lines[most // 2 + 1 - most :],
-    ]
+    first, last = lines[: most // 2], lines[most // 2 + 1 - most :]
+    lost = [text for _, text, is_fault in told if is_fault and not any(text in line for line in (*first, *last))]
+    return [*first, _fitting(f"... {len(lines) - most + 1} more; --verbose shows them", lost), *last]
+
+
+def _fitting(line: str, needed: Sequence[str]) -> str:
+    """Return a line that is not too long: with shorter keys, and at its end with the needed parts that it would lose."""
+    if len(line) > LONGEST_LINE:
+        line, *needed = (_LONG_KEY.sub(r"\1...", one) for one in (line, *needed))
+    cut = textwrap.shorten(line, LONGEST_LINE, placeholder=" ...")
+    lost = "; ".join(one for one in needed if one not in cut)
+    left = max(LONGEST_LINE // 2, LONGEST_LINE - len(lost))
+    return f"{textwrap.shorten(line, left, placeholder=' ... ')}{lost}" if lost else cut
 
 
 def _heading(kept: Counterexample, scenario: Scenario, before: Sequence[str]) -> Iterator[str]:
@@ -249,7 +267,8 @@ def _describe_step(system: System, step: Step) -> str:
     if step.call >= 0:
         call = describe_call(ApiCall(system.requests.texts[step.call]), system.scenario.tables)
     if step.name == "time passes":
-        passed = "its time is nearly over" if running else "the message is visible again"
+        again = "the message is visible again" if system.scenario.deliverer == SQS else "the event comes again"
+        passed = "its time is nearly over" if running else again
         return f"{who}  time passes, and {passed if plain else 'every lease ends'}"
     text = f"{who}  {call}"
     if step.name != PERFORMED.name:

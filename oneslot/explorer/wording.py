@@ -121,5 +121,5 @@ def _row(row: Mapping[str, Any], table: TableSchema, start: int) -> str:
 
 def _key(parameters: Mapping[str, Any], tables: Mapping[str, TableSchema]) -> str:
     item = parameters.get("Key") or parameters.get("Item", {})
-    values = (item.get(name, {}).get("S", "") for name in tables[parameters["TableName"]].keys)
+    values = (str(*item.get(name, {}).values()) for name in tables[parameters["TableName"]].keys)
     return "/".join(values)[:_LONGEST_KEY]

@@ -28,6 +28,8 @@ NUMBER, OBJECT, LIST, TEXT = "number", "object", "list", "text"
 ROWS, OBJECTS, TABLES, ANSWERS, CLOSED, NTH = "rows", "objects", "tables", "answers", "closed", "nth"
 SSM, SECRETS = "ssm", "secrets"
 """Open places outside the event, the places that its source alone fills, and which of its source's events it is."""
+PARAMETERS, IDENTITY = "parameters", "identity"
+"""Places whose values are a client's, and whose names its source's: a path's parameters, and who signed a request."""
 MOST_OPTIONS = 30
 """The most texts of a table of options, such as an enum."""
 _TYPES = {"S": TEXT, "N": NUMBER, "M": OBJECT, "L": LIST, "BOOL": NUMBER}
@@ -60,6 +62,7 @@ class Asked:
         compared: each text that a value was compared with.
         absent: the rows and objects that were looked for in vain, by their places.
         objects: the keys of the objects that were read.
+        vain: the rows that were deleted, and were not there.
         errors: the exceptions that passed through the handler, and through libraries other than AWS's.
     """
 
@@ -72,6 +75,7 @@ class Asked:
     compared: dict[tuple[Place, str], None] = field(default_factory=dict)
     absent: dict[Place, Any] = field(default_factory=dict)
     objects: list[str] = field(default_factory=list)
+    vain: int = 0
     errors: list[BaseException] = field(default_factory=list)
 
     def event(self, text: str) -> Any:
@@ -103,10 +107,10 @@ class Asked:
         code = answer.get("Error", {}).get("Code")
         if code == "ResourceNotFoundException" and "TableName" in parameters:
             self._note_table(parameters)
-        if operation in ("get_object", "head_object", "download_file"):
-            self.objects.append(parameters["Key"])
-            if code in ("NoSuchKey", "404"):
-                self.absent[OBJECTS, parameters["Bucket"], parameters["Key"]] = "text"
+        if operation in ("get_object", "head_object", "download_file", "list_objects", "list_objects_v2"):
+            self.objects.append(key := parameters.get("Key", f"{parameters.get('Prefix', '')}first.json"))
+            if code in ("NoSuchKey", "404") or answer.get("KeyCount") == 0:
+                self.absent[OBJECTS, parameters["Bucket"], key] = "text"
         if operation == "get_secret_value":
             self._note_value((SECRETS, parameters["SecretId"]), answer, "SecretString")
         for one in parameters.get("Names", [parameters.get("Name")]) if operation.startswith("get_parameter") else ():
@@ -121,7 +125,9 @@ class Asked:
             for one, reason in zip(parameters["TransactItems"], reasons, strict=False):
                 self._note_refused(next(iter(one.values())), reason["Code"])
         elif operation in ("put_item", "update_item", "delete_item"):
-            self._note_refused(parameters, code)
+            known = len(self.absent)
+            self._note_refused(parameters, "" if operation == "delete_item" and not code else code)
+            self.vain += not code and len(self.absent) > known
 
     def _note_value(self, at: Place, answer: dict[str, Any], name: str) -> None:
         """Note a parameter or a secret that was looked for in vain, and follow what is asked of one that was made."""
@@ -143,15 +149,14 @@ class Asked:
                 text = value.get("S") if isinstance(value, dict) else value
                 if isinstance(text, RecordedText):
                     self.note_want(text.at, NUMBER)
-        else:
-            return
-        if row or "Key" in parameters:
+        if row or ("Key" in parameters and code is not None):
             self._note_row(parameters, {}, row)
 
     def _note_table(self, parameters: Mapping[str, Any]) -> None:
-        """Note a table that the template does not have, with the key by which the handler looks rows up, or an id."""
-        key = {name: plain(value) for name, value in parameters.get("Key", {}).items()}
-        item = [name for name in parameters.get("Item", {}) if name.lower().endswith("id")]
+        """Note a table that the template does not have: its key is that of a look-up, or else an id, or a row's first name."""
+        searched = "" if "IndexName" in parameters else parameters.get("KeyConditionExpression", "")
+        key = {name: plain(value) for name, value in parameters.get("Key", _expected(parameters, searched)).items()}
+        item = sorted(parameters.get("Item", {}), key=lambda name: not name.lower().endswith("id"))
         kinds = {name: "N" if isinstance(value, int) else "S" for name, value in key.items()}
         table = str(parameters["TableName"]).rpartition("/")[2]
         self.absent[TABLES, table] = kinds or {(item or ["id"])[0]: "S"}
@@ -249,14 +254,15 @@ class RecordedDict(dict[Any, Any]):
         return self._asked.recorded(value, (*self._at, name))
 
     def _note(self, name: Any, *, must: bool) -> bool:
+        is_there, at = dict.__contains__(self, name), (*self._at, name)
         if not isinstance(name, str):
-            return dict.__contains__(self, name)
-        if dict.__contains__(self, name):
-            self._asked.note_read((*self._at, name))
+            return is_there
+        if is_there and (self._at[0] == CLOSED or super().__getitem__(name) is not None):
+            self._asked.note_read(at)
             return True
-        at = (*self._at, name)
+        at = at if is_there or self._at[0] not in (PARAMETERS, IDENTITY) else (CLOSED, name)
         self._asked.missed[at] = self._asked.missed.get(at, False) or must
-        return False
+        return is_there
 
     def __getitem__(self, name: Any) -> Any:
         self._note(name, must=True)

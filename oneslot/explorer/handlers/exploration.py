@@ -19,7 +19,7 @@ from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.faults import PERFORMED
 from oneslot.explorer.handlers.asked import NTH, Asked
 from oneslot.explorer.handlers.aws import intercepted
-from oneslot.explorer.handlers.effects import Left
+from oneslot.explorer.handlers.effects import Left, leaves
 from oneslot.explorer.handlers.faultless import Faultless, Repeats
 from oneslot.explorer.handlers.given import USUAL_COPIES, Given
 from oneslot.explorer.handlers.laws import HandlerLaws, as_if_once, without_values
@@ -224,12 +224,20 @@ class Exploration(Faultless):
             return Result(self.code.name, "needs an event", why, unwritten=places)
         text, missing = f"holds at every level{self._unwritten()}", reached.wanted - reached.done
         unwritten = tuple(one for place, one in reached.writes.items() if place in missing)
-        silent = [f"message {one + 1} changes nothing after message {other + 1}" for one, other in sorted(self.silent)]
-        remarks = [f"Without a fault, {', '.join(silent)}."] if silent else []
+        remarks = [*dict.fromkeys(map(self._after, sorted(self.silent)))] if self.wrote else []
         if vain := self.code.invalid_answer:
             remarks.append(f"It reports failures in vain, and all of its batch comes again: {vain}")
         more: Any = {"unrun": reached.unrun, "unmet": reached.unmet, "unwritten": unwritten}
         return Result(self.code.name, "holds", text, remark=" ".join(remarks), **more)
+
+    def _after(self, pair: tuple[int, int]) -> str:
+        """Return that a message changes nothing after another one, and in what the two differ."""
+        one, other = (dict(leaves(self.scenario.messages[position].body)) for position in pair)
+        names = sorted(name.lstrip(".") for name in {*one, *other} if one.get(name) != other.get(name))
+        if not names:
+            return "Without a fault, a second message of the same body changes nothing."
+        later, earlier = (position + 1 for position in pair)
+        return f"Without a fault, message {later} changes nothing after message {earlier}: they differ in {', '.join(names)}."
 
     @property
     def _copies(self) -> int:

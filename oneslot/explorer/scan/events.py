@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 import gzip
 import json
 import re
@@ -12,7 +13,7 @@ from typing import Any
 from urllib.parse import quote_plus
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
-from oneslot.explorer.handlers.asked import CLOSED, NTH, Places
+from oneslot.explorer.handlers.asked import IDENTITY, NTH, PARAMETERS, Places
 from oneslot.explorer.handlers.scenario import message_of
 from oneslot.explorer.handlers.templates.sources import (
     BUS,
@@ -37,6 +38,8 @@ from oneslot.explorer.handlers.templates.sources import (
 
 PAYLOAD, AUTHORIZER, ATTRIBUTES, KEY, OLD = "payload", "authorizer", "attributes", "key", "old"
 METHOD, PATH = "method", "path"
+TEXTS = ("query", "headers", "stage", PARAMETERS, IDENTITY)
+"""The places whose values are texts, whatever a client means by them."""
 ANY_PATH = "/{proxy+}"
 Facts = dict[str, Any]
 """The values of an event's open places, by the places' names: what a producer or a client writes."""
@@ -56,13 +59,17 @@ AUTHORIZERS: Mapping[str, Any] = {
     "lambda": {"principalId": "client-1"},
     "iam": {"iam": {"userArn": f"arn:aws:iam::{_AT[1]}:user/client-1", "userId": "client-1", "accountId": _AT[1]}},
 }
+_UNSIGNED = ("accessKey", "accountId", "caller", "cognitoIdentityId", "cognitoIdentityPoolId", "user", "userArn")
+_IDENTITY = {**dict.fromkeys(_UNSIGNED), "sourceIp": "192.0.2.1", "userAgent": "client"}
+"""The client, whose names are null unless it signs: "Input format of a Lambda function for proxy integration"."""
 
 _OF_HTTP: Places = {
     ("queryStringParameters",): "query",
     ("headers",): "headers",
     ("stageVariables",): "stage",
     ("requestContext", "authorizer"): AUTHORIZER,
-    ("pathParameters",): CLOSED,
+    ("requestContext", "identity"): IDENTITY,
+    ("pathParameters",): PARAMETERS,
 }
 _OF_ROWS: Places = {("dynamodb", "NewImage"): PAYLOAD, ("dynamodb", "OldImage"): OLD, ("eventName",): "eventName"}
 PLACES: Mapping[str, Places] = {
@@ -98,7 +105,7 @@ def event_of(source: FunctionSource, facts: Facts, tables: Tables) -> Any:
     if source.kind == PIPE:
         return [_polled(source, facts, tables)]
     made = _EVENTS.get(source.kind)
-    event = made(source, facts) if made else dict(facts[PAYLOAD])
+    event = made(source, facts) if made else copy.copy(facts[PAYLOAD])
     for way, name in PLACES.get(source.kind, {}).items() if made else ():
         if isinstance(facts.get(name), dict) and facts[name] and name != PAYLOAD:
             *outer, last = way
@@ -111,6 +118,8 @@ def event_of(source: FunctionSource, facts: Facts, tables: Tables) -> Any:
 
 def attributes(given: Mapping[str, Any], place: str = ATTRIBUTES) -> dict[str, Any]:
     """Return what a place holds: message attributes have a type, as SQS and SNS name it."""
+    if place in TEXTS:
+        return {name: one if isinstance(one, str) else json.dumps(one) for name, one in given.items()}
     if place != ATTRIBUTES:
         return dict(given)
     kinds = {"Type": "String", "dataType": "String"}
@@ -259,7 +268,7 @@ def _context(kind: str, facts: Facts, **own: Any) -> dict[str, Any]:
         "domainName": f"a1b2c3d4e5.execute-api.{_AT[0]}.amazonaws.com",
         "requestId": _id(3, facts),
         "stage": "$default" if kind in (HTTP_2, URL) else "explored",
-        **({} if kind in (HTTP_2, URL) else {"identity": {"sourceIp": "192.0.2.1", "userAgent": "client"}, **_AT_TIME}),
+        **({} if kind in (HTTP_2, URL) else {"identity": _IDENTITY, **_AT_TIME}),
         **own,
     }
 
@@ -317,7 +326,7 @@ def _route(source: FunctionSource, facts: Facts) -> tuple[str, str, str]:
     """Return the path of a route, its method, and the path that a client asks for."""
     path, method = str(source.settings.get("Path", ANY_PATH)), str(source.settings.get("Method", "ANY")).upper()
     method = facts.get(METHOD, "POST") if method in ("ANY", "*") else method
-    return path, method, facts.get(PATH) or concrete_path(path)
+    return path, method, facts.get(PATH) or concrete_path(path, attributes(facts.get(PARAMETERS, {}), PARAMETERS))
 
 
 def _path_parameters(path: str, concrete: str) -> dict[str, str] | None:
@@ -327,9 +336,9 @@ def _path_parameters(path: str, concrete: str) -> dict[str, str] | None:
     return {name.rstrip("+"): greedy if name.endswith("+") else f"{name}-1" for name in names} or None
 
 
-def concrete_path(path: str) -> str:
-    """Return a path whose parameters, {id} or <id>, have values."""
-    return re.sub(r"[{<](?:\w+:)?([^}>:]+?)\+?(?::\w+)?[}>]", r"\1-1", path)
+def concrete_path(path: str, values: Mapping[str, str]) -> str:
+    """Return a path whose parameters, {id} or <id>, have values: these, or their names."""
+    return re.sub(r"[{<](?:\w+:)?([^}>:]+?)\+?(?::\w+)?[}>]", lambda one: values.get(one[1], f"{one[1]}-1"), path)
 
 
 _AFTER = {"PreSignUp": "SignUp", "PostConfirmation": "ConfirmSignUp", "CustomMessage": "SignUp"}

@@ -26,7 +26,7 @@ from oneslot.explorer.handlers.asked import (
 from oneslot.explorer.handlers.made import Tried
 from oneslot.explorer.handlers.templates.sources import BUS, QUEUES, FunctionSource, chain
 from oneslot.explorer.refusal import NotExplorable
-from oneslot.explorer.scan.events import KEY, METHOD, OLD, PATH, PAYLOAD, Facts, concrete_path, stored_by
+from oneslot.explorer.scan.events import KEY, METHOD, OLD, PATH, PAYLOAD, PLACES, Facts, concrete_path, stored_by
 from oneslot.explorer.scan.first_events import (
     COLUMNS,
     NULL_PLACES,
@@ -69,9 +69,9 @@ _OF_PYDANTIC: tuple[tuple[str, Any], ...] = (
 _NAMED = re.compile(
     r"Missing the key (\w+) in the item|\((\w+)\) is missing|'(\w+)' is a required property"
     r"|SimpleNamespace' object has no attribute '(\w+)'"
-    r"|missing \d+ required [\w-]+ arguments?: (.*)|must contain (\[.*\]) properties"
+    r"|^KeyError: '(\w+)'|missing \d+ required [\w-]+ arguments?: (.*)|must contain (\[.*\]) properties"
 )
-"""Names that only the text of a failure has: of a row, of a consumer's identity, of a schema, of a call."""
+"""Names that only the text of a failure has: of a row, of a consumer's identity, of a schema, of a copy, of a call."""
 _UNANSWERED = re.compile(r'answers=\{"([^"]+)"')
 """How a refusal of the explorer names the operation that it has no answer of."""
 
@@ -116,7 +116,7 @@ class _Node:
         is_empty = any(self.facts.get(place) == {} for place in NULL_PLACES if place != OLD)  # as AWS never sends it
         accepts = 0 if run.error or is_empty else 1 + run.accepts
         questions = 0 if run.serves else 2 * len(asked.found) + len(asked.missed)
-        return run.serves and not is_empty, run.writes, run.most, accepts, questions
+        return run.serves and not is_empty, run.writes - asked.vain, run.most, accepts, questions
 
     @property
     def signature(self) -> tuple[Any, ...]:
@@ -134,7 +134,7 @@ class _Search:
 
     Attributes:
         fixed: the places whose values the template gives.
-        ends: the CPU time at which the search ends.
+        ends: when the search ends, by the clock of the whole scan.
         refusal: why the explorer cannot run the handler on one of them.
     """
 
@@ -179,7 +179,7 @@ class _Search:
     def best_from(self, first: _Node, tries: int) -> _Node:
         """Return the best event that moves from the first one lead to."""
         nodes, best, signatures, most = [first] if first.moves else [], first, {first.signature}, len(self.seen) + tries
-        while nodes and len(self.seen) < most and time.process_time() < self.ends:
+        while nodes and len(self.seen) < most and time.monotonic() < self.ends:
             node = max(reversed(nodes), key=lambda one: (len(one.moves), one.score))  # the newest of equals
             edits = next(node.moves[0], None)
             if edits is None:
@@ -198,12 +198,15 @@ class _Search:
 
 
 def growth(source: FunctionSource, tried: Callable[[Facts], Tried], seconds: float) -> Grown:
-    """Return what grows of a source's first event in some seconds of CPU time.
+    """Return what grows of a source's first event in some seconds.
 
     Raises `NotExplorable` if the handler does its work on no event, and cannot be run on some.
     """
     facts = first_facts(source)
-    search = _Search(tried, frozenset(leaves(facts, ())), time.process_time() + seconds)
+    objects = {
+        (PAYLOAD,) for one in chain(source) for way, at in PLACES.get(one.kind, {}).items() if way and at == PAYLOAD
+    }
+    search = _Search(tried, frozenset({*objects, *leaves(facts, ())}), time.monotonic() + seconds)
     first = search.run(facts)
     if first is None:
         raise NotExplorable(search.refusal)
@@ -288,7 +291,7 @@ def _branches(search: _Search, best: _Node) -> Iterator[Facts]:
             found += 1
             yield one.facts
     for edits in [*([one] for one in best.run.asked.compared), *_of_routes(best.run)]:
-        if found == MOST_BRANCHES or time.process_time() > search.ends:
+        if found == MOST_BRANCHES or time.monotonic() > search.ends:
             return
         node = search.moved(best, edits)
         if node is None or not node.run.ran - covered:
@@ -346,6 +349,8 @@ def _guesses(run: Tried) -> Iterator[Sequence[Edit]]:
         yield [(at, [])]
     if run.asked.objects or (KEY,) in run.asked.found:
         yield from _of_objects(run.asked)
+    if not run.asked.facts[PAYLOAD]:
+        yield [((PAYLOAD,), [_text((PAYLOAD,))])]
 
 
 def _of_routes(run: Tried) -> Iterator[Sequence[Edit]]:
@@ -354,7 +359,7 @@ def _of_routes(run: Tried) -> Iterator[Sequence[Edit]]:
     for method, path in run.routes:
         edits: list[Edit] = [((METHOD,), method)] if METHOD in places else []
         if PATH in places:
-            edits.append(((PATH,), concrete_path(path)))
+            edits.append(((PATH,), concrete_path(path, {})))
         if edits:
             yield edits
 
@@ -446,8 +451,8 @@ def _named(asked: Asked, error: str) -> Iterator[Edit]:
     """Yield the names that a failure's text says are missing, beside the value that was read last."""
     for text in (error, *map(str, asked.errors)):
         found = _NAMED.search(text)
-        if found:
-            one, listed = found[1] or found[2] or found[3] or found[4], found[5] or found[6]
+        if found and not (found[5] and asked.objects):  # which may lack a column
+            one, listed = next(filter(None, found.groups()[:5]), ""), found[6] or found[7]
             names = [one] if one else re.findall(r"'(\w+)'", listed)
             yield from (((*_holders(asked)[0], name), _text((name,))) for name in names)
 

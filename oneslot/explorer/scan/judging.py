@@ -19,7 +19,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from oneslot.explorer.handlers.asked import ANSWERS
 from oneslot.explorer.handlers.exploration import exploration_of
 from oneslot.explorer.handlers.given import GIVEN, Given
 from oneslot.explorer.handlers.made import Tried, trying
@@ -173,7 +172,7 @@ def unpacked(folders: Sequence[Path], within: Path) -> list[Path]:
     for number, one in enumerate(folders):
         zipped = next((file for file in (one, Path(f"{one}.zip"), one.parent) if zipfile.is_zipfile(file)), None)
         if one.is_dir() or zipped is None:
-            found.append(one)
+            found.append(one.parent if one.is_file() else one)  # `sam package` makes a zip of a single file
         elif zipped == one.parent:  # a folder within a layer
             found.append(found[-1] / one.name)
         else:
@@ -271,7 +270,7 @@ def _judged(job: ScanJob, result: Result, grown: Grown, *, is_made: bool) -> tup
     if result.remedy:
         remedy = result.remedy.replace("raise the budget", "raise --budget, or name fewer functions with --function")
         return result.kind, f"{why}. {remedy}"
-    is_missed = result.level == "once" and not (result.fails_anyway and ANSWERS not in grown.facts)
+    is_missed = result.level == "once" and not (result.fails_anyway and not [*assumed_of(grown.facts)])
     is_unserved = result.kind == "needs an event" or (is_made and result.kind == "holds" and not grown.serves)
     if is_missed and grown.fault:
         return result.kind, f"{why}. {grown.fault}."

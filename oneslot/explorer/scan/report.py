@@ -77,10 +77,8 @@ def conclusion(scan: Scan, known: Collection[str] = ()) -> str:
     parts = [f"judged {judged} of {len(scan.rows)}"]
     for kind, (one, several) in _COUNTED.items():
         functions = named.get(kind, [])
-        if functions:
-            parts.append(
-                f"{len(functions)} {one if len(functions) == 1 else several}: {', '.join(dict.fromkeys(functions))}"
-            )
+        said = f"{len(functions)} {one if len(functions) == 1 else several}: {', '.join(dict.fromkeys(functions))}"
+        parts += [said] if functions else []
     scanned = {f"{one.function} {one.source}" for one in scan.rows}
     gone = set(known) - {key_of(one) for one in failures(scan)}
     stale = sorted(one for one in gone if one.partition(" ")[2].partition(": ")[0] in scanned)
@@ -124,7 +122,7 @@ def markdown(scan: Scan, known: Collection[str] = ()) -> str:
     if scan.findings:
         lines += ["", "| mapping | rule | why |", "|---|---|---|"]
         for one in scan.findings:
-            severity = _known(one, known) or one.severity
+            severity = "known" if key_of(one) in known else one.severity
             rule = f"[{one.rule}]({one.page}) ({severity})"
             lines.append(f"| {_cell(f'{one.function}: {one.source}')} | {rule} | {_cell(one.sentence)} |")
     for row in scan.rows:
@@ -141,12 +139,8 @@ def cells_of(row: Row, known: Collection[str] = ()) -> tuple[str, str, str, str,
     why = row.why if row.verdict != "holds" else " ".join(row.reached)
     twice = "; ".join(row.outside)
     why += f"{' ' if why else ''}May go out twice: {twice}." if twice else ""
-    verdict = f"{row.verdict}{_known(row, known, ' (', ')')}" if row.verdict == "breaks" else row.verdict
+    verdict = "breaks (known)" if row.verdict == "breaks" and key_of(row) in known else row.verdict
     return row.function, row.source, verdict, str(row.steps or ""), why
-
-
-def _known(one: Row | Finding, known: Collection[str], before: str = "", after: str = "") -> str:
-    return f"{before}known{after}" if key_of(one) in known else ""
 
 
 def _cell(text: str) -> str:

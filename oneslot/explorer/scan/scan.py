@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -40,6 +41,9 @@ from oneslot.explorer.scan.written_test import Tracked
 GRACE_S = 30
 """The seconds that a process has beyond its budget: for imports, and for a step that takes long."""
 NO_RETRY = "Its state machine has no Retry, so nothing runs it again. Add one, or explore it with `oneslot explore`."
+
+_PIP_ERROR = re.compile(r"ERROR: (?!Ignored)(.*?)(?: \(from versions: .*)?$", re.MULTILINE)
+_INCLUDES = re.compile(r"^\s*(?:-[rc]|--requirement|--constraint)[ =]*(\S+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -212,7 +216,11 @@ def _with_packages(job: ScanJob, packages: Path) -> ScanJob:
     lists = [file for one in roots if (file := (job.folder / one / "requirements.txt").absolute()).is_file()]
     if not lists:
         return job
-    named = [sys.version_info[:2], *((str(one), one.read_bytes()) for one in lists)]  # equal texts may name other files
+    files = [*lists]  # which name others that count: equal texts may do so, and a file may change
+    for one in files:
+        included = (one.parent / name for name in _INCLUDES.findall(one.read_text(errors="replace")))
+        files += [file for file in map(Path.resolve, included) if file.is_file() and file not in files]
+    named = [sys.version_info[:2], *((str(one), one.read_bytes()) for one in files)]
     number = hashlib.sha256(repr(named).encode()).hexdigest()[:16]
     installed = packages.absolute() / number / "site-packages"
     if not installed.exists():
@@ -221,8 +229,8 @@ def _with_packages(job: ScanJob, packages: Path) -> ScanJob:
         command += [word for one in lists for word in ("-r", str(one))]
         ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=lists[0].parent)
         if ran.returncode:
-            said = " ".join(line for line in ran.stderr.splitlines() if "ERROR" in line)
-            raise NotExplorable(f"pip cannot install {lists[0]}: {said} Install them, and scan without --packages.")
+            said = [*_PIP_ERROR.findall(ran.stderr), "it does not say why"][0].rstrip(".")
+            raise NotExplorable(f"pip cannot install {lists[0]}: {said}. Correct it, or scan without --packages.")
         unfinished.rename(installed)
     return replace(job, installed=(installed,))
 
@@ -255,7 +263,7 @@ def _run(jobs: Sequence[ScanJob | Row], workers: int, packages: Path | None) -> 
 
 
 def _received(reader: Connection, job: ScanJob, *, is_late: bool) -> Row:
-    why = "Its exploration did not stop at its budget: it may loop without a call. End the loop, or raise --budget."
+    why = f"It ran {GRACE_S} s beyond its budget: it loops without a call, or one step takes long. End it, or raise --budget."
     if not is_late:
         try:
             return reader.recv()  # type: ignore[no-any-return]

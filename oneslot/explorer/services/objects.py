@@ -133,9 +133,10 @@ def copy_object(account: Account, parameters: Parameters) -> Answer:
 
 
 def list_objects_v2(account: Account, parameters: Parameters) -> Answer:
-    """List up to 1,000 keys that begin with a prefix."""
-    refuse_unknown("ListObjectsV2", parameters, "Bucket Prefix StartAfter MaxKeys EncodingType ExpectedBucketOwner")
-    prefix, after = parameters.get("Prefix", ""), parameters.get("StartAfter", "")
+    """List up to 1,000 keys that begin with a prefix. `Marker` is what the first version calls `StartAfter`."""
+    known = "Bucket Prefix StartAfter Marker MaxKeys EncodingType ExpectedBucketOwner"
+    refuse_unknown("ListObjectsV2", parameters, known)
+    prefix, after = parameters.get("Prefix", ""), parameters.get("StartAfter", parameters.get("Marker", ""))
     objects = _objects(account, parameters)
     keys = [key for key in sorted(objects) if key.startswith(prefix) and key > after]
     most = min(parameters.get("MaxKeys", MAXIMUM_KEYS), MAXIMUM_KEYS)
@@ -170,3 +171,4 @@ _ALL: tuple[Callable[[Account, Parameters], Mapping[str, Any]], ...] = (
     list_objects_v2,
 )
 OPERATIONS: dict[str, Operation] = {f"s3.{operation.__name__}": operation for operation in _ALL}
+OPERATIONS["s3.list_objects"] = list_objects_v2

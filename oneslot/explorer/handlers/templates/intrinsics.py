@@ -44,7 +44,10 @@ class Unresolved(Exception):
 
 
 class Resolver:
-    """The values in a template. `parameters` are those of the stack, over their defaults."""
+    """The values in a template. `parameters` are those of the stack, over their defaults.
+
+    `every` has also the resources whose condition is false, because another stack may make them.
+    """
 
     def __init__(self, template: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
         self._conditions: Mapping[str, Any] = template.get("Conditions", {})
@@ -52,9 +55,10 @@ class Resolver:
         declared = template.get("Parameters", {})
         defaults = {name: one["Default"] for name, one in declared.items() if "Default" in one}
         self._parameters = {**PSEUDO, **defaults, **parameters}
+        self.every: Mapping[str, Any] = {}
         self.resources: Mapping[str, Any] = {}  # none of them decides which exist
-        every = self._looped(template.get("Resources", {}), {})
-        self.resources = {name: one for name, one in every if self._exists(one.get("Condition"))}
+        self.every = dict(self._looped(template.get("Resources", {}), {}))
+        self.resources = {name: one for name, one in self.every.items() if self._exists(one.get("Condition"))}
         self.template = {**template, "Resources": self.resources}
 
     def _looped(self, held: Mapping[str, Any], own: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
@@ -100,7 +104,7 @@ class Resolver:
 
     def physical_name(self, logical_id: str) -> str:
         """Return the name of a resource: the one that the template gives, or else its logical id."""
-        resource = self.resources[logical_id]
+        resource = self.every[logical_id]
         kind, own = _KINDS.get(resource["Type"]), resource.get("Properties", {})
         is_fifo = str(own.get("FifoQueue", own.get("FifoTopic"))).lower() == "true"
         usual = f"{logical_id}.fifo" if is_fifo else logical_id  # as CloudFormation ends the names that it makes
@@ -116,12 +120,9 @@ class Resolver:
             case "Fn::Equals":
                 first, second = (str(self.value(one)) for one in argument)
                 return first == second
-            case "Fn::Not":
-                return not self.holds(argument[0])
-            case "Fn::And":
-                return all(self.holds(one) for one in argument)
-            case "Fn::Or":
-                return any(self.holds(one) for one in argument)
+            case "Fn::Not" | "Fn::And" | "Fn::Or":
+                held = map(self.holds, argument)
+                return all(held) if name == "Fn::And" else any(held) is (name == "Fn::Or")
             case "Condition":
                 return self.holds(argument)
         raise Unresolved(name)

@@ -219,9 +219,9 @@ def _environment(
 
 
 def template_tables(resolver: Resolver) -> dict[str, TableSchema]:
-    """Return the tables of a template by their physical names."""
+    """Return the tables of a template by their physical names: those of this stack before those of another one."""
     tables: dict[str, TableSchema] = {}
-    for name, resource in resolver.resources.items():
+    for name, resource in sorted(resolver.every.items(), key=lambda one: one[0] in resolver.resources):
         properties = resource.get("Properties", {})
         if resource["Type"] in TABLES:
             wanted = ("KeySchema", "AttributeDefinitions", "LocalSecondaryIndexes", "GlobalSecondaryIndexes")

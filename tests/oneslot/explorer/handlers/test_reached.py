@@ -178,7 +178,8 @@ LEDGER = {"ONESLOT_LEDGER_TABLE": "ledger", "ONESLOT_TABLES": "orders"}
         ("is_refused", {"event": {}}, "needs an event", "does not write: put_item at app.py:48"),
         ("reports", {"messages": [{"id": "o-1", "name": "messageId"}]}, "holds", "has no itemIdentifier."),
         ("reports", {"messages": [{"id": "o-1", "name": "itemIdentifier"}]}, "holds", "holds at every level"),
-        ("marks", {"messages": [{"name": "a"}, {"name": "a"}]}, "holds", "message 2 changes nothing after message 1"),
+        ("marks", {"messages": [{"name": "a"}] * 2}, "holds", "a second message of the same body changes nothing"),
+        ("marks", {"messages": [{"name": "a"}, {"name": "a", "n": 2}]}, "holds", "after message 2: they differ in n."),
         ("marks", {"messages": [{"name": "a"}, {"name": "b"}]}, "holds", "holds at every level"),
         ("counts", {"event": {"report": ""}}, "holds", "holds at every level, and writes nothing"),
         ("notifies", {"event": {"report": ""}}, "needs an event", "does not write: publish at app.py"),
@@ -196,7 +197,8 @@ def test_verdict_is_about_a_write_or_says_that_there_is_none(
     )
 
     assert (result.kind, words in str(result)) == (kind, True)
-    assert ("in vain" in str(result), "changes nothing" in str(result)) == ("itemId" in words, "nothing after" in words)
+    is_silent = handler == "marks" and "every" not in words
+    assert ("in vain" in str(result), "changes nothing" in str(result)) == ("itemId" in words, is_silent)
 
 
 def test_exploration_is_refused_when_it_has_no_level(tmp_path: Path) -> None:
@@ -270,23 +272,40 @@ def handler(event, context):
 """
 
 
+LONG_KEYS = """
+import boto3
+
+
+def handler(event, context):
+    table = boto3.resource("dynamodb").Table("orders")
+    for digit in "123":
+        table.put_item(Item={"id": digit * 40})
+    table.put_item(Item={"id": "4" * 40}, ConditionExpression="attribute_not_exists(id)")
+"""
+KEPT = f"put orders {'1' * 20}...; put orders {'2' * 20}...; put orders {'3' * 20}...;"
+
+
 @pytest.mark.parametrize(
-    ("copies", "short"),
+    ("code", "copies", "short"),
     [
         (
+            STEPS,
             2,
             "A and B deliver the message.\nA: update orders total; put orders 0; ends, acknowledges\n"
             "B: update orders total; put orders 0; ends, acknowledges",
         ),
         (
+            LONG_KEYS,
             1,
-            "A delivers the message.\nA: update orders total; put orders 0: crash before it is sent\n"
-            "B: update orders total; put orders 0; ends, acknowledges",
+            f"A delivers the message.\nA: {KEPT} put ... crash before the message is deleted\n"
+            f"B to K: {KEPT} ... ends, by ConditionalCheckFailedException",
         ),
     ],
 )
-def test_short_path_says_how_the_run_differs_from_one_without_a_fault(copies: int, short: str, tmp_path: Path) -> None:
-    (tmp_path / "app.py").write_text(STEPS)
+def test_short_path_says_how_the_run_differs_from_one_without_a_fault(
+    code: str, copies: int, short: str, tmp_path: Path
+) -> None:
+    (tmp_path / "app.py").write_text(code)
 
     result = explore("app.handler", messages=["{}"], tables=["orders:id"], path=tmp_path, copies=copies)
 

@@ -112,9 +112,10 @@ def test_a_plan_of_terraform_is_scanned_as_a_template(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["code.zip", "s3://bucket/prefix/code.zip", {"S3Bucket": "b", "S3Key": "service/1/code.zip"}]
+    "key", ["app.py", "code.zip", "s3://bucket/prefix/code.zip", {"S3Bucket": "b", "S3Key": "service/1/code.zip"}]
 )
-def test_code_is_unpacked_when_it_is_a_zip(key: Any, tmp_path: Path) -> None:
+def test_code_is_unpacked_when_it_is_a_zip_or_a_file(key: Any, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(HANDLER if key == "app.py" else "")
     with zipfile.ZipFile(tmp_path / "code.zip", "w") as file:
         file.writestr("app.py", HANDLER)
     event = {"Type": "SQS", "Properties": {"Queue": {"Fn::GetAtt": ["Queue", "Arn"]}, "BatchSize": 1}}

@@ -99,6 +99,8 @@ def _grown(tmp_path: Path, lines: str, source: FunctionSource = QUEUE) -> Grown:
             ORDER + '    write(Order(**body["detail"]["order"]).id)',
             {"detail": {"order": {"id": "id-11", "country": "A", "lines": [1]}}},
         ),
+        ('    for at in range(len(body)):\n        write(body[at]["id"])', [{"id": "id-1"}]),
+        ('    write({**body, "at": 1}["id"])', {"id": "id-1"}),
         ("    save = lambda id, name: write(id, name=name)\n    save(**body)", {"id": "id-1", "name": "name-1"}),
     ],
 )
@@ -112,6 +114,9 @@ ROW = '    row = table.get_item(Key={"id": body["id"]}).get("Item")\n'
 FOUND = '    found = table.query(KeyConditionExpression="id = :id", ExpressionAttributeValues={":id": body["id"]})["Items"]\n'
 
 
+STORED = {"payload": {}, "objects": {"in": {"first.json": "text"}}}
+
+
 @pytest.mark.parametrize(
     ("lines", "facts"),
     [
@@ -123,6 +128,8 @@ FOUND = '    found = table.query(KeyConditionExpression="id = :id", ExpressionAt
             BODY + FOUND + '    for one in found:\n        write(one["owner"])',
             {"payload": {"id": "id-1"}, "rows": {"T": [{"id": "id-1", "owner": "owner-1"}]}},
         ),
+        (BODY + '    table.delete_item(Key={"id": "x"})', {"payload": {}, "rows": {"T": [{"id": "x"}]}}),
+        ('    for one in boto3.resource("s3").Bucket("in").objects.all(): write(one.key)', STORED),
     ],
 )
 def test_rows_are_made_when_the_handler_looks_for_them(lines: str, facts: Facts, tmp_path: Path) -> None:
@@ -149,6 +156,12 @@ def test_each_source_grows_in_its_open_places(tmp_path: Path) -> None:
             FunctionSource(HTTP_1, "GET /", {"Path": "/", "Method": "GET"}),
             '    write(event["queryStringParameters"]["user"])\n    return {"statusCode": 200}',
             {"payload": {}, "query": {"user": "user-1"}},
+        ),
+        (
+            FunctionSource(HTTP_1, "GET /{n}", {"Path": "/{n}", "Method": "GET"}),
+            '    signed, texts = event["requestContext"]["identity"]["user"], event["queryStringParameters"]\n'
+            '    write(int(event["pathParameters"]["n"].strip()) + int(texts["n"].strip()), by=signed)',
+            {"payload": {}, "parameters": {"n": 1}, "query": {"n": 1}, "identity": {"user": "user-1"}},
         ),
         (FunctionSource(TASK), '    write(event["order"])', {"payload": {"order": "order-1"}}),
         (
@@ -187,6 +200,7 @@ def test_each_source_grows_in_its_open_places(tmp_path: Path) -> None:
     ("source", "lines"),
     [
         (FunctionSource(HTTP_1, "", {"Path": "/{id}", "Method": "PUT"}), '    write(event["pathParameters"]["order"])'),
+        (FunctionSource(HTTP_1, "", {"Path": "/"}), '    write(event["requestContext"]["identity"]["order"])'),
         (QUEUE, '    write(event["Records"][0]["order"])'),
         (
             FunctionSource(SQS, "", {"FilterCriteria": {"Filters": [{"Pattern": '{"body": {"kind": ["paid"]}}'}]}}),

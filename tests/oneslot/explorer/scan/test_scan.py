@@ -201,7 +201,8 @@ def test_packages_of_each_function_are_installed_apart(tmp_path: Path) -> None:
         (folder := tmp_path / name).mkdir()
         (folder / "app.py").write_text(f"import rates\ndef handler(event, _): assert rates.VERSION == '{version}'")
         rates = f"rates-{version}"
-        (folder / "requirements.txt").write_text("--no-index\n--find-links .\nrates\n")  # equal, and yet of its folder
+        (folder / "requirements.txt").write_text("--no-index\n--find-links .\n-r more.txt\n")  # equal, of its folder
+        (folder / "more.txt").write_text("rates\n")
         if version:
             with zipfile.ZipFile(folder / f"{rates}-py3-none-any.whl", "w") as packed:
                 packed.writestr("rates.py", f"VERSION = '{version}'")
@@ -211,9 +212,15 @@ def test_packages_of_each_function_are_installed_apart(tmp_path: Path) -> None:
                 packed.writestr(f"{info}/RECORD", "")
     (tmp_path / "template.json").write_text(json.dumps({"Resources": resources}))
     rows = scan(tmp_path / "template.json", packages=tmp_path / "packages").rows
+    (tmp_path / "Second/more.txt").write_text("rates==99.0\n")
+    again = scan(tmp_path / "template.json", packages=tmp_path / "packages", only=["Second"]).rows
 
     assert [row.verdict for row in rows] == ["holds", "holds", "refused"]
-    assert rows[2].why.startswith(f"pip cannot install {tmp_path}/Broken/requirements.txt: ERROR: ")
+    assert [row.why for row in (rows[2], *again)] == [
+        f"pip cannot install {tmp_path}/{name}/requirements.txt: Could not find a version that satisfies the requirement "
+        f"{wanted}. Correct it, or scan without --packages."
+        for name, wanted in (("Broken", "rates"), ("Second", "rates==99.0"))
+    ]
 
 
 def test_replay_keeps_packages_below_the_handlers_folder() -> None:
