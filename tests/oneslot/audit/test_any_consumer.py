@@ -18,6 +18,7 @@ from oneslot.audit.errors import AuditRefused
 from oneslot.audit.layout import Full, Part, item_line, write_export
 from oneslot.audit.model import model_of
 from oneslot.audit.report.page import headline, next_steps
+from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.reading import choosing, parse_declaration
 from oneslot.errors import InvalidDeclaration, LawFailed
 from oneslot.laws.evidence import Evidence
@@ -170,33 +171,40 @@ def nothing_is_negative(evidence: Evidence) -> Iterator[tuple[Any, str]]:
                 yield key, f"has {row['left']} left"
 
 
+def found_by_both(
+    audited: Audited, declaration: Declaration, tables: dict[str, list[dict[str, Any]]], folder: Path
+) -> set[tuple[str, str]]:
+    """Return the breaches in these rows that check finds, after asserting that the audit finds the same, and no reject."""
+    history = OrderHistory(charges=[])
+    history.write(folder / "history")
+    for name, rows in tables.items():
+        lines = [item_line(row) for row in rows]
+        write_export(folder / "history" / name, arn(name), Full(history.now), [Part(b"".join(lines), len(lines))])
+    of_tables = {name: declaration.schema.tables[name].by_key(rows) for name, rows in tables.items()}
+    evidence = declaration.evidence(**of_tables, ledger={row["message_id"]: row for row in history.ledger})
+    found = {(each.invariant, each.subject) for each in judge(evidence, declaration.laws)}
+    with choosing(declaration):
+        conclusion = audited(folder / "history")
+    assert audit_found(folder / "audit") == found
+    assert (malformed_evidence(evidence), conclusion.document["rejects"]["lines"]) == ([], 0)
+    return found
+
+
 def test_keys_of_any_type_are_judged_as_check_judges_them(audited: Audited, tmp_path: Path) -> None:
-    declaration = parse_declaration(MIXED, None)
-    order = {"pk": "CUSTOMER#c", "sk": "ORDER#o-1", "request": "o-1"}
     tables: dict[str, list[dict[str, Any]]] = {
-        "shop": [order, {"pk": "CUSTOMER#c", "sk": "COUNT", "left": -1}],
+        "shop": [
+            {"pk": "CUSTOMER#c", "sk": "ORDER#o-1", "request": "o-1"},
+            {"pk": "CUSTOMER#c", "sk": "COUNT", "left": -1},
+        ],
         "stock": [{"number": Decimal("0.0000000001"), "left": -1}, {"number": 7, "left": -2}, {"number": 8, "left": 1}],
         "marks": [{"raw": b"\xff", "at": 1, "left": -3}],
         "baskets": [],
     }
-    history = OrderHistory(charges=[])
-    history.write(tmp_path / "history")
-    for name, rows in tables.items():
-        lines = [item_line(row) for row in rows]
-        write_export(tmp_path / "history" / name, arn(name), Full(history.now), [Part(b"".join(lines), len(lines))])
-    of_tables = {name: declaration.schema.tables[name].by_key(rows) for name, rows in tables.items()}
-    evidence = declaration.evidence(**of_tables, ledger={row["message_id"]: row for row in history.ledger})
+
+    found = found_by_both(audited, parse_declaration(MIXED, None), tables, tmp_path)
+
     negative = {"CUSTOMER#c/COUNT", "0.0000000001", "7", "/w==/1"}
-    assert {(each.invariant, each.subject) for each in judge(evidence, declaration.laws)} == {
-        ("nothing_is_negative", subject) for subject in negative
-    }
-    assert malformed_evidence(evidence) == []
-
-    with choosing(declaration):
-        conclusion = audited(tmp_path / "history")
-
-    assert audit_found(tmp_path / "audit") == {("nothing_is_negative", subject) for subject in negative}
-    assert conclusion.document["rejects"]["lines"] == 0
+    assert found == {("nothing_is_negative", subject) for subject in negative}
 
 
 LINED = """
@@ -225,28 +233,15 @@ def stock_is_what_orders_left(evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 
 def test_law_over_lists_and_sets_is_local_when_names_have_their_elements(audited: Audited, tmp_path: Path) -> None:
-    declaration = parse_declaration(LINED, None)
     orders = [
         {"id": f"o-{number}", "lines": [{"article": name, "count": 1} for name in several], "gifts": {"bow"}}
         for number, several in enumerate((["pot", "pan"], ["pan"], ["lid", "pot"]))
     ]
     stock = [{"article": name, "left": left} for name, left in {"pot": 8, "pan": 7, "lid": 9, "bow": 7}.items()]
-    history = OrderHistory(charges=[])
-    history.charges = orders
-    history.write(tmp_path / "history")
-    lines = [item_line(row) for row in stock]
-    write_export(tmp_path / "history" / "stock", arn("stock"), Full(history.now), [Part(b"".join(lines), len(lines))])
-    tables = {
-        name: declaration.schema.tables[name].by_key(rows) for name, rows in (("charges", orders), ("stock", stock))
-    }
-    evidence = declaration.evidence(**tables, ledger={row["message_id"]: row for row in history.ledger})
-    broken = {("stock_is_what_orders_left", "pan")}
-    assert {(each.invariant, each.subject) for each in judge(evidence, declaration.laws)} == broken
 
-    with choosing(declaration):
-        audited(tmp_path / "history")
+    found = found_by_both(audited, parse_declaration(LINED, None), {"charges": orders, "stock": stock}, tmp_path)
 
-    assert audit_found(tmp_path / "audit") == broken
+    assert found == {("stock_is_what_orders_left", "pan")}
 
 
 @pytest.mark.slow
