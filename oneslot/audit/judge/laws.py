@@ -85,9 +85,7 @@ class Chunk:
             group, kept = self.groups[key], json.loads(text)
             group.restore(kept)
             self.earlier += ({**line, "key": key} for line in kept["lines"])
-            own.append(
-                {source: sorted(rows, key=str, reverse=True)[-1] for source, rows in self._own(key, group).items()}
-            )
+            own.append({source: min(rows, key=str) for source, rows in self._own(key, group).items()})
         return with_own(rows.drop_columns(["layer"]), self._columns(own))
 
     def _own(self, key: str, group: Group) -> dict[str, list[Row]]:
@@ -149,14 +147,19 @@ class Chunk:
             yield [key, str(subject), verdict, violations, *self._figures(group, request).values()], rows
 
     def _evidence(self) -> Evidence:
-        """Return all rows of the chunk as the laws read them; of a repeated row the first by its text."""
+        """Return all rows as the laws read them, of a repeated one the first by its text, and note each group's own rows."""
         ledger: dict[str, Row] = {}
         tables: dict[str, dict[Any, Row]] = {name: {} for name in self.tables}
         lines: list[Row] = []
         for key, group in self.groups.items():
             for source, rows in group.rows.items():
+                into: dict[Any, Row] = ledger if source == LEDGER else tables[source]
                 for row in rows if len(rows) == 1 else sorted(rows, key=str, reverse=True):
-                    self._take(key, group, source, row, ledger if source == LEDGER else tables[source])
+                    value = decoded(row)
+                    at, subject = self._key(source, value)
+                    into[at] = value
+                    if subject == key:
+                        group.own.setdefault(source, []).append(value)
             for line in group.lines:
                 line["message_id"] = key
             lines += group.lines
@@ -172,14 +175,6 @@ class Chunk:
             dropped={key for key, group in of if group.dropped is not None},
             deliveries=lines,
         )
-
-    def _take(self, key: str, group: Group, source: str, row: Row, into: dict[Any, Row]) -> None:
-        """Add a row to the evidence, and to the group's own rows if its key is the subject."""
-        value = decoded(row)
-        at, subject = self._key(source, value)
-        into[at] = value
-        if subject == key:
-            group.own.setdefault(source, []).append(value)
 
     def _broken(self, evidence: Evidence, requests: Mapping[str, Request]) -> Mapping[str, Mapping[str, str]]:
         """Return the laws that each subject breaks, in their order, each with how it is broken, as `oneslot check` says it."""
