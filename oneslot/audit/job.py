@@ -196,7 +196,7 @@ def write_verdicts(work: Work) -> Judged:
         add = partial(add_up_part, judging=judging, output=settings.output, previous=earlier)
         judged = judged.repartitionById(work.parts, "chunk").mapInArrow(add, CARRIED)
     rows = judged.toArrow()
-    blocks = zip(rows["source"].to_pylist(), rows["block"].to_pylist(), strict=True)
+    blocks = zip(rows["source"].to_pylist(), (block.as_buffer() for block in rows["block"]), strict=True)
     answer = add_up(blocks, judging.wanted)
     if work.parts == 1:
         write_tables(judging, settings.output, earlier, 0, answer)

@@ -211,13 +211,13 @@ class Judged:
         return found
 
 
-def add_up(rows: Iterable[tuple[int, bytes]], wanted: Sequence[OperationsTable]) -> Judged:
+def add_up(rows: Iterable[tuple[int, Any]], wanted: Sequence[OperationsTable]) -> Judged:
     """Add up the blocks of one part."""
     found: dict[int, list[pa.Table]] = defaultdict(list)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for what, block in rows:
         if what == COUNTED:
-            for name, several in json.loads(block).items():
+            for name, several in json.loads(bytes(block)).items():
                 counts[name].update(several)
         else:
             found[what].append(unpacked(block))
@@ -230,4 +230,6 @@ def add_up(rows: Iterable[tuple[int, bytes]], wanted: Sequence[OperationsTable])
 def without_zeros(table: OperationsTable, rows: pa.Table) -> pa.Table:
     """Return sorted rows without those whose figures are all 0, so that they equal those of a full audit."""
     some = np.any([rows[name].to_numpy() != 0 for name in table.figures], axis=0)
-    return rows.filter(pa.array(some)).sort_by([(name, "ascending") for name in table.dimensions]).combine_chunks()
+    # One copy in place of three: the demand of a million requests has as many rows.
+    order = pc.sort_indices(rows, [(name, "ascending") for name in table.dimensions]).to_numpy()
+    return rows.take(pa.array(order[some[order]])).combine_chunks()
