@@ -63,11 +63,6 @@ def test_first_attempt_is_performed_under_every_policy() -> None:
         assert by_attempt.attempt(policy).result == {"outcome": "paid"}
 
 
-def test_again_repeats_the_effect(bank: Bank) -> None:
-    assert bank.handle(again) == "paid"
-    assert bank.paid == ["m-1", "m-1"]
-
-
 @pytest.mark.parametrize("policy", [set_aside, ask(lambda message, key: UNKNOWN)])
 def test_unknown_outcome_is_set_aside_at_every_delivery(bank: Bank, policy: Any) -> None:
     for _ in range(2):

@@ -222,16 +222,8 @@ ROWS: dict[str, list[tuple[str, str]]] = {
     "check": [
         (state, "check")
         for state in (
-            "nothing",
-            "fresh",
-            "waiting",
-            "hidden",
-            "booked",
-            "archived",
-            "torn",
-            "malformed",
-            "broken",
-            "no ledger",
+            *("nothing", "fresh", "waiting", "hidden", "booked", "archived"),
+            *("torn", "malformed", "broken", "no ledger"),
         )
     ],
     "inspect": [

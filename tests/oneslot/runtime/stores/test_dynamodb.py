@@ -60,12 +60,8 @@ def things(number: int) -> tuple[Put, ...]:
 
 
 TRANSIENT = (
-    "TransactionConflictException",
-    "ThrottlingException",
-    "ProvisionedThroughputExceededException",
-    "RequestLimitExceeded",
-    "InternalServerError",
-    "ServiceUnavailable",
+    *("TransactionConflictException", "ThrottlingException", "ProvisionedThroughputExceededException"),
+    *("RequestLimitExceeded", "InternalServerError", "ServiceUnavailable"),
 )
 UNANSWERED = (ReadTimeoutError, EndpointConnectionError, ConnectionClosedError)
 
