@@ -115,6 +115,11 @@ def result_of(row: Row) -> Mapping[str, Any]:
     return _result(text) if isinstance(text, str) else {}
 
 
+def outcome_of(row: Row) -> str:
+    """Return the outcome in a row's result; `complete` if it names none."""
+    return str(result_of(row).get("outcome", "complete"))
+
+
 @lru_cache(1 << 16)
 def _result(text: str) -> Mapping[str, Any]:
     """Return a result, parsed once: several laws read each one."""

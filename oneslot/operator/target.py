@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
 
 HOME_VARIABLE = "ONESLOT_HOME"
+DELIVERY_LOG_VARIABLE = "ONESLOT_DELIVERY_LOG"  # the local stack's, for a worker
 ARCHIVE_FILE = "accepted.jsonl"
 PLAN_FILE = "seeded.json"
 REPORT_FILE = "check.json"

@@ -17,7 +17,7 @@ from oneslot.local.launcher import up as start_stack
 from oneslot.local.stack import update as update_stack
 from oneslot.local.state import LocalState, read_state
 from oneslot.operator.options import consumer_option, json_option, local_stack_options, on_stack
-from oneslot.operator.target import Target, home_folder, local_target
+from oneslot.operator.target import DELIVERY_LOG_VARIABLE, Target, home_folder, local_target
 from oneslot.operator.terminal import Terminal
 
 
@@ -100,7 +100,8 @@ def shell_variables(target: Target) -> dict[str, str]:
         variables = {**target.function_variables(), **variables}
     if target.local is None:
         return variables
-    return {**target.local.connection.variables, "ENDPOINT_URL": target.local.endpoint_url, **variables}
+    own = {"ENDPOINT_URL": target.local.endpoint_url, DELIVERY_LOG_VARIABLE: target.local.log_file}
+    return {**target.local.connection.variables, **own, **variables}
 
 
 @click.command(short_help="Stop the local stack.")

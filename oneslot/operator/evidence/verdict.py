@@ -118,7 +118,13 @@ def judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[B
     rows, lines = malformed_evidence(gathered.evidence), gathered.malformed_lines
     breaches: Sequence[Breach] | None = None
     not_local: dict[str, str] = {}
-    if not (unread := _say_unread(gathered.missing, rows)):
+    unread = ""
+    if gathered.missing:
+        unread = f"No verdict: {' and '.join(map(str, gathered.missing))}. Restore it, then check again."
+    elif rows:
+        more = f" and {len(rows) - 1:,} more" if rows[1:] else ""
+        unread = f"No verdict: {rows[0]}{more}. Complete or delete the row, then check again."
+    else:
         found = groups.judge(gathered.evidence, gathered.declaration.laws, not_local)
         shown = [replace(each, subject=each.subject.removeprefix(UNIDENTIFIED_PREFIX)) for each in found]
         breaches = [*shown, *_lost_without_identity(gathered)] if lasting is None else lasting
@@ -135,16 +141,6 @@ def judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[B
     return CheckVerdict(
         *said, counts, tuple(breaches or ()), [*rows, *lines], gathered.missing, laws, gathered.undelivered
     )
-
-
-def _say_unread(missing: Sequence[Missing], rows: Sequence[Malformed]) -> str | None:
-    """Return why the rows cannot be judged; None if they can."""
-    if missing:
-        return f"No verdict: {' and '.join(map(str, missing))}. Restore it, then check again."
-    if rows:
-        more = f" and {len(rows) - 1:,} more" if rows[1:] else ""
-        return f"No verdict: {rows[0]}{more}. Complete or delete the row, then check again."
-    return None
 
 
 def _with_malformed_lines(kind: Kind, sentence: str, gathered: Gathered) -> tuple[Kind, str]:
@@ -242,10 +238,6 @@ def _count(gathered: Gathered, breaches: Sequence[Breach] | None) -> Counts:
     archived |= {UNIDENTIFIED_PREFIX + each for line in accepted or () for each in line.sqs_message_ids}
     contents = {line.subject for line in accepted or () if line.request.message_id}
     complete = [row for row in evidence.ledger.values() if row.get("status") == COMPLETE]
-    missing = {each.table for each in gathered.missing}
-
-    def of(table: str, count: int) -> int | None:
-        return None if table in missing else count
 
     def logged(count: int) -> int | None:
         return count if evidence.deliveries or gathered.malformed_lines or not evidence.ledger else None
@@ -257,7 +249,7 @@ def _count(gathered: Gathered, breaches: Sequence[Breach] | None) -> Counts:
         messages=None if accepted is None else sum(len(line.sqs_message_ids) for line in accepted),
         reused=None if accepted is None else len(contents) - len({message_id for message_id, _ in contents}),
         deliveries=logged(len(evidence.deliveries)),
-        completed=of("ledger", len(complete)),
+        completed=None if "ledger" in {each.table for each in gathered.missing} else len(complete),
         duplicates=logged(sum(line["outcome"] == "duplicate" for line in evidence.deliveries)),
         dead_letters=dict(sorted(Counter(letter.reason for letter in gathered.dead_letters).items())),
         lost=None

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from oneslot.declaration.declaration import Declaration
 from oneslot.errors import name_fault
-from oneslot.laws.traces import COMPLETE, result_of
+from oneslot.laws.traces import COMPLETE, outcome_of, result_of
 from oneslot.operator.evidence.dead_letters import read_dead_letters
 from oneslot.operator.evidence.deliveries import Failure
 from oneslot.operator.evidence.malformed import Standing, blocking_attributes, standing
@@ -271,7 +271,7 @@ def _foresee_known(facts: Facts, row: Mapping[str, Any], now_ms: int) -> tuple[O
     if conflicts(row["payload_hash"], row["status"], facts.payload_hash or ""):
         return OTHER_CONTENT
     if row["status"] == COMPLETE:
-        return Outlook.DUPLICATE, f"already complete ({result_of(row).get('outcome')}); it gets the same answer"
+        return Outlook.DUPLICATE, f"already complete ({outcome_of(row)}); it gets the same answer"
     if row.get("lease_until", 0) >= now_ms:
         seconds = (row["lease_until"] - now_ms) / 1000
         return Outlook.BUSY, f"a consumer holds its lease for {seconds:.0f} s more; then it is retried"

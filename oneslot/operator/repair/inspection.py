@@ -12,7 +12,7 @@ from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.reading import declared
 from oneslot.laws.evidence import Evidence
 from oneslot.laws.schema import LEDGER_ATTRIBUTES
-from oneslot.laws.traces import COMPLETE, result_of
+from oneslot.laws.traces import COMPLETE, outcome_of, result_of
 from oneslot.operator.evidence.deliveries import failure_of, valid_deliveries
 from oneslot.operator.evidence.malformed import Malformed, Standing, malformed_evidence, malformed_ledger_row, standing
 from oneslot.operator.evidence.operator_log import DROPPED, changes, dropped_at
@@ -160,7 +160,7 @@ class Inspection:
             yield change["at_ms"], f"`oneslot {change['action']}` by {change['who']['user']}: {change['outcome']}"
         row, logged = self.ledger, {attempt.get("claimed_by") for attempt in self.deliveries}
         if row and standing(row, self.now_ms) is Standing.COMPLETE and row["claimed_by"] not in logged:
-            yield row["updated"], f"{result_of(row).get('outcome')}, by the ledger; the delivery log has no line of it"
+            yield row["updated"], f"{outcome_of(row)}, by the ledger; the delivery log has no line of it"
         yield from ((at, what) for at, what, _ in self._story() if at is not None)
 
 

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from oneslot.errors import RowChanged, RowNotFound
 from oneslot.laws.schema import LEDGER_ATTRIBUTES
-from oneslot.laws.traces import COMPLETE, result_of
+from oneslot.laws.traces import COMPLETE, outcome_of
 from oneslot.operator.evidence import tables
 from oneslot.operator.evidence.malformed import Standing, format_malformed, malformed_ledger_row, standing
 from oneslot.operator.evidence.operator_log import BEGUN, DONE, DROPPED, NOT_DONE, OperatorLog, changes, dropped_at
@@ -45,11 +45,11 @@ def advice(target: Target, row: Mapping[str, Any], now_ms: int) -> str:
             return " ".join(format_malformed(malformed_ledger_row(row), target.command))
         case Standing.COMPLETE if waiting := row.get(UNSENT):
             return (
-                f"Complete: {result_of(row).get('outcome')}. Every copy gets this answer. {waiting} of its messages are not "
+                f"Complete: {outcome_of(row)}. Every copy gets this answer. {waiting} of its messages are not "
                 f"marked as sent. If no relay sends them soon, `{target.command('relay --once')}` does."
             )
         case Standing.COMPLETE:
-            return f"Complete: {result_of(row).get('outcome')}. Every copy gets this answer, so there is nothing to repair."
+            return f"Complete: {outcome_of(row)}. Every copy gets this answer, so there is nothing to repair."
         case Standing.LEASED:
             unlock_it = target.command(f"{UNLOCK} {row['message_id']}")
             return (
@@ -130,7 +130,7 @@ def consequences(target: Target, row: Mapping[str, Any]) -> str:
             "The next copy of the message is processed as the first, and its consumption_count starts again at 1. "
             "Nothing was written for the request yet."
         )
-    known = target.declaration.outcomes.get(str(result_of(row).get("outcome")))
+    known = target.declaration.outcomes.get(outcome_of(row))
     what = known.forgotten if known and known.forgotten else AGAIN
     if waiting := row.get(UNSENT):
         what = f"{waiting} of its messages may never be sent, because the row alone holds them. {what}"

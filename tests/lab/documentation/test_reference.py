@@ -101,7 +101,7 @@ def test_construct_page_has_each_threshold_with_its_default() -> None:
     assert [row[:2] for row in rows("construct", "Alarms")] == expected
 
 
-WRITTEN = {"ONESLOT_LOCAL_ASSET", "ONESLOT_WORKER_THREADS", "AWS_LAMBDA_FUNCTION_VERSION"}
+WRITTEN = {"ONESLOT_LOCAL_ASSET", "ONESLOT_DELIVERY_LOG", "ONESLOT_WORKER_THREADS", "AWS_LAMBDA_FUNCTION_VERSION"}
 """Variables that Lambda or our programs set for others, and no user does."""
 
 

@@ -15,7 +15,7 @@ from oneslot.declaration.declaration import load_name
 from oneslot.declaration.reading import declared
 from oneslot.errors import InvalidArguments, InvalidConfiguration, InvalidName, NotImportable
 from oneslot.local.mapping.bootstrap import LineWriter
-from oneslot.operator.target import open_target
+from oneslot.operator.target import DELIVERY_LOG_VARIABLE, open_target
 from oneslot.runtime.lambda_consumer import QUEUE_URL, WORKER_THREADS
 from oneslot.worker.acknowledgement import DELETERS
 from oneslot.worker.pool import FIFO_POLLERS, Handler
@@ -67,11 +67,10 @@ def open_consumer(stack: str | None, queue_url: str | None, threads: int) -> Ope
         limit = about["Timeout"]
         os.environ.update(about.get("Environment", {}).get("Variables", {}))
         if target.local:
-            # `check` and `inspect` read the function's deliveries there.
-            log = os.open(target.local.log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            sys.stdout = LineWriter(sys.stdout.fileno(), log)
             connect = target.local.connection.sqs
-            os.environ.update(target.local.connection.variables)
+            os.environ.update({**target.local.connection.variables, DELIVERY_LOG_VARIABLE: target.local.log_file})
+    if log := os.environ.get(DELIVERY_LOG_VARIABLE):  # `check` and `inspect` read the function's deliveries there
+        sys.stdout = LineWriter(sys.stdout.fileno(), os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600))
     url = queue_url or os.environ.get(QUEUE_URL)
     if not url:
         raise InvalidArguments(f"{declaration.name} has no queue. Give --queue-url, or set {QUEUE_URL}.")

@@ -26,7 +26,6 @@ from tests.kits.order_histories import ORDERS
 
 PAGE = (Path(__file__).resolve().parents[4] / "docs/do/repair.md").read_text(encoding="utf-8")
 COMMANDS = {f"{service}:{verb.title().replace('-', '')}" for service, verb in re.findall(r"`aws (\w+) ([a-z-]+)", PAGE)}
-"""The actions of the page's own commands on AWS."""
 ACCOUNT, STACK = "123456789012", "Oneslot-prod"
 STACK_ID = f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/{STACK}/0f0f"
 MAPPING_ARN = f"arn:aws:lambda:{REGION}:{ACCOUNT}:event-source-mapping:{MAPPING}"
