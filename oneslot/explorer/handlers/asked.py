@@ -275,11 +275,6 @@ class RecordedDict(dict[Any, Any]):
     def __contains__(self, name: Any) -> bool:
         return self._note(name, must=False)
 
-    def setdefault(self, name: Any, default: Any = None) -> Any:
-        """Return a value, and note the name."""
-        self._note(name, must=False)
-        return super().setdefault(name, default)
-
     def pop(self, name: Any, *default: Any) -> Any:
         """Remove a value, and note the name."""
         self._note(name, must=not default)

@@ -69,9 +69,9 @@ _OF_PYDANTIC: tuple[tuple[str, Any], ...] = (
 _NAMED = re.compile(
     r"Missing the key (\w+) in the item|\((\w+)\) is missing|'(\w+)' is a required property"
     r"|SimpleNamespace' object has no attribute '(\w+)'"
-    r"|^KeyError: '(\w+)'|missing \d+ required [\w-]+ arguments?: (.*)|must contain (\[.*\]) properties"
+    r"|missing \d+ required [\w-]+ arguments?: (.*)|must contain (\[.*\]) properties"
 )
-"""Names that only the text of a failure has: of a row, of a consumer's identity, of a schema, of a copy, of a call."""
+"""Names that only the text of a failure has: of a row, of a consumer's identity, of a schema, of a call."""
 _UNANSWERED = re.compile(r'answers=\{"([^"]+)"')
 """How a refusal of the explorer names the operation that it has no answer of."""
 
@@ -451,8 +451,8 @@ def _named(asked: Asked, error: str) -> Iterator[Edit]:
     """Yield the names that a failure's text says are missing, beside the value that was read last."""
     for text in (error, *map(str, asked.errors)):
         found = _NAMED.search(text)
-        if found and not (found[5] and asked.objects):  # which may lack a column
-            one, listed = next(filter(None, found.groups()[:5]), ""), found[6] or found[7]
+        if found:
+            one, listed = found[1] or found[2] or found[3] or found[4], found[5] or found[6]
             names = [one] if one else re.findall(r"'(\w+)'", listed)
             yield from (((*_holders(asked)[0], name), _text((name,))) for name in names)
 

@@ -102,10 +102,6 @@ class _Mapping:
     def window(self) -> float:
         return self.number(self.of_mapping("MaximumBatchingWindowInSeconds", 0)) or 0
 
-    @property
-    def reports_failures(self) -> bool:
-        return "ReportBatchItemFailures" in (self.of_mapping("FunctionResponseTypes") or ())
-
 
 def may_batch(resolver: Resolver, source: FunctionSource) -> bool:
     """Return whether the source's mapping may deliver more than one record; a size that the template lacks may be any."""
@@ -115,11 +111,7 @@ def may_batch(resolver: Resolver, source: FunctionSource) -> bool:
     return size is None or size > 1
 
 
-Found = tuple[str, str]
-"""A rule's name, and the sentence."""
-
-
-def _visibility(one: _Mapping) -> Iterator[Found]:
+def _visibility(one: _Mapping) -> Iterator[tuple[str, str]]:
     timeout, visibility = one.timeout, one.visibility
     if timeout is None or visibility is None:
         return
@@ -136,7 +128,7 @@ def _visibility(one: _Mapping) -> Iterator[Found]:
         yield "visibility-below-six-timeouts", text
 
 
-def _dead_letters(one: _Mapping) -> Iterator[Found]:
+def _dead_letters(one: _Mapping) -> Iterator[tuple[str, str]]:
     """Check the dead-letter queue. A FIFO queue may go without one, to keep its groups' order; either has its price."""
     if one.source.resource is None:
         text = "Its queue is not in the template, so its visibility timeout and its dead-letter queue are not checked."
@@ -171,7 +163,7 @@ def _dead_letters(one: _Mapping) -> Iterator[Found]:
         yield "dead-letters-of-the-function", f"{text} The queue's RedrivePolicy keeps them; remove it."
 
 
-def _dead_letter_queue(one: _Mapping, held: Mapping[str, Any]) -> Iterator[Found]:
+def _dead_letter_queue(one: _Mapping, held: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if (str(held.get("FifoQueue")).lower() == "true") != (one.source.kind == FIFO):
         text = (
             "A FIFO queue needs a FIFO dead-letter queue, and a standard queue a standard one. SQS refuses the policy."
@@ -185,15 +177,16 @@ def _dead_letter_queue(one: _Mapping, held: Mapping[str, Any]) -> Iterator[Found
         yield "dead-letters-expire", f"{text} Set MessageRetentionPeriod above the queue's, {queued:g} s."
 
 
-def _failures(one: _Mapping) -> Iterator[Found]:
-    if (one.batch or 0) > 1 and not one.reports_failures and not one.of_mapping("BisectBatchOnFunctionError"):
+def _failures(one: _Mapping) -> Iterator[tuple[str, str]]:
+    is_split = one.of_mapping("FunctionResponseTypes") or one.of_mapping("BisectBatchOnFunctionError")
+    if (one.batch or 0) > 1 and not is_split:
         text = f"One failed message returns the whole batch of {one.batch:g}, so the others are processed again."
         ids = {FIFO: "the failed message and all after it"}.get(one.source.kind, "the failed messages")
         ids = "the lowest failed sequence number" if one.source.kind in STREAMS else ids
         yield "failures-not-reported", f"{text} Add FunctionResponseTypes: [ReportBatchItemFailures], and return {ids}."
 
 
-def _batch(one: _Mapping) -> Iterator[Found]:
+def _batch(one: _Mapping) -> Iterator[tuple[str, str]]:
     timeout, batch = one.timeout, one.batch
     if batch and batch > MOST_AT_ONCE and (one.source.kind == FIFO or one.window < 1):
         remedy = "Lower BatchSize" if one.source.kind == FIFO else "Set MaximumBatchingWindowInSeconds to 1 or more"
@@ -204,7 +197,7 @@ def _batch(one: _Mapping) -> Iterator[Found]:
         yield "batch-too-large-for-timeout", f"{text} {remedy}"
 
 
-def _concurrency(one: _Mapping) -> Iterator[Found]:
+def _concurrency(one: _Mapping) -> Iterator[tuple[str, str]]:
     most = one.number((one.of_mapping("ScalingConfig") or {}).get("MaximumConcurrency"))
     reserved = one.number(one.function.get("ReservedConcurrentExecutions"))
     if most is not None and reserved is not None and most > reserved:
@@ -212,7 +205,7 @@ def _concurrency(one: _Mapping) -> Iterator[Found]:
         yield "concurrency-above-reserved", f"{text} Lower it, or reserve as much."
 
 
-def _stream(one: _Mapping) -> Iterator[Found]:
+def _stream(one: _Mapping) -> Iterator[tuple[str, str]]:
     bounds = [one.of_mapping(name, -1) for name in ("MaximumRetryAttempts", "MaximumRecordAgeInSeconds")]
     if {*map(one.number, bounds)} == {-1}:
         text = "A record that always fails blocks its shard until it expires."
@@ -226,7 +219,7 @@ def _stream(one: _Mapping) -> Iterator[Found]:
         yield "reads-from-latest", f"{text} Set StartingPosition to TRIM_HORIZON or AT_TIMESTAMP."
 
 
-def _asynchronous(one: _Mapping) -> Iterator[Found]:
+def _asynchronous(one: _Mapping) -> Iterator[tuple[str, str]]:
     """Check where a failed event goes. The queue of a topic or a rule keeps only what Lambda did not accept."""
     has_destination = "OnFailure" in json.dumps(one.function.get("EventInvokeConfig"))
     if not has_destination and not any(name in one.function for name in ("DeadLetterConfig", "DeadLetterQueue")):
@@ -234,7 +227,7 @@ def _asynchronous(one: _Mapping) -> Iterator[Found]:
         yield "no-failure-destination", text
 
 
-_CHECKS: Mapping[str, tuple[Callable[[_Mapping], Iterator[Found]], ...]] = {
+_CHECKS: Mapping[str, tuple[Callable[[_Mapping], Iterator[tuple[str, str]]], ...]] = {
     **dict.fromkeys(QUEUES, (_visibility, _dead_letters, _failures, _batch, _concurrency)),
     **dict.fromkeys(STREAMS, (_stream, _failures)),
     **dict.fromkeys(ASYNCHRONOUS, (_asynchronous,)),

@@ -27,9 +27,7 @@ ABOUT_BREACHES = "A delivery, fault or repeat exists after which the handler's e
 STATUSES: Mapping[Verdict, int] = {
     "breaks": verdict.STATUSES["breaks"],
     "fault": Unexpected.exit_code,
-    "needs an event": verdict.STATUSES["needs an event"],
-    "always refuses": verdict.STATUSES["needs an event"],
-    "refused": verdict.STATUSES["needs an event"],
+    **dict.fromkeys(("needs an event", "always refuses", "refused"), verdict.STATUSES["needs an event"]),
     "not finished": verdict.STATUSES["not finished"],
 }
 """The exit status of what fails a scan, the worst first."""

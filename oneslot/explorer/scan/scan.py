@@ -40,6 +40,10 @@ from oneslot.explorer.scan.written_test import Tracked
 
 GRACE_S = 30
 """The seconds that a process has beyond its budget: for imports, and for a step that takes long."""
+TOO_LATE = (
+    f"It ran {GRACE_S} s beyond its budget: it loops without a call, or one step takes long. End it, or raise --budget."
+)
+NO_VERDICT = "Its process ended without a verdict, as after os._exit. Remove what ends it."
 NO_RETRY = "Its state machine has no Retry, so nothing runs it again. Add one, or explore it with `oneslot explore`."
 
 _PIP_ERROR = re.compile(r"ERROR: (?!Ignored)(.*?)(?: \(from versions: .*)?$", re.MULTILINE)
@@ -256,17 +260,10 @@ def _run(jobs: Sequence[ScanJob | Row], workers: int, packages: Path | None) -> 
         for reader, (position, own_job, process, ends) in list(running.items()):
             if reader in ready or time.monotonic() > ends:
                 del running[reader]
-                row = _received(reader, own_job, is_late=reader not in ready)
+                try:
+                    row = reader.recv() if reader in ready else refusal(own_job, TOO_LATE)
+                except EOFError:
+                    row = refusal(own_job, NO_VERDICT)
                 process.kill()
                 process.join()
                 yield position, row
-
-
-def _received(reader: Connection, job: ScanJob, *, is_late: bool) -> Row:
-    why = f"It ran {GRACE_S} s beyond its budget: it loops without a call, or one step takes long. End it, or raise --budget."
-    if not is_late:
-        try:
-            return reader.recv()  # type: ignore[no-any-return]
-        except EOFError:
-            why = "Its process ended without a verdict, as after os._exit. Remove what ends it."
-    return refusal(job, why)
