@@ -28,8 +28,8 @@ from oneslot.laws.traces import LEDGER, result_of
 NOW = 10_000_000
 MOMENT = Evidence(requests=(), waiting=(), now=NOW, patience_ms=100)
 COUNTED = 'by_request = true\nrows = 1\noutcomes = ["booked", "waitlist"]'
-WRITTEN = (CONSUMER.path or Path()).read_text().partition('audit = "')[0]
-DERIVED = [parse_declaration(WRITTEN.replace("by_request = true", each), None) for each in (COUNTED, COUNTED.rpartition("\n")[0])]
+WRITTEN = (CONSUMER.path or Path()).read_text().partition('audit = "')[0].replace("by_request = true", COUNTED)
+DERIVED = parse_declaration(WRITTEN, None)
 """The appointments without their `Plain`, so that the look follows from the declaration, which counts each effect's rows."""
 Rows = list[tuple[str, dict[str, Any]]]
 Found = dict[int, list[pa.Table]]

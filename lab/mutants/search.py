@@ -30,9 +30,8 @@ def laws_broken(search: str, law: str) -> Iterable[str]:
     """Return the laws that a search finds broken; see `Edit`. It ends with the first seed that breaks `law`."""
     kind, _, where = search.partition(" ")
     if kind in ("judge", "derive"):
-        looks = DERIVED if kind == "derive" else [CONSUMER]
-        seeds = range(int(where), int(where) + HISTORIES)
-        return {QUICK_LOOK} if any(differing(seed, looks[seed % len(looks)]) for seed in seeds) else ()
+        consumer, seeds = DERIVED if kind == "derive" else CONSUMER, range(int(where), int(where) + HISTORIES)
+        return {QUICK_LOOK} if any(differing(seed, consumer) for seed in seeds) else ()
     if search in SENDS:
         return {"I13"} if SENDS[search]().kind == "breaks" else ()
     if kind == "explore":
