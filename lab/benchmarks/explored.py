@@ -40,8 +40,8 @@ def measured(kind: str, calls: int, budget: float = BUDGET) -> list[str]:
     )
     spent = time.process_time() - started
     figures = [sum(getattr(level, name) for level in result.levels) for name in ("states", "schedules", "executions")]
-    shown = [f"{figures[0]:,}", shortened(figures[1]) if result.complete else "-", f"{figures[2]:,}", f"{spent:.1f}"]
-    return [KINDS[kind], str(calls), *shown, "all levels" if result.complete else f'not "{result.level}"']
+    shown = [f"{figures[0]:,}", shortened(figures[1]) if result.holds else "-", f"{figures[2]:,}", f"{spent:.1f}"]
+    return [KINDS[kind], str(calls), *shown, "all levels" if result.holds else f'not "{result.level}"']
 
 
 def shortened(number: int) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NoReturn
 
-from oneslot.dynamodb_in_memory.expressions import TypedItem
 from oneslot.dynamodb_in_memory.expressions.paths import Path, project
+from oneslot.dynamodb_in_memory.expressions.values import TypedItem
 
 _MEASURES = {"ReturnConsumedCapacity", "ReturnItemCollectionMetrics"}
 """Parameters that ask for measures beside the answer. The stand-in measures nothing, and its answer has none."""

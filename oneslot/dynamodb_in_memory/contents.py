@@ -6,9 +6,8 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from oneslot.dynamodb_in_memory.expressions import TypedItem
+from oneslot.dynamodb_in_memory.expressions.values import TypedItem
 
 
 @dataclass(frozen=True)
@@ -53,12 +52,7 @@ class TableSchema(KeySchema):
         return "/".join([as_text(item[name]) for name in self.keys])
 
 
-def binary_text(value: Any) -> str:
-    """Return binary as text, for JSON."""
-    return base64.b64encode(value).decode()
-
-
-as_text = json.JSONEncoder(sort_keys=True, default=binary_text).encode
+as_text = json.JSONEncoder(sort_keys=True, default=lambda binary: base64.b64encode(binary).decode()).encode
 """Returns typed values as one text. One encoder, because `json.dumps` makes a new one for each call."""
 
 

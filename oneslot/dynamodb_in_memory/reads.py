@@ -8,7 +8,6 @@ from typing import Any
 
 from oneslot.dynamodb_in_memory.answers import answer, client_error, refuse, refuse_unknown
 from oneslot.dynamodb_in_memory.contents import Index, TableSchema
-from oneslot.dynamodb_in_memory.expressions import InvalidExpression, TypedItem
 from oneslot.dynamodb_in_memory.expressions.parser import Parsed, parse_projection
 from oneslot.dynamodb_in_memory.expressions.paths import Path, project, refuse_overlaps
 from oneslot.dynamodb_in_memory.expressions.trees import (
@@ -19,7 +18,7 @@ from oneslot.dynamodb_in_memory.expressions.trees import (
     ValueOperand,
     paths_of,
 )
-from oneslot.dynamodb_in_memory.expressions.values import COMPARATORS, order_key
+from oneslot.dynamodb_in_memory.expressions.values import COMPARATORS, InvalidExpression, TypedItem, order_key
 from oneslot.dynamodb_in_memory.tables import (
     INVALID,
     MAXIMUM_TRANSACTION_ITEMS,

@@ -7,10 +7,15 @@ from typing import Any
 
 from oneslot.dynamodb_in_memory.answers import client_error, refuse
 from oneslot.dynamodb_in_memory.contents import Contents, TableSchema
-from oneslot.dynamodb_in_memory.expressions import AttributeValue, InvalidExpression, TypedItem
 from oneslot.dynamodb_in_memory.expressions.parser import Parsed, parse_condition
 from oneslot.dynamodb_in_memory.expressions.trees import Expression, Scope
-from oneslot.dynamodb_in_memory.expressions.values import normalised, type_of
+from oneslot.dynamodb_in_memory.expressions.values import (
+    AttributeValue,
+    InvalidExpression,
+    TypedItem,
+    normalised,
+    type_of,
+)
 
 MAXIMUM_TRANSACTION_ITEMS = 100
 """The limit of TransactGetItems and TransactWriteItems (API reference)."""

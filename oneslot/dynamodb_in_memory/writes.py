@@ -16,11 +16,18 @@ from oneslot.dynamodb_in_memory.answers import (
     returned,
 )
 from oneslot.dynamodb_in_memory.contents import TableSchema, as_text
-from oneslot.dynamodb_in_memory.expressions import AttributeValue, InvalidExpression, TypedItem
 from oneslot.dynamodb_in_memory.expressions.parser import Change, Parsed, parse_update
 from oneslot.dynamodb_in_memory.expressions.paths import Path, changed, find, refuse_overlaps
 from oneslot.dynamodb_in_memory.expressions.trees import INCORRECT_TYPE, Scope, required
-from oneslot.dynamodb_in_memory.expressions.values import SETS, added, joined, without
+from oneslot.dynamodb_in_memory.expressions.values import (
+    SETS,
+    AttributeValue,
+    InvalidExpression,
+    TypedItem,
+    added,
+    joined,
+    without,
+)
 from oneslot.dynamodb_in_memory.tables import (
     INVALID,
     MAXIMUM_TRANSACTION_ITEMS,

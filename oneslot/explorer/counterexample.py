@@ -276,7 +276,7 @@ def _describe_step(system: System, step: Step) -> str:
         text += f"{': ' if call else ''}{name}"
     if step.node < 0:
         return text
-    node = system.behaviour_of(step.delivery).nodes[step.node]
+    node = system.behaviour_of[step.delivery].nodes[step.node]
     if step.observation >= 0:
         seen = _seen(system, step.call, step.observation)
         text += "" if plain and step.name.startswith(seen) else f" -> {seen}"

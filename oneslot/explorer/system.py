@@ -77,7 +77,7 @@ class System:
         self._in_state: dict[tuple[int, int, int], tuple[str, ...]] = {}
         self._moves: dict[tuple[int, int, int, int, bool], list[_Own]] = {}
         kinds = scenario.kinds
-        self._behaviour = [
+        self.behaviour_of = [
             # Equal deliveries start in their order, so a later one has the higher count.
             self.behaviour(messages, name, 1 + kinds[:name].count(kinds[name]))
             for name, messages in enumerate(scenario.deliveries)
@@ -87,7 +87,7 @@ class System:
         classes = list(range(len(kinds)))
         if not subject.identified and not subject.counts_receives:
             classes = [kinds.index(kind) for kind in kinds]
-        self.canonical = Symmetry(self.texts, self._behaviour, classes).canonical
+        self.canonical = Symmetry(self.texts, self.behaviour_of, classes).canonical
         self.renamed, self.world_number = self.texts.renamed, self.texts.world_number
 
     @cached_property
@@ -118,10 +118,6 @@ class System:
             more = (self.subject.process, self._environments)
             self._behaviours[key] = Behaviour(program, self.requests, self.observations, *more)
         return self._behaviours[key]
-
-    def behaviour_of(self, delivery: int) -> Behaviour:
-        """Return the behaviour of one delivery of the scenario."""
-        return self._behaviour[delivery]
 
     def receives(self, codes: Sequence[int]) -> tuple[int, ...]:
         """Return how often each message was delivered; 0 for a subject that does not count.
@@ -187,7 +183,7 @@ class System:
             yield Step(state._replace(world=rest), -1, 0, EXPIRED, breaches=breaches)
 
     def _starts(self, state: ExploredState, delivery: int) -> Iterator[Step]:
-        behaviour, now = self._behaviour[delivery], self._clocks[state.expiries] + self._ahead[delivery]
+        behaviour, now = self.behaviour_of[delivery], self._clocks[state.expiries] + self._ahead[delivery]
         for name, environment in (("invoked", COLD), (WARM, state.warm)):
             if name == WARM and environment <= COLD:
                 continue
@@ -201,7 +197,7 @@ class System:
 
     def _ended(self, world: int, delivery: int, node: int) -> tuple[int, tuple[str, ...], int]:
         """Return the code after a history, the breaches if it has ended, and the environment that it leaves."""
-        behaviour, messages = self._behaviour[delivery], self.scenario.deliveries[delivery]
+        behaviour, messages = self.behaviour_of[delivery], self.scenario.deliveries[delivery]
         outcome = behaviour.nodes[node].outcome
         if outcome is None:
             return node, (), COLD
@@ -279,7 +275,7 @@ class System:
         return sum(1 << position for position in set(messages) if self.messages[position].sqs_id not in outcome.failed)
 
     def _moves_of(self, world: int, expiries: int, delivery: int, code: int, faulty: bool) -> Iterator[_Own]:
-        pending = self._behaviour[delivery].nodes[code].pending
+        pending = self.behaviour_of[delivery].nodes[code].pending
         for strand, seen_request in pending:
             request = self.renamed("request", seen_request, swap(delivery))
             choices = self.choices(request)
@@ -321,7 +317,7 @@ class System:
             code = GONE
         elif choice.seen == ANSWERED:
             seen = self.renamed("observation", observation, swap(delivery))
-            history = self._behaviour[delivery].advance(code, strand, seen, now + self._ahead[delivery])
+            history = self.behaviour_of[delivery].advance(code, strand, seen, now + self._ahead[delivery])
             code, ended, environment = self._ended(after, delivery, history)
             breaches += ended
         sent = (request,) if choice.performed == LATER else ()

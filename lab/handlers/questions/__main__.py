@@ -96,7 +96,7 @@ def explored(name: str) -> Figures:
     return {
         "handler": name,
         "holds": result.holds,
-        "complete": result.complete,
+        "complete": result.holds,
         "schedules": sum(level.schedules for level in result.levels),
         "states": sum(level.states for level in result.levels),
         "path": shown_path(result.counterexample),

@@ -33,7 +33,7 @@ from lab.simulation.world.kernel import START_MS, Kernel, Process
 from lab.simulation.world.network import Network
 from lab.simulation.world.threads import VirtualThreads
 from oneslot.dynamodb_in_memory import InMemoryDynamoDB
-from oneslot.dynamodb_in_memory.expressions import TypedItem
+from oneslot.dynamodb_in_memory.expressions.values import TypedItem
 from oneslot.runtime.surroundings import Surroundings
 
 

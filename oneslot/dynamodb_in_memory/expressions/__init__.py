@@ -12,7 +12,3 @@ update     := ("SET" path "=" value ("," ...)* | "REMOVE" path ("," ...)*
 value      := term (("+" | "-") term)?
 term       := path | ":value" | "if_not_exists" "(" path "," term ")" | "list_append" "(" term "," term ")" | "(" value ")"
 """
-
-from oneslot.dynamodb_in_memory.expressions.values import AttributeValue, InvalidExpression, TypedItem
-
-__all__ = ["AttributeValue", "InvalidExpression", "TypedItem"]

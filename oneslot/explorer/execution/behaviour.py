@@ -76,7 +76,7 @@ class Behaviour:
         self._process = process
         self._requests = requests
         self._observations = observations
-        self._children: dict[tuple[int, int, int, int], int] = {}
+        self._children: dict[tuple[int, ...], int] = {}
         self._remembered: dict[tuple[int, tuple[tuple[int, int], ...], HandlerEnd | None, str | None], int] = {}
         self._environments = environments
         self._alive: OrderedDict[int, RunningInvocation] = OrderedDict()
@@ -99,9 +99,10 @@ class Behaviour:
         return steps[::-1]
 
     def _child(self, step: tuple[int, int, int, int]) -> int:
-        child = self._children.get(step)
+        child = self._children.get(step, self._children.get(step[:3]))
         if child is None:
-            child = self._children[step] = self._run(*step)
+            child = self._run(*step)
+        self._children[step] = child
         return child
 
     def _started(self, environment: int, clock: int) -> RunningInvocation:
@@ -147,6 +148,8 @@ class Behaviour:
         memory = process.memory()
         remembered = (depth, pending, outcome, memory)
         node = len(self.nodes) if memory is None else self._remembered.setdefault(remembered, len(self.nodes))
+        if parent >= 0 and not process.has_read_clock:  # at another time it does the same
+            self._children[parent, strand, observation] = node
         if node < len(self.nodes):
             process.kill()
             return node

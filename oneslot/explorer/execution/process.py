@@ -76,6 +76,8 @@ class RunningInvocation(Scheduler):
     """
 
     running: ClassVar[RunningInvocation | None] = None
+    has_read_clock = True
+    """Whether what it did since its last answer may depend on the time."""
 
     def __init__(self, program: Program, clock: int, before: RunningInvocation | None = None) -> None:
         super().__init__()

@@ -9,7 +9,7 @@ import functools
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from oneslot.explorer.faults import PERFORMED
 from oneslot.explorer.handlers.asked import NTH, Asked
 from oneslot.explorer.handlers.aws import intercepted
 from oneslot.explorer.handlers.effects import Left, leaves
-from oneslot.explorer.handlers.faultless import Faultless, Repeats
+from oneslot.explorer.handlers.faultless import Faultless
 from oneslot.explorer.handlers.given import USUAL_COPIES, Given
 from oneslot.explorer.handlers.laws import HandlerLaws, as_if_once, without_values
 from oneslot.explorer.handlers.modules import found
@@ -152,12 +152,11 @@ class Exploration(Faultless):
             return self._not_finished(self._possible[0]) if is_over else None
 
         with self.surrounded():
-            repeats = Repeats(lambda position: self._deliver_first(position=position), len(self.scenario.messages))
-            repeats.check()
+            self._check_repeats()
             # A library is imported once in a process. What it reads then is not what the handler reads.
             if not self._bears_following():
-                repeats.forget()
-            repeats.check()
+                self.firsts.clear()
+            self._check_repeats()
             self._refuse_guess()
             self.code.forget_reads()
             self._learn_receives()
@@ -165,7 +164,7 @@ class Exploration(Faultless):
             self._deliver_first()
             self.code.is_watched, self.raised = False, self.code.last_words[0]
             result = self._fails_without_faults(over) or self._explored(started)
-            repeats.check()
+            self._check_repeats()
         # What ran for an event that does not serve may have written nothing.
         serves = result.level != "once" and result.kind != "needs an event"
         return replace(
@@ -182,10 +181,7 @@ class Exploration(Faultless):
     @contextmanager
     def surrounded(self) -> Iterator[None]:
         """Take over what the handler perceives."""
-        with ExitStack() as stack:
-            stack.enter_context(taken_over(running, self.environment, self.code.roots))
-            stack.enter_context(intercepted(running))
-            stack.enter_context(self.code.importable())
+        with taken_over(running, self.environment, self.code.roots), intercepted(running), self.code.importable():
             yield
 
     def deliver_made(self, scenario: HandlerScenario, asked: Asked, *, is_watched: bool) -> Delivered:
@@ -318,7 +314,7 @@ class Exploration(Faultless):
             "\n".join(shown.lines),
             len(kept.moves),
             level.name,
-            line=self.code.line_of(met) if met else "",
+            line=self.code.reached.calls.get(met, ("", ""))[1],
             short="\n".join(shown.short),
             cause=_cause(breach.laws, met),
             schedule=tuple(

@@ -87,6 +87,8 @@ class Faultless:
         raised: the last exception within the handler at a single delivery, whether or not it is caught.
         silent: the messages that make none after another one, each with the other one.
         changed: the rows and objects that the last first delivery changed: the table or the bucket, and the key.
+        firsts: what the first delivery of each message did in a fresh environment.
+        names: the names in each module before these.
     """
 
     code: Code
@@ -97,6 +99,8 @@ class Faultless:
     raised: str = ""
     silent: set[tuple[int, int]] = field(default_factory=set)
     changed: frozenset[tuple[str, str]] = frozenset()
+    firsts: dict[int, Delivered] = field(default_factory=dict)
+    names: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def subject(self) -> HandlerSubject:
@@ -132,6 +136,29 @@ class Faultless:
         lines = map(from_text, texts[0] ^ texts[1])
         self.changed = frozenset((container, key) for kind, container, key, _ in lines if kind in ("item", STATE))
         return delivered
+
+    def _check_repeats(self) -> None:
+        """Deliver each message again, and compare with the first time. Raises `NotExplorable`."""
+        self.names = self.names or {name: tuple(vars(one)) for name, one in _modules()}
+        for position in range(len(self.scenario.messages)):
+            again = self._deliver_first(position=position)
+            difference = _difference(self.firsts.setdefault(position, again), again)
+            if difference:
+                changes = _difference(again, self._deliver_first(position=position))
+                marks = "".join(f" ({mark})" for mark in self._removed_marks())
+                raise NotExplorable((READS if changes else KEEPS).format(difference=difference + marks))
+
+    def _removed_marks(self) -> list[str]:
+        """Remove what libraries hold under new names, so that no later exploration finds it; return the names."""
+        new = [
+            (module, name)
+            for title, module in _modules()
+            for name in sorted(set(vars(module)).difference(self.names.get(title, vars(module))))
+            if not isinstance(getattr(module, name), (ModuleType, type)) and not callable(getattr(module, name))
+        ]
+        for module, name in new:
+            delattr(module, name)
+        return [f"{module.__name__}.{name}" for module, name in new]
 
     def _bears_following(self) -> bool:
         """Return whether the handler bears an event whose lookups are followed, and note it: some encoders do not."""
@@ -271,45 +298,6 @@ class Faultless:
         cause = f"fails without a fault: {error.partition(':')[0]}"
         anyway = error.startswith(OWN_FAILURES)
         return Result(self.code.name, "breaks", text, "\n".join(lines), level="once", cause=cause, fails_anyway=anyway)
-
-
-@dataclass
-class Repeats:
-    """The deliveries of each message. `deliver` delivers the one at a position in a fresh environment, by running the code."""
-
-    deliver: Callable[[int], Delivered]
-    messages: int
-    _first: dict[int, Delivered] = field(default_factory=dict)
-    _names: dict[str, tuple[str, ...]] = field(
-        default_factory=lambda: {name: tuple(vars(one)) for name, one in _modules()}
-    )
-
-    def check(self) -> None:
-        """Deliver each message again, and compare with the first time. Raises `NotExplorable`."""
-        for position in range(self.messages):
-            again = self.deliver(position)
-            first = self._first.setdefault(position, again)
-            difference = _difference(first, again)
-            if difference:
-                changes = _difference(again, self.deliver(position))
-                marks = "".join(f" ({mark})" for mark in self._removed_marks())
-                raise NotExplorable((READS if changes else KEEPS).format(difference=difference + marks))
-
-    def _removed_marks(self) -> list[str]:
-        """Remove what libraries hold under new names, so that no later exploration finds it; return the names."""
-        new = [
-            (module, name)
-            for title, module in _modules()
-            for name in sorted(set(vars(module)).difference(self._names.get(title, vars(module))))
-            if not isinstance(getattr(module, name), (ModuleType, type)) and not callable(getattr(module, name))
-        ]
-        for module, name in new:
-            delattr(module, name)
-        return [f"{module.__name__}.{name}" for module, name in new]
-
-    def forget(self) -> None:
-        """Forget the first time, because the next events are others."""
-        self._first.clear()
 
 
 def _modules() -> list[tuple[str, ModuleType]]:

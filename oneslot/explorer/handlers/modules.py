@@ -94,10 +94,6 @@ class Code:
         line = "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
         self.reached.calls[call.text] = (call.parts[0], line)
 
-    def line_of(self, call: str) -> str:
-        """Return the file and line that makes a call, which one of the invocations has made; empty if it is not known."""
-        return self.reached.calls.get(call, ("", ""))[1]
-
     def load(self) -> Any:
         """Return the function of the running environment, imported where it is not yet; None if there is none."""
         return getattr(importlib.import_module(self.module), self.function, None)

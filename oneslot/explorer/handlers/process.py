@@ -115,6 +115,7 @@ class RunningHandler(PerceivingInvocation):
         """See `RunningInvocation.answer`."""
         if self.is_importing:
             self.environment.read_at_import += (observation,)
+        self.has_read_clock = False
         # A condition that does not hold is an answer.
         self.last_failed = "unanswered" in observation[:14] or INJECTED in observation
         super().answer(strand, observation, clock)
@@ -216,6 +217,7 @@ class RunningHandler(PerceivingInvocation):
         finally:
             RunningInvocation.running = outer
             _environments().leave(self.environment, self.now)
+            self.has_read_clock |= self.environment.folder is not None  # a file is written at a time
             sys.stdout, sys.stderr = out, errors
             if self.code.is_watched:
                 sys.settrace(tracing)

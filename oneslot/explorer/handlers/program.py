@@ -152,6 +152,7 @@ class PerceivingInvocation(RunningInvocation):
     def read_clock(self) -> int:
         """Return the time (epoch ms), and note that the code has read it."""
         self.code.note_clock()
+        self.has_read_clock = True
         self._clock_at_import |= self.is_importing
         return self.now
 
@@ -170,6 +171,7 @@ class PerceivingInvocation(RunningInvocation):
 
     def sleep(self, seconds: float) -> None:
         """Pass this invocation's time. At its timeout Lambda ends it, whatever it catches, with its environment."""
+        self.has_read_clock = True
         self._slept += int(seconds * 1000)
         if self.clock + self._slept >= self.started_at + self._invocation.timeout_ms:
             self.outcome = HandlerEnd((), TIMED_OUT, raised=self.raised)

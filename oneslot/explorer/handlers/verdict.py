@@ -108,11 +108,6 @@ class Result:
         """Whether every schedule of every level was explored, and none breaks the law."""
         return self.kind == "holds"
 
-    @property
-    def complete(self) -> bool:
-        """Whether all levels were explored to the end: as `holds`, because a breach ends the exploration."""
-        return self.holds
-
     def remarked(self, remark: str) -> Result:
         """Return this verdict with another remark."""
         return replace(self, remark=f"{self.remark} {remark}".strip())
@@ -146,7 +141,7 @@ class Result:
     @property
     def document(self) -> dict[str, Any]:
         """What `--json` prints."""
-        return {**asdict(self), "holds": self.holds, "complete": self.complete}
+        return {**asdict(self), "holds": self.holds}
 
     def text(self, *, verbose: bool) -> str:
         """Return the verdict to read: with the whole path, or with what it does unlike a run without a fault."""

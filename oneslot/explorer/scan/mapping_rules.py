@@ -235,14 +235,7 @@ _CHECKS: Mapping[str, tuple[Callable[[_Mapping], Iterator[tuple[str, str]]], ...
 
 
 def findings(resolver: Resolver, name: str, function: Mapping[str, Any], source: FunctionSource) -> list[Finding]:
-    """Return the rules that a source of a function breaks.
-
-    Args:
-        resolver: the values of the template.
-        name: the function's logical id.
-        function: the function's properties, over the template's Globals.
-        source: what invokes it.
-    """
+    """Return the rules that a source of a function breaks. `function`: its properties, over the template's Globals."""
     one, is_stream = _Mapping(resolver, source, function), source.kind in STREAMS
     return [
         Finding(rule, severity, name, source.title, sentence, STREAM_PAGE if is_stream else page)

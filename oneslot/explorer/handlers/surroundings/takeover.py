@@ -28,7 +28,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import get_ident
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 from unittest import mock
 
@@ -185,9 +185,7 @@ def _execute(text: str, *namespaces: Any) -> None:
     exec(_compiled(text), *namespaces)  # noqa: S102 - what Python's own module executes
 
 
-@functools.lru_cache(maxsize=1_000)
-def _compiled(text: str) -> CodeType:
-    return compile(text, "<string>", "exec", dont_inherit=True)
+_compiled = functools.lru_cache(1_000)(functools.partial(compile, filename="<string>", mode="exec", dont_inherit=True))
 
 
 def _in_one_thread(running: Running) -> Any:

@@ -230,7 +230,7 @@ def test_exploration_says(name: str) -> None:
     assert [part for part in expected.words.split(" ... ") if part not in str(result)] == []
     assert result.kind == ("holds" if expected.words == HOLDS else "breaks")
     if expected.words == HOLDS:
-        assert (result.verdict, result.complete, result.outside) == (HOLDS, True, expected.outside)
+        assert (result.verdict, result.holds, result.outside) == (HOLDS, True, expected.outside)
 
 
 REFUSED = {
