@@ -16,6 +16,7 @@ from botocore import xform_name
 from botocore.client import BaseClient
 from botocore.exceptions import ParamValidationError, ReadTimeoutError
 from botocore.handlers import BUILTIN_HANDLERS
+from botocore.hooks import HierarchicalEmitter
 from botocore.loaders import Loader
 from botocore.response import StreamingBody
 from botocore.session import Session
@@ -31,8 +32,26 @@ clients: dict[Any, Any] = {}
 """boto3's clients and resources, by their arguments, and its classes of resources: all environments share them."""
 _loaded: dict[tuple[str, ...], dict[Any, Any]] = {}
 """What botocore has read of its own files, by the folders that it searches: every session would read them again."""
-_registered: dict[int, Any] = {}
-"""botocore's own handlers of its events, by their number: every session would look for the place of each again."""
+_registered: dict[tuple[Any, ...], Any] = {}
+"""The events of a session after each of its steps of registration: every session would find these places again."""
+
+
+def _changing(name: str) -> Any:
+    change = getattr(HierarchicalEmitter, name)
+
+    def changed(self: Any, *values: Any, **named: Any) -> None:
+        if self.shares:
+            self._handlers, self.shares = copy.copy(self._handlers), ()
+        change(self, *values, **named)
+
+    return changed
+
+
+class _SharedEvents(HierarchicalEmitter):  # type: ignore[misc]
+    """A session's events. It `shares` the handlers of a key of `_registered`, until one of its own changes them."""
+
+    __module__ = HierarchicalEmitter.__module__  # no memory of a handler's, as all events of botocore
+    _register_section, unregister = _changing("_register_section"), _changing("unregister")
 
 
 def call_name(service: str, operation: str) -> str:
@@ -77,14 +96,24 @@ def intercepted(running: Any) -> Iterator[None]:
 
         return mock.patch.object(boto3.Session, kind, made)
 
-    load, register = ResourceFactory.load_from_definition, Session._register_builtin_handlers  # type: ignore[attr-defined]
+    def shared(kind: Any, name: str, events_of: Any) -> Any:
+        register = getattr(kind, name)
 
-    def register_builtin_handlers(self: Any, events: Any) -> None:
-        number = len(BUILTIN_HANDLERS)
-        if number not in _registered:
-            register(self, events)
-            _registered[number] = copy.copy(events._emitter)
-        vars(events._emitter).update(vars(copy.copy(_registered[number])), _lookup_cache={})
+        def registered(self: Any, *given: Any) -> None:
+            events = events_of(self)
+            shares = getattr(events, "shares", ())
+            key, is_usual = (*shares, name, len(BUILTIN_HANDLERS)), shares or not events._handlers._root["children"]
+            if not is_usual or key not in _registered:
+                register(self, *given)
+            if is_usual:
+                known = _registered.get(key) or _registered.setdefault(key, copy.copy(events))
+                events.__class__ = _SharedEvents
+                vars(events).update(vars(known), shares=key, _unique_id_handlers={**known._unique_id_handlers})
+                events._lookup_cache = {}
+
+        return mock.patch.object(kind, name, registered)
+
+    load = ResourceFactory.load_from_definition
 
     def load_from_definition(
         self: Any, resource_name: str, single_resource_json_definition: Any, service_context: Any
@@ -100,7 +129,8 @@ def intercepted(running: Any) -> Iterator[None]:
     with (
         mock.patch.object(BaseClient, "_make_api_call", make_api_call),
         mock.patch.object(Loader, "_cache", read, create=True),
-        mock.patch.object(Session, "_register_builtin_handlers", register_builtin_handlers),
+        shared(Session, "_register_builtin_handlers", lambda session: session._original_handler),
+        shared(boto3.Session, "_register_default_handlers", lambda session: session._session._original_handler),
         mock.patch.object(ResourceFactory, "load_from_definition", load_from_definition),
         cached("client"),
         cached("resource"),

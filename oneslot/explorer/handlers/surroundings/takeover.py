@@ -28,7 +28,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import get_ident
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -64,35 +64,24 @@ _CONNECTIONS = (
 _PORTS = {"http": 80, "https": 443}
 
 
-class Clock:
-    """What time-machine asks for the time: the running process, or else the real clock."""
+def _clock(running: Running) -> Any:
+    """Return what time-machine asks for the time: that of the running process, which notes the reading, or the real one."""
 
-    def __init__(self, running: Running) -> None:
-        self._running = running
-
-    def time_ns(self) -> int:
-        """Return the time of the running process, which notes the reading."""
-        process = self._running()
+    def time_ns() -> int:
+        process = running()
         return int(_time_machine.original_time_ns() if process is None else process.read_clock() * 1_000_000)
 
+    return SimpleNamespace(time_ns=time_ns)
 
-class LogClock:
-    """A replacement of `time` in `logging`: the time of a log line is not an observation of the code."""
 
-    def __init__(self, running: Running) -> None:
-        self._running = running
+def _log_clock(running: Running) -> Any:
+    """Return `time` for `logging`: the time of a log line is not an observation of the code."""
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(time, name)
-
-    def time(self) -> float:
-        """Return the time (s) of the running process, which does not note the reading."""
-        process = self._running()
+    def now() -> float:
+        process = running()
         return float(time.time() if process is None else process.now / 1000)
 
-    def time_ns(self) -> int:
-        """Return the same in nanoseconds."""
-        return int(self.time() * 1e9)
+    return SimpleNamespace(**{**vars(time), "time": now, "time_ns": lambda: int(now() * 1e9)})
 
 
 class Wire:
@@ -166,7 +155,7 @@ def taken_over(running: Running, environment: dict[str, str], own: Sequence[Path
         patch(separate_environments(running, own))
         patch(replaced((*_files(), *own_chance(running), *_connections(running), *as_strands(running), *_refused())))
         patch(mock.patch.object(threading, "Lock", own_lock(running)))
-        patch(mock.patch.object(logging, "time", LogClock(running)))
+        patch(mock.patch.object(logging, "time", _log_clock(running)))
         # A handler's dataclasses are made again for each environment, and the text of their methods is always the same.
         patch(mock.patch.object(dataclasses, "exec", _execute, create=True))
         # Hypothesis times each collection of garbage, and the handler would seem to read the clock.
@@ -176,7 +165,7 @@ def taken_over(running: Running, environment: dict[str, str], own: Sequence[Path
         if not time_machine.traveller_stack:
             _time_machine.patch()
             stack.callback(_time_machine.unpatch)
-        time_machine.traveller_stack.append(Clock(running))  # type: ignore[arg-type]
+        time_machine.traveller_stack.append(_clock(running))
         stack.callback(time_machine.traveller_stack.pop)
         yield
 
