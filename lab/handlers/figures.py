@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.figures import LEFT, RIGHT, replace_blocks, table
-from oneslot.explorer.scan.first_events import KNOWN
+from oneslot.explorer.handlers.templates.sources import KNOWN
 
 DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs"
 LAB = Path(__file__).resolve().parents[1]

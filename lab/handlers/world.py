@@ -22,10 +22,9 @@ from typing import Any
 from lab.handlers.figures import REPOSITORIES, WORLD, keep, kept, shown_path
 from lab.handlers.world_given import GIVEN
 from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
-from oneslot.explorer.handlers.templates.sources import functions, sources_of
+from oneslot.explorer.handlers.templates.sources import KNOWN, functions, sources_of
 from oneslot.explorer.handlers.templates.template import folders, function_properties, read_template
 from oneslot.explorer.refusal import NotExplorable
-from oneslot.explorer.scan.first_events import KNOWN
 from oneslot.explorer.scan.judging import UNPACKED, inline_code
 from oneslot.explorer.scan.scan import scan
 
@@ -86,7 +85,7 @@ def _candidates(file: Path) -> Iterator[tuple[str, str, object, str]]:
 
 CPU_S = 60
 """The CPU seconds of a function."""
-BUDGET_S = 240
+BUDGET_S = 900
 """The seconds of its scan: more than its CPU seconds, because other processes share the machine."""
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import struct
-import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,27 +29,9 @@ def pdf() -> bytes:
     return text + table + b"trailer<</Size 4/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF" % len(text)
 
 
-def png() -> bytes:
-    """Return a grey picture of four by four."""
-    chunks = [
-        (b"IHDR", struct.pack(">IIBBBBB", 4, 4, 8, 0, 0, 0, 0)),
-        (b"IDAT", zlib.compress(bytes(20))),
-        (b"IEND", b""),
-    ]
-    packed = (
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
-    )
-    return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
-
-
 def bus(source: str, detail_type: str, detail: Given, *resources: str) -> dict[str, Any]:
     """Return an event of EventBridge."""
     return {"id": "e-1", "source": source, "detail-type": detail_type, "detail": detail, "resources": list(resources)}
-
-
-def uploaded(bucket: str, key: str) -> dict[str, Any]:
-    """Return the notification of an object."""
-    return {"Records": [{"eventSource": "aws:s3", "s3": {"bucket": {"name": bucket}, "object": {"key": key}}}]}
 
 
 def changed(name: str, keys: Given, new: Given, old: Given | None = None) -> dict[str, Any]:
@@ -72,8 +52,7 @@ PATTERNS, SAMPLES = "aws-samples/serverless-patterns/", "aws-samples/serverless-
 WORKFLOWS = "aws-samples/step-functions-workflows-collection/"
 UNICORNS = "aws-samples/aws-serverless-developer-experience-workshop-python/"
 SHOP, CARTS = "aws-samples/aws-serverless-ecommerce-platform/", "aws-samples/aws-serverless-shopping-cart/backend/"
-FORGET, LAKE = "awslabs/amazon-s3-find-and-forget/", "awslabs/aws-serverless-data-lake-framework/"
-PRODUCT = {"status": 200, "body": {"product": {"productId": "p-1", "price": 3, "name": "tea"}}}
+FORGET = "awslabs/amazon-s3-find-and-forget/"
 PUSH = json.dumps({"action": "opened"})
 SIGNATURE = "sha256=" + hmac.new(b"secret", PUSH.encode(), hashlib.sha256).hexdigest()
 
@@ -94,10 +73,6 @@ GIVEN: Mapping[str, Given] = {
             "secretsmanager.describe_secret": {"VersionIdsToStages": {"1" * 32: ["AWSCURRENT"]}},
             "secretsmanager.get_secret_value": {"SecretString": "secret"},
         },
-    },
-    f"{PATTERNS}s3-lambda-resizing-python/template.yaml#ResizerFunction": {
-        "event": uploaded("pictures", "cat.png"),
-        "objects": {"pictures": {"cat.png": png()}},
     },
     f"{SAMPLES}owasp-api-security-controls-demo/owasp-api-security-controls-demo/order/template.yaml#OrderFunction": {
         "event": posted(
@@ -147,23 +122,12 @@ GIVEN: Mapping[str, Given] = {
         "objects": {"texts": {"in/a.txt": "one"}},
         "answers": {"bedrock-runtime.invoke_model": {"body": b'{"content": [{"text": "short"}]}'}},
     },
-    "awsdocs/aws-lambda-developer-guide/sample-apps/file-processing-python/template.yaml#EncryptPDFFunction": {
-        "event": uploaded("papers", "a.pdf"),
-        "objects": {"papers": {"a.pdf": pdf()}},
-    },
     f"{UNICORNS}unicorn_approvals/infrastructure/approvals-service/template.yaml#PropertiesApprovalSyncFunction": {
         "event": changed(
             "MODIFY",
             {"property_id": {"S": "p-1"}},
             {"contract_status": {"S": "APPROVED"}, "sfn_wait_approved_task_token": {"S": "t-1"}},
         )
-    },
-    f"{SHOP}orders/template.yaml#OnEventsFunction": {
-        "event": bus("ecommerce.delivery", "DeliveryCompleted", {"orderId": "o-1"}, "o-1")
-    },
-    **{
-        f"{SHOP}platform/template.yaml#{function}": {"env": {"EVENT_RULE_NAME": "bus|rule"}}
-        for function in ("OnConnectFunction", "OnDisconnectFunction")
     },
     f"{SHOP}warehouse/template.yaml#OnOrderEventsFunction": {
         "event": bus(
@@ -177,18 +141,6 @@ GIVEN: Mapping[str, Given] = {
             },
             "o-1",
         )
-    },
-    **{
-        f"{CARTS}shoppingcart-service.yaml#{function}": {
-            "env": {"PRODUCT_SERVICE_URL": "https://products.example"},
-            "event": posted(
-                {"productId": "p-1", "quantity": 2},
-                headers={"cookie": "cartId=c-1"},
-                pathParameters={"product_id": "p-1"},
-            ),
-            "answers": {"GET https://products.example/product/p-1": PRODUCT},
-        }
-        for function in ("AddToCartFunction", "UpdateCartFunction")
     },
     f"{CARTS}shoppingcart-service.yaml#CartDBStreamHandler": {
         "event": changed("INSERT", {"pk": {"S": "user#ada"}, "sk": {"S": "product#p-1"}}, {"quantity": {"N": "2"}})
@@ -222,14 +174,6 @@ GIVEN: Mapping[str, Given] = {
     },
     f"{PATTERNS}serverless-message-processing/template.yaml#DecisionMaker": {
         "messages": [{"payload": {"email": "ada@example.com$"}}]
-    },
-    **{
-        f"{LAKE}sdlf-team/src/template.yaml#r{kind}DynamodbLambda": {
-            "env": {"ENVIRONMENT": "dev", "TEAM_NAME": "shop"},
-            "parameters": {f"/SDLF/{kind}/shop/{name}": "{}"},
-            "tables": {f"octagon-{kind}-dev": "name"},
-        }
-        for kind, name in (("Datasets", "one"), ("Pipelines", "one/two"))
     },
 }
 """By repository, template and function."""

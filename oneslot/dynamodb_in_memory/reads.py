@@ -48,7 +48,7 @@ class Reads(StoredTables):
 
     def get_item(self, **request: Any) -> Mapping[str, Any]:
         """Read an item by its key; always consistent."""
-        refuse_unknown("GetItem", request, f"TableName Key ConsistentRead {PROJECTION}")
+        refuse_unknown("GetItem", request, f"TableName Key ConsistentRead AttributesToGet {PROJECTION}")
         return answer(self._one("GetItem", request))
 
     def batch_get_item(self, **request: Any) -> Mapping[str, Any]:
@@ -86,7 +86,9 @@ class Reads(StoredTables):
         return {} if item is None else {"Item": self._projected([item], wanted)[0]}
 
     def _wanted(self, name: str, request: Mapping[str, Any]) -> list[Path] | None:
-        """Return the paths that a read asks for; None for all."""
+        """Return the paths that a read asks for, also in the legacy way; None for all."""
+        if "AttributesToGet" in request:
+            return [(attribute,) for attribute in request["AttributesToGet"]]
         expressions: list[Parsed[Any]] = []
         try:
             wanted = _projection(request, Scope(request), expressions)

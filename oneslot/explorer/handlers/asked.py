@@ -113,9 +113,8 @@ class Asked:
                 self.absent[OBJECTS, parameters["Bucket"], key] = "text"
         if operation == "get_secret_value":
             self._note_value((SECRETS, parameters["SecretId"]), answer, "SecretString")
-        for one in parameters.get("Names", [parameters.get("Name")]) if operation.startswith("get_parameter") else ():
-            found = [answer.get("Parameter", {}), *answer.get("Parameters", ())]
-            self._note_value((SSM, one), next((each for each in found if each.get("Name") == one), {}), "Value")
+        if operation.startswith("get_parameter"):
+            self._note_parameters(parameters, answer)
         if operation in ("query", "scan") and "Items" in answer:
             self._note_search(parameters, answer)
         elif operation == "get_item" and not code:
@@ -128,6 +127,13 @@ class Asked:
             known = len(self.absent)
             self._note_refused(parameters, "" if operation == "delete_item" and not code else code)
             self.vain += not code and len(self.absent) > known
+
+    def _note_parameters(self, parameters: Mapping[str, Any], answer: dict[str, Any]) -> None:
+        """Note the parameters that were asked for, by their names or the path above them."""
+        found = [*answer.get("Parameters", ()), answer.get("Parameter", {})]
+        below = [one["Name"] for one in found[:-1]] or [f"{parameters.get('Path', '').rstrip('/')}/name-1"]
+        for one in below if "Path" in parameters else parameters.get("Names", [parameters.get("Name")]):
+            self._note_value((SSM, one), next((each for each in found if each.get("Name") == one), {}), "Value")
 
     def _note_value(self, at: Place, answer: dict[str, Any], name: str) -> None:
         """Note a parameter or a secret that was looked for in vain, and follow what is asked of one that was made."""

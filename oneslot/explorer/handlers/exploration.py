@@ -63,9 +63,11 @@ _RESOURCES = ("TableName", "Bucket", "QueueUrl", "TopicArn", "FunctionName", "st
 """The parameters that name what a call changes."""
 
 
-def explore(
-    handler: str, *, progress: Callable[[str, int, int], None] = lambda level, states, waiting: None, **options: Any
-) -> Result:
+Progress = Callable[[str, int, int], None]
+"""Hears of a level, of its states so far, and of those that wait."""
+
+
+def explore(handler: str, *, progress: Progress = lambda *_: None, **options: Any) -> Result:
     """Explore an unmodified handler. `options` are the attributes of `Given`, by their names.
 
     Raises `NotExplorable`, naming what the explorer does not have and the remedy, and `TypeError` for an unknown name.
@@ -73,9 +75,7 @@ def explore(
     return exploration_of(Given(handler, **options), progress).run()
 
 
-def exploration_of(
-    given: Given, progress: Callable[[str, int, int], None] = lambda level, states, waiting: None
-) -> Exploration:
+def exploration_of(given: Given, progress: Progress = lambda *_: None) -> Exploration:
     """Return the exploration of a handler, before its first delivery."""
     ledger = (given.env or {}).get("ONESLOT_LEDGER_TABLE")  # where Oneslot counts its claims and keeps their leases
     own = {f"{ledger}.{name}" for name in ("consumption_count", "lease_until")} if ledger else set()
@@ -138,7 +138,7 @@ class Exploration(Faultless):
     environment: dict[str, str]
     possible: tuple[Level, ...]
     budget: float
-    progress: Callable[[str, int, int], None]
+    progress: Progress
     levels: list[Explored] = field(default_factory=list)
     known: System | None = None
     known_with: tuple[bool, int] = (False, -1)
@@ -189,7 +189,7 @@ class Exploration(Faultless):
         self.code.forget_reads()
         self.code.asked, self.code.is_watched = asked, is_watched
         try:
-            return self._deliver_first(scenario, name=asked.facts.get(NTH, 1) - 1, keeps_answer=True)
+            return self._deliver_first(scenario, made=asked.facts.get(NTH, 1) - 1)
         finally:
             self.code.asked, self.code.is_watched = None, False
 

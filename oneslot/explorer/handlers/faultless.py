@@ -29,7 +29,7 @@ from oneslot.explorer.handlers.scenario import Direct, HandlerScenario, HandlerS
 from oneslot.explorer.handlers.verdict import Result
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.system import System
-from oneslot.explorer.world import STATE, ApiCall, from_text
+from oneslot.explorer.world import STATE, from_text
 
 _FOUND_BY = "Its folders are those of path=, and its variables those of env=."
 IMPORT_REMEDIES = {
@@ -119,18 +119,13 @@ class Faultless:
         )
 
     def _deliver_first(
-        self,
-        scenario: HandlerScenario | None = None,
-        position: int = 0,
-        receives: int = 1,
-        *,
-        name: int | None = None,
-        keeps_answer: bool = False,
+        self, scenario: HandlerScenario | None = None, position: int = 0, receives: int = 1, made: int | None = None
     ) -> Delivered:
+        """Deliver a message once. `made`: the number of a made event, whose answer is kept."""
         scenario, subject = scenario or self.scenario, replace(self.subject, identified=True, counts_receives=True)
-        keeps, reports = keeps_answer or subject.keeps_answer, scenario.reports_failures
+        keeps, reports = made is not None or subject.keeps_answer, scenario.reports_failures
         system = System(scenario, replace(subject, keeps_answer=keeps, reports_failures=reports))
-        name = position if name is None else name
+        name = position if made is None else made
         delivered = Aftermath(system).deliver(system.start.world, position, self.scenario.start, name, receives)
         texts = [{*system.worlds[one].text.splitlines()} for one in (system.start.world, delivered.world)]
         lines = map(from_text, texts[0] ^ texts[1])
@@ -307,23 +302,19 @@ def _modules() -> list[tuple[str, ModuleType]]:
 def _difference(first: Delivered, again: Delivered) -> str:
     """Return what is first different between two equal deliveries; empty if nothing is."""
     for one, other in zip(first.calls, again.calls, strict=False):
+        (name, parameters), (other_name, others) = one.parts, other.parts
+        if name != other_name:
+            return f"it calls {name} in the first of equal deliveries, and {other_name} in a later one"
+        found = dict(leaves(others))
+        for path, value in leaves(parameters):
+            if found.get(path) != value:
+                then = json.dumps(found.get(path), default=repr)
+                return f"{name}{path} is {json.dumps(value, default=repr):.60}, and {then:.60} in an equal delivery"
         if one != other:
-            return _different_calls(one, other)
+            return f"{name} has other parameters in an equal delivery"
     if len(first.calls) != len(again.calls):
         longer = max((first, again), key=lambda one: len(one.calls))
         name, _ = longer.calls[min(len(first.calls), len(again.calls))].parts
         return f"it calls {name} only in {'the first' if longer is first else 'a later'} of equal deliveries"
     ends = [(one.outcome.failed, one.outcome.error, one.outcome.answer) for one in (first, again)]
     return "" if ends[0] == ends[1] else "equal deliveries end differently"
-
-
-def _different_calls(one: ApiCall, other: ApiCall) -> str:
-    (name, parameters), (other_name, others) = one.parts, other.parts
-    if name != other_name:
-        return f"it calls {name} in the first of equal deliveries, and {other_name} in a later one"
-    found = dict(leaves(others))
-    for path, value in leaves(parameters):
-        if found.get(path) != value:
-            then = json.dumps(found.get(path), default=repr)
-            return f"{name}{path} is {json.dumps(value, default=repr):.60}, and {then:.60} in an equal delivery"
-    return f"{name} has other parameters in an equal delivery"

@@ -77,7 +77,7 @@ PLACES: Mapping[str, Places] = {
     **{queue: {("Records", 0, "messageAttributes"): ATTRIBUTES} for queue in QUEUES},
     SNS: {("Records", 0, "Sns", "MessageAttributes"): ATTRIBUTES},
     S3: {("Records", 0, "s3", "object", "key"): KEY},
-    BUS: {("detail",): PAYLOAD, **{(one,): one for one in ("source", "detail-type")}},
+    BUS: {("detail",): PAYLOAD, **{(one,): one for one in ("source", "detail-type", "resources")}},
     SCHEDULE: {("detail",): PAYLOAD},
     **{kind: {(): PAYLOAD} for kind in (TASK, IOT)},
     COGNITO: {("request", "userAttributes"): PAYLOAD, ("request", "clientMetadata"): "metadata"},
@@ -211,7 +211,7 @@ def _envelope(facts: Facts, source: str, detail_type: str) -> dict[str, Any]:
         "account": _AT[1],
         "time": _TIME,
         "region": _AT[0],
-        "resources": [],
+        "resources": facts.get("resources", ["resource-1"]),
     }
 
 
@@ -267,8 +267,7 @@ def _context(kind: str, facts: Facts, **own: Any) -> dict[str, Any]:
         "apiId": "a1b2c3d4e5",
         "domainName": f"a1b2c3d4e5.execute-api.{_AT[0]}.amazonaws.com",
         "requestId": _id(3, facts),
-        "stage": "$default" if kind in (HTTP_2, URL) else "explored",
-        **({} if kind in (HTTP_2, URL) else {"identity": _IDENTITY, **_AT_TIME}),
+        **({"stage": "$default"} if kind == HTTP_2 else {"stage": "explored", "identity": _IDENTITY, **_AT_TIME}),
         **own,
     }
 
@@ -383,12 +382,16 @@ def _polled(source: FunctionSource, facts: Facts, tables: Tables) -> dict[str, A
     return {**message_of(nth(facts), body).record(nth(facts)), "receiptHandle": "receipt", "eventSourceARN": arn}
 
 
+def keys_of(schema: TableSchema | None, number: int) -> dict[str, Any]:
+    """Return the key of a made row."""
+    kinds = {name: schema.types.get(name, "S") for name in schema.keys} if schema else {}
+    return {name: number if kind == "N" else f"{name}-{number}" for name, kind in kinds.items()}
+
+
 def _row_changed(source: FunctionSource, facts: Facts, tables: Tables) -> dict[str, Any]:
     """Return a record of a table's stream: "Record" in DynamoDB Streams' API reference."""
     number = nth(facts)
-    schema = tables.get(source.physical)
-    kinds = {name: schema.types.get(name, "S") for name in schema.keys} if schema else {}
-    keys = {name: {kind: str(number) if kind == "N" else f"{name}-{number}"} for name, kind in kinds.items()}
+    keys = {name: typed(one) for name, one in keys_of(tables.get(source.physical), number).items()}
     before = {**varied(facts[PAYLOAD], 0), **facts.get(OLD, {})}
     new, old = ({name: typed(one) for name, one in image.items()} for image in (facts[PAYLOAD], before))
     own = {name: facts[PAYLOAD][name] for name in keys if isinstance(facts[PAYLOAD].get(name), str)}

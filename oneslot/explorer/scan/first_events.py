@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
@@ -31,15 +32,12 @@ from oneslot.explorer.handlers.scenario import Direct
 from oneslot.explorer.handlers.templates.sources import (
     ASYNCHRONOUS,
     BUS,
-    COGNITO,
     FIFO,
     HTTP_1,
     HTTP_2,
-    PIPE,
     QUEUES,
     SCHEDULE,
     SNS,
-    SOCKET,
     STREAMS,
     TASK,
     URL,
@@ -62,6 +60,7 @@ from oneslot.explorer.scan.events import (
     attributes,
     event_of,
     is_raw,
+    keys_of,
     matching,
     nth,
     stored_by,
@@ -72,7 +71,6 @@ from oneslot.explorer.services.account import operations, services
 
 NULL_PLACES = ("query", AUTHORIZER, OLD, "stage")
 """The places that an event does not have, or has as null, while they are empty."""
-KNOWN = (*QUEUES, *STREAMS, *ASYNCHRONOUS, HTTP_1, HTTP_2, URL, SOCKET, TASK, COGNITO, PIPE)
 RETRIES_S = 60
 """The seconds before Lambda's first retry of an asynchronous invocation."""
 ASYNCHRONOUS_ATTEMPTS = 3
@@ -94,6 +92,13 @@ _ENDS = (
 """The states in which waiting code goes on, in capitals."""
 _OF_PAGES = re.compile(r"(next|continuation|page|pagination)\w*token|marker|truncated|more|^next", re.IGNORECASE)
 """The names of an answer that has a next page."""
+_PDF = (
+    b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n3 0 obj"
+    b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]>>endobj\ntrailer<</Size 4/Root 1 0 R>>\nstartxref\n0\n%%EOF"
+)
+_PNG = b64decode(b"iVBORw0KGgoAAAANSUhEUgAAAAQAAAAECAAAAACMmsGiAAAAC0lEQVR4nGNgwAQAABQAAX3+Hu4AAAAASUVORK5CYII=")
+_FILES = {"pdf": _PDF, **dict.fromkeys(("png", "jpg", "jpeg"), _PNG)}
+"""An empty page, and a grey picture: libraries read a picture by its content, whatever its name is."""
 _SIMPLE: dict[str, Any] = {"map": {}, "blob": b"content-1", "boolean": True}
 """Values of other types than numbers."""
 
@@ -162,7 +167,9 @@ def options_for(source: FunctionSource, facts: Facts, tables: Tables, second: Fa
     if facts.get(ROWS):
         options["rows"] = {
             table: [
-                _whole(varied(row, n) if n > 1 else row, tables.get(table), n) for n in map(nth, every) for row in rows
+                keys_of(tables.get(table), n) | (varied(row, n) if n > 1 else row)
+                for n in map(nth, every)
+                for row in rows
             ]
             for table, rows in facts[ROWS].items()
         }
@@ -176,9 +183,11 @@ def options_for(source: FunctionSource, facts: Facts, tables: Tables, second: Fa
     return {"event": None, "messages": [Direct(str(n), json.dumps(one)) for n, one in enumerate(events)], **options}
 
 
-def content_of(key: str, facts: Facts) -> str:
-    """Return what an object holds, by the ending of its key: JSON, lines of JSON, or a table with one row."""
+def content_of(key: str, facts: Facts) -> bytes | str:
+    """Return what an object holds, by its key's ending: JSON, lines of JSON, a table with one row, a picture, a page."""
     ending = key.rpartition(".")[2].lower()
+    if ending in _FILES:
+        return _FILES[ending]
     if ending in ("csv", "tsv"):
         columns = facts.get(COLUMNS) or {"id": "id-1", "name": "name-1"}
         separator = "," if ending == "csv" else "\t"
@@ -186,12 +195,6 @@ def content_of(key: str, facts: Facts) -> str:
     if ending in ("txt", "md", "log"):
         return "text-1\n"
     return f"{json.dumps(facts[PAYLOAD])}\n" if ending in ("jsonl", "ndjson") else json.dumps(facts[PAYLOAD])
-
-
-def _whole(row: Mapping[str, Any], schema: TableSchema | None, number: int) -> dict[str, Any]:
-    """Return a row with the keys that it lacks."""
-    keys = {} if schema is None else {name: schema.types.get(name, "S") for name in schema.keys}
-    return {**{name: number if kind == "N" else f"{name}-{number}" for name, kind in keys.items()}, **row}
 
 
 def rules_of(source: FunctionSource) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from oneslot.explorer.handlers.apart import forked
 from oneslot.explorer.handlers.given import GIVEN
 from oneslot.explorer.handlers.scenario_file import check_rows, check_scenario, read_scenario
 from oneslot.explorer.handlers.templates.intrinsics import PSEUDO, Resolver
-from oneslot.explorer.handlers.templates.sources import TASK, FunctionSource, references, sources_of
+from oneslot.explorer.handlers.templates.sources import KNOWN, TASK, FunctionSource, references, sources_of
 from oneslot.explorer.handlers.templates.template import (
     folders,
     function_properties,
@@ -33,7 +33,7 @@ from oneslot.explorer.handlers.templates.template import (
     variables_of,
 )
 from oneslot.explorer.refusal import NotExplorable
-from oneslot.explorer.scan.first_events import KNOWN, RETRIES
+from oneslot.explorer.scan.first_events import RETRIES
 from oneslot.explorer.scan.judging import JUDGED, Row, ScanJob, refusal, remedy_of, row_of
 from oneslot.explorer.scan.mapping_rules import Finding, findings
 from oneslot.explorer.scan.written_test import Tracked
@@ -44,6 +44,8 @@ TOO_LATE = (
     f"It ran {GRACE_S} s beyond its budget: it loops without a call, or one step takes long. End it, or raise --budget."
 )
 NO_VERDICT = "Its process ended without a verdict, as after os._exit. Remove what ends it."
+_OF_SSM, _DYNAMIC = "AWS::SSM::Parameter::Value", "{{resolve:"
+"""How the type or the default of a parameter begins whose value is only in the account."""
 NO_RETRY = "Its state machine has no Retry, so nothing runs it again. Add one, or explore it with `oneslot explore`."
 
 _PIP_ERROR = re.compile(r"ERROR: (?!Ignored)(.*?)(?: \(from versions: .*)?$", re.MULTILINE)
@@ -99,7 +101,8 @@ def scan(
     assumed = {
         name: 1 if one.get("Type") == "Number" else (one.get("AllowedValues") or [_assumed_text(name)])[0]
         for name, one in declared.items()
-        if "Default" not in one and name not in (parameters or {})
+        if any(text in f"{one.get('Type')} {one.get('Default', _DYNAMIC)}" for text in (_OF_SSM, _DYNAMIC))
+        and name not in (parameters or {})
     }
     resolver = Resolver(document, {**assumed, **(parameters or {})})
     names = functions_of(resolver)

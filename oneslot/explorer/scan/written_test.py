@@ -56,9 +56,7 @@ def written_test(function: str, source: FunctionSource, given: Given, result: Re
         "reads_failures": given.reports_failures,
     }
     harness = _HARNESS.read_text().partition('"""\n\nfrom')[2]
-    given_text, schedule = (
-        pprint.pformat(one, width=110, sort_dicts=False) for one in (data, [*_schedule(result.schedule)])
-    )
+    texts = [pprint.pformat(one, width=110, sort_dicts=False) for one in (data, [*_schedule(result.schedule)])]
     title = f"{function}, invoked by {source.title}: {result.verdict}"
     title, path = (one.replace("\\", "\\\\").replace('"', '\\"') for one in (title, result.counterexample))
     return f'''"""{title}
@@ -70,8 +68,8 @@ It was written by `oneslot scan --write-test`, and needs pytest, boto3, moto and
 
 from{harness}
 
-GIVEN = {given_text}
-SCHEDULE = {schedule}
+GIVEN = {texts[0]}
+SCHEDULE = {texts[1]}
 RETRIES = {[count * given.visibility for count in range(given.receives)]}
 
 

@@ -82,6 +82,7 @@ def test_filter_reads_numbers_and_bytes(condition: str, found: int) -> None:
     values = {":1": {"N": "1"}} if ":1" in condition else {":b": {"B": b"\x01"}}
     answer = port.scan(TableName="ledger", FilterExpression=condition, ExpressionAttributeValues=values)
     assert answer["Count"] == found
+    assert port.get_item(TableName="ledger", Key=KEY, AttributesToGet=["n", "a"])["Item"] == {"n": {"N": "5"}}
 
 
 @pytest.mark.parametrize(("limit", "size", "pages"), [({"Limit": 2}, 1, 3), ({}, 390_000, 3), ({}, 1, 1)])

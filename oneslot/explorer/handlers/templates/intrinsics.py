@@ -134,7 +134,12 @@ class Resolver:
         if name == "AWS::NoValue":
             return None
         if name not in self.resources:
-            raise Unresolved(f"Ref {name}")
+            every = ((one, resource.get("Properties", {})) for one, resource in self.resources.items())
+            events = {f"{one}{event}": made for one, own in every for event, made in own.get("Events", {}).items()}
+            bus = events.get(name, {}).get("Properties", {}).get("EventBusName")
+            if bus is None:
+                raise Unresolved(f"Ref {name}")
+            return f"{self.value(bus)}|{name}"  # the rule that SAM makes of a function's event
         kind = _KINDS.get(self.resources[name]["Type"])
         physical = self.physical_name(name)
         if kind is None or kind[2] == _NAME:

@@ -21,6 +21,7 @@ QUEUES = (SQS, FIFO)
 STREAMS = (DYNAMODB, KINESIS)
 ASYNCHRONOUS = (SNS, S3, BUS, SCHEDULE, IOT, LOGS)
 """The sources that invoke a function asynchronously: Lambda retries twice, then gives the event up."""
+KNOWN = (*QUEUES, *STREAMS, *ASYNCHRONOUS, HTTP_1, HTTP_2, URL, SOCKET, TASK, COGNITO, PIPE)
 
 _OF_SAM = {
     **{"SQS": SQS, "SNS": SNS, "S3": S3, "DynamoDB": DYNAMODB, "Kinesis": KINESIS},

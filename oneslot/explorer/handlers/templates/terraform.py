@@ -34,7 +34,8 @@ def template_of(plan: Values) -> dict[str, Any]:
         if given.kind in _TYPES:
             kind, names, others = _TYPES[given.kind]
             pairs = [name.partition("=") for name in names.split()]
-            properties = {name: given.value(own or _snake(name)) for name, _, own in pairs} | others(given)
+            usual = {name: re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower() for name, _, _ in pairs}
+            properties = {name: given.value(own or usual[name]) for name, _, own in pairs} | others(given)
             held = {name: value for name, value in properties.items() if value not in (None, [], {}, "")}
             resources[_id(given.address)] = {"Type": kind, "Properties": held}
     for given in known:
@@ -132,10 +133,6 @@ def _mapping(one: _Given) -> dict[str, Any]:
     own = {"EventSourceArn": one.arn("event_source_arn"), "FunctionName": one.arn("function_name")}
     own["ScalingConfig"] = {"MaximumConcurrency": most} if most else None
     return {**own, "FilterCriteria": filters and {"Filters": filters}}
-
-
-def _snake(name: str) -> str:
-    return re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower()
 
 
 def _queue(one: _Given) -> dict[str, Any]:

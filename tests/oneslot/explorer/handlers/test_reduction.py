@@ -21,10 +21,10 @@ from oneslot.explorer.handlers.process import RunningHandler, running
 from oneslot.explorer.handlers.scenario import HandlerScenario, HandlerSubject, message_of
 from oneslot.explorer.handlers.services import AccountServices, handler_faults
 from oneslot.explorer.handlers.surroundings.takeover import taken_over
-from oneslot.explorer.handlers.templates.sources import FunctionSource
+from oneslot.explorer.handlers.templates.sources import KNOWN, FunctionSource
 from oneslot.explorer.handlers.templates.template import tables_of
 from oneslot.explorer.scan.events import PAYLOAD
-from oneslot.explorer.scan.first_events import KNOWN, options_for
+from oneslot.explorer.scan.first_events import options_for
 from oneslot.explorer.state import ExploredState
 from oneslot.explorer.system import System
 from tests.oneslot.explorer.handlers.tiny import tiny_handler

@@ -29,6 +29,7 @@ def test_environment_has_its_references_resolved() -> None:
         "DEBUG": "true",
         "LINES_ARN": "arn:aws:dynamodb:eu-west-2:111122223333:table/Lines",
         "NEXT_NAME": "next.fifo",
+        "RULE": "shop|ConsumerRefunds",
         **BANK,
     }
 

@@ -95,7 +95,7 @@ def picky(event, context):
 
 TEMPLATE = """
 Transform: AWS::Serverless-2016-10-31
-Parameters: {Stage: {Type: String}}
+Parameters: {Stage: {Type: AWS::SSM::Parameter::Value<String>, Default: /shop/stage}}
 Globals:
   Function:
     Runtime: python3.12
@@ -141,9 +141,7 @@ Resources:
   Alexa: {Type: AWS::Serverless::Function, Properties: {Handler: app.orders, Events: {User: {Type: AlexaSkill}}}}
   Nameless: {Type: AWS::Serverless::Function, Properties: {Events: *topic}}
   Once: {Type: AWS::Serverless::Function, Properties: {Handler: app.orders}}
-  Machine:
-    Type: AWS::Serverless::StateMachine
-    Properties: {Definition: {States: {A: {Type: Task, Resource: !GetAtt Once.Arn}}}}
+  Machine: {Type: AWS::Serverless::StateMachine, Properties: {Definition: {States: {A: {Resource: !GetAtt Once.Arn}}}}}
   Inline:
     Type: AWS::Lambda::Function
     Properties:

@@ -114,11 +114,8 @@ def rows_skipped(event, context):
 COUNTS = """
 import json
 from functools import partial
-
 import boto3
-
 table = boto3.resource("dynamodb").Table("Table")
-
 
 def counted(unless, event, context):
     for record in event["Records"]:
@@ -132,7 +129,6 @@ def counted(unless, event, context):
             table.update_item(Key={"id": key}, **given)
         except table.meta.client.exceptions.ConditionalCheckFailedException:
             pass
-
 
 unless_last = partial(counted, "attribute_not_exists(latest) OR latest <> :name")
 unless_known = partial(counted, "NOT contains(known, :name)")

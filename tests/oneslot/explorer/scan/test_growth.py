@@ -140,14 +140,15 @@ def test_values_are_made_when_the_handler_looks_for_them(tmp_path: Path) -> None
     lines = """
     name = boto3.client("ssm").get_parameter(Name="/shop/name")["Parameter"]["Value"]
     secret = json.loads(boto3.client("secretsmanager").get_secret_value(SecretId="pay")["SecretString"])
-    write(name, by=secret["apiKey"])
+    flags = boto3.client("ssm").get_parameters_by_path(Path="/f/")["Parameters"]
+    write(name, by=secret["apiKey"], flag=flags[0]["Value"])
 """
 
     grown = _grown(tmp_path, lines)
 
-    values = {"ssm": {"/shop/name": "value-1"}, "secrets": {"pay": {"apiKey": "apikey-1"}}}
+    values = {"ssm": {"/shop/name": "value-1", "/f/name-1": "value-1"}, "secrets": {"pay": {"apiKey": "apikey-1"}}}
     assert (grown.serves, grown.facts) == (True, {"payload": {}, **values})
-    assert [*assumed_of(grown.facts)] == ["Made answers: ssm /shop/name, secrets pay."]
+    assert [*assumed_of(grown.facts)] == ["Made answers: ssm /shop/name, ssm /f/name-1, secrets pay."]
 
 
 def test_each_source_grows_in_its_open_places(tmp_path: Path) -> None:
@@ -163,6 +164,8 @@ def test_each_source_grows_in_its_open_places(tmp_path: Path) -> None:
             '    write(int(event["pathParameters"]["n"].strip()) + int(texts["n"].strip()), by=signed)',
             {"payload": {}, "parameters": {"n": 1}, "query": {"n": 1}, "identity": {"user": "user-1"}},
         ),
+        (FunctionSource("EventBridge"), '    write(event["resources"][0])', {"payload": {}}),
+        (BUCKET, OBJECT + '    if text[:4] == "%PDF":\n        write(1)', {"payload": {}, "key": "first 1+é.pdf"}),
         (FunctionSource(TASK), '    write(event["order"])', {"payload": {"order": "order-1"}}),
         (
             FunctionSource(COGNITO, "Pool", {"Trigger": "PostConfirmation"}),

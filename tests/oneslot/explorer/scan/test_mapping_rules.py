@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from oneslot.explorer.handlers.templates.intrinsics import Resolver
-from oneslot.explorer.handlers.templates.sources import BUS, DYNAMODB, FIFO, SQS, FunctionSource, sources_of
+from oneslot.explorer.handlers.templates.sources import BUS, DYNAMODB, FIFO, KNOWN, SQS, FunctionSource, sources_of
 from oneslot.explorer.handlers.templates.template import function_properties, functions_of
-from oneslot.explorer.scan.first_events import KNOWN
 from oneslot.explorer.scan.mapping_rules import RULES, findings
 from tests.oneslot.cdk.kit import define
 
