@@ -47,7 +47,7 @@ def _changing(name: str) -> Any:
     return changed
 
 
-class _SharedEvents(HierarchicalEmitter):  # type: ignore[misc]
+class _SharedEvents(HierarchicalEmitter):
     """A session's events. It `shares` the handlers of a key of `_registered`, until one of its own changes them."""
 
     __module__ = HierarchicalEmitter.__module__  # no memory of a handler's, as all events of botocore

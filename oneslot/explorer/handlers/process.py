@@ -170,9 +170,16 @@ class RunningHandler(PerceivingInvocation):
         if self.working and error is None and not self.has_timed_out:
             self.refusal = f"The handler returns while its thread pool works. {POOL_REMEDY}."
         self.environment.context = copy_context()
-        dirty = self._state_at_import is not None and self._has_changed()
-        if self._state_at_import is not None and not dirty and self._is_repeatable():
-            self.code.unchanged.append(self)
+        own, dirty = self.environment, False
+        if self._state_at_import is not None:  # the environment was fresh
+            # The next invocation in it may find something else than a fresh one.
+            dirty = self._clock_at_import or self.is_importing
+            dirty = dirty or not own.imported.is_unchanged(self._modules(), own.context)
+            dirty = dirty or _environments().state(own, self.now) != self._state_at_import
+            # Another import reads what this one has read, so that the environment serves again.
+            is_quiet = not own.read_at_import and (own.number, own.seed, own.random) == (None, None, None)
+            if not dirty and len(self._strands) == 1 and is_quiet and self.code.shared.both:
+                self.code.unchanged.append(self)
         self.code.reads_identity |= dirty
         unfinished = ("unfinished",) if self.last_failed else ()
         self.outcome = HandlerEnd(failures, error, (), unfinished, dirty, self.returned, self.raised)
@@ -186,19 +193,6 @@ class RunningHandler(PerceivingInvocation):
         self._state_at_import = _environments().state(self.environment, self.now)
         if self.code.shared.both:
             self.code.unseen = self.code.unseen or self.environment.imported.unseen()
-
-    def _is_repeatable(self) -> bool:
-        """Return whether another import would read what this one has read, so that its environment serves again."""
-        of_its_own = (self.environment.number, self.environment.seed, self.environment.random)
-        is_quiet = len(self._strands) == 1 and not self.environment.read_at_import and of_its_own == (None, None, None)
-        return is_quiet and bool(self.code.shared.both)
-
-    def _has_changed(self) -> bool:
-        """Return whether the next invocation in this environment may find something else than a fresh one."""
-        if self._clock_at_import or self.is_importing:
-            return True
-        is_unchanged = self.environment.imported.is_unchanged(self._modules(), self.environment.context)
-        return not is_unchanged or _environments().state(self.environment, self.now) != self._state_at_import
 
     def _modules(self) -> dict[str, ModuleType | None]:
         return {name: sys.modules.get(name) for name in self.environment.modules}

@@ -56,20 +56,14 @@ def _existing(name: str, held: Mapping[str, Any] | None) -> Answer:
     return held
 
 
-def _refuse_condition(name: str, held: Mapping[str, Any] | None, parameters: Parameters) -> None:
-    """Raise the refusal of a conditional write, as S3 gives it."""
-    wanted = parameters.get("IfMatch")
-    taken = parameters.get("IfNoneMatch") == "*" and held is not None
-    if taken or (wanted is not None and wanted.strip('"') != etag(_existing(name, held)).strip('"')):
-        message = "At least one of the pre-conditions you specified did not hold"
-        _fail(name, 412, "PreconditionFailed", message)
-
-
 def put_object(account: Account, parameters: Parameters) -> Answer:
     """Write an object, perhaps under a condition on the one that it replaces."""
     refuse_unknown("PutObject", parameters, _WRITTEN)
-    objects, key = _objects(account, parameters), parameters["Key"]
-    _refuse_condition("PutObject", objects.get(key), parameters)
+    objects, key, wanted = _objects(account, parameters), parameters["Key"], parameters.get("IfMatch")
+    taken = parameters.get("IfNoneMatch") == "*" and key in objects
+    if taken or (wanted is not None and wanted.strip('"') != etag(_existing("PutObject", objects.get(key))).strip('"')):
+        message = "At least one of the pre-conditions you specified did not hold"
+        _fail("PutObject", 412, "PreconditionFailed", message)
     kept = {name: parameters[name] for name in _KEPT if name in parameters}
     objects[key] = {**object_of(parameters.get("Body", b""), **kept), "LastModified": account.now}
     return {"ETag": etag(objects[key])}

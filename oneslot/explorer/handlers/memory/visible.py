@@ -119,7 +119,10 @@ class Visible:
         """Return whether a frame waits at a visible call of the function with this code and name, and of nothing else."""
         key = (frame.f_code, call_at(frame))
         if key not in self._at:
-            self._at[key] = self._looked_up(*key)
+            code, at = key
+            is_call = not code.co_flags & _SUSPENDABLE and dis.opname[code.co_code[at]].startswith("CALL")
+            _, end_line, _, end_column = list(code.co_positions())[at // 2]
+            self._at[key] = self._places.get(code.co_filename, {}).get((end_line, end_column)) if is_call else None
         match self._at[key]:
             case ast.Name(called), _ if callee is not None:
                 value = frame.f_locals.get(called, frame.f_globals.get(called))
@@ -138,12 +141,6 @@ class Visible:
             for name, value in frame.f_locals.items()
             if live is None or name in live or name in held or name.startswith(LOOP_NAME)
         }
-
-    def _looked_up(self, code: CodeType, instruction: int) -> Call | None:
-        if code.co_flags & _SUSPENDABLE or not dis.opname[code.co_code[instruction]].startswith("CALL"):
-            return None
-        _, end_line, _, end_column = list(code.co_positions())[instruction // 2]
-        return self._places.get(code.co_filename, {}).get((end_line, end_column))
 
 
 def call_at(frame: FrameType) -> int:
