@@ -34,5 +34,5 @@ def test_deployed_handler_takes_effect_as_if_once() -> None:
         },
     )
 
-    assert (found.holds, found.complete, found.outside) == (True, True, ())
+    assert (found.holds, found.outside) == (True, ())
     assert sum(level.states for level in found.levels) > 1_000
