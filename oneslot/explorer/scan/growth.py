@@ -404,7 +404,8 @@ def _text(at: Place) -> str:
 def _holders(asked: Asked) -> list[Place]:
     """Return the objects of which a call may miss names: those that were read, the latest first, and the payload."""
     read = [at for at in reversed(asked.found) if isinstance(value_at(asked.facts, at), dict) and at[0] != ANSWERS]
-    return [*dict.fromkeys([*read[:MOST_HOLDERS], (PAYLOAD,)])]
+    rows = [(ROWS, table, number) for table, held in asked.facts.get(ROWS, {}).items() for number in range(len(held))]
+    return [*dict.fromkeys([*read[:MOST_HOLDERS], (PAYLOAD,), *rows])]
 
 
 def _validated(asked: Asked, holder: Place) -> Iterator[Edit]:

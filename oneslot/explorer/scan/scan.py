@@ -192,7 +192,7 @@ def _refused(properties: Mapping[str, Any], source: FunctionSource | None) -> st
 def _assumed_text(name: str) -> str:
     """Return what a name says of its value: a URL, a level of logs, or else the name."""
     text = name.lower()
-    if text.endswith(("url", "uri", "endpoint")):
+    if text.endswith(("url", "uri", "endpoint")) or text.startswith("url"):
         return f"https://{text.replace('_', '-')}"
     return "INFO" if text.endswith(("loglevel", "log_level")) else text
 

@@ -85,6 +85,8 @@ class Resolver:
         """
         if isinstance(node, list):
             return [value for one in node if (value := self.value(one)) is not None]
+        if isinstance(node, str) and node.startswith("{{resolve:"):
+            raise Unresolved(node)
         if not isinstance(node, Mapping):
             return node
         if len(node) == 1:

@@ -154,4 +154,5 @@ def test_functions_are_those_that_the_stack_will_have() -> None:
 
     assert functions(resolver) == ["OfAnyOwner", "FnX", "FnY"], "a parameter without a value decides nothing"
     assert resolver.resources["FnY"]["Properties"]["Handler"] == "app.Y"
+    assert resolver.known("{{resolve:secretsmanager:pay}}", "of another service") == "of another service"
     assert functions(Resolver(template, {"Stage": "prod", "Owner": "b"})) == ["OnlyProd", "FnX", "FnY"]

@@ -114,6 +114,7 @@ ROW = '    row = table.get_item(Key={"id": body["id"]}).get("Item")\n'
 FOUND = '    found = table.query(KeyConditionExpression="id = :id", ExpressionAttributeValues={":id": body["id"]})["Items"]\n'
 
 
+UNPACKED = f"{ROW}    from pydantic import create_model\n    write(create_model('Row', owner=(str, ...))(**row).owner)"
 STORED = {"payload": {}, "objects": {"in": {"first.json": "text"}}}
 
 
@@ -128,6 +129,7 @@ STORED = {"payload": {}, "objects": {"in": {"first.json": "text"}}}
             BODY + FOUND + '    for one in found:\n        write(one["owner"])',
             {"payload": {"id": "id-1"}, "rows": {"T": [{"id": "id-1", "owner": "owner-1"}]}},
         ),
+        (BODY + UNPACKED, {"payload": {"id": "id-1"}, "rows": {"T": [{"id": "id-1", "owner": "owner-1"}]}}),
         (BODY + '    table.delete_item(Key={"id": "x"})', {"payload": {}, "rows": {"T": [{"id": "x"}]}}),
         ('    for one in boto3.resource("s3").Bucket("in").objects.all(): write(one.key)', STORED),
     ],
