@@ -232,9 +232,9 @@ JUDGED: dict[str, tuple[str, str]] = {
     "products/template.yaml#TableUpdateFunction": (PARTLY, YES),
     "warehouse/template.yaml#TableUpdateFunction": (PARTLY, YES),
     "users/template.yaml#SignUpFunction": (PARTLY, YES),
-    "shoppingcart-service.yaml#AddToCartFunction": (
-        COUNTED,
-        "may be meant: quantities are summed, and a client's retry is not told from a second press",
+    **dict.fromkeys(
+        ("shoppingcart-service.yaml#AddToCartFunction", "shoppingcart-service.yaml#UpdateCartFunction"),
+        (NEW, "may be meant: a client without a cookie gets a new cart with each request, and carts expire"),
     ),
     "shoppingcart-service.yaml#CartDBStreamHandler": (COUNTED, YES),
 }
