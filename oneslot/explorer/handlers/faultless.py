@@ -112,8 +112,7 @@ class Faultless:
             process=RunningHandler,
             identified=self.code.reads_identity,
             code=self.code,
-            timeout_ms=self.scenario.timeout_ms,
-            reports_failures=self.scenario.reports_failures,
+            scenario=self.scenario,
             keeps_answer=self.laws.answers_equal,
             counts_receives=self.code.reads_receives,
         )
@@ -122,10 +121,9 @@ class Faultless:
         self, scenario: HandlerScenario | None = None, position: int = 0, receives: int = 1, made: int | None = None
     ) -> Delivered:
         """Deliver a message once. `made`: the number of a made event, whose answer is kept."""
-        scenario, subject = scenario or self.scenario, replace(self.subject, identified=True, counts_receives=True)
-        keeps, reports = made is not None or subject.keeps_answer, scenario.reports_failures
-        system = System(scenario, replace(subject, keeps_answer=keeps, reports_failures=reports))
-        name = position if made is None else made
+        scenario, keeps = scenario or self.scenario, made is not None or self.laws.answers_equal
+        subject = replace(self.subject, scenario=scenario, keeps_answer=keeps, identified=True, counts_receives=True)
+        system, name = System(scenario, subject), position if made is None else made
         delivered = Aftermath(system).deliver(system.start.world, position, self.scenario.start, name, receives)
         texts = [{*system.worlds[one].text.splitlines()} for one in (system.start.world, delivered.world)]
         lines = map(from_text, texts[0] ^ texts[1])

@@ -164,8 +164,7 @@ class HandlerSubject(ExploredSubject):
     """A handler as the explorer's subject."""
 
     code: Code
-    timeout_ms: int = 30_000
-    reports_failures: bool = True
+    scenario: HandlerScenario
     keeps_answer: bool = False
 
     def program(self, messages: Sequence[SqsMessage], side_by_side: bool, delivery: int = 0) -> Program:
@@ -182,8 +181,8 @@ class HandlerSubject(ExploredSubject):
             self.code,
             json.dumps(event),
             delivery,
-            self.timeout_ms,
-            batch=batch if self.reports_failures and batch else None,
+            self.scenario.timeout_ms,
+            batch=batch if self.scenario.reports_failures and batch else None,
             is_stream=is_direct and bool(batch),
             keeps_answer=self.keeps_answer,
             reads_status=is_direct and is_http(event),
