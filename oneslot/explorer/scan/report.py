@@ -91,8 +91,7 @@ def baseline_text(scan: Scan) -> str:
 def read_baseline(file: Path) -> set[str]:
     """Return the names in a baseline. Raises `NotExplorable` if the file is not one."""
     try:
-        known = json.loads(file.read_text())["known"]
-        return {str(one) for one in known}
+        return {str(one) for one in json.loads(file.read_text())["known"]}
     except (OSError, RecursionError, ValueError, KeyError, TypeError) as error:
         raise NotExplorable(f"{file} is not a baseline. Write one with --write-baseline {file}.") from error
 

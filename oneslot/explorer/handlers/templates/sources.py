@@ -88,10 +88,8 @@ def sources_of(resolver: Resolver, function: str) -> list[FunctionSource]:
         given = [one["Properties"] for one in resolver.resources.values() if one["Type"] == "AWS::Lambda::Permission"]
         allowed = [one for one in given if function in references(one.get("FunctionName"))]
         found = [FunctionSource(str(one.get("Principal"))) for one in allowed]
-    found = [
-        one for one in found if not one.name.startswith("OPTIONS ")
-    ] or found  # a browser's question before a request
-    fed = [one if one.feed or not one.name else replace(one, feed=_feed(resolver, one)) for one in found]
+    asked = [one for one in found if not one.name.startswith("OPTIONS ")]  # as a browser does before a request
+    fed = [one if one.feed or not one.name else replace(one, feed=_feed(resolver, one)) for one in asked or found]
     return list({(source.kind, source.name): source for source in fed}.values())
 
 

@@ -55,7 +55,12 @@ def from_template(
     """
     file = template_file(Path(path))
     resolver = Resolver(read_template(file), parameters or {})
-    return options_of(resolver, _function(resolver, function), file.parent, env or {})
+    names = functions_of(resolver)
+    found = [name for name in names if function in (name, resolver.physical_name(name))]
+    found = found or [name for name in names if name.startswith(function)]
+    if len(found) != 1:
+        raise NotExplorable(f'function: "{function}" names {len(found)} functions. Name one of {", ".join(names)}.')
+    return options_of(resolver, found[0], file.parent, env or {})
 
 
 def options_of(resolver: Resolver, name: str, folder: Path, env: Mapping[str, str]) -> Given:
@@ -193,15 +198,6 @@ def functions_of(resolver: Resolver) -> list[str]:
     if not names:
         raise NotExplorable("The template has no function. Name the template of the stack that has it.")
     return names
-
-
-def _function(resolver: Resolver, wanted: str) -> str:
-    names = functions_of(resolver)
-    found = [name for name in names if wanted in (name, resolver.physical_name(name))]
-    found = found or [name for name in names if name.startswith(wanted)]
-    if len(found) != 1:
-        raise NotExplorable(f'function: "{wanted}" names {len(found)} functions. Name one of {", ".join(names)}.')
-    return found[0]
 
 
 def _environment(

@@ -39,6 +39,12 @@ def test_times_and_random_numbers_raise_no_alarm(handler: str, masked: tuple[str
     assert (result.holds, result.masked) == (True, masked)
 
 
+def test_figures_do_not_depend_on_the_interpreters_caches_when_a_handler_is_explored_again() -> None:
+    first, again = ([replace(level, seconds=0) for level in explored("charge_then_mark").levels] for _ in range(2))
+
+    assert first == again
+
+
 def test_verdict_names_the_complete_levels_when_the_budget_ends() -> None:
     assert over_budget(LEVELS, LEVELS[2], 2, 1) == (
         'no breach found, but the budget ended at level 3 of 4, "at the same time"; '

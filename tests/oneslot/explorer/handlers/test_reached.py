@@ -282,18 +282,14 @@ def handler(event, context):
         table.put_item(Item={"id": digit * 40})
     table.put_item(Item={"id": "4" * 40}, ConditionExpression="attribute_not_exists(id)")
 """
+DONE = "update orders total; put orders 0; ends, acknowledges"
 KEPT = f"put orders {'1' * 20}...; put orders {'2' * 20}...; put orders {'3' * 20}...;"
 
 
 @pytest.mark.parametrize(
     ("code", "copies", "short"),
     [
-        (
-            STEPS,
-            2,
-            "A and B deliver the message.\nA: update orders total; put orders 0; ends, acknowledges\n"
-            "B: update orders total; put orders 0; ends, acknowledges",
-        ),
+        (STEPS, 2, f"A and B deliver the message.\nA: {DONE}\nB: {DONE}"),
         (
             LONG_KEYS,
             1,
