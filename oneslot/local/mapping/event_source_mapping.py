@@ -144,7 +144,7 @@ class EventSourceMapping:
                 self._counter.add(last_error=type(refused).__name__)
                 said = str(refused).removesuffix(".")
             self._paused = paused
-            if updated:
+            if updated or said != STARTED:
                 functions.tag_resource(Resource=arn, Tags={RESTART: said})
 
     def stop(self) -> None:

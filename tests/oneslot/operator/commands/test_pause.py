@@ -141,8 +141,7 @@ def test_status_and_watch_say_that_a_local_function_does_not_start(
     functions = Functions(ENVIRONMENT, {RESTART: "SyntaxError in app.py, line 3"})
     monkeypatch.setattr(Connection, "functions", lambda _: functions)
     for verb in (["status"], ["watch", "--timeout", "0.1"]):
-        said = invoke(*verb)
-        assert "The deployed function does not start: SyntaxError in app.py, line 3. Correct it" in said.output
+        assert "does not start: SyntaxError in app.py, line 3. Correct it" in invoke(*verb).output
 
 
 def test_metric_is_the_one_that_the_alarm_watches() -> None:

@@ -85,9 +85,8 @@ def test_forecast_for_a_malformed_row_comes_true(moto_stack: MotoStack) -> None:
     assert {name for name, outlook in foreseen.items() if outlook == "fails_again"} == failing
     assert {"no-payload_hash", "unreadable", "malformed-0"} <= failing
     assert set(foreseen.values()) == {"fails_again", "taken_over", "duplicate"}
-    assert {"where": "ledger", "key": "unreadable", "attribute": "result"} in document(invoke("check", "--json"), 1)[
-        "malformed"
-    ]
+    unread = {"where": "ledger", "key": "unreadable", "attribute": "result"}
+    assert unread in document(invoke("check", "--json"), exit_code=1)["malformed"]
 
 
 APPOINTMENTS = [
