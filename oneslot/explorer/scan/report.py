@@ -109,12 +109,8 @@ def document(scan: Scan, known: Collection[str] = ()) -> dict[str, Any]:
 
 def markdown(scan: Scan, known: Collection[str] = ()) -> str:
     """Return a job's summary: the table, the mappings, and the shortest path of each breach that is not known."""
-    lines = [
-        f"## Which handlers of {scan.template} survive?",
-        "",
-        f"| {' | '.join(_HEADINGS)} |",
-        "|---|---|---|---|---|",
-    ]
+    lines = [f"## Which handlers of {scan.template} survive?", ""]
+    lines += [f"| {' | '.join(_HEADINGS)} |", "|---|---|---|---|---|"]
     lines += [f"| {' | '.join(map(_cell, cells_of(row, known)))} |" for row in scan.rows]
     if scan.findings:
         lines += ["", "| mapping | rule | why |", "|---|---|---|"]
@@ -153,11 +149,8 @@ def sarif(scan: Scan, known: Collection[str] = ()) -> dict[str, Any]:
     }
     results = [*_breaches(scan, known)]
     for one in scan.findings:
-        rules[one.rule] = {
-            "id": one.rule,
-            "shortDescription": {"text": one.rule.replace("-", " ")},
-            "helpUri": one.page,
-        }
+        about_rule = {"text": one.rule.replace("-", " ")}
+        rules[one.rule] = {"id": one.rule, "shortDescription": about_rule, "helpUri": one.page}
         text, at = f"{one.function}, {one.source}: {one.sentence}", _in_template(scan, one.function)
         results.append(_result(one.rule, one.severity, text, at, known=known, key=key_of(one)))
     driver = {"name": "Oneslot", "version": __version__, "rules": list(rules.values())}
