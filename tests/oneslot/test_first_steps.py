@@ -141,7 +141,7 @@ def test_function_has_the_packages_that_its_folder_pins(local: Shell, project: P
 
     refused = local("! oneslot up", folder).stderr
     assert f"Warning: {decision} imports pydantic, which the function's asset does not have." in refused
-    assert "The deployed function does not start: ModuleNotFoundError in consumer/decision.py, line 2. " in refused
+    assert "The deployed function does not start: ModuleNotFoundError in decision.py, line " in refused
 
     (folder / "consumer" / "requirements.in").write_text("pydantic\n", encoding="utf-8")
     page = (ROOT / "docs" / "do" / "write-a-consumer.md").read_text(encoding="utf-8")
