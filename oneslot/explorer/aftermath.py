@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from oneslot.explorer.execution.behaviour import COLD
 from oneslot.explorer.execution.process import HandlerEnd
 from oneslot.explorer.laws import collect
 from oneslot.explorer.renaming import swap
@@ -21,9 +21,13 @@ TRAVEL_MS = 1
 """The least time until a visible message is delivered; without it the clock would stand still."""
 
 
+_Reached = tuple[int, int, int, tuple[int, ...]]
+"""A state's world, expiries and acknowledged messages, and the deliveries of each message so far."""
+
+
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """One delivery without a fault: the world after it, its outcome, its calls, its breaches.
+    """One delivery without a fault: the world after it, its outcome, the environment that it leaves, its calls, breaches.
 
     `steps`: for each call the number of its request, of the caller's observation, and of the world after it.
     """
@@ -31,6 +35,7 @@ class Delivered:
     world: int
     outcome: HandlerEnd
     node: int
+    environment: int
     calls: tuple[ApiCall, ...]
     breaches: tuple[str, ...]
     steps: tuple[tuple[int, int, int], ...]
@@ -50,29 +55,36 @@ class Aftermath:
 
     def __init__(self, system: System) -> None:
         self._system = system
-        self._known: dict[tuple[int, int, int, tuple[int, ...]], tuple[str, ...]] = {}
+        self._known: dict[tuple[_Reached, int], tuple[str, ...]] = {}
 
     def __call__(self, state: ExploredState) -> tuple[str, ...]:
         """Return the laws that the aftermath of a state breaks."""
-        key = (state.world, state.expiries, state.acknowledged, self._system.receives(state.codes))
-        if key not in self._known:
-            self._known[key] = tuple(self._breaches(*key, []))
-        system = self._system
+        system, reached, warm = self._system, self._reached(state), max(COLD, state.warm)
+        if (reached, warm) not in self._known:
+            found = self._breaches(reached, warm, []) if warm else []
+            self._known[reached, warm] = tuple(found or self._breaches(reached, COLD, []))
         if state.faults < system.scenario.faults:
-            return self._known[key]
+            return self._known[reached, warm]
         delivered = system.delivered(state.codes)
-        return (*self._known[key], *collect(system.subject.laws.of_deliveries(system.worlds[state.world], delivered)))
+        return (
+            *self._known[reached, warm],
+            *collect(system.subject.laws.of_deliveries(system.worlds[state.world], delivered)),
+        )
 
     def deliveries(self, state: ExploredState) -> list[Redelivery]:
         """Return the deliveries of the aftermath of a state, in their order."""
-        made: list[Redelivery] = []
-        self._breaches(state.world, state.expiries, state.acknowledged, self._system.receives(state.codes), made)
+        reached, made = self._reached(state), list[Redelivery]()
+        if state.warm <= COLD or not self._breaches(reached, state.warm, made):
+            made.clear()
+            self._breaches(reached, COLD, made)
         return made
 
-    def _breaches(
-        self, world: int, expiries: int, acknowledged: int, received: Sequence[int], made: list[Redelivery]
-    ) -> list[str]:
-        """`received`: the deliveries of each message so far."""
+    def _reached(self, state: ExploredState) -> _Reached:
+        return state.world, state.expiries, state.acknowledged, self._system.receives(state.codes)
+
+    def _breaches(self, reached: _Reached, warm: int, made: list[Redelivery]) -> list[str]:
+        """`warm`: the changed environment that takes all deliveries, one after the other; `COLD` for a fresh one each."""
+        world, expiries, acknowledged, received = reached
         system, scenario, laws = self._system, self._system.scenario, self._system.subject.laws
         now, first = scenario.redelivered_at(expiries), len(scenario.deliveries)
         everything = (1 << len(scenario.messages)) - 1
@@ -87,9 +99,10 @@ class Aftermath:
                     continue
                 due = True
                 again[position] += 1
-                delivered = self.deliver(world, position, now, first + len(made), received[position] + again[position])
+                name, count = first + len(made), received[position] + again[position]
+                delivered = self.deliver(world, position, now, name, count, environment=warm)
                 made.append(Redelivery(position, now, delivered))
-                world = delivered.world
+                world, warm = delivered.world, delivered.environment
                 acknowledged |= system.acknowledges((position,), delivered.outcome)
                 acknowledged |= scenario.deleted(system.worlds[world])
                 hidden = max(hidden, _hidden_ms(delivered.calls, scenario.visibility_ms))
@@ -133,11 +146,13 @@ class Aftermath:
                 taken, now = (world, position), now + _hidden_ms(delivered.calls, scenario.visibility_ms)
         return world, now, made
 
-    def deliver(self, world: int, message: int, now: int, name: int, receives: int = 1) -> Delivered:
-        """Deliver one message alone and without a fault, under a name of its own."""
+    def deliver(
+        self, world: int, message: int, now: int, name: int, receives: int = 1, *, environment: int = COLD
+    ) -> Delivered:
+        """Deliver one message alone and without a fault, under a name of its own, in a fresh environment or this one."""
         system = self._system
         behaviour = system.behaviour((message,), name, receives)
-        node = behaviour.start(now)
+        node = behaviour.start(now, environment)
         calls: list[ApiCall] = []
         steps: list[tuple[int, int, int]] = []
         breaches: list[str] = []
@@ -151,7 +166,8 @@ class Aftermath:
             node = behaviour.advance(node, strand, system.renamed("observation", observation, swap(name)), now)
         outcome = behaviour.nodes[node].outcome or HandlerEnd()
         breaches += system.at_end(world, name, (message,), outcome)
-        return Delivered(world, outcome, node, tuple(calls), tuple(breaches), tuple(steps))
+        left = system.left_by(behaviour, node) if environment else COLD
+        return Delivered(world, outcome, node, left, tuple(calls), tuple(breaches), tuple(steps))
 
 
 def _hidden_ms(calls: tuple[ApiCall, ...], visibility_ms: int) -> int:

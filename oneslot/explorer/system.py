@@ -201,15 +201,19 @@ class System:
         outcome = behaviour.nodes[node].outcome
         if outcome is None:
             return node, (), COLD
-        environment = COLD
-        if outcome.dirty:
-            left = (behaviour, node)
-            if left not in self._environments:
-                self._environments.append(left)
-            environment = self._environments.index(left) + 1
         acknowledged = self.acknowledges(messages, outcome)
         code = ENDED - acknowledged if acknowledged else GONE
-        return code, self.at_end(world, delivery, messages, outcome), environment
+        return (
+            code,
+            self.at_end(world, delivery, messages, outcome),
+            self.left_by(behaviour, node) if outcome.dirty else COLD,
+        )
+
+    def left_by(self, behaviour: Behaviour, node: int) -> int:
+        """Return the environment that an invocation leaves."""
+        if (behaviour, node) not in self._environments:
+            self._environments.append((behaviour, node))
+        return self._environments.index((behaviour, node)) + 1
 
     def choices(self, request: int) -> tuple[Choice, ...]:
         """Return the faults of a call."""

@@ -106,6 +106,7 @@ CASES = {
         faults=0,
     ),
     "reports that the mapping reads": case("subjects.report_what_fails", messages=TWO, batch=2),
+    "reports that are never emptied": case("subjects.report_for_ever", "a message is still in the queue"),
     "reports that it does not read": case(
         "subjects.report_what_fails", "=> ", messages=TWO, batch=2, reports_failures=False
     ),
