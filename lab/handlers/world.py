@@ -85,7 +85,7 @@ def _candidates(file: Path) -> Iterator[tuple[str, str, object, str]]:
 
 CPU_S = 60
 """The CPU seconds of a function."""
-BUDGET_S = 900
+BUDGET_S = 240
 """The seconds of its scan: more than its CPU seconds, because other processes share the machine."""
 
 

@@ -41,10 +41,10 @@ from oneslot.explorer.scan.first_events import (
 MOST_TRIES = 100
 """How many events are tried. Each is one delivery, or two where it does not serve."""
 MOST_BRANCHES = 5
-"""How many events are explored beside the first, each for lines that no other one runs, or for a row that both write."""
+"""How many events are explored beside the first, each for lines that no other one runs."""
 TRIES_OF_A_BRANCH = 12
 MOST_HOLDERS = 2
-"""The objects that may be what a library validates, beside the payload."""
+"""The objects that may be what a library validates, beside the payload, and the rows by which two events meet."""
 MOST_NAMES = 12
 """The names that code reads of a copy, such as a row without its types, which asks nothing of the event."""
 MOST_LISTS = 8
@@ -241,7 +241,7 @@ def _meeting(source: FunctionSource, search: _Search, best: _Node) -> Iterator[t
 
     alone = [(edit, written_by([edit])[1]) for edit in edits[:TRIES_OF_A_BRANCH] if own.changed]
     found: list[list[Edit]] = []
-    for row in sorted(own.changed)[:MOST_BRANCHES]:
+    for row in sorted(own.changed)[:MOST_HOLDERS]:
         apart = [edit for edit, changed in alone if row in changed]
         facts, changed = written_by(apart)
         if row in changed and apart not in found:
