@@ -1,7 +1,5 @@
 """Fixtures for every room, the distribution over processes, and the rule about sockets: loopback only, and marked."""
 
-from __future__ import annotations
-
 import fcntl
 import gc
 import itertools

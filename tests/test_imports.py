@@ -1,7 +1,5 @@
 """The import contracts see every module of the product, and name its packages."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import tomllib

@@ -1,7 +1,5 @@
 """The conclusion of an audit from its totals, in figures and in words."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

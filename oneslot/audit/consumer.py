@@ -1,7 +1,5 @@
 """The consumer of an audit, as Spark's Python workers get it."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The exception that a user sees, and the sentences for errors that Spark raises."""
 
-from __future__ import annotations
-
 import re
 
 from oneslot import errors

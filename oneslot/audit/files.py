@@ -1,7 +1,5 @@
 """Files on this machine or where Arrow reads and writes them, as in S3: their listing, text, and blocks of whole lines."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

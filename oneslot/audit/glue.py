@@ -7,8 +7,6 @@ status for a failure. The job also knows no AWS service, so the dead-letter queu
     --content-based true       the consumer identifies messages without an id by their content
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

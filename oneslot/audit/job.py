@@ -5,8 +5,6 @@
 Exit status: 0 sound, 1 something does not hold. A sentence says why the input cannot be audited (2), or what died (70).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping

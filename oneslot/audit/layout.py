@@ -10,8 +10,6 @@ It follows "DynamoDB table export output format" in the DynamoDB developer guide
     AWSDynamoDB/data/*.json.gz                      incremental: one folder for the data of all incremental exports
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib

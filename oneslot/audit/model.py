@@ -4,8 +4,6 @@ Every consumer has the ledger's laws. Its declaration says the rest. One whose r
 declaration to a `Model` as `tools.audit`; the appointments' is in `demo/audit`.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

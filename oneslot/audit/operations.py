@@ -4,8 +4,6 @@ A table is a function from the columns of judged subjects to its rows. Every fig
 and a day's changes take back what the replaced subjects had added. Rates and percentiles do not add up: a `Summary` has them.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

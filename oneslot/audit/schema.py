@@ -5,8 +5,6 @@
 Readers find columns by name. A version of the audit may add columns; to rename, retype or remove one it raises `VERSION`.
 """
 
-from __future__ import annotations
-
 import sys
 import textwrap
 from dataclasses import dataclass

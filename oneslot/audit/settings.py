@@ -1,7 +1,5 @@
 """The settings of an audit, and the command line that names them."""
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import dataclass
 

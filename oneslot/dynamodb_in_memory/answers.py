@@ -1,7 +1,5 @@
 """Answers and errors in the shapes of boto3's client."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NoReturn

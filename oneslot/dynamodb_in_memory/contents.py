@@ -1,7 +1,5 @@
 """DynamoDB's tables and contents."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Reads: by key (GetItem, BatchGetItem, TransactGetItems), and Query and Scan, of a table or of an index."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any

@@ -5,8 +5,6 @@ Requests, answers and errors have the shapes of boto3's client. An unknown param
 Not modelled: eventual consistency, capacity, item sizes, time to live, paging by size.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

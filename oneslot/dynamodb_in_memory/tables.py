@@ -1,7 +1,5 @@
 """The tables of the stand-in, and what every operation on an item checks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Writes: PutItem, UpdateItem, DeleteItem and BatchWriteItem; and TransactWriteItems, all writes or none."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 

@@ -1,7 +1,5 @@
 """The end of a schedule: faults stop, messages are delivered until acknowledged, then once more; the laws are checked."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from oneslot.explorer.execution.behaviour import COLD

@@ -5,8 +5,6 @@ faults in it. Schedules meet again in few states, so all paths can be counted, t
 one. States that differ only by the names of identical deliveries are one.
 """
 
-from __future__ import annotations
-
 import gc
 import time
 from array import array

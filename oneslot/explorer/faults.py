@@ -4,8 +4,6 @@ The SDK's own retries are included. After a silence it sends the same request ag
 sees an error only when all attempts fail.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

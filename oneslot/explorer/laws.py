@@ -1,7 +1,5 @@
 """The interface of the laws that a subject must keep, and how they are checked."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Collection, Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """The fixture `explore` for pytest: the explorer for any handler, which needs `oneslot[explorer]`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the explorer cannot explore, refused by name."""
 
-from __future__ import annotations
-
 
 class NotExplorable(Exception):
     """The handler needs something that the explorer does not have. The text names it, and the remedy."""

@@ -1,7 +1,5 @@
 """The names of deliveries in texts, and their exchange: identical deliveries make states that differ only by names."""
 
-from __future__ import annotations
-
 import functools
 import re
 

@@ -1,7 +1,5 @@
 """One exploration: messages, deliveries, the rows before them, and a budget of faults; and the subject that runs it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

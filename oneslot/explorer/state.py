@@ -1,7 +1,5 @@
 """States as tuples of small numbers, the texts behind them, and one canonical state for all that differ by names only."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from itertools import permutations, product

@@ -1,7 +1,5 @@
 """The words of a replay: calls by their purpose, deliveries as letters, times from the start."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

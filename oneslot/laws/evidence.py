@@ -1,7 +1,5 @@
 """The evidence of a run, and the laws that judge it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property

@@ -4,8 +4,6 @@ A row names its own key, the requests of its effects, and what `names` declares.
 rows alone. `check` judges by groups as well, so that a law that needs more is refused where it is written.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

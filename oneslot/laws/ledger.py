@@ -4,8 +4,6 @@ Each is a function of one request, except for I8, of which no history shows a br
 their names.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

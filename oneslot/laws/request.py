@@ -3,8 +3,6 @@
 The laws and the verdict read these states, in the explorer, the simulation, `check` and the audit alike.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The tables and the answers of a consumer, as the laws read them."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """The traces of a run: the ledger, the consumer's tables, the delivery log and the queues, in plain Python values."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

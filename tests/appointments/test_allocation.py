@@ -1,7 +1,5 @@
 """The decision: what was read, and the writes and the answer that follow from it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import asdict, replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """The JSON Schemas that producers use, and the parser: each accepts what the other does, but for the rules named below."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

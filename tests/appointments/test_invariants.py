@@ -1,7 +1,5 @@
 """The appointments' laws on evidence that is damaged. `tests/oneslot/audit/corruptions.py` breaks each law, for every judge."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace as replace_fields
 from typing import Any

@@ -1,7 +1,5 @@
 """Parsing requests: every field is checked, and an error names its field but not its value."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """NHS numbers: the check digit, and the search for a number where none may be."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """A terminal on the embedded AWS: the real template, the real handler, and the command line."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A search for patients' NHS numbers in the files of a run."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -1,7 +1,5 @@
 """The command line on the embedded AWS: the real template, the real handler, and the real AWS CLI as a producer."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

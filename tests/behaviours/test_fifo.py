@@ -1,7 +1,5 @@
 """The FIFO stack on the embedded AWS: order under killed processes and duplicates, and the commands."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

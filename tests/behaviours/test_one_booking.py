@@ -3,8 +3,6 @@
 Only libraries, and the methods that a dataclass generates, are left out.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections import Counter

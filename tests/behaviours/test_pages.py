@@ -1,7 +1,5 @@
 """The commands of the pages that a newcomer, a producer and an operator read, run in one shell on a local stack."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

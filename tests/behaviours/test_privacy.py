@@ -1,7 +1,5 @@
 """Patients' numbers in every place where a producer could put one, and a search of all output."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import closing

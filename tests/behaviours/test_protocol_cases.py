@@ -4,8 +4,6 @@ docs/understand/guarantees.md names them by their letters. Faults are put betwee
 `Killed` stops the process where it stands, a frozen process is one whose clock and neighbours move on before its next call.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

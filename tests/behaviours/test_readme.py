@@ -1,7 +1,5 @@
 """The README's commands and links."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

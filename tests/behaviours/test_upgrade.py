@@ -1,7 +1,5 @@
 """An upgrade under traffic: an older consumer and the present one on the same queue, tables and rows."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

@@ -1,7 +1,5 @@
 """The module that Lambda loads, with its own environment, log and metrics, on SQS's own event JSON."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

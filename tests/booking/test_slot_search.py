@@ -1,7 +1,5 @@
 """What a decision reads is what was there a moment ago, not what a copy of the table that lags behind still shows."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace

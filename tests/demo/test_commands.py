@@ -1,7 +1,5 @@
 """`oneslot seed` and `oneslot send`."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

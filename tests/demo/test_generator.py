@@ -1,7 +1,5 @@
 """The generator: exact shares, valid test patients, repeatable, every kind of trouble, and nothing held for long."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from datetime import UTC, date, datetime

@@ -1,7 +1,5 @@
 """The plan: slots of a week, exact in number, within opening hours, and the same for the same seed."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime, time
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`run` judges by the evidence, and stops what it started."""
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Seeding: throttled slots are retried, and existing slots stay unchanged."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date

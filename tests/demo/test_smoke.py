@@ -1,7 +1,5 @@
 """`oneslot smoke`: passes on a stack that books once, fails on one that does not, and cleans up either way."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The documentation: its Python examples run, its links and names exist, and its indexes are complete."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

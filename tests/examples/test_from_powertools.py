@@ -1,7 +1,5 @@
 """A consumer that comes from Powertools: its rows, both versions side by side, and the page that shows it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """quickstart.py fails if it cannot show what it says. `test_readme.py` compares its output with the README."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The shop: its answers in memory, its template, and its function started from the asset alone."""
 
-from __future__ import annotations
-
 import json
 import runpy
 import subprocess

@@ -1,7 +1,5 @@
 """The shop on the embedded AWS: 500 orders, a fifth of them twice, a killed worker, and what the tools say of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The tutorial's commands, as a reader types them: in a new folder and a new environment, on the installed package alone."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The page on what handlers get wrong: each fix holds in the explorer, and its figures are those of the table."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Opens a page in headless Chromium without a network."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The kit of the consumer's tests: tables and queues on moto, a context, and event JSON as Lambda passes it."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The queue of a mapping on the embedded AWS, its numbers and processes, and waiting for them."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Mapping

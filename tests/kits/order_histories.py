@@ -1,7 +1,5 @@
 """A hand-written history of the orders that `tests/oneslot/declaration/orders` declares, and ways to corrupt it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field

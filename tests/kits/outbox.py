@@ -1,7 +1,5 @@
 """A ledger on moto, targets of each kind, and a relay whose calls are noted."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A stranger's consumer with laws of its own: one reads two tables, and one is not local."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import Counter

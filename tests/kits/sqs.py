@@ -1,7 +1,5 @@
 """One scripted SQS client: it keeps every call, answers batches from a script, and has a clock that only sleeping moves."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A synthesised stage, and access to its template without CDK's generated names."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The stores that the contract suite runs against, each with a view of its rows."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A Valkey or Redis server for one test: a child process on loopback, with its data in a temporary folder."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

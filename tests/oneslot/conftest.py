@@ -1,7 +1,5 @@
 """The wheel, built once for the tests that install it, and where they install it."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The entry of the command line: missing packages, the machine's refusals, numbers that are not finite."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import shutil

@@ -1,7 +1,5 @@
 """The first steps of a new user: each extra alone, in a new environment at its newest versions, without Java or Node.js."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The package's names, and what importing it loads."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

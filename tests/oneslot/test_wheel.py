@@ -1,7 +1,5 @@
 """The wheel, installed into new environments in other folders: complete, typed, small, and on its lowest versions."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Synthesised stages. CDK's first synthesis in a process takes seconds, so each stage is synthesised once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """`python app.py`: one template with and without the CDK CLI, and errors for invalid input."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

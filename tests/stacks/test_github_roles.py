@@ -1,7 +1,5 @@
 """The roles that the page on GitHub has an operator create: one for each environment, with rights on that stage alone."""
 
-from __future__ import annotations
-
 import fnmatch
 import json
 import re

@@ -1,7 +1,5 @@
 """A stage's file is part of every deployment, and one that drops a given setting is refused."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The template for SAM and Terraform: the construct's own, valid, and deployed with the code that the page makes."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

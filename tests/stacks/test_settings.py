@@ -1,7 +1,5 @@
 """Settings: a contradiction is refused with a sentence that names the numbers and the remedy."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any

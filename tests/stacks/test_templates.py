@@ -1,7 +1,5 @@
 """The templates, checked by cfn-lint: CloudFormation's schemas, and the Amazon States Language."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -5,8 +5,6 @@ holds, and any doubt leaves it to the laws. `Plain` says what the consumer's own
 thousandth clean subject, and a difference refuses the audit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any

@@ -1,7 +1,5 @@
 """The rows of a chunk as columns, with which `oneslot.audit.judge.clean` looks at all subjects at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

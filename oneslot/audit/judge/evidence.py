@@ -1,7 +1,5 @@
 """The evidence of a chunk, as the laws read it, from its columns."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

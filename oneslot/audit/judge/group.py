@@ -1,7 +1,5 @@
 """All that names one subject, as carried rows and lines add up to it, and what an audit keeps of it for the next."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The laws' judgement of a chunk: groups of rows, from which the evidence is made that `oneslot check` has of a whole stack."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping

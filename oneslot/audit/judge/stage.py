@@ -4,8 +4,6 @@ A chunk has every row that names one of its subjects, so the laws of `oneslot ch
 subject belongs to another chunk is found there, and dropped here.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """Blocks: rows as Arrow streams, and the hash that says to which chunk a subject belongs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from hashlib import blake2b

@@ -4,8 +4,6 @@ A chunk has all rows of its subjects. A row of Spark has the number of the chunk
 it is: a source's number, negative for old images, or one of the names below.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

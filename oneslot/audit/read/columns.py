@@ -3,8 +3,6 @@
 It is one-sided: it gives the rows that `oneslot.audit.read.lines` gives, or raises `Doubt`, and the block is read line by line.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

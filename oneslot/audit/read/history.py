@@ -10,8 +10,6 @@
 <history>/context.json                   {"ledger_retention_seconds": ...}, optional: for how long the ledger keeps a row
 """
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Mapping, Sequence

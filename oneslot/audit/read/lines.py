@@ -1,7 +1,5 @@
 """The reader of one line at a time, for what `oneslot.audit.read.columns` does not judge: damage, changes, other types."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The manifests of DynamoDB's exports, and the check that the exports of one run belong together."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """A source of an audit: the form of its rows or lines, and the subjects that each names."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property

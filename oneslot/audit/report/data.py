@@ -1,7 +1,5 @@
 """The report's content as plain values, read from the tables that an audit wrote."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

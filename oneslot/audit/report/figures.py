@@ -4,8 +4,6 @@ A plot is lines and marks on a canvas of 1,000 by 1,000; the template stretches 
 the page's own type, so that they stay readable on a phone.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence

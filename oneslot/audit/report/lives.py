@@ -1,7 +1,5 @@
 """The lives of the most eventful messages: every attempt in the delivery log, and every claim without a line."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 `data.py` reads the tables and `figures.py` makes the plots. The template has the words, the style and the sorting.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Findings and repair lists: the requests, and other rows, that an operator must look at."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any

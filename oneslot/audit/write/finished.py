@@ -13,8 +13,6 @@ audit.json                    written last: the input, the conclusion, and the f
 report.html                   the same for people
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """Tables as Parquet files, which Arrow writes and reads. Equal rows leave equal bytes, file by file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """The parser of DynamoDB's expressions. Each text is parsed once; the tree is kept."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

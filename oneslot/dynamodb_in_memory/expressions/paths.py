@@ -1,7 +1,5 @@
 """Document paths: what they find in an item, the part of an item that they name, and changes at them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any

@@ -1,7 +1,5 @@
 """The trees of parsed expressions: operations on paths and values, in the scope of a request's names and values."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """DynamoDB's attribute values: validation, a normal form in which equal values are equal, order, and arithmetic."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Context, Decimal, InvalidOperation

@@ -4,8 +4,6 @@ An invocation under exploration is made of strands, and so is every thread of th
 the scheduler then takes the next one that is ready.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextvars import Context
 from typing import Any, cast

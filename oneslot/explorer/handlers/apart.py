@@ -1,7 +1,5 @@
 """An exploration in a process of its own: what a handler leaves in a library ends with it."""
 
-from __future__ import annotations
-
 import functools
 import gc
 import multiprocessing

@@ -1,7 +1,5 @@
 """boto3 below its clients, resources and tables: calls stop at the explorer instead of being signed and sent."""
 
-from __future__ import annotations
-
 import copy
 import io
 import sys

@@ -1,7 +1,5 @@
 """What left the account, which message each effect belongs to, and what differs between runs of another time and ids."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

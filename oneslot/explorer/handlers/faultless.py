@@ -6,8 +6,6 @@ however much ran in between. Without that check the first run's mark would stay 
 "hold".
 """
 
-from __future__ import annotations
-
 import json
 import platform
 import sys

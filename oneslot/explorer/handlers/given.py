@@ -1,7 +1,5 @@
 """What a user, a template or a scan gives of a handler and its surroundings: the options of `explore`."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The laws of any handler: "as if once" without a word from the user, the ready ones, and the user's own."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

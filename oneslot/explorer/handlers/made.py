@@ -1,7 +1,5 @@
 """Single deliveries of made events, without a fault: how an event grows."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress

@@ -1,7 +1,5 @@
 """The handler's modules: fresh for each environment, and out of sight of all others."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import importlib.machinery

@@ -1,7 +1,5 @@
 """One invocation of an unmodified handler, in an environment of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import decimal
 import io

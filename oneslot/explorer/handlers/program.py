@@ -1,7 +1,5 @@
 """What one invocation of a handler runs and perceives: its event and context, time and chance; and what Lambda reads of it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """What an exploration reached: the statements of the handler's functions that ran, and the calls that met a fault."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator, Sequence, Set

@@ -1,7 +1,5 @@
 """A handler's scenario: its messages as SQS delivers them, what exists before, and when its invocations may run."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """A scenario file: Python that defines what `explore` takes. Its names and values are checked here, and nowhere else."""
 
-from __future__ import annotations
-
 import json
 import runpy
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The account as a function from world to world, and the faults of its calls."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any

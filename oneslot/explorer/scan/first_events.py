@@ -3,8 +3,6 @@
 A template does not say what a body holds. So the open places begin empty and grow by what the handler asks: see `growth`.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import re

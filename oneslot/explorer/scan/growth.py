@@ -1,7 +1,5 @@
 """A first event grows where the handler looks, until the handler does its work on it."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -3,8 +3,6 @@
 A handler that holds with one record meets two different ones in one delivery.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

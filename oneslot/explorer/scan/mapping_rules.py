@@ -1,7 +1,5 @@
 """The rules of an event source mapping, which need no exploration: each with AWS's page that states it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

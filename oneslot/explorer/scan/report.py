@@ -1,7 +1,5 @@
 """What a scan leaves for people and machines: a table, Markdown, SARIF, and a baseline of known breaches."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

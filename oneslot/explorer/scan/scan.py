@@ -1,7 +1,5 @@
 """Explore every function of a template, each in a process of its own, and judge the event source mappings."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -3,8 +3,6 @@
 A stand-in lives for one call. All state is in the account, which the explorer turns into a world and back.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

@@ -4,8 +4,6 @@ See https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchWrit
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 It leaves out versions, uploads in parts, conditions of reads, tags, rights, and pages of a listing.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime

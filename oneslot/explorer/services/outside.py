@@ -3,8 +3,6 @@
 It leaves out who receives them (subscriptions, rules, identities), and whether a topic, a bus or a stream exists.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

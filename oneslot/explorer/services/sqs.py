@@ -3,8 +3,6 @@
 It leaves out receiving, queues' settings and delays. A FIFO queue has the name of one, and ContentBasedDeduplication.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence

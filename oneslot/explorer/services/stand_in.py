@@ -4,8 +4,6 @@ Here are those of few operations: HTTP, Step Functions, Systems Manager's parame
 connections that are kept, the states and the end of an execution, a task's own timeout, and writes of values.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """The audit's benchmark ends with 1 unless both judges agree and find exactly what was sown."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the measurements rest on: Powertools' handler does what its page says, and each start is measured."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The cost page: its units, its sums, and the resources that its templates have."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

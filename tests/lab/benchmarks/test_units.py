@@ -1,7 +1,5 @@
 """Calls and capacity units of a message, counted by DynamoDB's rules. No time is asserted, no socket opened."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future

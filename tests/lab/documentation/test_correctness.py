@@ -1,7 +1,5 @@
 """docs/understand: correctness.md agrees with the code, the figures and its picture; guarantees.md names what exists."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

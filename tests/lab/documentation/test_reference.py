@@ -1,7 +1,5 @@
 """The pages of docs/look-up say what the code does: each name, default, range and variable."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The site of `make docs`: every page is near its index, has no rubble, and works from the file system."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

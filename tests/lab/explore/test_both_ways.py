@@ -1,7 +1,5 @@
 """Both ways through the protocol, Powertools' and the plain one, walk the same graph."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

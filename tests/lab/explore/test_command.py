@@ -1,7 +1,5 @@
 """`python -m lab.explore`: when its results hold, what it writes; and the recorded figures match the code."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

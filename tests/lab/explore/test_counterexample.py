@@ -1,7 +1,5 @@
 """Counterexamples: stored, read, replayed, and refused with a sentence."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The deployed `handler.lambda_handler`, unmodified and on boto3's own clients, in the explorer of any handler."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A cancelled transaction that names only one of its reasons, because DynamoDB does not promise all."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

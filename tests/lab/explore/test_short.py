@@ -1,7 +1,5 @@
 """The short explorations of our handler: no schedule breaks a law, and each scenario meets what it is for."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The explorer finds a consumer that is weakened: in what it survives, logs, writes and sends."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

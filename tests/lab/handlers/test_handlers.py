@@ -1,7 +1,5 @@
 """The pages show the kept figures of their handlers, and a new run finds the same."""
 
-from __future__ import annotations
-
 import resource
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The table of named defects: it fits the code, every law and every regression is in it, and its runner notices what lives."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import replace
 

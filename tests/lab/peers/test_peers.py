@@ -1,7 +1,5 @@
 """The peers: the explorer finds each one's mistake in the budget of the documentation."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

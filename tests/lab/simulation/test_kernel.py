@@ -1,7 +1,5 @@
 """Virtual time, what the threads of a simulated process share, and points before statements."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import import_module
 from random import Random

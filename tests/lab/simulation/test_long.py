@@ -1,7 +1,5 @@
 """Two thousand seeds of the whole system: no law is broken, and everything that must happen sometimes has happened."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pytest

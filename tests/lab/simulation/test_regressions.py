@@ -1,7 +1,5 @@
 """Runs that broke a law once: none does today. `tests/lab/mutants` names the defect with which each does again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

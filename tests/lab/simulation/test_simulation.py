@@ -1,7 +1,5 @@
 """Runs of the whole system: the same seed is the same run, broken code is found, and its counterexample is small."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The in-memory SQS as moto in random calls; and where moto differs or has no clock: time, choices, receipts and groups."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from itertools import count

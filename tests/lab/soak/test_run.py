@@ -1,7 +1,5 @@
 """A short soak: the deployed handler in real processes under kills and freezes, and its verdict."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

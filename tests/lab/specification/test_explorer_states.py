@@ -1,7 +1,5 @@
 """Every step of the real handler in the explorer is a step of the specification."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

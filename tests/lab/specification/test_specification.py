@@ -1,7 +1,5 @@
 """The specification holds, and without any of its conditions the checker names the broken law."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

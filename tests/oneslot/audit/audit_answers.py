@@ -1,7 +1,5 @@
 """The answers of the audit, of the project's list of invariants and of DuckDB, as sets that can be compared."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from itertools import chain

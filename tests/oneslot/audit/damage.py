@@ -1,7 +1,5 @@
 """Ways to damage a history, each with the sentence that the audit must give."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib

@@ -1,7 +1,5 @@
 """The audit of a declared consumer that is not the appointments'."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

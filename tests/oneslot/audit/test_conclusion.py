@@ -1,7 +1,5 @@
 """The conclusion of an audit from its totals."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The nightly list of dead letters: complete or absent, and no message leaves the queue."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """The operations tables at their boundaries, from a few judged subjects."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A correct history raises nothing, every corruption is found, and the other implementations agree."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A stack with the construct around a handler of one line, and its template. Inline code spares the asset of a folder."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path

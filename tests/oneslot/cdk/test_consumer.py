@@ -1,7 +1,5 @@
 """The construct's template: safe defaults, exact rights, one variable for each thing that the runtime reads."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import fields

@@ -1,7 +1,5 @@
 """A key of the user's own: what its policy lets AWS's services do, and a warning where CDK cannot change it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

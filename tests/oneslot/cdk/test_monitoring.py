@@ -1,7 +1,5 @@
 """Alarms of the construct: a standstill is no failing message and no long job, and a canary sees its own failures alone."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

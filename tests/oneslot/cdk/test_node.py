@@ -1,7 +1,5 @@
 """What the import of `oneslot.cdk` chooses: CDK's Node.js and the folder of its packages; and its error without CDK."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The construct's page: its tables are those of the code, and its two files deploy and take an order once."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import os

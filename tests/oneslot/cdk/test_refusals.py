@@ -1,7 +1,5 @@
 """Contradictory properties are refused before synthesis, with a sentence that names subject, cause and remedy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

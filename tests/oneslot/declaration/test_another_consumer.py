@@ -1,7 +1,5 @@
 """`check`, `inspect`, `dlq` and `ledger` on a consumer that is not the appointments', with ids of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

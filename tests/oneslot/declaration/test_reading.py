@@ -1,7 +1,5 @@
 """`oneslot.toml`: what is read, and a sentence for each thing that cannot be."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

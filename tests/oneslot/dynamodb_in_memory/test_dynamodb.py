@@ -1,7 +1,5 @@
 """The stand-in where moto differs from DynamoDB, whose documentation decides; `test_dynamodb_as_moto.py` has the rest."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

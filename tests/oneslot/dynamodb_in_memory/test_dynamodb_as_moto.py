@@ -1,7 +1,5 @@
 """The stand-in answers random operations as moto does, and leaves the same items behind."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

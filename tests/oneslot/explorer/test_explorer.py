@@ -1,7 +1,5 @@
 """The explorer against a plain enumeration of the same schedules, and what it refuses: a scenario, and code that differs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import count

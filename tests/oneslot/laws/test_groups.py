@@ -1,7 +1,5 @@
 """Laws judge a subject by the rows that name it: the same breaches as in the whole evidence, or a refusal."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 

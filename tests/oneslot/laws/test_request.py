@@ -1,7 +1,5 @@
 """The verdict on one request, and the laws that it breaks: the cases that the histories of other tests do not decide."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The state folder: what it holds, and whose process it names."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import subprocess

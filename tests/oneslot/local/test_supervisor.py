@@ -1,7 +1,5 @@
 """`up` and `down` with the real stack: what runs between them, and that nothing runs afterwards."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

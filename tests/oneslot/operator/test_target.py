@@ -1,7 +1,5 @@
 """Opening a stack: its folder, its clients, and the errors."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

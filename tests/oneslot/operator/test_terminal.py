@@ -1,7 +1,5 @@
 """Output: bars on a terminal, plain lines in a log, JSON alone for programs."""
 
-from __future__ import annotations
-
 import io
 import json
 from decimal import Decimal

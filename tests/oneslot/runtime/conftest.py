@@ -1,7 +1,5 @@
 """One Valkey or Redis server for the session."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Claims of a message that a worker has in work: short leases, renewed, and released with their message."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The envelopes: which id a message has in one, and which content."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a log says of an error and never quotes, and the codes of SQS's errors, as botocore's own parser gives them."""
 
-from __future__ import annotations
-
 import json
 from io import BytesIO
 from typing import Any

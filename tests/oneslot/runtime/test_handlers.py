@@ -1,7 +1,5 @@
 """Idempotent handlers over a ledger: what runs, how often, with which key, and what other callers get."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import json

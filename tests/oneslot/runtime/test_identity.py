@@ -1,7 +1,5 @@
 """A message's id and its content's digest, and hostile messages through parser and consumer, each beside a good one."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """A consumer from the environment that the construct sets."""
 
-from __future__ import annotations
-
 import gc
 import subprocess
 import sys

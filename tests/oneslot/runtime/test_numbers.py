@@ -1,7 +1,5 @@
 """Each number of AWS's or of the protocol is written once."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Powertools' wrapping: what it may change (nothing), and what it must not be able to switch off."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The real clock and the real chance, and the pauses before a retry. An import contract keeps their modules out of others."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

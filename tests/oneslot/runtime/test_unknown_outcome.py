@@ -1,7 +1,5 @@
 """Policies for an outside effect that may have happened: repeat it, set it aside, or ask."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Values between Python, DynamoDB's attribute values and JSON: nothing is rounded, and what no table holds is named."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from decimal import Context, Decimal, Inexact, Rounded, localcontext

@@ -1,7 +1,5 @@
 """A queue in memory that answers as SQS does, and a worker in a thread that consumes it."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import threading

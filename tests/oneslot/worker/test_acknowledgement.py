@@ -1,7 +1,5 @@
 """Deletion of finished messages: batches, retries and refusals."""
 
-from __future__ import annotations
-
 import json
 import threading
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Workers on the embedded AWS: SIGKILL and restart, SIGTERM, a handler that hangs."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

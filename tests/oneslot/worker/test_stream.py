@@ -1,7 +1,5 @@
 """Reading a ledger's stream: no record waits for a failing one, which is repeated for an hour; shards roll over."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """The heartbeat: extending, losing and releasing messages, on a virtual clock."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """A worker's rules, on a queue in memory."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Mapping

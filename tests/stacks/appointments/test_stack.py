@@ -1,7 +1,5 @@
 """The appointments template beside the code that runs in it, and what protects a stage's data."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

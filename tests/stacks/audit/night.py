@@ -1,7 +1,5 @@
 """The services that the nightly state machine calls, and what a night finds there."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -4,8 +4,6 @@ The test answers the tasks. Waiting takes no time and moves the execution's cloc
 interpreter refuses a state that it does not know.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

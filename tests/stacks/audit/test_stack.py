@@ -1,7 +1,5 @@
 """The audit stack: opt-in, private, with the pinned Spark, and an asset that runs."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The nightly state machine, executed on every path of the deployed definition."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

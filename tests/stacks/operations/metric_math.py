@@ -1,7 +1,5 @@
 """CloudWatch's metric math at one moment, missing values and all, as its user guide says ("Using metric math")."""
 
-from __future__ import annotations
-
 import ast
 import operator
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Runbooks: a section for each alarm, and every command of the operators' pages exists with its options."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

@@ -1,7 +1,5 @@
 """Alarms and dashboard: each watches an existing metric of a deployed resource."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The Lambda asset: complete, reproducible, and free of this machine's files."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from importlib.util import find_spec

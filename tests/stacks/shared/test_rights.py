@@ -1,7 +1,5 @@
 """Least privilege over all stacks: the consumer has the rights of its calls alone, and no policy is attached."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict

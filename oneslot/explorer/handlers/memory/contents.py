@@ -5,8 +5,6 @@ C, where only the functions below can read it. A kind that is not listed here, a
 `Opaque`.
 """
 
-from __future__ import annotations
-
 import array
 import collections
 import contextvars

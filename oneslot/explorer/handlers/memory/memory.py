@@ -6,8 +6,6 @@ when it imported the handler's modules counts by its place, as long as it has no
 tells in C what each object refers to, so all that is reachable is compared, whatever its kind.
 """
 
-from __future__ import annotations
-
 import collections
 import functools
 import gc

@@ -1,7 +1,5 @@
 """Time and chance of the standard library inside the handler: the explorer chooses each of them, or fixes it."""
 
-from __future__ import annotations
-
 import atexit
 import dataclasses
 import datetime

@@ -1,7 +1,5 @@
 """Functions of libraries, replaced inside the handler, wherever a module holds them."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 HTTP is taken over below requests, urllib3 and urllib: by a connection whose answers are the explorer's.
 """
 
-from __future__ import annotations
-
 import _posixsubprocess
 import _thread
 import builtins

@@ -1,7 +1,5 @@
 """Thread pools inside the handler: each worker is a strand, and the explorer interleaves the strands' calls."""
 
-from __future__ import annotations
-
 import asyncio
 import concurrent.futures
 import threading

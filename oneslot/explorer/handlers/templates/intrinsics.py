@@ -1,7 +1,5 @@
 """CloudFormation's intrinsic functions, as far as a function's environment and tables need them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """A handler's scenario from its template: SAM, CloudFormation, or what `cdk synth` wrote."""
 
-from __future__ import annotations
-
 import importlib
 import json
 from collections.abc import Mapping, Sequence

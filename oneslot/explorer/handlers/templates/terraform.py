@@ -1,7 +1,5 @@
 """A plan of Terraform, as `terraform show -json` writes it, as a template of CloudFormation."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping

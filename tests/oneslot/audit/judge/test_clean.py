@@ -1,7 +1,5 @@
 """The quick look at a chunk: a subject that it takes for clean is one of which the laws say nothing."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

@@ -1,7 +1,5 @@
 """The quick look that follows from a declaration: it says what the laws say, or leaves a subject to them."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping

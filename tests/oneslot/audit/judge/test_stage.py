@@ -1,7 +1,5 @@
 """The Python stage without Spark: groups from carried rows, and their figures."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any

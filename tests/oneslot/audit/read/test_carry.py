@@ -3,8 +3,6 @@
 The quick reader gives what the reader of single lines gives, or doubts.
 """
 
-from __future__ import annotations
-
 import json
 from contextlib import nullcontext
 from pathlib import Path

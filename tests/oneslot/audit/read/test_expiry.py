@@ -1,7 +1,5 @@
 """Expired ledger rows: requests are judged by the other sources, and nothing is reported missing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Damaged, foreign or unusual input: a sentence or a finding, never half an answer."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib

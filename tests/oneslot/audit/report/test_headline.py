@@ -1,7 +1,5 @@
 """The first line of the report, and what a person on call does next."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The lives of messages and the axis of latencies, from a few hand-written lines."""
 
-from __future__ import annotations
-
 import re
 from types import SimpleNamespace
 from typing import Any

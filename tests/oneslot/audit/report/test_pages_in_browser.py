@@ -1,7 +1,5 @@
 """The report for unusual histories, on a small phone, by keyboard and for a screen reader."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

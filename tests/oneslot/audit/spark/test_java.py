@@ -1,7 +1,5 @@
 """Java is found, started without the module that the wheel lacks, and separated from another Spark."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

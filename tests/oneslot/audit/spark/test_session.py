@@ -1,7 +1,5 @@
 """A session on this machine has its own options; under `spark-submit` it keeps what it was given."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

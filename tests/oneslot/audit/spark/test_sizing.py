@@ -1,7 +1,5 @@
 """The size of an audit is known before it begins, from the manifests alone."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

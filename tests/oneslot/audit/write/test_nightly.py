@@ -1,7 +1,5 @@
 """The nightly audit on AWS: exports, a delivery log whose files end anywhere, and queues that are not listed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

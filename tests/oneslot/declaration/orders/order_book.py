@@ -1,7 +1,5 @@
 """A consumer of orders that a stranger could write, with ids of its own."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Time and chance inside a handler: a key of either differs between deliveries, and no run differs from itself."""
 
-from __future__ import annotations
-
 import json
 import time
 import uuid

@@ -1,7 +1,5 @@
 """A counter is right to the unit in every schedule of our words."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

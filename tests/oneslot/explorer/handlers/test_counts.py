@@ -1,7 +1,5 @@
 """The counts of an exploration: equal from run to run, whatever a library does once in a process."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import sys

@@ -1,7 +1,5 @@
 """A mark that a handler keeps outside of its tables: found where Lambda keeps it, and refused where Lambda would not."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

@@ -1,7 +1,5 @@
 """Unmodified handlers: the verdict, the level at which they break, and what is refused by name."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 import textwrap

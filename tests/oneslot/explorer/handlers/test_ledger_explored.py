@@ -3,8 +3,6 @@
 What is sent goes out at least once, under one id, after its commit. `python -m lab.mutants relay` breaks the law.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

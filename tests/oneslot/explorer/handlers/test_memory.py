@@ -1,7 +1,5 @@
 """What counts as remembered: values with their positions and sharing, and nothing where state is hidden."""
 
-from __future__ import annotations
-
 import datetime
 import functools
 import io

@@ -1,7 +1,5 @@
 """The handler's modules: what is made for each environment, and what is left to Python."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """What each policy for an unknown outcome promises, in every schedule with one fault and two deliveries."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a verdict that holds does not speak of: lines that ran in no schedule, and calls that never met a fault."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

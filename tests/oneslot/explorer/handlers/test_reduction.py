@@ -1,7 +1,5 @@
 """The reductions against a naive walk: every path, without equal states, equal copies, or answers that count as unread."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A scenario from a template: the function's environment, tables and queue, and what the template does not say."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The verdict on each handler of `subjects`, `senders` and `pools`: a table of handlers, options and words of the report."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any

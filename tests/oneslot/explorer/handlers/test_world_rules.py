@@ -1,7 +1,5 @@
 """How AWS behaves, rule by rule: for each a handler that is wrong and one that is right, in a few lines."""
 
-from __future__ import annotations
-
 import json
 import textwrap
 from pathlib import Path

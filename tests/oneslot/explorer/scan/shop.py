@@ -1,7 +1,5 @@
 """Handlers of a shop, one for each source, as a user would write them; and the template that deploys them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Handlers that hold with one event meet two: in one delivery, or in flight at the same time."""
 
-from __future__ import annotations
-
 import json
 import time
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What a function is deployed from: a plan of Terraform, loops, conditions, zips, and functions that CDK adds."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Handlers whose first event does not show what matters: the scan goes on until each write that they name has run."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

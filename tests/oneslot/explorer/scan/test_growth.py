@@ -1,7 +1,5 @@
 """Made events grow where a handler looks, and nowhere else."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

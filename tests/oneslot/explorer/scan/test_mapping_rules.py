@@ -1,7 +1,5 @@
 """The rules of an event source mapping, each at the value that breaks it and at the one that does not."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Handlers with a planted bug, and right ones, by the source that invokes them: the scan's verdicts and its written tests."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The scan of a template: each function's verdict, and what comes out for people, CI and pull requests."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

@@ -1,7 +1,5 @@
 """The sources of a template's functions, and the first event of each."""
 
-from __future__ import annotations
-
 import base64
 import json
 from functools import partial

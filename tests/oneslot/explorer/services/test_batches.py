@@ -1,7 +1,5 @@
 """A batch without its last entry: what is performed, and how the answer names the refused one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

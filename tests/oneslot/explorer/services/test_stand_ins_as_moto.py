@@ -1,7 +1,5 @@
 """The stand-ins of services other than DynamoDB answer as moto does, and keep the same objects; else AWS's pages decide."""
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile

@@ -1,7 +1,5 @@
 """The clients of the local stack, made from one session, each for its own account."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO

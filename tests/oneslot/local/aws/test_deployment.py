@@ -1,7 +1,5 @@
 """The real template in the embedded AWS: every resource is created, and the poller follows the template."""
 
-from __future__ import annotations
-
 import copy
 import json
 from contextlib import closing

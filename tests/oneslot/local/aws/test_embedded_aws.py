@@ -1,7 +1,5 @@
 """The process of the embedded AWS: its listeners, its environment and its end."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Synthesis of small apps: their environment and their failures; and reading a cloud assembly."""
 
-from __future__ import annotations
-
 import json
 import re
 import textwrap

@@ -1,7 +1,5 @@
 """The poller against the embedded AWS: one test per rule of Lambda's event source mapping for SQS."""
 
-from __future__ import annotations
-
 import io
 import textwrap
 import zipfile

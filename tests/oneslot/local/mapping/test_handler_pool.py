@@ -1,7 +1,5 @@
 """Handler processes with small handlers: their environment, their failures and their end."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

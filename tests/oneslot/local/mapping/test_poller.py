@@ -1,7 +1,5 @@
 """The poller offers no message that SQS shows again, and deletes none of a failed batch."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import pytest

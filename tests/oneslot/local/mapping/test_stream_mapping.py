@@ -1,7 +1,5 @@
 """A send end to end on the embedded AWS: the construct's template, the real consumer and the real relay, which is killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

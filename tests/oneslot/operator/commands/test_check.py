@@ -1,7 +1,5 @@
 """`check` and its like: evidence that changes or cannot be read, and a report that cannot be written."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import count
 

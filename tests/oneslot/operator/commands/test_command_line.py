@@ -1,7 +1,5 @@
 """The verbs: results, JSON, sentences rather than tracebacks, and no patient's number in any output."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`oneslot dlq`: a redrive brings what the list forecast, a drop what it logged, and neither loses a message."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

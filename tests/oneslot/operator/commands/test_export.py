@@ -1,7 +1,5 @@
 """`oneslot export` and `oneslot audit`: complete folders, refusals before the work, and notes while the consumer works."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

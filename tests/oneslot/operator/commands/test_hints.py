@@ -1,7 +1,5 @@
 """Every command that a text recommends names the stack of the question."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

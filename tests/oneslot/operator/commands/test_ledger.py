@@ -1,7 +1,5 @@
 """`oneslot ledger`: show, unlock and forget a row, under the condition that it is unchanged since the look."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

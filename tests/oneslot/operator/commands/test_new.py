@@ -1,7 +1,5 @@
 """`oneslot new`: a project that is right as it is written, and a sentence for a name or folder that is not."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

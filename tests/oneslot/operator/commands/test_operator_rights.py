@@ -1,7 +1,5 @@
 """The policies of `oneslot rights`, beside the calls of each verb on AWS: what is called is allowed, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

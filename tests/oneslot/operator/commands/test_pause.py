@@ -1,7 +1,5 @@
 """`pause` and `resume`, on moto's Lambda as on AWS, and on the local stack."""
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile

@@ -3,8 +3,6 @@
 They are renewed like those of `test_transcripts`.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -6,8 +6,6 @@ the difference:
     RENEW_TRANSCRIPTS=1 python -m pytest -p no:xdist tests/oneslot/operator/commands/test_transcripts.py
 """
 
-from __future__ import annotations
-
 import difflib
 import errno
 import json

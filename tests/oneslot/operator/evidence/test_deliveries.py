@@ -1,7 +1,5 @@
 """The delivery log on AWS: the question to CloudWatch Logs, and the lines of its answer."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

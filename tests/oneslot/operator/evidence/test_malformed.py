@@ -1,7 +1,5 @@
 """Malformed rows and log lines: each verb names them, and shows the rest."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

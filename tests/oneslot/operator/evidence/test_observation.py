@@ -1,7 +1,5 @@
 """Looking on: rate, time left, and when an empty queue is believed."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

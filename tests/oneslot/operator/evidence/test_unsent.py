@@ -1,7 +1,5 @@
 """Messages that follow a commit and cannot be delivered: every verb that looks at the stack says so, and why."""
 
-from __future__ import annotations
-
 import json
 import time
 from dataclasses import replace

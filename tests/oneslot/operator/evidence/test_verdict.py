@@ -1,7 +1,5 @@
 """The verdict on given evidence: each count, and the limits between the kinds of verdict."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The verdict on real runs, damaged rows and expired ones."""
 
-from __future__ import annotations
-
 import json
 import time
 from dataclasses import asdict

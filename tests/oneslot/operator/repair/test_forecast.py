@@ -1,7 +1,5 @@
 """The rows that a forecast reads: all that it asked for, consistently, and what it foresees from them."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Redrives: their pace, their entries, and what disturbs them. What is hidden is left, and the next redrive moves it."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import replace
 from random import Random

@@ -1,7 +1,5 @@
 """The sender: batches by size and time, and an archive of everything that the queue accepted."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

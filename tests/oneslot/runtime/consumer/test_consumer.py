@@ -1,7 +1,5 @@
 """The consumer by itself, on a ledger in memory: what it logs, what it tells SQS, what it refuses."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Records side by side: order within a message, failures one by one; in the plain way and through Powertools."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -4,8 +4,6 @@ What its answers must be in every order of calls, with lost answers, with a dupl
 invalid record in the batch, the explorer judges: `lab/explore/scenarios.py`, through `tests/lab/explore/test_short.py`.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator

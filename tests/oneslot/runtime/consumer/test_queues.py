@@ -1,7 +1,5 @@
 """The consumer's own calls to SQS: how long a message is hidden, and the quarantine of one with its reason."""
 
-from __future__ import annotations
-
 import re
 from enum import Enum
 from typing import Any, cast

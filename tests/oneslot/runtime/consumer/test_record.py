@@ -1,7 +1,5 @@
 """A record is parsed once, and carries its problem instead of raising it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import traceback

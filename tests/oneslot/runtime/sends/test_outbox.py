@@ -1,7 +1,5 @@
 """A row keeps what a decision sends, in both DynamoDBs; what no target takes is refused before anything is written."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

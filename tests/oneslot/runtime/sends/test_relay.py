@@ -1,7 +1,5 @@
 """The relay over moto: what reaches a queue, a topic and a bus, what waits for what, and what a death at any call costs."""
 
-from __future__ import annotations
-
 import importlib
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A function's answer: the text that AWS's runtime client makes of it, and AWS's rules for a batch, one row each."""
 
-from __future__ import annotations
-
 import enum
 from collections import namedtuple
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A producer sends under one id until SQS confirms it, and a deletion repeats what SQS did not confirm."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import pytest

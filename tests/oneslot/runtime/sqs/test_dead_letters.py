@@ -1,7 +1,5 @@
 """A look into the dead-letter queue: complete, without a patient, and without taking anything away."""
 
-from __future__ import annotations
-
 import json
 from random import Random
 from types import SimpleNamespace

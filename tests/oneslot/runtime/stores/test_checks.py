@@ -1,7 +1,5 @@
 """What every ledger refuses before it sends anything: each limit holds to its last byte."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """One contract for every store: whoever keeps the ledger's rows, the verbs answer and write the same."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """What this ledger does with the answers of DynamoDB and of the network, on moto. The contract has what every store does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

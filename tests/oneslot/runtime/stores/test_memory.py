@@ -1,7 +1,5 @@
 """What the ledger in memory does as DynamoDB does, so that no test with it accepts what fails there."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from typing import Any

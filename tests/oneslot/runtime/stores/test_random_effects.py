@@ -6,8 +6,6 @@ That the DynamoDB in memory answers as moto does, `tests/oneslot/dynamodb_in_mem
 embedded AWS `tests/oneslot/local/aws/test_emulator.py`.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What a store contract in one thread cannot show: races, lost answers, a killed server, a failover."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket

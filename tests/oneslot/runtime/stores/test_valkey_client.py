@@ -1,7 +1,5 @@
 """The ledger's own client: which clients it refuses, and which errors it repeats. No test needs a server."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

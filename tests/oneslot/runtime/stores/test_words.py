@@ -1,7 +1,5 @@
 """The words of a decision over both DynamoDBs, ours and moto's: what each write does, and what is refused before it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """`explore --handler`: its verdict as exit status, and scenario files that it refuses."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """docs/do/explore-your-handler.md: its handler, tests, template and command run as a reader types them."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`oneslot relay`: what waits in the ledger goes out once, then what its stream brings, until the process is asked to stop."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """`oneslot worker` runs the declared handler as the function is configured, for the queue that it polls."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
