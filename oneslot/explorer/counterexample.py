@@ -18,7 +18,7 @@ from oneslot.explorer.renaming import rename, swap
 from oneslot.explorer.scenario import SQS, ExploredSubject, Scenario
 from oneslot.explorer.services.account import reads
 from oneslot.explorer.state import ExploredState
-from oneslot.explorer.system import Step, System
+from oneslot.explorer.system import WARM, Step, System
 from oneslot.explorer.wording import describe_call, describe_observation, describe_world, lettered
 from oneslot.explorer.world import ApiCall
 
@@ -234,7 +234,8 @@ def _what_came_after(system: System, state: ExploredState, made_before: set[int]
         message = message if one.position < len(scenario.messages) else "what was sent to its queue"
         when = f"{later:,.0f} s later " if later >= 1 else ""
         again = " again" if one.position in delivered else ""
-        yield f"     {letter}  {when}{scenario.deliverer} delivers {message}{again}", "", ""
+        warm = WARM if one.delivered.environment else ""
+        yield f"     {letter}  {when}{scenario.deliverer} delivers {message}{again}{warm and f', {warm}'}", letter, warm
         delivered.add(one.position)
         for request, observation, world in one.delivered.steps:
             call = ApiCall(system.requests.texts[request])

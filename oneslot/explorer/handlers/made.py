@@ -1,7 +1,7 @@
 """Single deliveries of made events, without a fault: how an event grows."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +46,7 @@ class Tried:
     changed: frozenset[tuple[str, str]]
     most: int = 0
     routes: tuple[tuple[str, str], ...] = ()
-    names: tuple[str, ...] = ()
+    names: Sequence[str] = ()
 
     @property
     def accepts(self) -> bool:
@@ -104,9 +104,8 @@ def _tried(exploration: Exploration, one: Exploration, asked: Asked) -> Tried:
         error = outcome.error or (f"it reports the message as failed, after {outcome.raised}" if outcome.failed else "")
         reached = exploration.code.reached
         ran, wanted, has_more = frozenset(reached.done), frozenset(reached.wanted), bool(reached.unwritten)
-        status, most, routes = _status(outcome.answer), len(reached.ran), (*reached.routes,)
-        names = (*sorted(reached.names),)
-        tried = Tried(error, status, reached.wrote, has_more, ran, wanted, asked, *did, most, routes, names)
+        more = len(reached.ran), (*reached.routes,), sorted(reached.names)
+        tried = Tried(error, _status(outcome.answer), reached.wrote, has_more, ran, wanted, asked, *did, *more)
         if tried.serves:
             break
     refuse_import(exploration.code, error)
