@@ -100,12 +100,12 @@ def _tried(exploration: Exploration, one: Exploration, asked: Asked) -> Tried:
     """Deliver once, and if that does not serve once more, watched: what libraries catch counts, but watching is slow."""
     for is_watched in (False, True):
         delivered = exploration.deliver_made(one.scenario, asked, is_watched=is_watched)
-        outcome, did = delivered.outcome, (delivered.calls, exploration.changed)
+        outcome = delivered.outcome
         error = outcome.error or (f"it reports the message as failed, after {outcome.raised}" if outcome.failed else "")
         reached = exploration.code.reached
         ran, wanted, has_more = frozenset(reached.done), frozenset(reached.wanted), bool(reached.unwritten)
-        more = len(reached.ran), (*reached.routes,), sorted(reached.names)
-        tried = Tried(error, _status(outcome.answer), reached.wrote, has_more, ran, wanted, asked, *did, *more)
+        more = delivered.calls, exploration.changed, len(reached.ran), (*reached.routes,), sorted(reached.names)
+        tried = Tried(error, _status(outcome.answer), reached.wrote, has_more, ran, wanted, asked, *more)
         if tried.serves:
             break
     refuse_import(exploration.code, error)
