@@ -1,5 +1,6 @@
 """The documentation: its Python examples run, its links and names exist, and its indexes are complete."""
 
+import json
 import re
 import subprocess
 import sys
@@ -142,13 +143,16 @@ def test_glossary_is_sorted() -> None:
     assert words == sorted(words)
 
 
-def test_log_of_the_page_makes_a_span_of_each_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_of_the_page_makes_a_span_of_each_attempt(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Two deliveries of a booking, traced as X-Ray and as W3C do, and one that fails, whose producer traces nothing."""
     provider, ended = TracerProvider(), InMemorySpanExporter()
     provider.add_span_processor(SimpleSpanProcessor(ended))
     monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
     names: dict[str, Any] = {}
     exec(FENCE.findall(text("look-up/logs.md"))[0], names)  # noqa: S102 - the page's own
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_VERSION", "7")
     first = record(booking("m-1"))
     first["attributes"]["AWSTraceHeader"] = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"
     traced = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
@@ -157,6 +161,7 @@ def test_log_of_the_page_makes_a_span_of_each_attempt(monkeypatch: pytest.Monkey
         made.deliver(first, record(booking("m-1"), attributes=traced), consumer=consumer)
         made.dynamodb.delete_table(TableName="ledger")
         made.deliver(record(booking("m-2")), consumer=consumer)
+    assert {json.loads(line)["function_version"] for line in capsys.readouterr().out.splitlines()} == {"7"}
     spans = ended.get_finished_spans()
     assert [(str((span.attributes or {})["oneslot.outcome"]), span.status.status_code.name) for span in spans] == [
         ("booked", "UNSET"),

@@ -6,8 +6,6 @@ the files after an intended change:
     UPDATE_SNAPSHOTS=1 python -m pytest tests/stacks/test_snapshots.py
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -89,7 +89,7 @@ def load(handler: str) -> Callable[[Any, BootstrapContext], Any]:
 
 
 def name_with_place(error: BaseException) -> str:
-    """Return an error's class, with file and line in the function's own code where it was raised, or could not be read."""
+    """Return an error's class, with file and line below the function's asset where it was raised, or could not be read."""
     read = [(str(error.filename), error.lineno)] if isinstance(error, SyntaxError) else []
     places = [*((frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)), *read]
     own = [f" in {os.path.relpath(file)}, line {line}" for file, line in places if Path.cwd() in Path(file).parents]

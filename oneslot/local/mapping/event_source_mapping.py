@@ -136,7 +136,7 @@ class EventSourceMapping:
             if paused or updated:
                 self.stop()
             try:
-                error = self.start() if not paused and (updated or self._paused) else None
+                error = self.start() if (starts := not paused and (updated or self._paused)) else None
                 said = error.error_type if error else STARTED
                 if updated:
                     also()
@@ -144,7 +144,7 @@ class EventSourceMapping:
                 self._counter.add(last_error=type(refused).__name__)
                 said = str(refused).removesuffix(".")
             self._paused = paused
-            if updated or said != STARTED:
+            if updated or (starts and said != tags.get(RESTART, STARTED)):
                 functions.tag_resource(Resource=arn, Tags={RESTART: said})
 
     def stop(self) -> None:

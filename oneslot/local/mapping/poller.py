@@ -56,7 +56,7 @@ class Statistics:
     function_errors: int = 0  # invocations that ended as a whole: exception, timeout, crash, invalid answer
     throttles: int = 0  # batches that no process took before their visibility timeout
     in_flight: int = 0  # messages in the function's hands now
-    last_error: str = ""  # the class of the last error, never its text, which may hold personal data
+    last_error: str = ""  # the last error's class and place, never its text, which may hold personal data
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Statistics:

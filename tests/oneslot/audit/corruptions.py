@@ -3,8 +3,6 @@
 Each changes requests that no other touches, so that all can be sown into one history.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 The provider is a table with a row for each payment. It takes a payment's number to be one request, which the SDK may repeat.
 """
 
-from __future__ import annotations
-
 import json
 import uuid
 from typing import Any

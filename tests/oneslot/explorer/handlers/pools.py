@@ -1,7 +1,5 @@
 """Handlers with thread pools. Each is explored unmodified, from this file."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import importlib

@@ -1,7 +1,5 @@
 """Handlers with effects outside of their tables. Each is explored unmodified, from this file."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Handlers as users write them. Each is explored unmodified, from this file."""
 
-from __future__ import annotations
-
 import json
 import random
 import threading

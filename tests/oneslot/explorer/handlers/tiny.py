@@ -1,7 +1,5 @@
 """Tiny handlers, generated from a seed: two or three calls on one or two items, with loops, branches and variables."""
 
-from __future__ import annotations
-
 import random
 
 HEAD = """\

@@ -12,7 +12,7 @@ import pytest
 from oneslot.errors import UnsupportedMapping
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.embedded_aws import EmbeddedAws
-from oneslot.local.mapping.event_source_mapping import ASKED, RESTART, STARTED
+from oneslot.local.mapping.event_source_mapping import ASKED, PAUSED_AT, RESTART, STARTED
 from oneslot.local.state import start_ticks
 from tests.kits.local_mapping import Source
 
@@ -151,8 +151,13 @@ def test_follow_says_why_an_update_does_not_start_and_starts_the_next(account: C
             functions.tag_resource(Resource=(arn := about["EventSourceMappingArn"]), Tags={RESTART: ASKED})
             poller.follow(lambda: said.append("also"))
             said.append((functions.list_tags(Resource=arn)["Tags"][RESTART], poller.running))
+        functions.tag_resource(Resource=arn, Tags={RESTART: "Sandbox.Timedout", PAUSED_AT: "now"})
+        poller.follow(lambda: None)
+        functions.untag_resource(Resource=arn, TagKeys=[PAUSED_AT])
+        poller.follow(lambda: None)
+        said.append((functions.list_tags(Resource=arn)["Tags"][RESTART], poller.running))
     refusal = f"The local poller does not apply FilterCriteria; remove those of mapping {source.mapping_id}"
-    assert said == [(refusal, False), "also", (STARTED, True)]
+    assert said == [(refusal, False), "also", (STARTED, True), (STARTED, True)]
     assert poller.statistics.last_error == UnsupportedMapping.__name__
 
 
