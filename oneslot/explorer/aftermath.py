@@ -41,11 +41,12 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Redelivery:
-    """One delivery of an aftermath: the position of its message, its time (epoch ms), and what it did."""
+    """One delivery of an aftermath: its message's position, its time (epoch ms), what it did, where if not in a fresh one."""
 
     position: int
     at: int
     delivered: Delivered
+    environment: int = COLD
 
 
 class Aftermath:
@@ -99,7 +100,7 @@ class Aftermath:
                 again[position] += 1
                 name, count = first + len(made), received[position] + again[position]
                 delivered = self.deliver(world, position, now, name, count, environment=warm)
-                made.append(Redelivery(position, now, delivered))
+                made.append(Redelivery(position, now, delivered, warm))
                 world, warm = delivered.world, delivered.environment
                 acknowledged |= system.acknowledges((position,), delivered.outcome)
                 acknowledged |= scenario.deleted(system.worlds[world])
@@ -164,7 +165,7 @@ class Aftermath:
             node = behaviour.advance(node, strand, system.renamed("observation", observation, swap(name)), now)
         outcome = behaviour.nodes[node].outcome or HandlerEnd()
         breaches += system.at_end(world, name, (message,), outcome)
-        left = system.left_by(behaviour, node) if environment else COLD
+        left = system.left_by(behaviour, node) if environment and not outcome.recycled else COLD
         return Delivered(world, outcome, node, left, tuple(calls), tuple(breaches), tuple(steps))
 
 

@@ -1,7 +1,5 @@
 """Counterexamples: paths that break a law, stored as JSON, and replayed step by step on the current code."""
 
-from __future__ import annotations
-
 import json
 import re
 import textwrap
@@ -64,7 +62,7 @@ class Counterexample:
         return json.dumps(asdict(self), indent=1) + "\n"
 
     @classmethod
-    def from_json(cls, text: str) -> Counterexample:
+    def from_json(cls, text: str) -> "Counterexample":
         """Return the counterexample in a file's text. Raises `NotReplayable` for another file."""
         try:
             fields = json.loads(text)
@@ -234,7 +232,7 @@ def _what_came_after(system: System, state: ExploredState, made_before: set[int]
         message = message if one.position < len(scenario.messages) else "what was sent to its queue"
         when = f"{later:,.0f} s later " if later >= 1 else ""
         again = " again" if one.position in delivered else ""
-        warm = WARM if one.delivered.environment else ""
+        warm = WARM if one.environment else ""
         yield f"     {letter}  {when}{scenario.deliverer} delivers {message}{again}{warm and f', {warm}'}", letter, warm
         delivered.add(one.position)
         for request, observation, world in one.delivered.steps:

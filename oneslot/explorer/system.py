@@ -1,7 +1,5 @@
 """The transition system of a scenario and a subject. Every step is remembered."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -59,7 +57,7 @@ class System:
     `before` is a system of the same subject, messages and services: what it has learned of them is not run again.
     """
 
-    def __init__(self, scenario: Scenario, subject: ExploredSubject, before: System | None = None) -> None:
+    def __init__(self, scenario: Scenario, subject: ExploredSubject, before: "System | None" = None) -> None:
         self.scenario = scenario
         self.subject = subject
         self.texts: Texts = before.texts if before else Texts()

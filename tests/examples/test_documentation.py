@@ -143,9 +143,7 @@ def test_glossary_is_sorted() -> None:
     assert words == sorted(words)
 
 
-def test_log_of_the_page_makes_a_span_of_each_attempt(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_log_makes_a_span_of_each_attempt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Two deliveries of a booking, traced as X-Ray and as W3C do, and one that fails, whose producer traces nothing."""
     provider, ended = TracerProvider(), InMemorySpanExporter()
     provider.add_span_processor(SimpleSpanProcessor(ended))

@@ -1,7 +1,5 @@
 """Remembered behaviour: the code under test runs only for new histories."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -67,7 +65,7 @@ class Behaviour:
         requests: Interner,
         observations: Interner,
         process: type[RunningInvocation] = RunningInvocation,
-        environments: Sequence[tuple[Behaviour, int]] = (),
+        environments: "Sequence[tuple[Behaviour, int]]" = (),
     ) -> None:
         """`environments`: for each the history of the invocation that left it; they may become more."""
         self.nodes: list[Node] = []

@@ -36,6 +36,7 @@ class HandlerEnd:
     `answer`: what the code returned, as JSON, if a law reads it.
     `raised`: the last exception that a watched handler saw, to show beside a failure that it reports.
     `dirty`: the next invocation in this environment may behave differently from one in a fresh environment.
+    `recycled`: Lambda starts the next invocation in a fresh one, because the process exited or ran into its timeout.
     """
 
     failed: tuple[str, ...] = ()
@@ -45,6 +46,7 @@ class HandlerEnd:
     dirty: bool = False
     answer: str = ""
     raised: str = ""
+    recycled: bool = False
 
 
 @dataclass

@@ -173,6 +173,7 @@ class Left:
     _runs: list[tuple[Sequence[int], Sequence[Sequence[Effect]]]] = field(default_factory=list)
     _most: Counter[Identity] = field(default_factory=Counter)
     _least: Counter[Identity] = field(default_factory=Counter)
+    _calls: Counter[str] = field(default_factory=Counter)
     _messages: dict[Identity, set[int]] = field(default_factory=dict)
 
     def learn(
@@ -197,6 +198,7 @@ class Left:
             totals.append(before)
         for total in totals:
             self._most |= total
+            self._calls |= Counter(name for name, _ in total.elements())
         self._least = totals[0].copy()
         for total in totals:
             self._least &= total
@@ -204,12 +206,13 @@ class Left:
     def compare(self, effects: Sequence[Effect]) -> tuple[list[str], list[str]]:
         """Return the effects, each with its message, that happened more often than in any run, and those that never did."""
         counts = self._counted(effects)
-        unknown = {one[0] for one in counts if one not in self._most}
+        others = [one for one in counts if one not in self._most]
+        unknown = {one[0] for one in others}
         repeated = {self._text(one): counts[one] for one, most in self._most.items() if counts[one] > most}
+        calls = Counter(name for name, _ in counts.elements())
         for name in unknown:
-            calls, most = (sum(of[one] for one in of if one[0] == name) for of in (counts, self._most))
-            if calls > max(most, 1):
-                repeated[f"{name} with other content"] = calls
+            if calls[name] > max(self._calls[name], 1) or any(counts[one] > 1 for one in others if one[0] == name):
+                repeated[f"{name} with other content"] = calls[name]
         for text, count in repeated.items():
             self.twice[text] = max(count, self.twice.get(text, 0))
         missing = [

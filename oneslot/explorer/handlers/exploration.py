@@ -3,8 +3,6 @@
 The levels go from what happens every day to what is rare, and stop at the first breach.
 """
 
-from __future__ import annotations
-
 import functools
 import sys
 import time
@@ -75,7 +73,7 @@ def explore(handler: str, *, progress: Progress = lambda *_: None, **options: An
     return exploration_of(Given(handler, **options), progress).run()
 
 
-def exploration_of(given: Given, progress: Progress = lambda *_: None) -> Exploration:
+def exploration_of(given: Given, progress: Progress = lambda *_: None) -> "Exploration":
     """Return the exploration of a handler, before its first delivery."""
     ledger = (given.env or {}).get("ONESLOT_LEDGER_TABLE")  # where Oneslot counts its claims and keeps their leases
     own = {f"{ledger}.{name}" for name in ("consumption_count", "lease_until")} if ledger else set()
@@ -229,7 +227,8 @@ class Exploration(Faultless):
     def _after(self, pair: tuple[int, int]) -> str:
         """Return that a message changes nothing after another one, and in what the two differ."""
         one, other = (dict(leaves(self.scenario.messages[position].body)) for position in pair)
-        names = sorted(name.lstrip(".") for name in {*one, *other} if one.get(name) != other.get(name))
+        differ = [name for name in {*one, *other} if repr(one.get(name, ())) != repr(other.get(name, ()))]
+        names = sorted(name.lstrip(".") or "the body" for name in differ)
         if not names:
             return "Without a fault, a second message of the same body changes nothing."
         later, earlier = (position + 1 for position in pair)

@@ -168,7 +168,7 @@ class RunningHandler(PerceivingInvocation):
         if self.working and error is None and not self.has_timed_out:
             self.refusal = f"The handler returns while its thread pool works. {POOL_REMEDY}."
         self.environment.context = copy_context()
-        own, dirty = self.environment, False
+        own, dirty, recycled = self.environment, False, (error or "").startswith((Stop.__name__, SystemExit.__name__))
         if self._state_at_import is not None:  # the environment was fresh
             # The next invocation in it may find something else than a fresh one.
             dirty = self._clock_at_import or self.is_importing
@@ -180,7 +180,7 @@ class RunningHandler(PerceivingInvocation):
                 self.code.unchanged.append(self)
         self.code.reads_identity |= dirty
         unfinished = ("unfinished",) if self.last_failed else ()
-        self.outcome = HandlerEnd(failures, error, (), unfinished, dirty, self.returned, self.raised)
+        self.outcome = HandlerEnd(failures, error, (), unfinished, dirty, self.returned, self.raised, recycled)
 
     def _note_import(self) -> None:
         """Note what the environment is when it is fresh, and what its import has read that other imports may not."""

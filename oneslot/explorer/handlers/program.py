@@ -172,7 +172,7 @@ class PerceivingInvocation(RunningInvocation):
         self.has_read_clock = True
         self._slept += int(seconds * 1000)
         if self.clock + self._slept >= self.started_at + self._invocation.timeout_ms:
-            self.outcome = HandlerEnd((), TIMED_OUT, raised=self.raised)
+            self.outcome = HandlerEnd((), TIMED_OUT, raised=self.raised, recycled=True)
             self.pause()
 
     def unique_bytes(self, size: int) -> bytes:

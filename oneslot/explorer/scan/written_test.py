@@ -3,8 +3,6 @@
 It imports the files that git tracks, not copies of them in a folder of a build, such as `.aws-sam/build` and `cdk.out`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import pprint
@@ -91,7 +89,7 @@ def why_not(file: Path) -> str:
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     errors = re.findall(r"^E\s+(.+)$", ran.stdout, re.MULTILINE)
     if ran.returncode == 0:
-        return "it passes on moto, whose services answer otherwise"
+        return "it passes on moto, whose services answer otherwise, or in the fresh environments of its retries"
     is_asserted = any("assert" in one.lower() for one in errors) and not any(SHOWS_NOTHING in one for one in errors)
     if ran.returncode == 1 and is_asserted:
         return ""
@@ -147,7 +145,7 @@ class Tracked:
     files: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
 
     @classmethod
-    def around(cls, folder: Path) -> Tracked:
+    def around(cls, folder: Path) -> "Tracked":
         """Return the files of the repository that has this folder; none without git or a repository."""
         listing = ["git", "-C", str(folder), "ls-files", "-sz", "--full-name", ":/"]
         top = ["git", "-C", str(folder), "rev-parse", "--show-toplevel"]

@@ -211,8 +211,11 @@ def perform(account: Account, service: str, operation: str, parameters: Paramete
         return request(account, operation, parameters)
     given = account.answers.get(name)
     if given is not None:
-        tokens = [parameters.get(one) for one in operations(service)[operation].idempotent_members]
-        if not operation.startswith(READING) and account.is_first(name, next(filter(None, tokens), None)):
+        has_token = any(map(parameters.get, operations(service)[operation].idempotent_members))
+        token = (
+            json.dumps(parameters, sort_keys=True, default=repr) if has_token else None
+        )  # AWS refuses other parameters
+        if not operation.startswith(READING) and account.is_first(name, token):
             target = next((str(parameters[one]) for one in _TARGETS if one in parameters), "")
             account.record(service, operation, target, parameters)
         return given(parameters) if callable(given) else given  # type: ignore[no-any-return]

@@ -4,8 +4,6 @@ While a call runs, Python also holds values that no variable names: the iterator
 Loops get a variable for their iterator. A call beside other hidden values is not visible, and its histories stay apart.
 """
 
-from __future__ import annotations
-
 import ast
 import dis
 import functools
@@ -38,7 +36,7 @@ class Loop:
     def __init__(self, values: Any) -> None:
         self.iterator = iter(values)
 
-    def __iter__(self) -> Loop:
+    def __iter__(self) -> "Loop":
         return self
 
     def __next__(self) -> Any:

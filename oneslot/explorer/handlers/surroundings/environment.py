@@ -4,8 +4,6 @@ Each environment finds its own, however the explorer interleaves them. Whatever 
 machine is seen by Python's audit events, and refused by name.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import gc
@@ -125,7 +123,7 @@ class LambdaEnvironments:
     `running` returns the process that runs, which may refuse. `own` are the folders of the handler.
     """
 
-    current: ClassVar[LambdaEnvironments | None] = None
+    current: ClassVar["LambdaEnvironments | None"] = None
 
     def __init__(self, running: Callable[[], Any], base: Path, own: Sequence[Path] = ()) -> None:
         self._base = base.resolve()

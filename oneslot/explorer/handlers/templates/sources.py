@@ -1,7 +1,5 @@
 """The event sources of a template's functions, as SAM, CloudFormation or `cdk synth` writes them."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -58,7 +56,7 @@ class FunctionSource:
     settings: Mapping[str, Any] = field(default_factory=dict)
     resource: Mapping[str, Any] | None = None
     physical: str = ""
-    feed: FunctionSource | None = None
+    feed: "FunctionSource | None" = None
     auth: str = ""
 
     @property

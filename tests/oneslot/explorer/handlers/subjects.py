@@ -2,6 +2,7 @@
 
 import json
 import random
+import sys
 import threading
 import time
 import uuid
@@ -139,6 +140,10 @@ def report_for_ever(event: Any, context: Any) -> dict[str, Any]:
     except client.exceptions.ClientError:
         failed.append({"itemIdentifier": event["Records"][0]["messageId"]})
     return {"batchItemFailures": failed}
+
+
+def exit_after_failure(event: Any, context: Any) -> dict[str, Any]:
+    return sys.exit(1) if failed else report_for_ever(event, context)
 
 
 def report_what_fails(event: Any, context: Any) -> dict[str, Any]:
