@@ -63,6 +63,7 @@ class Asked:
         absent: the rows and objects that were looked for in vain, by their places.
         objects: the keys of the objects that were read.
         vain: the rows that were deleted, and were not there.
+        paths: the paths of parameters that were looked below, each with a slash at its end.
         errors: the exceptions that passed through the handler, and through libraries other than AWS's.
     """
 
@@ -76,6 +77,7 @@ class Asked:
     absent: dict[Place, Any] = field(default_factory=dict)
     objects: list[str] = field(default_factory=list)
     vain: int = 0
+    paths: list[str] = field(default_factory=list)
     errors: list[BaseException] = field(default_factory=list)
 
     def event(self, text: str) -> Any:
@@ -131,8 +133,11 @@ class Asked:
     def _note_parameters(self, parameters: Mapping[str, Any], answer: dict[str, Any]) -> None:
         """Note the parameters that were asked for, by their names or the path above them."""
         found = [*answer.get("Parameters", ()), answer.get("Parameter", {})]
-        below = [one["Name"] for one in found[:-1]] or [f"{parameters.get('Path', '').rstrip('/')}/name-1"]
-        for one in below if "Path" in parameters else parameters.get("Names", [parameters.get("Name")]):
+        names = parameters.get("Names", [parameters.get("Name")])
+        if "Path" in parameters:
+            self.paths.append(f"{parameters['Path'].rstrip('/')}/")
+            names = [one["Name"] for one in found[:-1]] or [f"{self.paths[-1]}name-1"]
+        for one in names:
             self._note_value((SSM, one), next((each for each in found if each.get("Name") == one), {}), "Value")
 
     def _note_value(self, at: Place, answer: dict[str, Any], name: str) -> None:
@@ -407,9 +412,8 @@ class RecordedText(str):
         """Return whether it ends so, and note with what it should."""
         ends = super().endswith(suffix, *bounds)
         if not ends and not bounds:
-            self._compare(
-                f"{self.rpartition('.')[0] or self}{suffix if isinstance(suffix, str) else next(iter(suffix), '')}"
-            )
+            ending = suffix if isinstance(suffix, str) else next(iter(suffix), "")
+            self._compare(f"{self.rpartition('.')[0] or self}{ending}")
         return ends
 
     def _number(self, kind: Any) -> Any:

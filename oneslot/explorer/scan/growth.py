@@ -17,6 +17,7 @@ from oneslot.explorer.handlers.asked import (
     OBJECT,
     OBJECTS,
     ROWS,
+    SSM,
     Asked,
     Place,
     value_at,
@@ -73,8 +74,6 @@ _NAMED = re.compile(
 _UNANSWERED = re.compile(r'answers=\{"([^"]+)"')
 """How a refusal of the explorer names the operation that it has no answer of."""
 
-Score = tuple[Any, ...]
-
 
 @dataclass(frozen=True)
 class Grown:
@@ -108,7 +107,7 @@ class _Node:
     moves: list[Iterator[Sequence[Edit]]]
 
     @property
-    def score(self) -> Score:
+    def score(self) -> tuple[Any, ...]:
         """Return how far a handler comes: it should do its work, or else write, run its code, and read its event."""
         run, asked = self.run, self.run.asked
         is_empty = any(self.facts.get(place) == {} for place in NULL_PLACES if place != OLD)  # as AWS never sends it
@@ -365,12 +364,15 @@ def _of_routes(run: Tried) -> Iterator[Sequence[Edit]]:
 def _of_objects(asked: Asked) -> Iterator[Sequence[Edit]]:
     """Yield columns that a failure names, if the object is a table, and other keys."""
     columns = asked.facts.get(COLUMNS, {})
-    missing = [str(one.args[0]) for one in asked.errors if isinstance(one, KeyError) and one.args]
-    yield from _each(
-        [((COLUMNS, name), f"{_slug(name)}-1") for name in missing if name not in columns and name[0] != "_"]
-    )
+    missing = [name for name in _missing_keys(asked) if name not in columns and name[0] != "_"]
+    yield from _each([((COLUMNS, name), _text((name,))) for name in missing])
     yield from ([((COLUMNS, name), 1)] for name in columns)
     yield from ([((KEY,), key)] for key in KEYS)
+
+
+def _missing_keys(asked: Asked) -> list[str]:
+    """Return the keys that failures name."""
+    return [str(one.args[0]) for one in asked.errors if isinstance(one, KeyError) and one.args]
 
 
 def _lists(value: Any, at: Place) -> Iterator[Place]:
@@ -447,7 +449,9 @@ def _of_type(kind: str, context: Mapping[str, Any], at: Place) -> Any:
 
 
 def _named(asked: Asked, error: str) -> Iterator[Edit]:
-    """Yield the names that a failure's text says are missing, beside the value that was read last."""
+    """Yield the names that a failure says are missing: of parameters, or beside the value that was read last."""
+    for path in dict.fromkeys(asked.paths):
+        yield from (((SSM, f"{path}{name.removeprefix(path)}"), _text((name,))) for name in _missing_keys(asked))
     for text in (error, *map(str, asked.errors)):
         found = _NAMED.search(text)
         if found:
@@ -460,8 +464,7 @@ def _unserved(asked: Asked, error: str) -> list[Place]:
     """Return the texts that a failure names, by their values or names, or else those that were read last."""
     said = " ".join((error, *map(str, asked.errors)))
     words = re.findall(r"\w+", said.lower().replace("_", ""))
-    texts = [at for at in reversed(asked.found) if isinstance(value_at(asked.facts, at), str)]
-    texts += [at for at in leaves(asked.facts[PAYLOAD], (PAYLOAD,)) if at not in texts]
-    texts = [at for at in texts if isinstance(value_at(asked.facts, at), str)]
+    every = dict.fromkeys([*reversed(asked.found), *leaves(asked.facts[PAYLOAD], (PAYLOAD,))])
+    texts = [at for at in every if isinstance(value_at(asked.facts, at), str)]
     named = [at for at in texts if value_at(asked.facts, at) in said or _slug(at[-1]).replace("_", "") in words]
     return list(dict.fromkeys([*named, *texts[:6]]))

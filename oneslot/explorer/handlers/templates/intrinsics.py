@@ -90,7 +90,10 @@ class Resolver:
         if len(node) == 1:
             ((name, argument),) = node.items()
             if name in _FUNCTIONS:
-                return _FUNCTIONS[name](self, argument)
+                try:
+                    return _FUNCTIONS[name](self, argument)
+                except LookupError:
+                    raise Unresolved(name) from None
             if name.startswith("Fn::"):
                 raise Unresolved(name)
         return {name: value for name, one in node.items() if (value := self.value(one)) is not None}
@@ -200,21 +203,13 @@ def _replaced(node: Any, own: Mapping[str, str]) -> Any:
     return node
 
 
-def _select(resolver: Resolver, argument: Sequence[Any]) -> Any:
-    position, among = argument
-    try:
-        return resolver.value(among)[int(position)]
-    except IndexError:
-        raise Unresolved("Fn::Select") from None
-
-
 _FUNCTIONS: dict[str, Callable[[Resolver, Any], Any]] = {
     "Ref": Resolver.ref,
     "Fn::GetAtt": Resolver.attribute,
     "Fn::Sub": Resolver.sub,
     "Fn::Join": lambda resolver, given: str(given[0]).join(map(str, resolver.value(given[1]))),
     "Fn::If": lambda resolver, given: resolver.value(given[1] if resolver.holds(given[0]) else given[2]),
-    "Fn::Select": _select,
+    "Fn::Select": lambda resolver, given: resolver.value(given[1])[int(given[0])],
     "Fn::Split": lambda resolver, given: str(resolver.value(given[1])).split(given[0]),
     "Fn::FindInMap": Resolver.find_in_map,
 }

@@ -19,14 +19,13 @@ from oneslot.explorer.refusal import NotExplorable
 from oneslot.runtime.sqs.queue import QUEUE_VISIBILITY_SECONDS, USUAL_RECEIVES
 
 TABLES = ("AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable")
+LIVES = "TimeToLiveSpecification"
 LAYERS = ("AWS::Serverless::LayerVersion", "AWS::Lambda::LayerVersion")
 ASSET = "aws:asset:path"
 
 _TYPES = {"String": "S", "Number": "N", "Binary": "B"}
 DEFAULT_SECONDS = {"timeout": 3, "visibility": QUEUE_VISIBILITY_SECONDS}
 """The defaults of Lambda and of SQS."""
-
-
 MOST_LEVELS, MOST_VALUES = 100, 1_000_000
 """CloudFormation takes 1 MB of text. It holds fewer values, unless aliases of YAML repeat them."""
 TOO_DEEP = f"it has more than {MOST_LEVELS} levels"
@@ -128,10 +127,9 @@ def read_template(file: Path) -> dict[str, Any]:
         _measure(document, MOST_LEVELS, {})
     except OSError as error:
         raise NotExplorable(f"{file}: {error.strerror}. Name a template of SAM or CloudFormation.") from error
-    except RecursionError as error:
-        raise NotExplorable(f"{file} cannot be read: {TOO_DEEP}. Correct the file.") from error
-    except ValueError as error:
-        raise NotExplorable(f"{file} cannot be read: {' '.join(str(error).split())}. Correct the file.") from error
+    except (RecursionError, ValueError) as error:
+        reason = TOO_DEEP if isinstance(error, RecursionError) else " ".join(str(error).split())
+        raise NotExplorable(f"{file} cannot be read: {reason}. Correct the file.") from error
     if is_plan(document):
         return template_of(document)
     if not isinstance(document, dict) or not isinstance(document.get("Resources"), dict):
@@ -213,23 +211,24 @@ def _environment(
 
 
 def template_tables(resolver: Resolver) -> dict[str, TableSchema]:
-    """Return the tables of a template by their physical names: those of this stack before those of another one."""
+    """Return the tables of a template by their physical names: those of this stack before those of another one.
+
+    A table of another stack is left out if the values of this stack do not give its keys.
+    """
     tables: dict[str, TableSchema] = {}
+    wanted = ("KeySchema", "AttributeDefinitions", "LocalSecondaryIndexes", "GlobalSecondaryIndexes", LIVES)
     for name, resource in sorted(resolver.every.items(), key=lambda one: one[0] in resolver.resources):
         properties = resource.get("Properties", {})
-        if resource["Type"] in TABLES:
-            wanted = ("KeySchema", "AttributeDefinitions", "LocalSecondaryIndexes", "GlobalSecondaryIndexes")
-            given = {one: properties[one] for one in wanted if one in properties}
-            expires = _resolved(
-                resolver, {"TimeToLiveSpecification": {}, **properties}["TimeToLiveSpecification"], name
-            )
-            attribute = expires.get("AttributeName", "") if str(expires.get("Enabled")).lower() == "true" else ""
-            table = table_of(_resolved(resolver, given, name))
-            tables[resolver.physical_name(name)] = replace(table, time_to_live=attribute)
-        elif resource["Type"] == "AWS::Serverless::SimpleTable":
-            key = properties.get("PrimaryKey", {"Name": "id", "Type": "String"})
-            types = {key["Name"]: _TYPES[key["Type"]]}
-            tables[resolver.physical_name(name)] = TableSchema(key["Name"], types=types)
+        with suppress(*(() if name in resolver.resources else (NotExplorable, KeyError))):
+            if resource["Type"] in TABLES:
+                given = _resolved(resolver, {one: properties[one] for one in wanted if one in properties}, name)
+                lives = given.get(LIVES, {})
+                attribute = lives.get("AttributeName", "") if str(lives.get("Enabled")).lower() == "true" else ""
+                tables[resolver.physical_name(name)] = replace(table_of(given), time_to_live=attribute)
+            elif resource["Type"] == "AWS::Serverless::SimpleTable":
+                key = _resolved(resolver, properties.get("PrimaryKey", {"Name": "id", "Type": "String"}), name)
+                types = {key["Name"]: _TYPES[key["Type"]]}
+                tables[resolver.physical_name(name)] = TableSchema(key["Name"], types=types)
     return tables
 
 
@@ -262,12 +261,11 @@ def _folder(resource: Mapping[str, Any], properties: Mapping[str, Any], names: S
 
 def parameters_of(resolver: Resolver) -> dict[str, Any]:
     """Return the values of the template's parameters. A handler that reads another one is refused with the remedy."""
-    values = {
-        resolver.physical_name(name): resolver.known(resource["Properties"]["Value"])
-        for name, resource in resolver.resources.items()
-        if resource["Type"] == "AWS::SSM::Parameter"
+    return {
+        resolver.physical_name(name): value
+        for name, one in resolver.resources.items()
+        if one["Type"] == "AWS::SSM::Parameter" and (value := resolver.known(one["Properties"]["Value"])) is not None
     }
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def table(

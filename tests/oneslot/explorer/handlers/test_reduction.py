@@ -41,6 +41,8 @@ End = tuple[str, int, tuple[str, ...]]
 class ReadingProcess(RunningHandler):
     """A process that imports its modules, and whose code counts as having read, and as remembering, all that it was given."""
 
+    has_read_clock = property(lambda self: True, lambda self, _: None)  # type: ignore[assignment]
+
     def memory(self) -> None:
         return None
 
@@ -116,6 +118,7 @@ def reduced(scenario: HandlerScenario, subject: HandlerSubject) -> tuple[int, se
     [
         ("charge_then_mark", 1, False),
         ("put", 0, True),
+        ("wait_for_a_minute", 0, True),
         ("put", 1, False),
         ("add_twice", 1, False),
         ("remember_in_module", 1, False),

@@ -8,8 +8,7 @@ import pytest
 
 from oneslot.dynamodb_in_memory.contents import Index, TableSchema
 from oneslot.explorer.handlers.exploration import explore
-from oneslot.explorer.handlers.templates.intrinsics import Resolver
-from oneslot.explorer.handlers.templates.template import from_template, read_template, table, tables_of, template_tables
+from oneslot.explorer.handlers.templates.template import from_template, table, tables_of
 from oneslot.explorer.refusal import NotExplorable
 
 SHOP = Path(__file__).parent / "shop" / "template.yaml"
@@ -38,11 +37,12 @@ def test_parameters_of_the_stack_choose() -> None:
     assert (env["TABLE"], env["MODE"], env["DEBUG"], env["NONE"]) == ("explored-orders-prod", "live", "false", "x")
 
 
-def test_tables_have_their_keys_and_indexes() -> None:
-    assert from_template(SHOP, env=BANK)["tables"] == {
-        "explored-orders-dev": TableSchema(
-            "id", indexes={"by_customer": Index("customer", is_global=True)}, types={"id": "S", "customer": "S"}
-        ),
+@pytest.mark.parametrize(("stage", "expires"), [("dev", ""), ("prod", "expires")])
+def test_tables_of_this_stack_have_their_keys_indexes_and_time_to_live(stage: str, expires: str) -> None:
+    indexes, types = {"by_customer": Index("customer", is_global=True)}, {"id": "S", "customer": "S"}
+
+    assert from_template(SHOP, env=BANK, parameters={"Stage": stage})["tables"] == {
+        f"explored-orders-{stage}": TableSchema("id", indexes=indexes, types=types, time_to_live=expires),
         "Lines": TableSchema("line", types={"line": "N"}),
     }
 
@@ -133,15 +133,3 @@ def test_table_by_hand_has_its_indexes() -> None:
 
     assert made["orders"].indexes == {"by_customer": Index("customer", "day", is_global=True)}
     assert made["lines"] == TableSchema("order", "line")
-
-
-@pytest.mark.parametrize(("enabled", "attribute"), [(True, "expires"), (False, "")])
-def test_table_has_its_time_to_live_when_the_template_enables_it(enabled: bool, attribute: str, tmp_path: Path) -> None:
-    keys = {"KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}]}
-    lives = {"TimeToLiveSpecification": {"AttributeName": "expires", "Enabled": enabled}}
-    resources = {"Marks": {"Type": "AWS::DynamoDB::Table", "Properties": {"TableName": "marks", **keys, **lives}}}
-    (template := tmp_path / "template.json").write_text(json.dumps({"Resources": resources}))
-
-    tables = template_tables(Resolver(read_template(template), {}))
-
-    assert tables["marks"].time_to_live == attribute

@@ -141,14 +141,16 @@ def test_values_are_made_when_the_handler_looks_for_them(tmp_path: Path) -> None
     name = boto3.client("ssm").get_parameter(Name="/shop/name")["Parameter"]["Value"]
     secret = json.loads(boto3.client("secretsmanager").get_secret_value(SecretId="pay")["SecretString"])
     flags = boto3.client("ssm").get_parameters_by_path(Path="/f/")["Parameters"]
-    write(name, by=secret["apiKey"], flag=flags[0]["Value"])
+    named = {one["Name"].removeprefix("/f/"): one["Value"] for one in flags}
+    write(name, by=secret["apiKey"], flag=flags[0]["Value"], url=named["url"])
 """
 
     grown = _grown(tmp_path, lines)
 
-    values = {"ssm": {"/shop/name": "value-1", "/f/name-1": "value-1"}, "secrets": {"pay": {"apiKey": "apikey-1"}}}
+    parameters = {"/shop/name": "value-1", "/f/name-1": "value-1", "/f/url": "url-1"}
+    values = {"ssm": parameters, "secrets": {"pay": {"apiKey": "apikey-1"}}}
     assert (grown.serves, grown.facts) == (True, {"payload": {}, **values})
-    assert [*assumed_of(grown.facts)] == ["Made answers: ssm /shop/name, ssm /f/name-1, secrets pay."]
+    assert [*assumed_of(grown.facts)] == ["Made answers: ssm /shop/name, ssm /f/name-1, ssm /f/url, secrets pay."]
 
 
 def test_each_source_grows_in_its_open_places(tmp_path: Path) -> None:
