@@ -41,7 +41,7 @@ End = tuple[str, int, tuple[str, ...]]
 class ReadingProcess(RunningHandler):
     """A process that imports its modules, and whose code counts as having read, and as remembering, all that it was given."""
 
-    has_read_clock = property(lambda self: True, lambda self, _: None)  # type: ignore[assignment]
+    has_read_clock = property(lambda self: True, lambda self, _: None)
 
     def memory(self) -> None:
         return None
