@@ -10,7 +10,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import IntEnum, StrEnum
+from functools import lru_cache
 from typing import Any
+
+from oneslot.runtime.values import from_json
 
 ROW_PREFIX, FILE_PREFIX, UNIDENTIFIED_PREFIX = "#", "!", "?"
 """First characters of the keys of rows, of files, and of messages without an id. No message id begins with one."""
@@ -22,11 +25,12 @@ REJECT_SHARE = 0.00001
 
 
 class Kind(StrEnum):
-    """The type of an attribute. `ID` is a text without a reserved prefix, `MOMENT` a text with an ISO 8601 time."""
+    """The type of an attribute. Texts: `ID` without a reserved prefix, `MOMENT` an ISO 8601 time, `OBJECT` a JSON object."""
 
     TEXT = "text"
     ID = "id"
     MOMENT = "moment"
+    OBJECT = "object"
     COUNT = "count"
     TIME = "time"
     ANY = "any"
@@ -81,6 +85,8 @@ class Attribute:
                 return Problem.MISSING_ATTRIBUTE
             return None if isinstance(value, int) and 0 <= value <= most else Problem.OUT_OF_RANGE
         if not (isinstance(value, str) and is_encodable(value)) or (self.kind == Kind.MOMENT and not is_moment(value)):
+            return Problem.MISSING_ATTRIBUTE
+        if self.kind == Kind.OBJECT and object_of(value) is None:
             return Problem.MISSING_ATTRIBUTE
         reserved = self.kind == Kind.ID and value.startswith(RESERVED)
         return Problem.UNKNOWN_VALUE if reserved or (self.words is not None and value not in self.words) else None
@@ -142,6 +148,18 @@ def is_moment(text: str) -> bool:
     return True
 
 
+_parsed = lru_cache(1 << 16)(from_json)  # once, because several laws read each result
+
+
+def object_of(text: object) -> Mapping[str, Any] | None:
+    """Return the JSON object in a text; None if it is not one."""
+    try:
+        found = _parsed(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def without_null(line: Mapping[str, Any]) -> dict[str, Any]:
     """Return a log's line without the members that are null, which count as missing."""
     return {name: value for name, value in line.items() if value is not None}
@@ -156,7 +174,7 @@ LEDGER_ROW = Form(
         "consumption_count": Attribute(Kind.COUNT, needed=True),
         "updated": NEEDED_TIME,
         "lease_until": Attribute(Kind.TIME, needed=("IN_PROGRESS",)),
-        "result": TEXT,
+        "result": Attribute(Kind.OBJECT, needed=("COMPLETE",)),
         "unsent": COUNT,
     }
 )

@@ -8,9 +8,10 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
+from oneslot.laws.form import object_of
 from oneslot.laws.schema import COMPLETE as ANY_ANSWER
 from oneslot.laws.schema import Table, is_answer
-from oneslot.laws.traces import COMPLETE, Traces, result_of
+from oneslot.laws.traces import COMPLETE, Traces
 from oneslot.runtime.record import LONGEST_OUTCOME
 
 
@@ -244,10 +245,10 @@ class Request:
     @cached_property
     def kept(self) -> str | None:
         """The outcome that its row keeps; None without one, and where the row holds another request's answer."""
-        result = result_of(self.row) if self.complete and self.row is not None else {}
-        outcome = str(result.get("outcome", ANY_ANSWER))[:LONGEST_OUTCOME] if result else None
+        result = object_of(self.row.get("result")) if self.complete and self.row is not None else None
+        outcome = None if result is None else str(result.get("outcome", ANY_ANSWER))[:LONGEST_OUTCOME]
         known = self.evidence.schema.outcomes
-        if outcome is None or not known:
+        if result is None or outcome is None or not known:
             return outcome
         if outcome not in known or (known[outcome].request and result.get(known[outcome].request or "") != self.id):
             return None

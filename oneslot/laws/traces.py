@@ -3,11 +3,11 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple
 
+from oneslot.laws.form import object_of
 from oneslot.laws.schema import Effect, Key, Row, Schema, Table, text_of
-from oneslot.runtime.values import from_json
 
 IN_PROGRESS, COMPLETE = "IN_PROGRESS", "COMPLETE"
 """The ledger's statuses, as `oneslot.runtime.protocol` defines them; repeated here, where no AWS library is imported."""
@@ -109,20 +109,9 @@ class Traces:
 
 def result_of(row: Row) -> Mapping[str, Any]:
     """Return the recorded result of a COMPLETE row; empty if it cannot be read."""
-    text = row.get("result")
-    return _result(text) if isinstance(text, str) else {}
+    return object_of(row.get("result")) or {}
 
 
 def outcome_of(row: Row) -> str:
     """Return the outcome in a row's result; `complete` if it names none."""
     return str(result_of(row).get("outcome", "complete"))
-
-
-@lru_cache(1 << 16)
-def _result(text: str) -> Mapping[str, Any]:
-    """Return a result, parsed once: several laws read each one."""
-    try:
-        recorded = from_json(text)
-    except (ValueError, RecursionError):
-        return {}
-    return recorded if isinstance(recorded, dict) else {}

@@ -50,6 +50,7 @@ class Chunk:
         """Add rows or lines."""
         if source.name == "deliveries":
             table, several = folded(table, self.earlier)
+            self.earlier.clear()
             for row in several:
                 self.groups[row.pop("key")].add(source.name, row)
         for key, row in zip(table["key"].to_pylist(), dicts(table), strict=True):

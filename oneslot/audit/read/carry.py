@@ -22,8 +22,7 @@ from oneslot.audit.read.blocks import decoded, dicts, hashed, key_column, one, p
 from oneslot.audit.read.columns import Doubt, about, columns_of
 from oneslot.audit.read.lines import Read, Reject, Window, read_lines, table_of
 from oneslot.audit.read.source import JSON_OF, NUMBER_OF, Source
-from oneslot.laws.form import FILE_PREFIX, UNIDENTIFIED_PREFIX, Problem
-from oneslot.laws.traces import result_of
+from oneslot.laws.form import FILE_PREFIX, UNIDENTIFIED_PREFIX, Problem, object_of
 
 REJECTED, PREVIOUS, COUNTED, HASHES = 100, 101, 102, 103
 """What a block may be beside a source's rows: rejects, what an earlier audit kept, lines counted, and hashes of keys."""
@@ -99,11 +98,8 @@ class BlockReader:
     @property
     def counted(self) -> Block:
         """The counts as a block."""
-        return (
-            0,
-            COUNTED,
-            json.dumps({"lines": self.lines, "doubted": self.doubted, "rejected": {"lines": self.rejected}}).encode(),
-        )
+        counts = {"lines": self.lines, "doubted": self.doubted, "rejected": {"lines": self.rejected}}
+        return 0, COUNTED, json.dumps(counts).encode()
 
     def read(self, piece: Piece) -> Iterator[list[Block]]:
         """Yield the blocks of a file, some at a time."""
@@ -222,7 +218,7 @@ class BlockReader:
             return []
         schema, chosen = self.reading.consumer.declaration.schema, pa.array(some)
         texts, own = table["result"].take(chosen).to_pylist(), table["message_id"].take(chosen).to_pylist()
-        named = (schema.about(result_of({"result": text})) for text in texts)
+        named = (schema.about(object_of(text) or {}) for text in texts)
         return [None if other == key else other for other, key in zip(named, own, strict=True)]
 
     def _split(self, number: int, table: pa.Table, keys: Any, at: Any, hashes: Any = None) -> list[Block]:

@@ -16,7 +16,7 @@ from typing import Any
 from oneslot.laws.evidence import Evidence, lacking
 from oneslot.laws.form import CONSUMED_ROW, LEDGER_ROW, without_null
 from oneslot.laws.schema import Schema, Table
-from oneslot.laws.traces import COMPLETE, IN_PROGRESS, result_of
+from oneslot.laws.traces import COMPLETE, IN_PROGRESS
 from oneslot.operator.evidence.tables import scan
 from oneslot.operator.target import Target
 from oneslot.runtime.protocol import UNSENT
@@ -27,7 +27,6 @@ RELEASED = "released"
 UNKNOWN = "unknown"
 """The status under which a row without a valid one is counted."""
 SHOWN = 10
-
 ROWS = "rows"
 """The status under which the rows of a table without statuses are counted."""
 LEDGER = Table("ledger", ("message_id",), attributes=tuple(LEDGER_ROW.attributes))
@@ -92,15 +91,12 @@ def malformed_rows(table: Table, rows: Iterable[Mapping[str, Any]]) -> list[Malf
 
 def malformed_evidence(evidence: Evidence) -> list[Malformed]:
     """Return the malformed attributes that the laws need, in all rows of the evidence."""
-    rows = ({"message_id": message_id, **row} for message_id, row in evidence.ledger.items() if not result_of(row))
-    unread = (one for row in rows for one in malformed_ledger_row(row) if one.attribute == "result")
-    return list(dict.fromkeys([*(Malformed(*found) for found in lacking(evidence)), *unread]))
+    return [Malformed(*found) for found in lacking(evidence)]
 
 
 def malformed_ledger_row(row: Mapping[str, Any]) -> list[Malformed]:
     """Return the malformed attributes of a ledger row that the invariants, the consumer or the repairs need."""
-    unread = ("result",) if row.get("status") == COMPLETE and row.get("result") != "{}" and not result_of(row) else ()
-    names = dict.fromkeys([*LEDGER_ROW(row), *CONSUMED_ROW(row), *unread])
+    names = dict.fromkeys([*LEDGER_ROW(row), *CONSUMED_ROW(row)])
     return [Malformed("ledger", row["message_id"], name) for name in names]
 
 
@@ -109,9 +105,9 @@ def blocking_attributes(row: Mapping[str, Any]) -> list[Malformed]:
 
     A duplicate's answer needs a whole COMPLETE row. A takeover only adds to the count, and sets every other attribute.
     """
-    needed = {"status", "lease_until", "payload_hash", "result"}
+    needed = {"status", "lease_until", "payload_hash"}
     if row.get("status") == COMPLETE:
-        needed |= {"claimed_by", "consumption_count"} - row.keys()
+        needed |= {"result"} | ({"claimed_by", "consumption_count"} - row.keys())
     else:
         needed |= {"consumption_count"} & row.keys()
     return [found for found in malformed_ledger_row(row) if found.attribute in needed]

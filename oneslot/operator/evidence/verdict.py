@@ -205,11 +205,7 @@ def _conclude(
 
 def _success(counts: Counts, twice: str, checked: int) -> str:
     older = f" {counts.too_old:,} more are older than the ledger's retention, and were not checked."
-    unlogged = (
-        " The delivery log is empty, so a changed or deleted answer would not show."
-        if counts.deliveries is None
-        else ""
-    )
+    unlogged = " The delivery log is empty, so a changed or deleted answer would not show."
     verdicts = (counts.verdicts or {}).items()
     *ends, last = [
         "has exactly one answer",
@@ -223,7 +219,7 @@ def _success(counts: Counts, twice: str, checked: int) -> str:
     unknown = "" if archived else " There is no archive of accepted requests, so a lost one would not show."
     return (
         f"{claim}: {each} {ended}; {lost}none is {twice}; all {checked} invariants hold."
-        f"{older if counts.too_old else unknown}{unlogged}"
+        f"{older if counts.too_old else unknown}{unlogged if counts.deliveries is None else ''}"
     )
 
 

@@ -19,7 +19,7 @@ from oneslot.audit.report.page import headline, next_steps
 from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.reading import choosing, parse_declaration
 from oneslot.errors import InvalidDeclaration, LawFailed
-from oneslot.laws.evidence import Evidence
+from oneslot.laws.evidence import Evidence, check
 from oneslot.laws.groups import judge
 from oneslot.operator.evidence.malformed import malformed_evidence
 from tests.kits.histories import arn
@@ -36,6 +36,7 @@ def test_each_generic_law_is_found_broken(audited: Audited, tmp_path: Path) -> N
     for corrupt in CORRUPTIONS.values():
         corrupt(history)
     by_list = history.breaches()
+    assert {(each.invariant, each.subject) for each in check(history.evidence(), ORDERS.laws)} == by_list
     history.charge("twice")
     history.ledger.append(history.ledger[-1])
 

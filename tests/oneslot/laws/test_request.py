@@ -63,10 +63,7 @@ QUEUE = {"waiting": {"m"}}
 WITHOUT_LISTS: dict[str, tuple[Parts, Judged]] = {
     "a dead letter alone": ({"quarantined": {"m"}}, ("quarantined", "")),
     "dropped alone": ({"dropped": {"m"}}, ("dropped", "")),
-    "quarantined at the moment of its release": (
-        {**logged(line("quarantined", finished=9)), **begun(9)},
-        ("quarantined", ""),
-    ),
+    "quarantined at its release": ({**logged(line("quarantined", finished=9)), **begun(9)}, ("quarantined", "")),
     "seen as long ago as the patience": (logged(line(sent=NOW - PATIENCE)), ("in_flight", "")),
     "seen before that": (logged(line(sent=NOW - PATIENCE - 1)), ("lost", "I2")),
     "archived before that": (archived(NOW - PATIENCE - 1), ("lost", "I2")),
@@ -180,6 +177,13 @@ def test_answer_of_another_request_is_not_kept() -> None:
     assert evidence.request("m").kept == "booked"
     others = replace(evidence, ledger={"other": evidence.ledger["m"]})
     assert (others.request("other").kept, others.request("other").recorded) == (None, None)
+
+
+@pytest.mark.parametrize(("result", "verdict"), [("{}", "complete"), ("{ }", "complete"), ("{", "stuck")])
+def test_verdict_is_complete_when_the_answer_is_empty(result: str, verdict: str) -> None:
+    """And no outcomes are declared."""
+    row = {"message_id": "m", "status": "COMPLETE", "consumption_count": 1, "result": result}
+    assert Evidence(ledger={"m": row}).request("m").verdict() == verdict
 
 
 LAWS = {law.name: law for law in LEDGER_LAWS}

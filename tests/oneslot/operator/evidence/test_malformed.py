@@ -14,7 +14,7 @@ from oneslot.operator.evidence.deliveries import read_deliveries, valid_deliveri
 from oneslot.operator.evidence.malformed import Malformed
 from oneslot.operator.evidence.operator_log import read_lines
 from oneslot.runtime.record import payload_hash
-from oneslot.runtime.values import from_attributes, to_attributes
+from oneslot.runtime.values import to_attributes
 from tests.kits.consumer import booking, cancellation, record
 from tests.kits.moto_stack import Logs, MotoStack, document, invoke
 
@@ -43,6 +43,7 @@ MALFORMED_ROWS: list[dict[str, Any]] = [
             ("updated", "yesterday"),
             ("updated", 10**20),
             ("claimed_by", 7),
+            ("result", "{"),
         )
     ),
 ]
@@ -110,9 +111,8 @@ def test_timeline_omits_a_cancellation_without_a_time(moto_stack: MotoStack) -> 
     moto_stack.bench.deliver(record(booking("m-1")), record(cancellation("m-1", "c-1")))
     moto_stack.write_log()
     item = moto_stack.bench.dynamodb.get_item(TableName="appointments", Key={"appointment_id": {"S": "m-1"}})["Item"]
-    write(
-        moto_stack, "appointments", {name: value for name, value in from_attributes(item).items() if name != "updated"}
-    )
+    del item["updated"]
+    moto_stack.bench.dynamodb.put_item(TableName="appointments", Item=item)
     assert "Cancelled since, by c-1." in invoke("inspect", "m-1").stdout
 
 
@@ -138,16 +138,8 @@ def test_status_names_the_first_ten_malformed_rows(moto_stack: MotoStack) -> Non
     assert len(document(invoke("status", "--json"))["malformed"]) == 13
 
 
-LINE = {
-    "message": "delivery",
-    "message_id": "m-1",
-    "sqs_message_id": "s-1",
-    "outcome": "duplicate",
-    "sent": 1,
-    "finished": 2,
-    "receive_count": 1,
-    "attempt_ms": 1,
-}
+LINE: dict[str, Any] = {"message": "delivery", "message_id": "m-1", "sqs_message_id": "s-1", "outcome": "duplicate"}
+LINE |= {"sent": 1, "finished": 2, "receive_count": 1, "attempt_ms": 1}
 
 
 def test_line_is_valid_when_it_has_one_of_both_ids(moto_stack: MotoStack) -> None:
