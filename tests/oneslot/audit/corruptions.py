@@ -361,6 +361,6 @@ def tombstone_without_author(pick: Picker) -> Breach:
 
 
 CORRUPTIONS: tuple[Callable[[Picker], Breach], ...] = tuple(
-    each for name, each in [*globals().items()] if getattr(each, "__annotations__", {}).get("return") == "Breach"
+    each for each in [*globals().values()] if getattr(each, "__annotations__", {}).get("return") is Breach
 )
 """Every function above that returns a breach."""
