@@ -59,29 +59,21 @@ def lambda_code(entry: str | Path, handler: str, scope: Construct | None = None)
         raise ContradictorySettings(
             f"handler {handler!r} needs the file {module}.py in {source}, which does not exist; correct handler or entry"
         )
-    if not _may_have(files[0], function):
+    # A module can also bind a name in a way that only running it shows.
+    anything = r"import \*|\b(?:__getattr__|globals|setattr|exec)\b"
+    if not re.search(rf"\b{re.escape(function)}\b|{anything}", files[0].read_text(encoding="utf-8-sig")):
         raise ContradictorySettings(
             f"handler {handler!r} needs the name {function} in {files[0]}; correct handler or file"
         )
     asset = asset_files(source)
     if scope:
-        _warn_of_missing_imports(scope, source, asset)
+        for name, file in missing_imports(source_files(source), asset).items():
+            Annotations.of(scope).add_warning_v2(
+                f"oneslot:missing-import-{name}",
+                f"{source / file} imports {name}, which the function's asset does not have. "
+                f"Pin its package, with hashes, in {source / REQUIREMENTS}.",
+            )
     return code_of(asset, source)
-
-
-def _warn_of_missing_imports(scope: Construct, source: Path, asset: Mapping[PurePosixPath, bytes]) -> None:
-    for name, file in missing_imports(source_files(source), asset).items():
-        Annotations.of(scope).add_warning_v2(
-            f"oneslot:missing-import-{name}",
-            f"{source / file} imports {name}, which the function's asset does not have. "
-            f"Pin its package, with hashes, in {source / REQUIREMENTS}.",
-        )
-
-
-def _may_have(file: Path, name: str) -> bool:
-    """Return whether the module's text has the name, or binds names in a way that only running it shows."""
-    anything = r"import \*|\b(?:__getattr__|globals|setattr|exec)\b"
-    return bool(re.search(rf"\b{re.escape(name)}\b|{anything}", file.read_text(encoding="utf-8-sig")))
 
 
 def code_of(files: Mapping[PurePosixPath, bytes], source: Path) -> lambda_.Code:
@@ -323,14 +315,9 @@ def _fetched_files(requirements: Path) -> dict[PurePosixPath, bytes]:
                 f"pip cannot fetch {requirements} for {where} ({reason.removeprefix('ERROR: ')}); "
                 "check the network, and that each package has a wheel for it"
             )
-        return dict(_tree(Path(folder)))
-
-
-def _tree(folder: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
-    for path in sorted(folder.rglob("*")):
-        relative = PurePosixPath(path.relative_to(folder).as_posix())
-        if path.is_file() and _belongs(relative):
-            yield relative, path.read_bytes()
+        files = [path for path in sorted(Path(folder).rglob("*")) if path.is_file()]
+        found = {PurePosixPath(path.relative_to(folder).as_posix()): path for path in files}
+        return {relative: path.read_bytes() for relative, path in found.items() if _belongs(relative)}
 
 
 def _belongs(path: PurePosixPath) -> bool:

@@ -16,16 +16,13 @@ from typing import Any, Generic, NamedTuple, NoReturn, TypeGuard
 
 from oneslot.runtime.effects import INVALID_MESSAGE_ID, Unprocessable
 from oneslot.runtime.protocol import Answer, M
-from oneslot.runtime.sqs.queue import GROUP_ATTRIBUTE, is_fifo
+from oneslot.runtime.sqs.queue import GROUP_ATTRIBUTE, QUARANTINE_ATTRIBUTES, REASON_ATTRIBUTE, is_fifo, source_of
 from oneslot.runtime.values import MOST_LEVELS, fraction, require_levels, shown_name, shown_path, to_json
 
 IDENTITY_ATTRIBUTE = "MessageDeduplicationId"
 """The SQS message attribute that identifies the message where present; named as in SQS FIFO."""
 
-SOURCE_ATTRIBUTE = "SourceMessageId"
-"""The attribute with the SQS id that a quarantined message came with. One that is sent again without its own id keeps it."""
 MAXIMUM_ATTRIBUTES = 10  # that SQS takes with a message
-_SQS_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 NOT_JSON = f"the body must be one JSON object, {{...}}, with each name once, up to {MOST_LEVELS} levels and numbers up to 1e308"
 MESSAGE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
@@ -114,12 +111,17 @@ def require_message_id(identity: object) -> str:
 def identified(identity: Identify, record: Mapping[str, Any]) -> Identity:
     """Return what a consumer's own rule finds in a record, as Lambda passes it. The rule is asked first, whatever the body is.
 
-    Without a content of its own, the content is the body: as a JSON object if it is one, else as its text.
+    The rule never sees the attributes that a quarantine left, so that a redriven message is the same request with the same
+    content. Without a content of its own, the content is the body: as a JSON object if it is one, else as its text.
 
     Raises:
         Unprocessable: by the rule itself, or `invalid_message_id` for an id that must not become a key.
         InvalidIdentity: if the rule returns anything but text or an `Identity` of text.
     """
+    own = message_attributes(record)
+    if REASON_ATTRIBUTE in own:
+        sent = {name: value for name, value in own.items() if name not in QUARANTINE_ATTRIBUTES}
+        record = {**record, "messageAttributes": sent}
     found = identity(record)
     chosen = found if isinstance(found, Identity) else Identity(found, _content(str(record["body"])))
     if not isinstance(chosen.message_id, str):
@@ -167,12 +169,6 @@ def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 
 
-def source_of(attributes: Mapping[str, Any], text: str = "stringValue") -> str | None:
-    """Return the SQS id with which a message was sent first, by its attribute; None if that has no id's form."""
-    found = str((attributes.get(SOURCE_ATTRIBUTE) or {}).get(text))
-    return found if _SQS_ID.fullmatch(found) else None
-
-
 class Receipt(NamedTuple):
     """One receive of one message, as SQS names it. The handle alone would do, but for events that are written by hand."""
 
@@ -208,7 +204,7 @@ class Record(Generic[M]):
     Attributes:
         raw: the record as Lambda passes it.
         receipt: the identity of this receive.
-        sent_as: the SQS id with which the message was sent first; see `SOURCE_ATTRIBUTE`.
+        sent_as: the SQS id with which the message was sent first; see `source_of`.
         receive_count: how often SQS has delivered the message, this delivery included.
         sent: when the message was sent (epoch ms).
         group: the message group, if the queue keeps order.
@@ -233,9 +229,9 @@ class Record(Generic[M]):
         cls,
         raw: Mapping[str, Any],
         parse: Parse[M],
-        *,
         content_based: bool = False,
         identity: Identify | None = None,
+        is_private: Callable[[str], bool] | None = None,
     ) -> Record[M]:
         """Identify the message, and let `parse` read it. For a failure see `problem`.
 
@@ -264,7 +260,7 @@ class Record(Generic[M]):
         return cls(
             raw=raw,
             receipt=receipt,
-            sent_as=(source_of(own) if own else None) or receipt.sqs_message_id,
+            sent_as=(source_of(own, is_private) if own else None) or receipt.sqs_message_id,
             receive_count=int(attributes["ApproximateReceiveCount"]),
             sent=int(attributes["SentTimestamp"]),
             group=str(group) if in_order else None,

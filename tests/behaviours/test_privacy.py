@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from appointments.nhs_number import is_valid
-from oneslot.runtime.sqs.dead_letters import QUARANTINE_ATTRIBUTES
+from oneslot.runtime.sqs.queue import QUARANTINE_ATTRIBUTES
 from oneslot.runtime.values import from_attributes
 from tests.behaviours.conftest import Terminal
 from tests.behaviours.privacy import spelled, telling

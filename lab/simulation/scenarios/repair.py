@@ -31,7 +31,8 @@ from oneslot.operator.repair.forecast import forecast_all
 from oneslot.operator.repair.ledger_row import advice, consequences, forget, read_row, unlock
 from oneslot.operator.repair.redrive import Redrive, drop, redrive
 from oneslot.operator.target import Outputs, Target
-from oneslot.runtime.sqs.dead_letters import HIDDEN_SECONDS, REASON_ATTRIBUTE
+from oneslot.runtime.sqs.dead_letters import HIDDEN_SECONDS
+from oneslot.runtime.sqs.queue import REASON_ATTRIBUTE
 from oneslot.worker.settings import WorkerSettings
 
 FAULTS_SECONDS = 600.0

@@ -22,8 +22,7 @@ from oneslot.laws.evidence import Evidence
 from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.protocol import COMPLETE
 from oneslot.runtime.record import Delivery
-from oneslot.runtime.sqs.dead_letters import REASON_ATTRIBUTE
-from oneslot.runtime.sqs.queue import SHORT_WAITS_SHARE, is_fifo
+from oneslot.runtime.sqs.queue import REASON_ATTRIBUTE, SHORT_WAITS_SHARE, is_fifo
 from oneslot.runtime.values import from_attributes, to_attributes
 
 ON_ITS_WAY = "on its way"

@@ -262,7 +262,7 @@ def _count(gathered: Gathered, breaches: Sequence[Breach] | None) -> Counts:
 def with_unidentified(gathered: Gathered) -> Evidence:
     """Return the evidence in which a message without an id has one made of its SQS id, as in the audit.
 
-    A consumer whose rule for ids was corrected may find one in a later delivery. The earlier ones are then about it, too.
+    Unlike there, it has the id that a consumer whose rule for ids was corrected found in a later delivery of it.
     """
     letters = (letter for letter in gathered.dead_letters if letter.message_id is None)
     found = {line["sqs_message_id"]: line["message_id"] for line in gathered.evidence.deliveries if line["message_id"]}

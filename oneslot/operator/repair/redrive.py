@@ -23,10 +23,10 @@ from oneslot.operator.evidence.operator_log import BEGUN, DONE, DROP, NOT_DONE, 
 from oneslot.operator.repair.forecast import Forecast
 from oneslot.operator.sending.sender import WITHIN_SECONDS, Timetable
 from oneslot.operator.target import Target
-from oneslot.runtime.record import MAXIMUM_ATTRIBUTES, SOURCE_ATTRIBUTE
+from oneslot.runtime.record import MAXIMUM_ATTRIBUTES
 from oneslot.runtime.sqs.batches import Entry, SendsBatches, send_all, text_attributes
-from oneslot.runtime.sqs.dead_letters import QUARANTINE_ATTRIBUTES, HeldLetter, Reading
-from oneslot.runtime.sqs.queue import GROUP_ATTRIBUTE, is_fifo, queue_depth
+from oneslot.runtime.sqs.dead_letters import HeldLetter, Reading
+from oneslot.runtime.sqs.queue import GROUP_ATTRIBUTE, QUARANTINE_ATTRIBUTES, is_fifo, queue_depth
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.wording import numbered
 
@@ -109,17 +109,17 @@ def redrive(target: Target, one: Redrive, progress: Callable[[int], None]) -> No
 def entry(held: HeldLetter, *, run: str, fifo: bool) -> Entry[HeldLetter]:
     """Return the entry for the message as its producer sent it: body, attributes and group, without the quarantine's.
 
-    SQS gives it a new id. A message without an id of its own was known by the first one alone, so it keeps that.
+    SQS gives it a new id. A message without an id of its own was known by the first alone, so it keeps the quarantine's.
     """
     parameters: dict[str, Any] = {"MessageBody": held.body}
-    kept = {name: value for name, value in held.attributes.items() if name not in QUARANTINE_ATTRIBUTES}
-    if held.letter.had_no_id and len(kept) < MAXIMUM_ATTRIBUTES:
-        kept |= text_attributes({SOURCE_ATTRIBUTE: held.letter.original_sqs_message_id})["MessageAttributes"]
+    sent = {name: value for name, value in held.attributes.items() if name not in QUARANTINE_ATTRIBUTES}
+    parts = ("DataType", "StringValue", "BinaryValue")
+    kept = {name: {part: value[part] for part in parts if part in value} for name, value in sent.items()}
+    if held.may_have_had_no_id and len(kept) + len(QUARANTINE_ATTRIBUTES) <= MAXIMUM_ATTRIBUTES:
+        known = (held.letter.reason, held.letter.detail, held.letter.original_sqs_message_id)
+        kept |= text_attributes(dict(zip(QUARANTINE_ATTRIBUTES, known, strict=True)))["MessageAttributes"]
     if kept:
-        names = ("DataType", "StringValue", "BinaryValue")
-        parameters["MessageAttributes"] = {
-            attribute: {name: value[name] for name in names if name in value} for attribute, value in kept.items()
-        }
+        parameters["MessageAttributes"] = kept
     if held.group is not None:
         parameters[GROUP_ATTRIBUTE] = held.group
     if fifo:

@@ -174,8 +174,7 @@ class Consumer(Generic[M]):
         if not all(isinstance(raw, Mapping) and raw.keys() >= FIELDS for raw in raw_records):
             raise TypeError("the event's records are not SQS's; invoke this function from an SQS event source mapping")
         records = [
-            Record.parse(raw, self.parse, content_based=self.content_based, identity=self.identity)
-            for raw in raw_records
+            Record.parse(raw, self.parse, self.content_based, self.identity, self.is_private) for raw in raw_records
         ]
         early = self.group.commit(records) if self.group else {}
         deadline = self.ledger.surroundings.now_ms() + context.get_remaining_time_in_millis()

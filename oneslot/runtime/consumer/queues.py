@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from oneslot.runtime.effects import Unprocessable
-from oneslot.runtime.record import IDENTITY_ATTRIBUTE, MAXIMUM_ATTRIBUTES, SOURCE_ATTRIBUTE, Record, message_attributes
+from oneslot.runtime.record import IDENTITY_ATTRIBUTE, MAXIMUM_ATTRIBUTES, Record, message_attributes
 from oneslot.runtime.sqs.batches import text_attributes
-from oneslot.runtime.sqs.dead_letters import DETAIL_ATTRIBUTE, QUARANTINE_ATTRIBUTES, REASON_ATTRIBUTE
-from oneslot.runtime.sqs.queue import GROUP_ATTRIBUTE, RETRIES_SPEND_RECEIVES, Deferral, is_fifo
+from oneslot.runtime.sqs.queue import GROUP_ATTRIBUTE, QUARANTINE_ATTRIBUTES, RETRIES_SPEND_RECEIVES, Deferral, is_fifo
 from oneslot.runtime.surroundings import Surroundings
 
 # SQS hides a message for at most 12 hours after its receive. The receive may lie back as long as a Lambda can run: 15 minutes.
@@ -80,11 +79,7 @@ class Queues:
         original = [(name, value) for name, value in _attributes(record).items() if name not in QUARANTINE_ATTRIBUTES]
         original.sort(key=lambda attribute: attribute[0] != IDENTITY_ATTRIBUTE)
         kept = dict(original[: MAXIMUM_ATTRIBUTES - len(QUARANTINE_ATTRIBUTES)])
-        reason = {
-            REASON_ATTRIBUTE: problem.reason,
-            DETAIL_ATTRIBUTE: problem.detail,
-            SOURCE_ATTRIBUTE: record.sent_as,
-        }
+        reason = dict(zip(QUARANTINE_ATTRIBUTES, (problem.reason, problem.detail, record.sent_as), strict=True))
         # The message stays in its group, which a fair queue has as well. A FIFO queue drops a second quarantine of it.
         group = record.raw["attributes"].get(GROUP_ATTRIBUTE)
         order = {} if group is None else {GROUP_ATTRIBUTE: group}

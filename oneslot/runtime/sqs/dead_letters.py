@@ -9,21 +9,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from oneslot.runtime.effects import Unprocessable
-from oneslot.runtime.record import SOURCE_ATTRIBUTE, Identify, Identity, identified, identify, parse_body, source_of
+from oneslot.runtime.effects import INVALID_MESSAGE_ID, Unprocessable
+from oneslot.runtime.record import Identify, Identity, identified, identify, parse_body
 from oneslot.runtime.sqs.batches import BATCH, delete_messages, is_final
 from oneslot.runtime.sqs.lambda_event import received, record
-from oneslot.runtime.sqs.queue import GROUP_ATTRIBUTE, is_fifo, queue_depth
+from oneslot.runtime.sqs.queue import (
+    DETAIL_ATTRIBUTE,
+    GROUP_ATTRIBUTE,
+    REASON_ATTRIBUTE,
+    is_fifo,
+    queue_depth,
+    source_of,
+)
 from oneslot.runtime.surroundings import Backoff, Surroundings
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
     from mypy_boto3_sqs.type_defs import MessageTypeDef
-
-# The consumer sets these attributes on a message that it quarantines: the reason, and the SQS id that it came with.
-REASON_ATTRIBUTE = "QuarantineReason"
-DETAIL_ATTRIBUTE = "QuarantineDetail"
-QUARANTINE_ATTRIBUTES = (REASON_ATTRIBUTE, DETAIL_ATTRIBUTE, SOURCE_ATTRIBUTE)
 
 # Long enough to read every message once before the first is visible again; `put_back` ends it earlier.
 HIDDEN_SECONDS = 300
@@ -38,6 +40,7 @@ SETTLING_SECONDS = 2.0
 # The reason of messages that the redrive policy moved; they carry none of the consumer's.
 RECEIVES_EXHAUSTED = "receives_exhausted"
 MISSING_MESSAGE_ID = "missing_message_id"
+_WITHOUT_ID = ("not_json", "unknown_envelope", MISSING_MESSAGE_ID, INVALID_MESSAGE_ID)
 # SQS sets this system attribute on what its redrive policy moved. What the consumer sends has none.
 MOVED_FROM = "DeadLetterQueueSourceArn"
 
@@ -63,11 +66,6 @@ class DeadLetter:
         return self.source_sqs_message_id or self.sqs_message_id
 
     @property
-    def had_no_id(self) -> bool:
-        """Whether the consumer found no id in it. A corrected one may find one now."""
-        return self.message_id is None or self.reason in ("not_json", "unknown_envelope", MISSING_MESSAGE_ID)
-
-    @property
     def line(self) -> dict[str, Any]:
         """The line for it in a history's `dead-letters/`."""
         return {
@@ -85,7 +83,7 @@ class DeadLetter:
 class HeldLetter:
     """A dead letter that `receipt` hides from other readers, with its body, which must not be shown.
 
-    `system` has SQS's own attributes of it.
+    `system` has SQS's own attributes of it. `own_rule`: whether the consumer has its own rule for ids.
     """
 
     letter: DeadLetter
@@ -93,6 +91,12 @@ class HeldLetter:
     body: str = field(repr=False)
     attributes: Mapping[str, Any] = field(repr=False)
     system: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    own_rule: bool = False
+
+    @property
+    def may_have_had_no_id(self) -> bool:
+        """Whether the consumer may have found no id in it: its own rule may have failed, or refused it for any reason."""
+        return self.own_rule or self.letter.message_id is None or self.letter.reason in _WITHOUT_ID
 
     @property
     def group(self) -> str | None:
@@ -194,8 +198,7 @@ class Reading:
         attributes: Mapping[str, Any] = message.get("MessageAttributes", {})
         system: Mapping[Any, str] = message.get("Attributes", {})
         # SQS's move task keeps the attributes, so a message that the redrive policy moved later has the old reason.
-        by_consumer = MOVED_FROM not in system
-        texts = {name: value.get("StringValue", "") for name, value in attributes.items()} if by_consumer else {}
+        texts = {} if MOVED_FROM in system else {name: each.get("StringValue", "") for name, each in attributes.items()}
         letter = DeadLetter(
             sqs_message_id=message["MessageId"],
             message_id=self._shown_identity(message),
@@ -203,10 +206,11 @@ class Reading:
             detail=texts.get(
                 DETAIL_ATTRIBUTE, "received as often as the queue's redrive policy allows, without success"
             ),
-            source_sqs_message_id=source_of(attributes, "StringValue"),
+            source_sqs_message_id=source_of(attributes, self.withheld),
             sent=int(system.get("SentTimestamp", "0")),
         )
-        return HeldLetter(letter, message["ReceiptHandle"], message["Body"], attributes, system)
+        own_rule = self.identity is not None
+        return HeldLetter(letter, message["ReceiptHandle"], message["Body"], attributes, system, own_rule)
 
     def _shown_identity(self, message: MessageTypeDef) -> str | None:
         body, attributes = message["Body"], message.get("MessageAttributes", {})
@@ -266,9 +270,7 @@ def identity_and_content(identity: Identify, message: Mapping[str, Any]) -> Iden
 
     An error of the rule counts as a message without an id, because a delivery of it fails, too.
     """
-    attributes = message.get("MessageAttributes", {})
-    sent = {name: value for name, value in attributes.items() if name not in QUARANTINE_ATTRIBUTES}
-    known: Any = {**received(str(message["Body"]), "", ""), **message, "MessageAttributes": sent}
+    known: Any = {**received(str(message["Body"]), "", ""), **message}
     try:
         return identified(identity, record(known, queue_arn="", region=""))
     except Unprocessable:

@@ -15,14 +15,21 @@ of its receives. After that one wait outlasts any right lease, so a healthy mess
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
 
 GROUP_ATTRIBUTE = "MessageGroupId"
+# The consumer sets these attributes on a message that it quarantines: the reason, and the SQS id with which it was sent first.
+REASON_ATTRIBUTE = "QuarantineReason"
+DETAIL_ATTRIBUTE = "QuarantineDetail"
+SOURCE_ATTRIBUTE = "SourceMessageId"
+QUARANTINE_ATTRIBUTES = (REASON_ATTRIBUTE, DETAIL_ATTRIBUTE, SOURCE_ATTRIBUTE)
+_SQS_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 RETRIES_SPEND_RECEIVES = (
     "short retries on a FIFO queue spend a message's receives within seconds, and its group then goes on without it"
 )
@@ -31,6 +38,18 @@ RETRIES_SPEND_RECEIVES = (
 
 class HeldBack(Exception):
     """An earlier record of the message group failed in this batch; this one must wait behind it."""
+
+
+def source_of(attributes: Mapping[str, Any], is_private: Callable[[str], bool] | None) -> str | None:
+    """Return the SQS id with which a quarantined or redriven message was sent first; None without one that may be logged.
+
+    A producer may have an attribute of its name. Only beside the reason is it the quarantine's.
+    """
+    said = attributes.get(SOURCE_ATTRIBUTE) or {}
+    found = said.get("stringValue") or said.get("StringValue") or ""  # as Lambda and as SQS name it
+    if REASON_ATTRIBUTE not in attributes or not _SQS_ID.fullmatch(found) or (is_private and is_private(found)):
+        return None
+    return str(found)
 
 
 def is_fifo(name: str) -> bool:

@@ -15,7 +15,7 @@ from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.consumer.queues import Queues
 from oneslot.runtime.effects import Effects, Unprocessable
 from oneslot.runtime.record import IDENTITY_ATTRIBUTE, Delivery, identify, is_message_id, parse_body, payload_hash
-from oneslot.runtime.sqs.dead_letters import DETAIL_ATTRIBUTE, REASON_ATTRIBUTE
+from oneslot.runtime.sqs.queue import DETAIL_ATTRIBUTE, REASON_ATTRIBUTE
 from oneslot.runtime.stores.memory import MemoryLedger
 from tests.kits.consumer import NHS_NUMBER, Clock, Context, booking, cancellation, record, surroundings
 from tests.kits.sqs import ScriptedSqs

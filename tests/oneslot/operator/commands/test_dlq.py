@@ -12,7 +12,8 @@ from oneslot.operator.evidence.operator_log import drops, open_operator_log
 from oneslot.operator.repair.forecast import forecast_all
 from oneslot.operator.repair.redrive import Redrive, drop, redrive
 from oneslot.runtime.record import payload_hash
-from oneslot.runtime.sqs.dead_letters import QUARANTINE_ATTRIBUTES, peek
+from oneslot.runtime.sqs.dead_letters import peek
+from oneslot.runtime.sqs.queue import QUARANTINE_ATTRIBUTES
 from oneslot.runtime.values import to_attributes
 from tests.kits.consumer import NHS_NUMBER, Intercepted, Killed, booking, raising, record
 from tests.kits.moto_stack import NOW, Functions, MotoStack, document, invoke, put_bookings, put_one_of_each

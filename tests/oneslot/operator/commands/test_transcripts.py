@@ -228,7 +228,7 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         *((state, "inspect m-1") for state in ("booked", "letters", "failing", "no ledger")),
         *(("booked", f"inspect {name}") for name in ("c-1", "m-3", "m-5")),
         *(("claims", f"inspect {name}") for name in ("leased", "expired", "released")),
-        *(("forgotten", f"inspect m-{number}") for number in (1, 4, 5)),
+        *(("forgotten", f"inspect m-{number}") for number in (4, 5)),
         ("malformed", "inspect by-hand"),
         ("malformed", "inspect m-9"),
         ("no ledger", "inspect m-3"),
@@ -312,9 +312,7 @@ LIKE = {
         for verb in ("inspect", "ledger show")
         for name in ("expired", "released")
     },
-    **dict.fromkeys(
-        ("inspect m-1 (forgotten)", "inspect m-4 (forgotten)", "inspect c-1 (booked)"), "inspect m-1 (booked)"
-    ),
+    **dict.fromkeys(("inspect m-4 (forgotten)", "inspect c-1 (booked)"), "inspect m-1 (booked)"),
     **{f"dlq list ({state})": "dlq list (no appointments)" for state in ("no ledger", "no slots")},
     "ledger forget m-3 (booked)": "ledger forget m-1 (booked)",
 }
@@ -349,7 +347,8 @@ def forms_of(name: str, state: str, line: str) -> list[str]:
     forms = [line]
     if not changes(line) and name != "usage":
         # The document of a request is made at one place, of what the text shows: one request of each state is enough.
-        if state in AS_JSON and (name not in OF_A_REQUEST or re.search(" (m-1|by-hand|leased|unknown)$", line)):
+        shown = name not in OF_A_REQUEST or re.search(" (m-1|by-hand|leased|unknown)$", line)
+        if shown and state in AS_JSON and "--until-" not in line:
             forms.append(f"{line} --json")
         if name in REMEDIES and state not in ("nothing", "gone", "failing", "paused"):
             forms.append(f"{line} --stack Oneslot-prod")

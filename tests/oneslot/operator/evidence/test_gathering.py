@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from moto.moto_api._internal import mock_random
 
 from oneslot.local.aws.connection import Connection
 from oneslot.operator.commands.export import export_history
@@ -20,6 +21,7 @@ from oneslot.operator.evidence.verdict import judge
 from oneslot.operator.sending.archive import Archive
 from oneslot.operator.sending.messages import Archived, RequestCopy
 from oneslot.operator.target import Target
+from oneslot.runtime.sqs.batches import text_attributes
 from oneslot.runtime.sqs.dead_letters import DeadLetter
 from oneslot.runtime.sqs.queue import QueueDepth, queue_depth
 from oneslot.runtime.surroundings import Surroundings
@@ -178,7 +180,10 @@ def test_message_without_an_id_is_one_request_when_it_is_redriven(
 ) -> None:
     """It ends in the dead-letter queue again, until it is dropped, or the consumer's rule for ids is corrected."""
     target, sqs = moto_stack.target, moto_stack.bench.sqs
-    sent = sqs.send_message(QueueUrl=target.outputs.queue_url, MessageBody=json.dumps(booking(None)))["MessageId"]
+    mock_random.seed(0)  # the consumer believes no id with ten digits that could be an NHS number
+    fan_outs = text_attributes({"SourceMessageId": "cccccccc-0000-4000-8000-cccccccccccc"})
+    url = target.outputs.queue_url
+    sent = sqs.send_message(QueueUrl=url, MessageBody=json.dumps(booking(None)), **fan_outs)["MessageId"]
     accept(target, None, sent)
     for _ in range(redrives):
         moto_stack.consume()

@@ -249,11 +249,12 @@ def test_pacer_makes_up_for_one_second_after_a_stall() -> None:
     assert slept == [1.0, 2.0, 2.0]
 
 
+LETTER = HeldLetter(DeadLetter("s-1", None, "r", "d", None, 0), "receipt", "secret", {}, {"MessageGroupId": "A81001"})
+
+
 @pytest.mark.parametrize("fifo", [True, False])
 def test_entry_has_an_id_of_the_run_on_fifo_only(fifo: bool) -> None:
-    letter = HeldLetter(DeadLetter("s-1", None, "r", "d", None, 0), "receipt", "body", {}, {"MessageGroupId": "A81001"})
-
-    made = entry(letter, run="run", fifo=fifo)
+    made = entry(LETTER, run="run", fifo=fifo)
 
     assert made.parameters["MessageGroupId"] == "A81001"
     assert made.parameters.get("MessageDeduplicationId") == ("run-s-1" if fifo else None)
@@ -261,8 +262,25 @@ def test_entry_has_an_id_of_the_run_on_fifo_only(fifo: bool) -> None:
 
 
 def test_held_letter_does_not_show_its_body() -> None:
-    letter = HeldLetter(
-        DeadLetter("s-1", None, "r", "d", None, 0), "receipt", "secret", {}, {"MessageGroupId": "A81001"}
-    )
+    assert "secret" not in repr(LETTER)
 
-    assert "secret" not in repr(letter)
+
+@pytest.mark.parametrize(
+    ("message_id", "reason", "own_rule", "attributes", "stays"),
+    [
+        (None, "receives_exhausted", False, 7, True),
+        (None, "receives_exhausted", False, 8, False),  # SQS takes ten
+        ("m", "invalid_message_id", False, 0, True),
+        *(("m", reason, True, 0, True) for reason in ("receives_exhausted", "no_order_number")),
+        *(("m", reason, False, 0, False) for reason in ("receives_exhausted", "conflict")),
+    ],
+)
+def test_entry_keeps_the_first_sqs_id_when_the_consumer_may_have_found_no_id(
+    message_id: str | None, reason: str, own_rule: bool, attributes: int, stays: bool
+) -> None:
+    own = {f"Name{number}": {"DataType": "String", "StringValue": "own"} for number in range(attributes)}
+    letter = DeadLetter("s-2", message_id, reason, "d", "s-1", 0)
+    made = entry(HeldLetter(letter, "receipt", "body", own, {}, own_rule), run="run", fifo=False)
+    sent = {name: each["StringValue"] for name, each in made.parameters.get("MessageAttributes", {}).items()}
+    left = {"QuarantineReason": reason, "QuarantineDetail": "d", "SourceMessageId": "s-1"} if stays else {}
+    assert sent == dict.fromkeys(own, "own") | left

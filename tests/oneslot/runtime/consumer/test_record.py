@@ -8,8 +8,10 @@ from typing import Any, cast
 import jsonschema
 import pytest
 
+from appointments.nhs_number import could_hold_one
 from oneslot.runtime.effects import INVALID_MESSAGE_ID, Unprocessable
 from oneslot.runtime.record import FIELDS, Delivery, Identity, InvalidIdentity, Record, payload_hash, print_line
+from oneslot.runtime.sqs.queue import QUARANTINE_ATTRIBUTES
 from oneslot.runtime.typed import JsonMessage
 from tests.kits.consumer import NHS_NUMBER, record
 
@@ -67,6 +69,26 @@ def test_identity_that_must_not_become_a_key_is_unprocessable() -> None:
 
     assert isinstance(parsed.problem, Unprocessable)
     assert (parsed.problem.reason, parsed.message_id, parsed.message) == (INVALID_MESSAGE_ID, None, None)
+
+
+def test_identity_never_sees_what_a_quarantine_left() -> None:
+    """With the attributes in its content, a redriven message would be a conflict."""
+    raw = record({}, attributes={"own": "x", **dict.fromkeys(QUARANTINE_ATTRIBUTES, "left")})
+    assert Record.parse(raw, JsonMessage, identity=lambda seen: ".".join(seen["messageAttributes"])).message_id == "own"
+
+
+UUID = "cccccccc-0000-4000-8000-cccccccccccc"
+LEFT = {"QuarantineReason": "not_json", "SourceMessageId": UUID}
+PRIVATE = {"SourceMessageId": f"00000000-0000-4000-8000-00{NHS_NUMBER}"}
+
+
+@pytest.mark.parametrize(
+    "attributes", [LEFT, {"SourceMessageId": UUID}, LEFT | {"SourceMessageId": "x"}, LEFT | PRIVATE]
+)
+def test_record_has_its_first_sqs_id_when_a_quarantine_left_it(attributes: dict[str, str]) -> None:
+    raw = record({}, attributes=attributes)
+    sent_as = Record.parse(raw, JsonMessage, is_private=could_hold_one).sent_as
+    assert sent_as == (UUID if attributes == LEFT else raw["messageId"])
 
 
 W3C = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
