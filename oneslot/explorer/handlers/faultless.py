@@ -26,8 +26,9 @@ from oneslot.explorer.handlers.reached import ANSWERED, is_write
 from oneslot.explorer.handlers.scenario import Direct, HandlerScenario, HandlerSubject, Numbered
 from oneslot.explorer.handlers.verdict import Result
 from oneslot.explorer.refusal import NotExplorable
+from oneslot.explorer.services.objects import BUCKET
 from oneslot.explorer.system import System
-from oneslot.explorer.world import STATE, from_text
+from oneslot.explorer.world import from_text
 
 _FOUND_BY = "Its folders are those of path=, and its variables those of env=."
 IMPORT_REMEDIES = {
@@ -125,7 +126,7 @@ class Faultless:
         delivered = Aftermath(system).deliver(system.start.world, position, self.scenario.start, name, receives)
         texts = [{*system.worlds[one].text.splitlines()} for one in (system.start.world, delivered.world)]
         lines = map(from_text, texts[0] ^ texts[1])
-        self.changed = frozenset((container, key) for kind, container, key, _ in lines if kind in ("item", STATE))
+        self.changed = frozenset((at, key) for kind, at, key, _ in lines if kind == "item" or at.startswith(BUCKET))
         return delivered
 
     def _check_repeats(self) -> None:

@@ -199,7 +199,8 @@ def _scheduled(source: FunctionSource, facts: Facts) -> dict[str, Any]:
     target = targets[0] if isinstance(targets, list) else targets
     with suppress(TypeError, ValueError):
         return {**json.loads(source.settings.get("Input", target.get("Input"))), **facts[PAYLOAD]}
-    return {**_envelope(facts, "aws.events", "Scheduled Event"), "detail": dict(facts[PAYLOAD])}
+    at = {"time": f"2026-01-0{4 + nth(facts)}T09:00:00Z"}  # no two events of a schedule are of one time
+    return {**_envelope(facts, "aws.events", "Scheduled Event"), **at, "detail": dict(facts[PAYLOAD])}
 
 
 def _envelope(facts: Facts, source: str, detail_type: str) -> dict[str, Any]:
@@ -275,7 +276,9 @@ def _context(kind: str, facts: Facts, **own: Any) -> dict[str, Any]:
 def _requested(source: FunctionSource, facts: Facts) -> dict[str, Any]:
     """Return a request of a route, as version 1 or version 2 of the format has it."""
     path, method, concrete = _route(source, facts)
-    parameters = _path_parameters(path, concrete)
+    names, begins = re.findall(r"\{([^}]+)\}", path), path.partition("{")[0]
+    greedy = concrete.removeprefix(begins) if concrete.startswith(begins) else concrete.lstrip("/")
+    parameters = {name.rstrip("+"): greedy if name.endswith("+") else f"{name}-1" for name in names} or None
     headers = {"content-type": "application/json"}
     event = {"headers": headers, "body": json.dumps(facts[PAYLOAD]), "isBase64Encoded": False}
     if source.kind == HTTP_1:
@@ -312,7 +315,7 @@ def _socket(source: FunctionSource, facts: Facts) -> dict[str, Any]:
             "routeKey": route,
             "eventType": kind,
             "messageDirection": "IN",
-            "connectionId": "L0SM9cOFvHcCIhw=",
+            "connectionId": f"L{0 if kind == 'MESSAGE' else nth(facts) - 1}SM9cOFvHcCIhw=",  # each connects once
             "connectedAt": _EPOCH_MS,
             "extendedRequestId": "JKJaXmPLvHcESHA=",
         },
@@ -326,13 +329,6 @@ def _route(source: FunctionSource, facts: Facts) -> tuple[str, str, str]:
     path, method = str(source.settings.get("Path", ANY_PATH)), str(source.settings.get("Method", "ANY")).upper()
     method = facts.get(METHOD, "POST") if method in ("ANY", "*") else method
     return path, method, facts.get(PATH) or concrete_path(path, attributes(facts.get(PARAMETERS, {}), PARAMETERS))
-
-
-def _path_parameters(path: str, concrete: str) -> dict[str, str] | None:
-    names = re.findall(r"\{([^}]+)\}", path)
-    begins = path.partition("{")[0]
-    greedy = concrete.removeprefix(begins) if concrete.startswith(begins) else concrete.lstrip("/")
-    return {name.rstrip("+"): greedy if name.endswith("+") else f"{name}-1" for name in names} or None
 
 
 def concrete_path(path: str, values: Mapping[str, str]) -> str:

@@ -7,7 +7,7 @@ import copy
 import json
 import re
 from base64 import b64decode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any
@@ -15,8 +15,10 @@ from typing import Any
 from oneslot.dynamodb_in_memory.contents import TableSchema
 from oneslot.explorer.handlers.asked import (
     ANSWERS,
+    IDENTITY,
     NTH,
     OBJECTS,
+    PARAMETERS,
     ROWS,
     SECRETS,
     SSM,
@@ -210,18 +212,25 @@ def rules_of(source: FunctionSource) -> dict[str, Any]:
     return {}
 
 
-def other_of(source: FunctionSource, facts: Facts) -> tuple[Facts, list[Edit]]:
-    """Return the next event of a source, which has ids of its own and tells of another object, and what may differ, too."""
+def other_of(source: FunctionSource, facts: Facts, fixed: Container[Place] = ()) -> tuple[Facts, list[Edit]]:
+    """Return the next event of a source, which has ids of its own and tells of another object, and what may differ, too.
+
+    `fixed`: the places whose values the template gives. It gives an authorizer's form, and not its client.
+    """
     stored = stored_by(source, facts)
     folder, slash, name = stored[1].rpartition("/") if stored else ("", "", "")
     key = name.replace("first", "second", 1) if "first" in name else f"2-{name}"
     other = {**facts, **({KEY: f"{folder}{slash}{key}"} if stored else {}), NTH: 2}
-    places = [at for place in (PAYLOAD, "query", ATTRIBUTES) for at in leaves(other.get(place), (place,))]
-    return other, [(at, new) for at in places if (new := varied(value_at(other, at), 2)) != value_at(other, at)]
+    if names := re.findall(r"\{(\w+)\}", str(source.settings.get("Path", ""))) if PATH not in facts else ():
+        other[PARAMETERS] = {**{name: f"{name}-1" for name in names}, **facts.get(PARAMETERS, {})}
+    differing = (PAYLOAD, "query", "headers", ATTRIBUTES, AUTHORIZER, IDENTITY, PARAMETERS, PATH)
+    places = [at for place in differing for at in leaves(other.get(place), (place,))]
+    varies = [(at, varied(value_at(other, at), 2)) for at in places if at not in fixed or at[0] == AUTHORIZER]
+    return other, [(at, new) for at, new in varies if new != value_at(other, at)]
 
 
 def pairs_of(
-    source: FunctionSource, facts: Facts, met: Mapping[str, Facts], tables: Tables, splits: bool | None
+    source: FunctionSource, facts: Facts, met: Sequence[tuple[str, Facts]], tables: Tables, splits: bool | None
 ) -> Iterator[Pair]:
     """Yield two events of which each may come again: that meet, then that share nothing and are in one batch.
 
@@ -243,7 +252,7 @@ def pairs_of(
         first, same = pair(other)["messages"]
         same = {**(same if isinstance(same, dict) else {"body": same}), "attributes": {"MessageGroupId": "2"}}
         yield "of two groups", pair(other, messages=[first, same])
-    for where, one in met.items():
+    for where, one in met:
         if not has_order:
             yield where, pair(one)
         elif splits is not None:

@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote_plus
@@ -23,7 +23,7 @@ from oneslot.explorer.handlers.asked import (
     value_at,
 )
 from oneslot.explorer.handlers.made import Tried
-from oneslot.explorer.handlers.templates.sources import BUS, QUEUES, FunctionSource, chain
+from oneslot.explorer.handlers.templates.sources import BUS, SQS, FunctionSource, chain
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.scan.events import KEY, METHOD, OLD, PATH, PAYLOAD, PLACES, Facts, concrete_path, stored_by
 from oneslot.explorer.scan.first_events import (
@@ -43,7 +43,7 @@ MOST_BRANCHES = 5
 """How many events are explored beside the first, each for lines that no other one runs."""
 TRIES_OF_A_BRANCH = 12
 MOST_HOLDERS = 2
-"""The objects that may be what a library validates, beside the payload, and the rows by which two events meet."""
+"""The objects that may be what a library validates, beside the payload, and the events that share a row with the first."""
 MOST_NAMES = 12
 """The names that code reads of a copy, such as a row without its types, which asks nothing of the event."""
 MOST_LISTS = 8
@@ -83,7 +83,7 @@ class Grown:
         facts: those of the event on which the handler does most.
         serves: whether it does its work on it.
         branches: the facts of other events, each of which runs other lines and writes.
-        meeting: the facts of events that write a row or an object of the first one's too, by what they share.
+        meeting: what other events have in common with the first one, such as a row that both write, and their facts.
         fault: why it fails on an event that its source may send at any time; empty if it does not.
         refuses: whether it fails on each event that was tried, or answers that the event is wrong.
         tries: how many events were tried.
@@ -92,7 +92,7 @@ class Grown:
     facts: Facts
     serves: bool
     branches: tuple[Facts, ...] = ()
-    meeting: Mapping[str, Facts] = field(default_factory=dict)
+    meeting: tuple[tuple[str, Facts], ...] = ()
     fault: str = ""
     refuses: bool = False
     tries: int = 0
@@ -217,7 +217,7 @@ def growth(source: FunctionSource, tried: Callable[[Facts], Tried], seconds: flo
         return Grown(best.facts, serves=False, fault=fault, refuses=refuses, tries=len(search.seen))
     best, fault = _with_hazards(source, search, best)
     branches = tuple(_branches(search, best))
-    tries, meeting = len(search.seen), dict(_meeting(source, search, best))
+    tries, meeting = len(search.seen), tuple(_meeting(source, search, best))
     return Grown(best.facts, serves=True, branches=branches, meeting=meeting, fault=fault, tries=tries)
 
 
@@ -226,24 +226,30 @@ def _meeting(source: FunctionSource, search: _Search, best: _Node) -> Iterator[t
 
     One that makes the same calls is the first event again, unless two environments may see the ids of two messages.
     """
-    own, (other, differences) = best.run, other_of(source, best.facts)
-    edits = [(at, value) for at, value in differences if at not in search.fixed]
-
-    def written_by(edits: Sequence[Edit]) -> tuple[Facts, Collection[tuple[str, str]]]:
-        """Return an event, and what it writes, if it is not refused and does something of its own."""
-        facts = edited(other, edits) or other
-        run = node.run if (node := search.run(facts)) else own
-        is_other = run.calls != own.calls or (source.kind in QUEUES and not edits)
-        return facts, run.changed if run.accepts and is_other else ()
-
-    alone = [(edit, written_by([edit])[1]) for edit in edits[:TRIES_OF_A_BRANCH] if own.changed]
+    other, differences = other_of(source, best.facts, search.fixed)
     found: list[list[Edit]] = []
-    for row in sorted(own.changed)[:MOST_HOLDERS]:
-        apart = [edit for edit, changed in alone if row in changed]
-        facts, changed = written_by(apart)
-        if row in changed and apart not in found:
-            found.append(apart)
-            yield (f"that write one key of {row[0]}" if apart or source.kind not in QUEUES else "of one body"), facts
+    if source.kind == SQS:
+        yield "of one body", other
+
+    def run_of(edits: Sequence[Edit]) -> Tried | None:
+        node = search.run(edited(other, edits) or other) if time.monotonic() < search.ends else None
+        return node.run if node and node.run.accepts else None
+
+    def apart(row: tuple[str, str], kept: list[Edit], more: list[Edit]) -> list[Edit]:
+        """Return the kept edits and those of the others, found by halves, that leave the row written."""
+        run, half = run_of([*kept, *more]), len(more) // 2
+        if run and row in run.changed:
+            return [*kept, *more]
+        return apart(row, apart(row, kept, more[:half]), more[half:]) if half else kept
+
+    for row in sorted(best.run.changed):
+        edits = apart(row, [], differences)
+        run = run_of(edits)
+        if run and row in run.changed and run.calls != best.run.calls and edits not in found:
+            found.append(edits)
+            yield f"that write one key of {row[0]}", edited(other, edits) or other
+        if len(found) == MOST_HOLDERS:
+            return
 
 
 def _answered(facts: Facts, refusal: str) -> Facts | None:
@@ -418,19 +424,13 @@ def _validated(asked: Asked, holder: Place) -> Iterator[Edit]:
         except Exception:  # noqa: S112 - any exception may have an attribute of this name
             continue
         for way, kind, context in fields:
-            at = _below(asked.facts, holder, way)
-            if at is not None:
-                found[at] = _of_type(kind, context, at)
+            for first in range(len(way)):  # its way, or the end of it, that leads to something
+                at = (*holder, *way[first:])
+                is_place = all(isinstance(one, str | int) for one in at)
+                if is_place and isinstance(value_at(asked.facts, at[:-1]), dict | list):
+                    found[at] = _of_type(kind, context, at)
+                    break
     yield from found.items()
-
-
-def _below(facts: Mapping[str, Any], holder: Place, way: Place) -> Place | None:
-    """Return the place of a field below an object: its way, or the end of it, that leads to something."""
-    for first in range(len(way)):
-        at = (*holder, *way[first:])
-        if isinstance(value_at(facts, at[:-1]), dict | list) and all(isinstance(one, str | int) for one in at):
-            return at
-    return None
 
 
 def _of_type(kind: str, context: Mapping[str, Any], at: Place) -> Any:

@@ -308,26 +308,30 @@ def in_pairs(source: FunctionSource, one: Result, given: Given, pairs: Sequence[
 
     Once a batch with one fault is explored, a budget that ends does not change the verdict: it names the most faults.
     """
-    noun, verdict, faults = NOUNS.get(source.kind, "event"), one.verdict, 0
+    noun, verdict, has_batch = NOUNS.get(source.kind, "event"), one.verdict, False
     for number, (where, pair) in enumerate(pairs):
         is_batch = where == IN_ONE_BATCH
         share = (ends - time.monotonic()) / (1 if is_batch else len(pairs) - number)
         try:
             result = exploration_of(replace(given, **{**pair, "budget": max(1.0, share)})).run()
         except NotExplorable as error:
-            return one.remarked(f"One {noun} at a time: with two {where}, {error}")
+            one = one.remarked(f"One {noun} at a time: with two {where}, {error}")
+            if is_batch:
+                break
+            continue
         if result.level == "once" or (result.kind == "not finished" and not is_batch):
             one = one.remarked(f"One {noun} at a time: with two {where} it {result.verdict}.")
             if is_batch:
                 break
         elif result.kind == "breaks":
             return replace(result, verdict=f"with two {noun}s {where} it {result.verdict}", in_pair=True)
-        elif result.kind == "not finished" and faults:
+        elif result.kind == "not finished" and has_batch:
             break
         elif result.kind == "not finished":
             text = f"it holds at every level with one {noun} in a batch; with two, {result.verdict}"
             return replace(result, verdict=text, remedy="To complete the next level, raise the budget.")
         else:  # that the other message changes nothing is news only of two that share nothing
             one, faults = one.also(result if is_batch else replace(result, remark="")), pair["faults"]
+            has_batch = is_batch and faults > 0
             verdict = f"{one.verdict}, also with two {noun}s {where} and {faults} fault{'s' if faults > 1 else ''}"
     return replace(one, verdict=verdict)

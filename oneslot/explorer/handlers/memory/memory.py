@@ -255,7 +255,7 @@ class Memory:
             return "shared", f"{value.__module__}.{value.__qualname__}" if isinstance(value, type) else id(value)
         return kind.__module__, kind.__qualname__, content_of(reader(kind), value), self._references(value, kind)
 
-    def _references(self, value: Any, kind: type) -> Any:  # noqa: PLR0911 - one for each kind of value
+    def _references(self, value: Any, kind: type) -> Any:  # noqa: PLR0911, PLR0912 - one for each kind of value
         match value:
             case CodeType():
                 return value.co_filename, value.co_qualname, value.co_firstlineno, value.co_code
@@ -268,7 +268,9 @@ class Memory:
             case list() | tuple() | collections.deque():
                 return [self._value(one) for one in value], self._attributes(value, kind)
             case set() | frozenset():
-                return _of_set(value), self._attributes(value, kind)
+                if not all(isinstance(one, PLAIN) for one in value):
+                    raise Opaque("a set of objects")
+                return sorted(map(repr, value)), self._attributes(value, kind)
             case FunctionType():
                 return self._value(
                     [value.__code__, value.__defaults__, value.__kwdefaults__, value.__closure__, vars(value)]
@@ -302,12 +304,6 @@ class Memory:
 def _slots(kind: type) -> list[tuple[str, Any]]:
     """Return the slots of a class, and of its bases."""
     return [one for base in kind.__mro__ for one in vars(base).items() if type(one[1]) is MemberDescriptorType]
-
-
-def _of_set(value: Iterable[Any]) -> list[str]:
-    if not all(isinstance(one, PLAIN) for one in value):
-        raise Opaque("a set of objects")
-    return sorted(map(repr, value))
 
 
 def _is_of_boto(value: Any) -> bool:

@@ -235,8 +235,9 @@ class _Function:
             caught = set[str]().union(
                 *(self._before[to] for start, end, to in self._handlers if start <= one.offset < end)
             )
-            read, written = _effect(one)
-            before = read | (after - written) | caught
+            named = one.argval if one.opcode in dis.haslocal else ()
+            names = {named} if isinstance(named, str) else set(named)
+            before = caught | (after - names if one.opname == "STORE_FAST" else after | names)
             changed |= before != self._before[one.offset]
             self._before[one.offset], self.after[one.offset] = before, after | caught
         return changed
@@ -247,11 +248,3 @@ class _Function:
         if one.opname not in _ENDS and position + 1 < len(self._instructions):
             targets.append(self._instructions[position + 1].offset)
         return targets
-
-
-def _effect(instruction: dis.Instruction) -> tuple[set[str], set[str]]:
-    """Return the variables that an instruction reads, and those that it overwrites."""
-    if instruction.opcode not in dis.haslocal:
-        return set(), set()
-    names = {instruction.argval} if isinstance(instruction.argval, str) else set(instruction.argval)
-    return (set(), names) if instruction.opname == "STORE_FAST" else (names, set())

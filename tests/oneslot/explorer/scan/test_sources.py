@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
+from oneslot.explorer.handlers.asked import NTH
 from oneslot.explorer.handlers.templates.intrinsics import Resolver
 from oneslot.explorer.handlers.templates.sources import (
     BUS,
@@ -162,6 +163,7 @@ def test_each_event_has_the_payload_where_a_producer_writes() -> None:
     bus = event(BUS, Pattern={"source": ["shop"], "detail-type": ["Paid"], "detail": {"kind": ["card"]}})
     assert (bus["source"], bus["detail-type"], bus["detail"]) == ("shop", "Paid", {"kind": "card", "id": "1"})
     assert event(TASK) == payload
+    assert event(SCHEDULE)["time"] != event_of(FunctionSource(SCHEDULE), {PAYLOAD: {}, NTH: 2}, {})["time"]
     assert event(SCHEDULE, Targets=[{"Input": '{"kind": "poll"}'}]) == {"kind": "poll", **payload}
 
 
@@ -171,8 +173,9 @@ def test_route_of_a_websocket_api_has_an_event_of_its_own() -> None:
     api = _resource("AWS::ApiGatewayV2::Api", ProtocolType="WEBSOCKET")
 
     assert _found(F=FUNCTION, I=integration, R=route, A=api) == [(SOCKET, "$connect")]
-    connection = event_of(FunctionSource(SOCKET, "$connect"), {PAYLOAD: {"id": "1"}}, {})
+    connection, other = (event_of(FunctionSource(SOCKET, "$connect"), {PAYLOAD: {}, NTH: n}, {}) for n in (1, 2))
     message = event_of(FunctionSource(SOCKET, "order"), {PAYLOAD: {"id": "1"}}, {})
+    assert other["requestContext"]["connectionId"] != connection["requestContext"]["connectionId"]
     assert (connection["requestContext"]["eventType"], "body" in connection) == ("CONNECT", False)
     assert (message["requestContext"]["routeKey"], json.loads(message["body"])) == ("order", {"id": "1"})
 
