@@ -10,7 +10,7 @@ from oneslot.audit.read.history import NO_ACCEPTED, NO_DELIVERY, History
 from oneslot.laws.request import UNSOUND, RequestVerdict
 from oneslot.wording import counted
 
-VERSION = 8
+VERSION = 9
 """The version of `audit.json` and of the columns of verdicts. An audit continues only one of its own version."""
 
 
