@@ -105,9 +105,7 @@ CASES = {
     ),
     "reports that the mapping reads": case("subjects.report_what_fails", messages=TWO, batch=2),
     "an exit that brings a fresh environment": case("subjects.exit_after_failure"),
-    "a summary of a batch": case(
-        "senders.publish_summary", "no outside effect happens more often", messages=TWO, batch=2, law=no_effect_twice
-    ),
+    "a batch's summary": case("senders.publish_summary", "no outside", messages=TWO, batch=2, law=no_effect_twice),
     "reports that are never emptied": case("subjects.report_for_ever", "a message is still in the queue"),
     "reports that it does not read": case(
         "subjects.report_what_fails", "=> ", messages=TWO, batch=2, reports_failures=False
