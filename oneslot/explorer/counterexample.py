@@ -152,7 +152,7 @@ def _told(system: System, step: Step) -> Iterator[_Told]:
 
 
 def _shortened(told: Sequence[_Told], most: int) -> list[str]:
-    """Return at most so many lines with all faults, each for what deliveries do before another one acts."""
+    """Return at most `most` lines, which name all faults. A line has what one delivery does until another acts."""
     lines = list[str]()
     acts = [(who, list(held)) for who, held in groupby(told, key=itemgetter(0))]
     for steps, alike in groupby(acts, key=lambda one: [step[1:] for step in one[1]]):

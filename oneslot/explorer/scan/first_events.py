@@ -241,7 +241,7 @@ def pairs_of(
 
     A FIFO group and a shard have an order, and meet in one batch; two groups have messages of one body. A batch comes
     again one by one, unless it is of a stream and Lambda does not split it. Then the first exploration compares the batch,
-    without a fault, with two deliveries. `splits`: whether it does; None if there are no batches.
+    without a fault, with two deliveries. `splits`: whether Lambda splits a batch; None without batches.
     """
 
     def pair(second: Facts, **more: Any) -> dict[str, Any]:

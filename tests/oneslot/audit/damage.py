@@ -134,7 +134,7 @@ def _failed_only(history: Path) -> None:
 LOG = "deliveries/deliveries.jsonl.gz"
 REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "log is gzip of no bytes": (lambda history: (history / LOG).write_bytes(b""), "deliveries.jsonl.gz was cut short"),
-    "no folder": (shutil.rmtree, "There is no folder"),
+    "folder is missing": (shutil.rmtree, "There is no folder"),
     "no export": (lambda history: shutil.rmtree(history / "slots" / "AWSDynamoDB"), "slots holds no export"),
     "no summary": (_remove("manifest-summary.json"), "has no manifest-summary.json: the export is not finished"),
     "no whole export": (_failed_only, "has no manifest-summary.json: the export is not finished"),
@@ -143,7 +143,7 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
         "has no manifest-files.json: the export was copied in part",
     ),
     "truncated manifest": (_cut("manifest-summary.json", 50), "does not match its checksum"),
-    "manifest is no JSON": (_said("manifest-summary.json", "{"), "is not JSON: it was cut short or changed"),
+    "manifest is not JSON": (_said("manifest-summary.json", "{"), "is not JSON: it was cut short or changed"),
     "list of files truncated": (_cut("manifest-files.json", -1), "manifest-files.json does not match its checksum"),
     "no objects in the list of files": (
         _said("manifest-files.json", "[]\n"),

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MODEL = model_of(CONSUMER)
-KEPT = Path(__file__).with_name("fixtures") / "audit-version-8"
-KEPT_VERSION = 8
+KEPT = Path(__file__).with_name("fixtures") / "audit-version-9"
+KEPT_VERSION = 9
 DUCKDB_TYPES = {"VARCHAR": "string", "BIGINT": "bigint", "DOUBLE": "double"}
 of_each_table = pytest.mark.parametrize("output", outputs(MODEL), ids=lambda output: output.name)
 

@@ -261,7 +261,7 @@ def test_joined_lines_and_control_messages_are_read(audited: Audited, world: Wor
 
 
 def test_log_may_have_folders_in_folders(tmp_path: Path) -> None:
-    """Firehose makes one for each hour by default. What a writer has begun, or hides, is no part of it."""
+    """Firehose makes one for each hour by default. An audit skips what a writer has begun, or hides."""
     for name in ("2026/11/a.jsonl", "_temporary/half", ".hidden", "b"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("{}\n")
