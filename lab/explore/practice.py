@@ -14,7 +14,7 @@ from typing import Any
 
 from appointments.allocation import free_key, utc_text
 from oneslot.dynamodb_in_memory.contents import Index, TableSchema
-from oneslot.explorer.handlers.services import AccountServices
+from oneslot.explorer.handlers.aws import AccountServices
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.world import ApiCall, SqsMessage, World, from_text, to_text
 

@@ -8,8 +8,8 @@ import pytest
 
 @pytest.fixture
 def explore() -> Callable[..., Any]:
-    """Return the function that explores a handler in a process of its own; see `oneslot.explorer.handlers.apart`."""
+    """Return the function that explores a handler in a process of its own; see `oneslot.explorer.handlers.exploration`."""
     # Not imported before it is used: every pytest run of the environment loads this plugin.
-    from oneslot.explorer.handlers.apart import explore_apart
+    from oneslot.explorer.handlers.exploration import explore_apart
 
     return explore_apart

@@ -4,19 +4,29 @@ The levels go from what happens every day to what is rare, and stop at the first
 """
 
 import functools
+import gc
+import multiprocessing
+import os
 import sys
 import time
+import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import Any
+from unittest import mock
+
+import boto3
 
 from oneslot.explorer.aftermath import Delivered
 from oneslot.explorer.counterexample import counterexample, replay
 from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.faults import PERFORMED
 from oneslot.explorer.handlers.asked import NTH, Asked
-from oneslot.explorer.handlers.aws import intercepted
+from oneslot.explorer.handlers.aws import EXPIRE, AccountServices, handler_faults, intercepted
 from oneslot.explorer.handlers.effects import Left, leaves
 from oneslot.explorer.handlers.faultless import Faultless
 from oneslot.explorer.handlers.given import USUAL_COPIES, Given
@@ -24,12 +34,13 @@ from oneslot.explorer.handlers.laws import HandlerLaws, as_if_once, without_valu
 from oneslot.explorer.handlers.modules import found
 from oneslot.explorer.handlers.process import running
 from oneslot.explorer.handlers.scenario import HandlerScenario, batches_of, deliverer_of, group_of, messages_of
-from oneslot.explorer.handlers.services import EXPIRE, AccountServices, handler_faults
 from oneslot.explorer.handlers.surroundings.chance import LOG_STREAM
+from oneslot.explorer.handlers.surroundings.environment import sealed
 from oneslot.explorer.handlers.surroundings.takeover import taken_over
 from oneslot.explorer.handlers.templates.template import tables_of
 from oneslot.explorer.handlers.verdict import Explored, Kind, Level, Result, levels_of, over_budget
 from oneslot.explorer.refusal import NotExplorable
+from oneslot.explorer.services.account import services
 from oneslot.explorer.services.stand_in import PARAMETERS, SECRETS
 from oneslot.explorer.system import System
 from oneslot.explorer.world import ApiCall
@@ -59,7 +70,8 @@ UNSEEN_REMEDY = "every invocation leaves another environment. Make it within the
 NO_LEVEL = "nothing is explored where messages come again after a fault alone, and faults=0. Give faults=1 or more."
 _RESOURCES = ("TableName", "Bucket", "QueueUrl", "TopicArn", "FunctionName", "stateMachineArn", "StreamName")
 """The parameters that name what a call changes."""
-
+FORKS = sys.platform == "linux"
+"""Elsewhere a fork may crash in the system's own libraries, so the exploration runs in this process."""
 
 Progress = Callable[[str, int, int], None]
 """Hears of a level, of its states so far, and of those that wait."""
@@ -71,6 +83,61 @@ def explore(handler: str, *, progress: Progress = lambda *_: None, **options: An
     Raises `NotExplorable`, naming what the explorer does not have and the remedy, and `TypeError` for an unknown name.
     """
     return exploration_of(Given(handler, **options), progress).run()
+
+
+def forked(function: Callable[..., Any], *arguments: Any) -> tuple[Connection, BaseProcess]:
+    """Start a function in a fork of this process. The connection receives what it returns or raises.
+
+    A fork finds boto3 and the explorer imported, and no other handler's traces.
+    """
+    _read_files()
+    context = multiprocessing.get_context("fork")
+    reader, writer = context.Pipe(duplex=False)
+    process = context.Process(target=_send, args=(writer, function, arguments), daemon=True)
+    with warnings.catch_warnings():
+        # Python warns of a process with threads. They end in the fork, which needs none of them.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        process.start()
+    writer.close()
+    return reader, process
+
+
+def explore_apart(handler: str, **options: Any) -> Result:
+    """Explore as `explore` does, and raise what it raises, in a fork of this process.
+
+    A law runs in the fork, so that what it changes outside of its world is lost.
+    """
+    if not FORKS:
+        return explore(handler, **options)
+    reader, process = forked(functools.partial(explore, handler, **options))
+    try:
+        ended = reader.recv()
+    except EOFError:
+        process.join()
+        raise RuntimeError(f"the process that explored {handler} ended with status {process.exitcode}") from None
+    process.join()
+    if isinstance(ended, Exception):
+        raise ended
+    return ended  # type: ignore[no-any-return]
+
+
+@functools.cache
+def _read_files() -> None:
+    """Read the files of botocore that every client needs, which each fork would read again."""
+    with suppress(NotExplorable), mock.patch.dict(os.environ, LAMBDA, clear=True), intercepted(lambda: None):
+        boto3.Session().client("dynamodb")
+        services()
+
+
+def _send(writer: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    gc.freeze()  # the fork looks for garbage among its own objects alone
+    try:
+        with sealed():
+            returned = function(*arguments)
+        writer.send(returned)
+    except Exception as error:
+        error.add_note(traceback.format_exc())
+        writer.send(error)
 
 
 def exploration_of(given: Given, progress: Progress = lambda *_: None) -> "Exploration":

@@ -11,9 +11,9 @@ from typing import Any
 
 from oneslot.explorer.aftermath import TRAVEL_MS
 from oneslot.explorer.execution.process import Program
+from oneslot.explorer.handlers.aws import AccountServices
 from oneslot.explorer.handlers.modules import RECEIVES, Code
 from oneslot.explorer.handlers.program import HandlerProgram
-from oneslot.explorer.handlers.services import AccountServices
 from oneslot.explorer.renaming import OWN_NAME
 from oneslot.explorer.scenario import SQS, ExploredSubject, Scenario
 from oneslot.explorer.services.objects import before as objects_before

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from oneslot.errors import InvalidScenario
-from oneslot.explorer.handlers.apart import forked
+from oneslot.explorer.handlers.exploration import forked
 from oneslot.explorer.handlers.given import GIVEN
 from oneslot.explorer.handlers.scenario_file import check_rows, check_scenario, read_scenario
 from oneslot.explorer.handlers.templates.intrinsics import PSEUDO, Resolver

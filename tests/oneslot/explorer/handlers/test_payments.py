@@ -7,9 +7,9 @@ import pytest
 
 from oneslot.explorer.faults import LATER, Choice
 from oneslot.explorer.handlers import exploration
+from oneslot.explorer.handlers.aws import handler_faults
 from oneslot.explorer.handlers.exploration import explore
 from oneslot.explorer.handlers.laws import View
-from oneslot.explorer.handlers.services import handler_faults
 from oneslot.explorer.handlers.verdict import Result
 from oneslot.explorer.world import ApiCall
 

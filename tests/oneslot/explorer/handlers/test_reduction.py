@@ -11,13 +11,12 @@ import pytest
 from oneslot.explorer.aftermath import Aftermath
 from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.handlers import exploration
-from oneslot.explorer.handlers.aws import intercepted
+from oneslot.explorer.handlers.aws import AccountServices, handler_faults, intercepted
 from oneslot.explorer.handlers.exploration import LAMBDA
 from oneslot.explorer.handlers.laws import HandlerLaws, View
 from oneslot.explorer.handlers.modules import Code, found
 from oneslot.explorer.handlers.process import RunningHandler, running
 from oneslot.explorer.handlers.scenario import HandlerScenario, HandlerSubject, message_of
-from oneslot.explorer.handlers.services import AccountServices, handler_faults
 from oneslot.explorer.handlers.surroundings.takeover import taken_over
 from oneslot.explorer.handlers.templates.sources import KNOWN, FunctionSource
 from oneslot.explorer.handlers.templates.template import tables_of

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
+from oneslot.explorer.handlers.aws import AccountServices, handler_faults
 from oneslot.explorer.handlers.effects import effects_of
-from oneslot.explorer.handlers.services import AccountServices, handler_faults
 from oneslot.explorer.services.batches import EVERY, FIRST, LAST
 from oneslot.explorer.world import ApiCall, World, from_text
 

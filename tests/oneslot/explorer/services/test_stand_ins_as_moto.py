@@ -15,9 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from moto import mock_aws
 
-from oneslot.explorer.handlers.aws import call_name
+from oneslot.explorer.handlers.aws import AccountServices, call_name
 from oneslot.explorer.handlers.effects import effects_of
-from oneslot.explorer.handlers.services import AccountServices
 from oneslot.explorer.world import ApiCall, World, from_text
 
 REGION, ACCOUNT = "eu-west-2", "123456789012"
