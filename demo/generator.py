@@ -1,7 +1,5 @@
 """Generate appointment requests as producers send them: twice, cancelled, out of order, malformed. Repeatable by seed."""
 
-from __future__ import annotations
-
 import heapq
 import json
 import random

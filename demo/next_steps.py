@@ -1,7 +1,5 @@
 """The commands to paste once the local stack is up."""
 
-from __future__ import annotations
-
 import json
 import random
 import shlex

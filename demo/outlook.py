@@ -1,7 +1,5 @@
 """What a redrive would do for an appointment request, and what its rows tell: the rules of the consumer, without a write."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The plan of what to seed: made-up practices, their slots and days. `send` reads it to address its requests."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter

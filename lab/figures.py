@@ -4,8 +4,6 @@ Those stand between `<!-- generated: NAME -->` and `<!-- end -->`. `python -m la
 docs/understand/correctness.md. Rows and documents are those of `explored.json`.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

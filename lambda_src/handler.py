@@ -1,7 +1,5 @@
 """The Lambda function's entry point: the consumer, with idempotency, log and metrics by Powertools."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence

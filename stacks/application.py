@@ -1,7 +1,5 @@
 """The app: the stacks of the stage that the context names, held to two packs of rules. It calls no AWS service."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

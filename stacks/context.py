@@ -1,7 +1,5 @@
 """A stage's file and CDK's context (`-c name=value`): read as changes of a stage's settings, and written as options."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import re

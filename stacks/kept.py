@@ -6,8 +6,6 @@ A setting that an earlier deployment was given, with `-c` or in the stage's file
 output `GivenSettings` of the deployed stack has them. `make deploy` runs this before CDK, and reads in CDK's region.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The appointments as the audit sees them: the checks of their rows, their tables and words."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from demo.audit import tables

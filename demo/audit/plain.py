@@ -1,7 +1,5 @@
 """When the appointments' own laws say nothing of a subject, over the columns of a whole chunk."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -3,8 +3,6 @@
 Columns are named as in the NHS publication "Appointments in General Practice" where it has them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache, partial

@@ -1,7 +1,5 @@
 """`seed`: practices and their free slots."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Any

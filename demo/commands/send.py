@@ -1,7 +1,5 @@
 """`send`: generated requests, or those of a file, to the queue."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable
 from pathlib import Path

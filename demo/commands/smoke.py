@@ -1,7 +1,5 @@
 """`smoke`: one request booked once from two copies, cancelled and cleaned up, on a deployed stack."""
 
-from __future__ import annotations
-
 import json
 import random
 import time

@@ -1,7 +1,5 @@
 """Run benchmarks, and print their tables: `python -m lab.benchmarks [--short] NAME ...`."""
 
-from __future__ import annotations
-
 import argparse
 
 from lab.benchmarks import billed_time, cold_start, commit, counter, explored

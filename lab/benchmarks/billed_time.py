@@ -7,8 +7,6 @@ handler's call, as Lambda bills it, without the import.
 The batches: ten new requests for ten practices; the same with two finished duplicates; ten for one practice; ten duplicates.
 """
 
-from __future__ import annotations
-
 import gc
 import statistics
 import time

@@ -5,8 +5,6 @@ second floor that does the same, and Powertools starts both ways. Each start is 
 and the least CPU time (user and system, of the child) of each counts, because other work only adds to it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

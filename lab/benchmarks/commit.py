@@ -3,8 +3,6 @@
 Both are of the same process and second, so the ratios hold on any machine. The client answers at once.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

@@ -4,8 +4,6 @@ Each consumer waits before each call until all others wait, too: the worst case,
 performs the calls. It has no `TransactionConflict`, which repeats a commit and no decision.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any

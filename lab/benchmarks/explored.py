@@ -3,8 +3,6 @@
 Each row is one process' CPU seconds: one message, two deliveries, at most one fault, all levels.
 """
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Both do the same business: find a free slot, take it, book it. `lab/peers/powertools.py` makes Powertools' handler.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -14,8 +14,6 @@ handler pays here.
   write. 1 read unit for each 4 KB read consistently, half otherwise.
 """
 
-from __future__ import annotations
-
 import bisect
 import io
 import json

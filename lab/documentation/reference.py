@@ -1,7 +1,5 @@
 """Each list of docs/look-up that is made from the code: `python -m lab.documentation.reference` writes them."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Hooks of the site: the navigation comes from docs/index.md, and links into the code lead to `repo_url`, if it is set."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

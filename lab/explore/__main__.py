@@ -4,8 +4,6 @@ python -m lab.explore --short                            half a minute
 python -m lab.explore --replay lab/results/booked-twice.json
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import time

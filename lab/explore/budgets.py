@@ -4,8 +4,6 @@ Group commit's batches of two are delivered again as a batch or one by one. A ba
 committed together. A record alone is committed alone, so both ways meet here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """All explorations: ours and the peers', and their figures as one JSON document."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The faults of a ledger's calls: one of each kind that its code can tell apart, and those that one delivery must survive."""
 
-from __future__ import annotations
-
 from oneslot.explorer.faults import ANSWERED, CRASHES, LATER, LOST, NEVER, NOW, TIMED_OUT, Choice, error_choice
 from oneslot.explorer.world import ApiCall, error_text
 

@@ -4,8 +4,6 @@ The invariants of `appointments.invariants` that judge stored state are checked 
 and schedules are here, under the same names.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Our consumer as a subject of the explorer, composed as in Lambda and otherwise unchanged, on its clients and threads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import asdict

@@ -4,8 +4,6 @@ It has no pruning, symmetry, remembered behaviour or numbers for texts. It is to
 it is the oracle of `explorer.py`: equal schedules, violating schedules and end states.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 

@@ -3,8 +3,6 @@
 The services count the claims that they grant, for the laws to compare.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping

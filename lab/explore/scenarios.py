@@ -1,7 +1,5 @@
 """The scenarios of our handler, each message a request of its own invocation or of a batch. `budgets.py` sizes them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The kept figures of the table of the world and of the question pages, what the lab thinks of them, and what pages show."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

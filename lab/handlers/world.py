@@ -5,8 +5,6 @@ is in `lab/docs/handlers.md`, and `chosen` is its code. What the handlers import
 scanned in a process of its own. Nothing of a clone is kept but the paths that the explorer prints.
 """
 
-from __future__ import annotations
-
 import argparse
 import multiprocessing
 import re

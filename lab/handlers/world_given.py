@@ -3,8 +3,6 @@
 Each event is the shortest that reaches a write.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

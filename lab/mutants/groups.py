@@ -1,7 +1,5 @@
 """Small groups of rows with random faults, judged by the laws alone and with the quick look of `oneslot.audit.judge.clean`."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from pathlib import Path

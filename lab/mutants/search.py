@@ -1,7 +1,5 @@
 """Run searches, and print the laws that they find broken: `python -m lab.mutants.search LAW SEARCH ...`."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial

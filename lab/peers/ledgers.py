@@ -3,8 +3,6 @@
 Those are: get then put, get then put with conditions, and acquire, mark and release.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """The peers and their laws: fewer than ours, only those that their own documentation promises."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`python -m lab.simulation`: run the whole system on a virtual clock, under seeds and faults, or replay one run."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

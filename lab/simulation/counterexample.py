@@ -1,7 +1,5 @@
 """A counterexample: the plan of a run that breaks a law, made small, kept as JSON, and told on a page."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """Run scenarios under seeds: the modules that get points, one run, and many."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager

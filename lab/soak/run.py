@@ -4,8 +4,6 @@
 A host is one poller with its warm handlers, in a process of its own.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import os

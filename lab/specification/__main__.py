@@ -1,7 +1,5 @@
 """Check the specification in worlds of growing size: `python -m lab.specification`. Exit status 1 on a violation."""
 
-from __future__ import annotations
-
 import sys
 import time
 

@@ -4,8 +4,6 @@ Common to both are the ledger's row, the effect, the acknowledgement, and the wr
 consumers and the code's own variables are left out.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass

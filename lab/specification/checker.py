@@ -1,7 +1,5 @@
 """Run the model checker (npm's `tla-checker`, WebAssembly on Node.js) on a specification."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -3,8 +3,6 @@
 A free slot's key holds all that a booking needs. A request looks between two keys, and chooses one of those it finds.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Each law reads `Evidence`, what a run left behind, and yields a sentence for each breach.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

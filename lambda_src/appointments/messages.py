@@ -1,7 +1,5 @@
 """The two requests, `book` and `cancel`, parsed from a message's body. Every error names its field."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

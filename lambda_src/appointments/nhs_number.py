@@ -1,7 +1,5 @@
 """NHS numbers: ten digits, the last a Modulus 11 check digit (NHS Data Dictionary, "NHS NUMBER")."""
 
-from __future__ import annotations
-
 import re
 from operator import mul
 

@@ -1,7 +1,5 @@
 """The outcomes of a request, a closed union. A duplicate gets the first delivery's outcome."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, get_args
 

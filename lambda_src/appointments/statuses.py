@@ -1,7 +1,5 @@
 """The tables' statuses: FHIR R4's words where they are in use."""
 
-from __future__ import annotations
-
 FREE = "free"
 BUSY = "busy"
 """Slot.status."""

@@ -1,7 +1,5 @@
 """The appointments consumer: Oneslot's consumer around the slot search, by the environment that the stack sets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The slot search: the reads that a decision needs, and the decision over them. Here the domain meets DynamoDB."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -3,8 +3,6 @@
 The thresholds that depend on a consumer's traffic are in `Thresholds`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

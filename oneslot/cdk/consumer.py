@@ -1,7 +1,5 @@
 """`ExactlyOnceConsumer`: a queue, the function that consumes it, and the ledger of what took effect."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Mapping, Sequence

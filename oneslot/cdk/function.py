@@ -1,7 +1,5 @@
 """The Lambda function that consumes the queue, the mapping that feeds it, and the deployment of its new versions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

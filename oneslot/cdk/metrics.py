@@ -3,8 +3,6 @@
 AWS's own cost nothing. Each count costs once, whatever the traffic.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The Node.js that runs CDK, and the folder of its unpacked packages: both in Python's environment, the same everywhere."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import MutableMapping

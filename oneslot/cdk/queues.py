@@ -1,7 +1,5 @@
 """The queue of a consumer and its dead-letter queue."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The relay: a function that sends what decisions sent, by the ledger's stream, and each minute by its index of what waits."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Properties that resources have in common: a log group's retention, a name, and their end."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any, cast

@@ -3,8 +3,6 @@
 The `grant_*` methods of CDK are wider (`grant_write_data` allows deletes and batches), so the statements are written here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 

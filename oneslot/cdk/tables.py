@@ -1,7 +1,5 @@
 """Tables for effects, and the ledger. The attributes' names are the runtime's, written here as text; a test compares them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from aws_cdk import aws_dynamodb as dynamodb

@@ -1,7 +1,5 @@
 """The declaration of one consumer, typed and frozen. `oneslot.declaration.reading` reads it from a file."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping

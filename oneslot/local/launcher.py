@@ -3,8 +3,6 @@
 Run as a program, this file is the supervisor.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """A whole local stack in this process: the embedded AWS, the deployed template, and a poller for the real handler."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

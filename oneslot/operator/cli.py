@@ -1,7 +1,5 @@
 """`oneslot`: the command line. Every error becomes a sentence and an exit status, never a traceback."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Errors explained: what is wrong, why, and what to do about it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from typing import Any

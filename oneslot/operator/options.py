@@ -1,7 +1,5 @@
 """Options that several verbs share, and the types of their values."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Output: results on standard output and progress on standard error, or one JSON document and nothing else."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

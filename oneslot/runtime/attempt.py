@@ -5,8 +5,6 @@ killed worker's message would wait as long. So a worker's leases are short, its 
 and they are released with their message.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ The id that the message inside carries comes first: a publisher that retries get
 what the ledger compares and what the parser gets, without the envelope, which differs between two copies.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from typing import Any

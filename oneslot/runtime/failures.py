@@ -5,8 +5,6 @@ error where SQS sends one, and the shape's name elsewhere. A log says an error's
 errors. Other texts may quote a value.
 """
 
-from __future__ import annotations
-
 import sys
 import traceback
 from collections.abc import Mapping, Sequence

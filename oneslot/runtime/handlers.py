@@ -20,8 +20,6 @@ The handler receives a key that is the same in every attempt at one message. Pas
 For a write to the ledger's own store use `@exactly_once` instead: it has no gap.
 """
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import inspect

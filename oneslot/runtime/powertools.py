@@ -4,8 +4,6 @@ Powertools keeps its interface and its order of calls; the transaction is the tr
 function rather than in `save_success`, so that a decision whose slot was taken is made again under the same claim.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -5,8 +5,6 @@ Real by default; the simulation and unit tests give virtual ones. No other modul
 wait before a retry.
 """
 
-from __future__ import annotations
-
 import concurrent.futures
 import os
 import queue

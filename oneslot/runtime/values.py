@@ -11,8 +11,6 @@
 Pure, and without boto3. To convert is to check: what DynamoDB would refuse raises `InvalidValue`, whatever store is in use.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import math

@@ -1,7 +1,5 @@
 """Deletion of finished messages: in batches, with a retry of every entry that SQS did not confirm."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 

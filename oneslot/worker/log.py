@@ -1,7 +1,5 @@
 """A worker's log: one JSON line for each event, and its counters as a CloudWatch metric line once a minute."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter

@@ -3,8 +3,6 @@
 Its pollers receive no more messages than threads are idle, so none waits in memory while its visibility runs out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,7 +1,5 @@
 """The worker's settings, which reject contradictions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ No record waits for another. One that fails is repeated for an hour from its own
 messages wait in the ledger.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime

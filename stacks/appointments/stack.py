@@ -1,7 +1,5 @@
 """The appointments stack: queue → consumer → tables. Composition only."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from aws_cdk import CfnElement, CfnOutput, DefaultStackSynthesizer, Stack

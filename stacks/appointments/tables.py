@@ -1,7 +1,5 @@
 """The tables of a booking's effects. The attributes' names are the runtime's, written here as text; a test compares them."""
 
-from __future__ import annotations
-
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_kms as kms
 from constructs import Construct

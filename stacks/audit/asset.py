@@ -3,8 +3,6 @@
 python -m stacks.audit.asset audit.zip       write the zip, for `spark-submit --py-files`
 """
 
-from __future__ import annotations
-
 import sys
 import zipfile
 from importlib.metadata import PackageNotFoundError, distribution

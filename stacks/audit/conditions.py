@@ -1,7 +1,5 @@
 """The conditions of the audit's alarms."""
 
-from __future__ import annotations
-
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from oneslot.cdk.alarms import AlarmCondition, over_window

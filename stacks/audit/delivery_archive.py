@@ -1,7 +1,5 @@
 """The delivery log's way into the audit's bucket: log group → subscription → Firehose → one folder for each day."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from aws_cdk import aws_iam as iam

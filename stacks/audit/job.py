@@ -1,7 +1,5 @@
 """The audit as an AWS Glue job: Spark as pinned, two workers, its own narrow role, everything encrypted."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any

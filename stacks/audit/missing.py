@@ -1,7 +1,5 @@
 """The alarm on a night without a verdict. It stays quiet until the first night."""
 
-from __future__ import annotations
-
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions

@@ -1,7 +1,5 @@
 """The audit stack: the exports, the job and the nightly verdict. Composition only; opt-in, with `-c audit=true`."""
 
-from __future__ import annotations
-
 from aws_cdk import CfnOutput, DefaultStackSynthesizer, Duration, Stack
 from aws_cdk import aws_sns as sns
 from constructs import Construct

@@ -1,7 +1,5 @@
 """The bucket of the audit's sources and results, and a bucket for its access log."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from aws_cdk import Duration

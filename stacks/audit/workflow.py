@@ -1,7 +1,5 @@
 """The nightly state machine around the audit's job, its schedule and its rights."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One dashboard, three questions: is it keeping up, is it right, what is failing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from aws_cdk import Duration

@@ -3,8 +3,6 @@
 It is a stack of its own: the engineer on call can change a threshold without touching the stack that holds the data.
 """
 
-from __future__ import annotations
-
 from aws_cdk import DefaultStackSynthesizer, Stack
 from constructs import Construct
 

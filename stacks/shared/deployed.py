@@ -1,7 +1,5 @@
 """The appointments stack as the other stacks see it: its outputs, by name."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 

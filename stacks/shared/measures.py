@@ -4,8 +4,6 @@ The handler's metrics have one dimension, the service, and live in a namespace o
 traffic.
 """
 
-from __future__ import annotations
-
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from oneslot.cdk import metrics

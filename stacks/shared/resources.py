@@ -1,7 +1,5 @@
 """A key of a stage's own, and the topic that it names."""
 
-from __future__ import annotations
-
 from aws_cdk import Stack
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns

@@ -1,7 +1,5 @@
 """The two packs of rules that every stack is held to."""
 
-from __future__ import annotations
-
 from aws_cdk import App, CfnElement, Stack, Validations
 from aws_cdk import aws_s3 as s3
 from cdk_nag import AwsSolutionsChecks, HIPAASecurityChecks

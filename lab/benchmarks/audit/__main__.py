@@ -12,8 +12,6 @@ violation. Spark's figure also includes the MD5 of every file, the counts agains
 corruptions must be found by both.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json

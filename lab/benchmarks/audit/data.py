@@ -3,8 +3,6 @@
 One SQL expression in DuckDB builds each line, and lines leave as one text. Only the manifests' writer is shared with the audit.
 """
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -3,8 +3,6 @@
 The tests compare its answers with the audit's, and the benchmark times it on the same files.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

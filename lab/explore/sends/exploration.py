@@ -1,7 +1,5 @@
 """What a commit sends, and its relay, through every schedule: one send from its commit on, and then a row of many."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence

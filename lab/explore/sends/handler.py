@@ -3,8 +3,6 @@
 One target of the relay is dead: a topic that answers each call with `NotFound`.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

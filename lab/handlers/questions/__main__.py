@@ -1,7 +1,5 @@
 """Explore the handlers of the question pages, keep the figures and fill the pages: `python -m lab.handlers.questions`."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from pathlib import Path

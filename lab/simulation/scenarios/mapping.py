@@ -1,7 +1,5 @@
 """An event source mapping on one queue, which invokes the deployed consumer, and is started again whenever it ends."""
 
-from __future__ import annotations
-
 import builtins
 import json
 from collections.abc import Mapping

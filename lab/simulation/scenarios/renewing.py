@@ -1,7 +1,5 @@
 """A worker's short leases, which it renews, on hosts whose clocks jump and whose processes freeze."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any

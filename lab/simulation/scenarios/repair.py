@@ -4,8 +4,6 @@ Each operator runs one command after another. A command that dies is followed by
 operators may work on machines of their own, or at two terminals of one.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace

@@ -4,8 +4,6 @@ At most once means here: in the history that survives, each request takes effect
 lost whole. If its message was deleted by then, the request is lost; no ledger in Valkey can prevent that.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Workers on one queue, started again whenever they die; with poison in every group, and with clocks an hour apart."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """A FIFO queue: order within groups, deduplication, and receive attempts."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -7,8 +7,6 @@ permissions, fair queues, move tasks, MD5 digests of attributes. A receive never
 `next_visible_ms`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any

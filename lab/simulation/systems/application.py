@@ -1,7 +1,5 @@
 """The appointments application in a simulated world: its queues, its requests, its consumer, and what they left behind."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections import Counter

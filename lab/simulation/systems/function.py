@@ -4,8 +4,6 @@ An environment starts cold, and stays warm between invocations. It is killed at 
 a while without work, or by a fault. What kills a process, such as the lack of memory, is a crash.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import json

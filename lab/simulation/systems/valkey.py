@@ -4,8 +4,6 @@ Modelled as `test_contract.py` holds it to a real server: the commands that the 
 both, and keys that expire. Not modelled: persistence, memory, clusters, and a primary that still answers after its failover.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence

@@ -4,8 +4,6 @@ A fault has a place: the nth call or the nth statement of a process. So a run ca
 shrinks a counterexample, and with one fault at every place in turn.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

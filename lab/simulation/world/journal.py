@@ -1,7 +1,5 @@
 """What happened in a run: its events in their order, the laws that it broke, and what it reached."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass

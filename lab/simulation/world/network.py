@@ -1,7 +1,5 @@
 """The network between simulated processes and the services: every call takes time, and may meet a fault."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace

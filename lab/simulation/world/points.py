@@ -4,8 +4,6 @@ Each function of a module gets the code object of the same function, compiled wi
 Classes, closures and defaults stay the same objects, so code outside of the simulation sees no difference.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 from collections.abc import Callable, Iterable, Iterator

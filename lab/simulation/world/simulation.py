@@ -1,7 +1,5 @@
 """One run of the whole system: a scenario's world, its numbers and its processes."""
 
-from __future__ import annotations
-
 import logging
 import os
 import tempfile

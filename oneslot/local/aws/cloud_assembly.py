@@ -1,7 +1,5 @@
 """CDK's cloud assembly, as far as a deployment needs it: stacks, templates and file assets."""
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile

@@ -4,8 +4,6 @@ Ministack pins botocore to one version, so beside a project's packages it would 
 Python where that has the pinned ministack, else in an environment of its own.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import http.client

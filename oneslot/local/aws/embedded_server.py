@@ -7,8 +7,6 @@ browser.
 PR_SET_PDEATHSIG would not do: it follows the *thread* that started the child, and only Linux has it.
 """
 
-from __future__ import annotations
-
 import decimal
 import hmac
 import json

@@ -1,7 +1,5 @@
 """Synthesis of the CDK app into a cloud assembly, as `cdk synth` does, without the CDK command line."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -4,8 +4,6 @@ It imports the standard library only, so that the handler sees the packages of i
 JSON lines on standard input, and answers leave on a pipe of their own, because standard output is the function's log.
 """
 
-from __future__ import annotations
-
 import importlib
 import io
 import json

@@ -5,8 +5,6 @@ window and competes with other consumers. So it is disabled, and this one takes 
 of the deployed mapping, function and queue when it starts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Warm handler processes of one function, shared by the poller's threads."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A warm handler process: the deployed function, invoked with a deadline that a kill enforces."""
 
-from __future__ import annotations
-
 import json
 import os
 import selectors

@@ -1,7 +1,5 @@
 """The deployed function's code on this machine: fetched from the AWS that it is deployed in, so that code runs."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import re

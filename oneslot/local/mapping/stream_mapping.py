@@ -3,8 +3,6 @@
 The embedded AWS has such a mapping, too, but takes no notice of partial failures.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager

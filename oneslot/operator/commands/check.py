@@ -1,7 +1,5 @@
 """`check`: the evidence counted and judged."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """`dlq`: list the dead letters with what a redrive would do, send them through again, or delete them for good."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

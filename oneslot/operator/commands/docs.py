@@ -1,7 +1,5 @@
 """`docs`: the documentation's pages in the terminal, which errors and alarms name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import cache

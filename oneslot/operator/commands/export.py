@@ -5,8 +5,6 @@ and writes nothing. The scan is one moment's state only if nothing is written me
 the declared attributes are read, so a history of appointments holds no patient's number.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping

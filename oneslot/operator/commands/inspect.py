@@ -1,7 +1,5 @@
 """`inspect`: the story of one request."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`ledger`: show a row of the ledger, end its lease, or delete it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """`new`: the folder of a consumer that works, to change into your own."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

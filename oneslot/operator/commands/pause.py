@@ -1,7 +1,5 @@
 """`pause` and `resume`: a consumer's event source mapping off and on."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """`rights`: an operator's IAM policies, for the stack of any declared consumer."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """`send`: messages to the consumer's queue, and the archive of those that it accepted."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path

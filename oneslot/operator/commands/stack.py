@@ -1,7 +1,5 @@
 """`up`, `env` and `down`: the local stack, which runs until it is stopped, and the names of a stack's parts."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """`status` and `watch`: a stack's queue, ledger and tables, once or until the queue is drained."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The dead letters of a stack, each under the id that its consumer finds, unless that id must not be shown."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

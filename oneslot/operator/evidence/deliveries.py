@@ -1,7 +1,5 @@
 """The delivery log, the consumer's line about each delivery: a file for the local stack, CloudWatch Logs on AWS."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

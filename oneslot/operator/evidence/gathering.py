@@ -1,7 +1,5 @@
 """Gather the evidence of a stack: tables, delivery log, dead letters, and the archive of accepted requests."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -4,8 +4,6 @@ The consumer writes no malformed row or line; a repair by hand may. Every verb n
 needs them, and shows the rest.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Watch a stack at work: its queues, its ledger, the rate at which the queue drains, and the time left."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections import Counter

@@ -5,8 +5,6 @@ Each change has two lines: one before it with `outcome` = `begun`, and one after
 change that may or may not have been made, because the process died in between. The log holds no personal data.
 """
 
-from __future__ import annotations
-
 import getpass
 import json
 import os

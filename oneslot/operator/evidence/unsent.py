@@ -1,7 +1,5 @@
 """Messages that follow a commit and that no relay has sent: how many wait since when, and why, by the relay's log."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Count the evidence and reach a verdict. Only what the run left behind counts, never what the sender intended."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Forecast what a redrive would do for each dead letter, from its message and the tables. Nothing is changed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum

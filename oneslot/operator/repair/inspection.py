@@ -1,7 +1,5 @@
 """Everything that the evidence knows about one request, as a timeline. Only the declared attributes are read."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field

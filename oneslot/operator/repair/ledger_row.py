@@ -1,7 +1,5 @@
 """Repairs of one ledger row by hand, each conditional on the row that the operator saw."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, cast
 

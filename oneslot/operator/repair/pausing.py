@@ -3,8 +3,6 @@
 The tags are set before the mapping is off, and removed when it is on.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

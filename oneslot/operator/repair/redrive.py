@@ -11,8 +11,6 @@ A killed run hides what it received for `HIDDEN_SECONDS`. So a message is gone o
 reader hides any before a pass or after it; else it is left for the next redrive.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast

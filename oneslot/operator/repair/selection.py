@@ -1,7 +1,5 @@
 """The selection of dead letters: by ids, by a repair list, by reason, or all."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

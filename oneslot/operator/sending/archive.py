@@ -4,8 +4,6 @@ It has one line for each message, on disk as soon as the queue's answer is known
 because a request that the queue never had would count as lost. The sender repeats it, and reports an error if no answer comes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence

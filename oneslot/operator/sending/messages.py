@@ -1,7 +1,5 @@
 """A message for the queue, and the part of it that the archive keeps, which is not personal."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Requests from a file (NDJSON): one JSON object on each line, each the body of one message."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path

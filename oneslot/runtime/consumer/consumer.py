@@ -14,8 +14,6 @@
 | the process dies                      | IN_PROGRESS until deadline | none        | queue, visibility timeout           |
 """
 
-from __future__ import annotations
-
 import contextvars
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

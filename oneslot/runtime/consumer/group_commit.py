@@ -18,8 +18,6 @@ A transaction is all or nothing. When it is cancelled, the reasons say which ite
 group, and the others are sent again in a new transaction.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

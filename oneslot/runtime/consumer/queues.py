@@ -1,7 +1,5 @@
 """The consumer's own calls to SQS: defer a busy or failed message, or quarantine an unprocessable one with its reason."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

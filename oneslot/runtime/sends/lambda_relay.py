@@ -4,8 +4,6 @@ A second event, each minute, lets it look for what waits, by the index `ONESLOT_
 reports no failure to Lambda: Lambda would go back to the first one, and hold every row behind it in its shard.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from functools import cache

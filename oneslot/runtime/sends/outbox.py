@@ -4,8 +4,6 @@
 has no `expires_at`: it must not expire before they are sent, however late that is.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

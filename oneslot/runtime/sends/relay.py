@@ -12,8 +12,6 @@ before sends these again, under the same ids. `oneslot check` and the audit find
 Within a FIFO group, the messages of one commit go out in their order. Between two commits there is no order.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

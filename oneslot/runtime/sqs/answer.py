@@ -8,8 +8,6 @@ key. Where the guide is silent (an unknown identifier, an answer that is not an 
 It needs the standard library alone: the local handler process runs this file beside the packages of another asset.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 from collections.abc import Iterable, Sequence

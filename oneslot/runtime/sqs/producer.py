@@ -5,8 +5,6 @@ only one. Under the same id both copies are one request for as long as the consu
 does so for five minutes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 

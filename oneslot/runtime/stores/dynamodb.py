@@ -4,8 +4,6 @@ A failed conditional write returns the row, so no refusal needs a read. Every st
 after a transient error and after a lost answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Protocol, TypeVar

@@ -3,8 +3,6 @@
 Few decisions come here: `transaction.py` sees at once that a key is short, and that everything together is small.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 It is for tests, and for trying an idea out. Nothing of it outlives the process.
 """
 
-from __future__ import annotations
-
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, cast

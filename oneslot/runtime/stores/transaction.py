@@ -3,8 +3,6 @@
 Each write becomes one element of `TransactItems` once. What no table holds is refused here, before anything is sent.
 """
 
-from __future__ import annotations
-
 import marshal
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation

@@ -7,8 +7,6 @@ and this ledger loses them too: see docs/do/choose-a-store.md before you choose 
 It needs the client `redis` (`pip install oneslot[valkey]`), which works with both servers.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence

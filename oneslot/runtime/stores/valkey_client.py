@@ -4,8 +4,6 @@ redis-py repeats a call three times (6 and 7) or ten times (8) and waits for its
 the lease. The ledger repeats calls itself, because only the ledger knows the lease.
 """
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """`relay`: send the messages that follow commits, in a container or on a server, or once after a failure."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Mapping

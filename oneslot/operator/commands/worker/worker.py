@@ -1,7 +1,5 @@
 """`worker`: consume a queue in this process, in a container or on a server, without Lambda."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
