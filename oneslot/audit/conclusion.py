@@ -81,42 +81,34 @@ def conclude(
     return Conclusion(sound, text, {**document, "sentence": text})
 
 
+SOUND = {
+    0: "The history contains no request.",
+    1: "The only request took effect at most once, and is not lost.",
+}
+SOUND_MANY = "Each of {:,} requests took effect at most once, and none is lost."
+_BY_AN_OPERATOR = "dropped from the dead-letter queue by an operator"
+_OLD = "older than the ledger's retention, without a trace of the end"
+ENDS: dict[str, tuple[str, str]] = {
+    RequestVerdict.IN_FLIGHT: ("is still in flight", "are still in flight"),
+    RequestVerdict.DROPPED: (f"was {_BY_AN_OPERATOR}", f"were {_BY_AN_OPERATOR}"),
+    RequestVerdict.FORGOTTEN: (f"is {_OLD}", f"are {_OLD}"),
+}
+"""Verdicts of a sound history without an answer, for one request and for several."""
+FAULTS = {
+    RequestVerdict.DUPLICATE_EFFECT: "took effect more than once",
+    RequestVerdict.LOST: "lost",
+    RequestVerdict.STUCK: "stuck",
+    RequestVerdict.UNREADABLE: "with a row that cannot be read",
+}
+
+
 def sentence(document: Mapping[str, Any]) -> str:
     """Return the conclusion in a few sentences."""
     verdicts, requests = document["verdicts"], document["requests"]
     if document["sound"]:
-        open_requests = verdicts[RequestVerdict.IN_FLIGHT]
-        given_up = verdicts[RequestVerdict.DROPPED]
-        match requests:
-            case 0:
-                first = "The history contains no request."
-            case 1:
-                first = "The only request took effect at most once, and is not lost."
-            case _:
-                first = f"Each of {requests:,} requests took effect at most once, and none is lost."
-        rest = f" {counted(open_requests, 'is', 'are')} still in flight." if open_requests else ""
-        rest += (
-            f" {counted(given_up, 'was', 'were')} dropped from the dead-letter queue by an operator."
-            if given_up
-            else ""
-        )
-        forgotten = verdicts[RequestVerdict.FORGOTTEN]
-        older = (
-            "is older than the ledger's retention, and no source shows how it",
-            "are older than the ledger's retention, and no source shows how they",
-        )
-        rest += f" {counted(forgotten, *older)} ended." if forgotten else ""
-        return first + rest + _rejects(document)
-    faults = [
-        f"{verdicts[verdict]:,} {word}"
-        for verdict, word in (
-            (RequestVerdict.DUPLICATE_EFFECT, "took effect more than once"),
-            (RequestVerdict.LOST, "lost"),
-            (RequestVerdict.STUCK, "stuck"),
-            (RequestVerdict.UNREADABLE, "with a row that cannot be read"),
-        )
-        if verdicts[verdict]
-    ]
+        ends = [f"{counted(verdicts[each], *words)}." for each, words in ENDS.items() if verdicts[each]]
+        return " ".join((SOUND.get(requests, SOUND_MANY.format(requests)), *ends)) + _rejects(document)
+    faults = [f"{verdicts[verdict]:,} {word}" for verdict, word in FAULTS.items() if verdicts[verdict]]
     broken = [f"{name} ({count:,})" for name, count in document["violations"].items() if count]
     parts = [f"Of {counted(requests, 'request', 'requests')}: {', '.join(faults)}." if faults else ""]
     parts.append(f"Invariants that do not hold: {', '.join(broken)}." if broken else "")

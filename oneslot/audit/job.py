@@ -49,10 +49,8 @@ REJECTED_EARLIER = (
     "{lines} could not be read in earlier audits, whose rejects.jsonl locate them. "
     "A row of a table stops counting once it is corrected; a line of a log counts until full exports are audited."
 )
-LITTLE_BYTES = 20_000_000
-"""A history of fewer bytes is read by one task for each core."""
-TASK_BYTES = 1 << 20
-"""Files of fewer bytes share the tasks that read."""
+TASK_BYTES = 8 << 20
+"""About as many bytes are read by one task, unless a file has more, or some cores would have none."""
 DOUBTS = ("doubted", "not_looked_at")
 """What the quick reader and the quick look left to the slow ways: blocks of lines, and chunks, by reason."""
 
@@ -148,15 +146,10 @@ class Work:
 
 
 def pieces_of(work: Work) -> tuple[tuple[Piece, ...], ...]:
-    """Return the files of each task, the largest first."""
+    """Return the files of each task, dealt out from the largest to the smallest."""
     found = sorted(work.history.pieces(), key=lambda each: (-each[0], each[1]))
-    cores = work.spark.sparkContext.defaultParallelism
-    if sum(size for size, _ in found) < LITTLE_BYTES:
-        return tuple(tuple(piece for _, piece in found[start::cores]) for start in range(cores) if found[start:])
-    large = [(piece,) for size, piece in found if size > TASK_BYTES]
-    small = [piece for size, piece in found if size <= TASK_BYTES]
-    several = max(1, min(len(small), sum(size for size, _ in found if size <= TASK_BYTES) // (8 * TASK_BYTES)))
-    return (*large, *(tuple(small[start::several]) for start in range(several) if small))
+    tasks = max(work.spark.sparkContext.defaultParallelism, sum(size for size, _ in found) // TASK_BYTES)
+    return tuple(tuple(piece for _, piece in found[start::tasks]) for start in range(tasks) if found[start:])
 
 
 def carried(spark: SparkSession, reading: ReadPlan) -> DataFrame:

@@ -148,9 +148,6 @@ def _sums(judging: Judging, signed: Sequence[tuple[Subjects, int]]) -> Iterator[
     """Yield the sums of each table, by the part that its first dimension has."""
     for number, table in enumerate(judging.wanted):
         rows = table.summed(table.of(subjects, sign) for subjects, sign in signed)
-        if judging.parts == 1:
-            yield 0, number, packed(rows)
-            continue
         for part in range(judging.parts):
             mine = rows.filter(judging.of_part(table, rows, part))
             if mine.num_rows:

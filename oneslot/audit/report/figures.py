@@ -13,15 +13,8 @@ from oneslot.audit.report.data import Drain, ReportData, Rush, named_percentiles
 from oneslot.audit.report.lives import CRASHED, LifeAttempt
 
 # Roles rather than colours: the page has a light and a dark colour for each.
-REQUESTS, DELIVERIES, DUPLICATES, BOOKED, WARNING, BAD, QUIET = (
-    "requests",
-    "deliveries",
-    "duplicates",
-    "booked",
-    "warning",
-    "bad",
-    "quiet",
-)
+REQUESTS, DELIVERIES, DUPLICATES, BOOKED = "requests", "deliveries", "duplicates", "booked"
+WARNING, BAD, QUIET = "warning", "bad", "quiet"
 ANSWERED = (BOOKED, "■")
 ATTEMPTS = {
     "duplicate": (DUPLICATES, "●"),

@@ -9,23 +9,19 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from oneslot.audit.conclusion import ENDS
 from oneslot.audit.model import SOURCE_FINDINGS, ReportWords
 from oneslot.audit.report.data import ReportData, named_percentiles
 from oneslot.audit.report.figures import drain_figure, latency_figure, rush_figure, timeline_figure
 from oneslot.laws.request import UNSOUND, VERDICT_SENTENCES, RequestVerdict
 from oneslot.wording import counted, verdict_text, visible
 
-_UNFIT = "cannot be processed and"
-ENDS: dict[str, tuple[str, str]] = {
+QUARANTINED = {
     RequestVerdict.QUARANTINED: (
-        f"{_UNFIT} is in the dead-letter queue with its reason",
-        f"{_UNFIT} are in the dead-letter queue with their reason",
-    ),
-    RequestVerdict.DROPPED: ("was dropped by an operator", "were dropped by an operator"),
-    RequestVerdict.FORGOTTEN: ("is older than the ledger's retention", "are older than the ledger's retention"),
-    RequestVerdict.IN_FLIGHT: ("is in flight", "are in flight"),
+        "is in the dead-letter queue with its reason",
+        "are in the dead-letter queue with a reason",
+    )
 }
-"""The verdicts of a sound history without an answer, in the story's words for one request and for several."""
 
 
 def open_templates() -> Environment:
@@ -116,7 +112,7 @@ def story(data: ReportData) -> list[str]:
     verdicts, sums = document["verdicts"], document["sums"]
     said = [
         counted(verdicts[verdict], one, several)
-        for verdict, (one, several) in {**data.model.words.ends, **ENDS}.items()
+        for verdict, (one, several) in {**data.model.words.ends, **QUARANTINED, **ENDS}.items()
         if verdicts[verdict]
     ]
     broken = [name for name, count in document["violations"].items() if count]

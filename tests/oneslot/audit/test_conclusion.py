@@ -52,7 +52,7 @@ MANY = row("request", "booked", subjects=1_200)
             [row("request", "dropped"), row("request", "forgotten", subjects=3)],
             "Each of 4 requests took effect at most once, and none is lost. "
             "1 was dropped from the dead-letter queue by an operator. "
-            "3 are older than the ledger's retention, and no source shows how they ended.",
+            "3 are older than the ledger's retention, without a trace of the end.",
         ),
         (
             [row("request", "booked", deliveries=1), row("file", rejected=3)],
