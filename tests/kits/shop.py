@@ -1,17 +1,13 @@
 """A stranger's consumer with laws of its own: one reads two tables, and one is not local."""
 
-import gzip
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from oneslot.audit.layout import Full, Part, item_line, write_export
 from oneslot.declaration.reading import parse_declaration
 from oneslot.laws.evidence import Evidence, Law
 from oneslot.laws.schema import Row
-from tests.kits.histories import START, arn
+from tests.kits.histories import START
 
 SHOP = parse_declaration(
     """
@@ -58,36 +54,28 @@ NOT_LOCAL = Law("customers_count_orders", "", customers_count_orders)
 
 @dataclass
 class Shop:
-    """Orders of two parts each, which a consumer answered once, and their customer."""
+    """Twenty orders of two parts each, which a consumer answered once, and their customer."""
 
-    count: int = 20
     orders: dict[str, Row] = field(default_factory=dict)
     parts: dict[tuple[str, int], Row] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for order_id in (f"o-{number}" for number in range(self.count)):
+        for order_id in (f"s-{number}" for number in range(20)):
             self.orders[order_id] = {"order_id": order_id, "pence": 3, "note": "private"}
             for number in (1, 2):
                 self.parts[order_id, number] = {"order_id": order_id, "number": number, "pence": number}
 
     def corrupt(self) -> None:
         """Change the price of a part, remove a part, and remove an order."""
-        self.parts["o-3", 1] = {**self.parts["o-3", 1], "pence": 5}
-        del self.parts["o-7", 2]
-        del self.orders["o-9"]
+        self.parts["s-3", 1] = {**self.parts["s-3", 1], "pence": 5}
+        del self.parts["s-7", 2]
+        del self.orders["s-9"]
 
     @property
     def ledger(self) -> dict[str, Row]:
         """The consumer's answers."""
         row = {"status": "COMPLETE", "consumption_count": 1, "updated": START - 20, "result": '{"outcome": "ordered"}'}
         return {order_id: {"message_id": order_id, **row} for order_id, _ in self.parts}
-
-    @property
-    def deliveries(self) -> Iterator[Row]:
-        """The lines of the delivery log: one for each order."""
-        line = {"message": "delivery", "outcome": "ordered", "consumption_count": 1, "answer": "ordered"}
-        times = {"sent": START - 100, "finished": START - 10}
-        yield from ({**line, **times, "message_id": each, "claimed_by": each} for each in self.ledger)
 
     def evidence(self) -> Evidence:
         """Return what `oneslot check` gathers."""
@@ -96,27 +84,7 @@ class Shop:
             ledger=self.ledger,
             orders=self.orders,
             parts=self.parts,
-            customers={"c-1": {"customer_id": "c-1", "orders": self.count}},
-            deliveries=list(self.deliveries),
+            customers={"c-1": {"customer_id": "c-1", "orders": 20}},
             waiting=frozenset(),
             now=START,
         )
-
-    def write(self, folder: Path) -> Path:
-        """Write full exports with the logs, and return the folder."""
-        customers = [{"customer_id": "c-1", "orders": self.count}]
-        tables = {"ledger": self.ledger.values(), "orders": self.orders.values(), "parts": self.parts.values()}
-        for name, rows in {**tables, "customers": customers}.items():
-            lines = [item_line(row) for row in rows]
-            write_export(folder / name, arn(name), Full(START), [Part(b"".join(lines), len(lines))])
-        _write(folder / "deliveries", self.deliveries)
-        _write(folder / "accepted", ({"message_id": each, "sent": START - 100} for each in self.ledger))
-        for empty in ("waiting", "dead-letters", "dropped"):
-            _write(folder / empty, ())
-        return folder
-
-
-def _write(folder: Path, lines: Iterable[Row]) -> None:
-    folder.mkdir(parents=True)
-    with gzip.open(folder / "lines.jsonl.gz", "wt", compresslevel=1) as file:
-        file.writelines(json.dumps(line) + "\n" for line in lines)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from appointments.allocation import free_key
-from tests.kits.histories import MINUTE, Item, World
+from tests.kits.histories import MINUTE, Item, System, World
 
 Breach = tuple[str, str]
 
@@ -364,3 +364,10 @@ CORRUPTIONS: tuple[Callable[[Picker], Breach], ...] = tuple(
     each for each in [*globals().values()] if getattr(each, "__annotations__", {}).get("return") is Breach
 )
 """Every function above that returns a breach."""
+
+
+def corrupted(seed: int) -> tuple[World, dict[str, Breach]]:
+    """Return a world with every corruption, and what each breaks, by its name."""
+    world = System(seed, practices=8, slots_per_practice=26).run(420)
+    pick = Picker(world, random.Random(seed))
+    return world, {corruption.__name__: corruption(pick) for corruption in CORRUPTIONS}

@@ -24,6 +24,7 @@ from oneslot.laws.groups import judge
 from oneslot.operator.evidence.malformed import malformed_evidence
 from tests.kits.histories import arn
 from tests.kits.order_histories import CORRUPTIONS, ORDERS, OrderHistory
+from tests.kits.shop import SHOP, Shop
 from tests.oneslot.audit.audit_answers import audit_found, audit_verdicts
 
 pytestmark = pytest.mark.spark
@@ -100,7 +101,6 @@ def test_law_that_raises_is_refused_with_its_place(
 
 
 ROW = {
-    "id": "o",
     "pence": Decimal("2.5"),
     "whole": 10**20,
     "paid": True,
@@ -110,41 +110,14 @@ ROW = {
     "numbers": {1, 2},
     "raw": b"\0",
 }
-TYPED = """
-name = "orders"
-handler = "app.handler"
-stack = "Orders"
-laws = ["tests.oneslot.audit.test_any_consumer.rows_are_there", "tests.oneslot.audit.test_any_consumer.rows_differ"]
-[tables.charges]
-key = ["id"]
-"""
-
-
-def rows_are_there(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """No row is there."""
-    yield from ((key, "") for key in evidence.rows("charges"))
-
-
-def rows_differ(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """No row differs from the exported one."""
-    yield from ((key, "") for key, row in evidence.rows("charges").items() if row != ROW)
-
-
-@pytest.mark.parametrize("attributes", ["", f"attributes = {json.dumps([*ROW])}"], ids=["all", "named"])
-def test_exported_row_of_every_type_reaches_a_law(audited: Audited, tmp_path: Path, attributes: str) -> None:
-    """As DynamoDB's clients return it."""
-    history = OrderHistory(ledger=[])
-    history.charges = [ROW]
-    with choosing(parse_declaration(TYPED + attributes, None)):
-        document = audited(history.write(tmp_path / "history")).document
-    assert (document["violations"]["rows_are_there"], document["violations"]["rows_differ"]) == (1, 0)
-
-
 MIXED = """
 name = "shop"
 handler = "app.handler"
 stack = "Shop"
-laws = ["tests.oneslot.audit.test_any_consumer.nothing_is_negative"]
+laws = [
+  "tests.oneslot.audit.test_any_consumer.nothing_is_negative",
+  "tests.oneslot.audit.test_any_consumer.nothing_has_every_type",
+]
 [tables.shop]
 key = ["pk", "sk"]
 request = "request"
@@ -158,8 +131,11 @@ key = ["raw", "at"]
 attributes = ["raw", "at", "left"]
 [tables.baskets]
 key = ["id"]
+[tables.named]
+key = ["id"]
+attributes = ["pence", "whole", "paid", "none", "of", "tags", "numbers", "raw"]
 """
-"""A table of two keys with rows that name no request, one that is counted, one under bytes, one whose rows are deleted."""
+"""A table of two keys with rows that name no request, one that is counted, one under bytes, two with rows of every type."""
 
 
 def nothing_is_negative(evidence: Evidence) -> Iterator[tuple[Any, str]]:
@@ -168,6 +144,12 @@ def nothing_is_negative(evidence: Evidence) -> Iterator[tuple[Any, str]]:
         for key, row in evidence.rows(table).items():
             if row.get("left", 0) < 0:
                 yield key, f"has {row['left']} left"
+
+
+def nothing_has_every_type(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """No row is as DynamoDB's clients return the one of every type."""
+    for table in ("baskets", "named"):
+        yield from ((key, "") for key, row in evidence.rows(table).items() if row == {"id": key, **ROW})
 
 
 def found_by_both(
@@ -197,13 +179,15 @@ def test_keys_of_any_type_are_judged_as_check_judges_them(audited: Audited, tmp_
         ],
         "stock": [{"number": Decimal("0.0000000001"), "left": -1}, {"number": 7, "left": -2}, {"number": 8, "left": 1}],
         "marks": [{"raw": b"\xff", "at": 1, "left": -3}],
-        "baskets": [],
+        "baskets": [{"id": "all", **ROW}],
+        "named": [{"id": "by name", **ROW}],
     }
 
     found = found_by_both(audited, parse_declaration(MIXED, None), tables, tmp_path)
 
     negative = {"CUSTOMER#c/COUNT", "0.0000000001", "7", "/w==/1"}
-    assert found == {("nothing_is_negative", subject) for subject in negative}
+    whole = {("nothing_has_every_type", subject) for subject in ("all", "by name")}
+    assert found == {("nothing_is_negative", subject) for subject in negative} | whole
 
 
 LINED = """
@@ -241,6 +225,17 @@ def test_law_over_lists_and_sets_is_local_when_names_have_their_elements(audited
     found = found_by_both(audited, parse_declaration(LINED, None), {"charges": orders, "stock": stock}, tmp_path)
 
     assert found == {("stock_is_what_orders_left", "pan")}
+
+
+@pytest.mark.slow
+def test_law_over_two_tables_finds_the_same_breaches_in_check_and_audit(audited: Audited, tmp_path: Path) -> None:
+    shop = Shop()
+    shop.corrupt()
+    tables = {"orders": [*shop.orders.values()], "parts": [*shop.parts.values()], "customers": []}
+
+    found = found_by_both(audited, SHOP, tables, tmp_path)
+
+    assert {subject for law, subject in found if law == "parts_add_up"} == {"s-3", "s-7", "s-9"}
 
 
 @pytest.mark.slow

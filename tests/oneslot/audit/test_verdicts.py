@@ -1,19 +1,32 @@
-"""A correct history raises nothing, every corruption is found, and the other implementations agree."""
+"""A correct history raises nothing, every corruption is found, and the other implementations agree.
 
-import random
+`make -C lab audit-sown` sows the corruptions into a million correct rows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from demo.declared import CONSUMER
+from lab.benchmarks.audit.data import Requests, write_full
 from oneslot.audit.conclusion import Conclusion
+from oneslot.audit.layout import Part, item_line
 from oneslot.audit.model import model_of
-from tests.kits.histories import System
+from tests.kits.histories import System, World
 from tests.oneslot.audit.audit_answers import audit_found, audit_verdicts, checked, duckdb_answers, list_found
-from tests.oneslot.audit.corruptions import CORRUPTIONS, Picker
+from tests.oneslot.audit.corruptions import corrupted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
+REQUESTS = int(os.environ.get("SOWN_REQUESTS", "4000"))
 
 
 def test_audit_judges_every_invariant_of_the_list() -> None:
@@ -37,9 +50,7 @@ def test_correct_history_is_sound(audited: Callable[..., Conclusion], tmp_path: 
 
 def test_every_corruption_is_found_by_all_four(audited: Callable[..., Conclusion], tmp_path: Path) -> None:
     """Each where it was sown; check, audit, the list and DuckDB agree on the rest. They break every law of a history."""
-    world = System(21, practices=8, slots_per_practice=26).run(420)
-    pick = Picker(world, random.Random(21))
-    sown = {corruption.__name__: corruption(pick) for corruption in CORRUPTIONS}
+    world, sown = corrupted(21)
     conclusion = audited(world)
     found = audit_found(tmp_path / "audit")
     missed = {name: breach for name, breach in sown.items() if breach not in found}
@@ -55,3 +66,43 @@ def test_every_corruption_is_found_by_all_four(audited: Callable[..., Conclusion
     assert {law for law, _ in sown.values()} | {"I13"} == {law.name for law in CONSUMER.judged}  # orders break I13
     assert audit_verdicts(tmp_path / "audit") == verdicts
     assert {"lost", "stuck", "duplicate_effect"} <= set(verdicts.values())
+
+
+def parts(world: World) -> dict[str, Part]:
+    """Return the lines of a world by source."""
+    found = {}
+    for table, items in world.tables().items():
+        lines = [item_line(item) for item in items.values()]
+        found[table] = Part(b"".join(lines), len(lines))
+    logs = {
+        "deliveries": world.deliveries,
+        "accepted": world.accepted,
+        "dead-letters": world.dead_letters,
+        "dropped": world.dropped,
+        "waiting": world.waiting or [],
+    }
+    for name, rows in logs.items():
+        found[name] = Part("".join(json.dumps(row) + "\n" for row in rows).encode(), len(rows))
+    return found
+
+
+@pytest.mark.slow
+def test_every_corruption_is_found_among_correct_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """One audit finds what the project's own list finds in the corrupted rows."""
+    from oneslot.audit.job import audit
+    from oneslot.audit.settings import AuditSettings
+
+    correct = Requests(0, REQUESTS)
+    world, sown = corrupted(21)
+    world.now = correct.end
+    write_full(tmp_path / "history", [correct], parts(world))
+    settings = AuditSettings(str(tmp_path / "history"), str(tmp_path / "audit"), tables=False)
+    conclusion = audit(spark, settings)
+    found = audit_found(tmp_path / "audit")
+    assert {name: breach for name, breach in sown.items() if breach not in found} == {}
+    assert found == list_found(world)
+    sums = conclusion.document["sums"]
+    rows = sum(sums[name] for name in ("ledger_rows", "appointment_rows", "slot_rows", "accepted_copies", "deliveries"))
+    assert rows > 4.5 * REQUESTS
+    assert len(sown) >= 15
+    print(f"{len(sown)} kinds, each once in {rows:,} rows: all found, {len(found)} findings in all")  # noqa: T201

@@ -1,11 +1,12 @@
 """The quick look at a chunk: a subject that it takes for clean is one of which the laws say nothing."""
 
+import json
 from random import Random
 
 import pytest
 
 from demo.declared import CONSUMER
-from lab.mutants.groups import MOMENT, carried, differing, sound
+from lab.mutants.groups import MOMENT, carried, differing, differing_in, sound
 from oneslot.audit.consumer import AuditConsumer
 from oneslot.audit.errors import DIED, AuditRefused, refusal_of
 from oneslot.audit.judge import clean
@@ -29,6 +30,15 @@ NEW_LAW = (
 def test_quick_look_and_laws_agree_when_a_history_has_faults(seed: int) -> None:
     """On every verdict, figure and table. `python -m lab.mutants quick-look` removes each condition."""
     assert differing(seed) == []
+
+
+@pytest.mark.parametrize("outcome", CONSUMER.schema.outcomes)
+def test_quick_look_and_laws_agree_when_all_rows_keep_one_outcome(outcome: str) -> None:
+    """Whatever the tables show, and no line says what was answered."""
+    rows = [(source, row) for source, row in sound(Random(5)) if source != "deliveries"]
+    for row in (row for source, row in rows if source == "ledger"):
+        row["result"] = json.dumps({**json.loads(row["result"]), "outcome": outcome})
+    assert differing_in(rows, CONSUMER) == []
 
 
 def test_quick_look_has_conditions_when_the_audit_judges_a_law() -> None:
