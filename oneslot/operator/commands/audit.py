@@ -73,16 +73,14 @@ def audit(
     """
     require_module("pyspark", "audit")  # before an export, which may take long
     terminal = Terminal(as_json)
-    folder = history
-    answer = output or new_folder("audit")
+    folder, answer = history or new_folder("history"), output or new_folder("audit")
     notes: list[str] = []
     with _without_verdict(stack):
         place_for(answer).cleanup()  # before the work, which may take hours
         if history is not None:
             refuse_without_exports(history)
-        if folder is None:
+        else:
             target = _target_to_audit(stack)
-            folder = new_folder("history")
             terminal.say(f"Exporting {target.stack_name} to {folder}")
             with terminal.working("Exporting"):
                 export_stack(target, folder, notes.append)
@@ -169,8 +167,7 @@ def audit_history(
         str(history.absolute()), str(output.absolute()), str(previous.absolute()) if previous else None, keeps=keeps
     )
     try:
-        spark = open_spark(memory)
-        return run_audit(spark, settings)
+        return run_audit(open_spark(memory), settings)
     except AuditRefused as refusal:
         raise HistoryRefused(str(refusal)) from refusal
 

@@ -158,8 +158,5 @@ def _write_table(folder: Path, name: str, rows: Iterator[Mapping[str, Any]], now
 
 def _write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
     path.parent.mkdir(parents=True)
-    count = 0
     with path.open("w", encoding="utf-8") as file:
-        for count, row in enumerate(rows, 1):  # noqa: B007 - the count is the answer
-            file.write(json.dumps(row) + "\n")
-    return count
+        return len([file.write(json.dumps(row) + "\n") for row in rows])

@@ -1,8 +1,10 @@
 """The delivery log, the consumer's line about each delivery: a file for the local stack, CloudWatch Logs on AWS."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +42,7 @@ class Failure:
 
 
 def read_failures(target: Target, *, since_ms: int = 0, mentioning: str | None = None) -> dict[str, Failure]:
-    """Return the last failed delivery of each message, by its SQS id. A missing log has none; see `read_deliveries`."""
+    """Return the last failed delivery of each message, by its SQS id. A missing log has none; see `valid_deliveries`."""
     lines = valid_deliveries(target, [], since_ms=since_ms, mentioning=mentioning)
     failed = (line for line in lines if line["outcome"] == FAILED and line["finished"] >= since_ms)
     return {line["sqs_message_id"]: failure_of(line) for line in failed}
@@ -52,14 +54,26 @@ def failure_of(line: Mapping[str, Any]) -> Failure:
     return Failure(name, str(line.get("reason")), line.get("where"), line.get("receive_count", 1))
 
 
-def read_deliveries(target: Target, *, since_ms: int = 0, mentioning: str | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the log's lines about deliveries, in its order.
+def read_deliveries(target: Target) -> Iterator[dict[str, Any]]:
+    """Yield the log's lines about deliveries, as `identified`."""
+    return identified(line for _, line in _lines(target, 0, None))
 
-    since_ms: on AWS, skip earlier lines (epoch ms). mentioning: yield only lines about this message id or SQS message id.
-    CloudWatch Logs returns a line some seconds after it was written.
+
+def identified(lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield lines in their order, but those of a message without an id when a later one has it, or last.
+
+    They get this id, which a consumer whose rule for ids was corrected found in the redriven message.
     """
-    for _, line in _lines(target, since_ms, mentioning):
-        yield line
+    held: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for line in lines:
+        message_id, sqs_message_id = line.get("message_id"), line.get("sqs_message_id")
+        if message_id is None and isinstance(sqs_message_id, str):
+            held[sqs_message_id].append(line)
+        else:
+            found = held.pop(str(sqs_message_id), ()) if isinstance(message_id, str) else ()
+            yield from ({**earlier, "message_id": message_id} for earlier in found)
+            yield line
+    yield from chain.from_iterable(held.values())
 
 
 def valid_deliveries(
@@ -70,10 +84,10 @@ def valid_deliveries(
     mentioning: str | None = None,
     again: bool = False,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the valid lines of `read_deliveries`, each with both ids, None for a missing one.
+    """Yield the valid lines about deliveries, each with both ids, None for a missing one.
 
-    `again` leaves out first deliveries. The malformed attribute of every other line is added to `malformed`. A
-    missing log group yields nothing, as a missing local file does.
+    `since_ms` (epoch ms) skips earlier lines on AWS, `mentioning` those about other ids, and `again` first deliveries.
+    The malformed attribute of a line goes to `malformed`. A missing log group yields nothing, as a missing local file does.
     """
     try:
         for place, line in _lines(target, since_ms, mentioning, again=again):

@@ -72,10 +72,7 @@ def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() //
     since = max(0, min((line.sent for line in archived), default=0) - CLOCK_DIFFERENCE_MS)
     schema = target.declaration.schema
     with ThreadPoolExecutor(4, "gather") as executor:
-        tables = {
-            table: executor.submit(_rows, target, name, table, attributes)
-            for table, (name, attributes) in target.tables.items()
-        }
+        tables = {table: executor.submit(_rows, target, table, *named) for table, named in target.tables.items()}
         dead_letters = executor.submit(list_dead_letters, target)
         malformed_lines: list[Malformed] = []
         deliveries = list(valid_deliveries(target, malformed_lines, since_ms=since))
@@ -119,5 +116,5 @@ def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() //
     )
 
 
-def _rows(target: Target, name: str, table: str, attributes: Sequence[str]) -> list[dict[str, Any]] | Missing:
+def _rows(target: Target, table: str, name: str, attributes: Sequence[str]) -> list[dict[str, Any]] | Missing:
     return unless_missing(lambda: list(scan(target.dynamodb, name, attributes)), table, name)

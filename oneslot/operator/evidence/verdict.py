@@ -11,6 +11,7 @@ from oneslot.laws.evidence import Breach, Evidence, Law
 from oneslot.laws.form import REJECT_SHARE, UNIDENTIFIED_PREFIX
 from oneslot.laws.request import RequestVerdict
 from oneslot.laws.traces import COMPLETE
+from oneslot.operator.evidence.deliveries import identified
 from oneslot.operator.evidence.gathering import Gathered
 from oneslot.operator.evidence.malformed import Malformed, malformed_evidence
 from oneslot.operator.evidence.tables import Missing
@@ -258,18 +259,11 @@ def _count(gathered: Gathered, breaches: Sequence[Breach] | None) -> Counts:
 
 
 def with_unidentified(gathered: Gathered) -> Evidence:
-    """Return the evidence in which a message without an id has one made of its SQS id, as in the audit.
-
-    Unlike there, it has the id that a consumer whose rule for ids was corrected found in a later delivery of it.
-    """
+    """Return the evidence in which a message without an id has one made of its SQS id, as in the audit."""
     letters = (letter for letter in gathered.dead_letters if letter.message_id is None)
-    found = {line["sqs_message_id"]: line["message_id"] for line in gathered.evidence.deliveries if line["message_id"]}
     lines = [
-        line
-        if line["message_id"] is not None
-        else {**line, "message_id": found.get(sqs_id, UNIDENTIFIED_PREFIX + sqs_id)}
-        for line in gathered.evidence.deliveries
-        for sqs_id in [line["sqs_message_id"]]
+        line if line["message_id"] is not None else {**line, "message_id": UNIDENTIFIED_PREFIX + line["sqs_message_id"]}
+        for line in identified(gathered.evidence.deliveries)
     ]
     quarantined = {UNIDENTIFIED_PREFIX + str(letter.original_sqs_message_id) for letter in letters}
     return replace(gathered.evidence, deliveries=lines, quarantined={*gathered.evidence.quarantined, *quarantined})

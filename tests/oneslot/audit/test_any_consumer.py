@@ -133,7 +133,7 @@ attributes = ["raw", "at", "left"]
 key = ["id"]
 [tables.named]
 key = ["id"]
-attributes = ["pence", "whole", "paid", "none", "of", "tags", "numbers", "raw"]
+attributes = ["id", "pence", "whole", "paid", "none", "of", "tags", "numbers", "raw"]
 """
 """A table of two keys with rows that name no request, one that is counted, one under bytes, two with rows of every type."""
 

@@ -18,6 +18,7 @@ from lab.benchmarks.audit.data import Requests, write_full
 from oneslot.audit.conclusion import Conclusion
 from oneslot.audit.layout import Part, item_line
 from oneslot.audit.model import model_of
+from oneslot.laws.form import LINES
 from tests.kits.histories import System, World
 from tests.oneslot.audit.audit_answers import audit_found, audit_verdicts, checked, duckdb_answers, list_found
 from tests.oneslot.audit.corruptions import corrupted
@@ -74,14 +75,8 @@ def parts(world: World) -> dict[str, Part]:
     for table, items in world.tables().items():
         lines = [item_line(item) for item in items.values()]
         found[table] = Part(b"".join(lines), len(lines))
-    logs = {
-        "deliveries": world.deliveries,
-        "accepted": world.accepted,
-        "dead-letters": world.dead_letters,
-        "dropped": world.dropped,
-        "waiting": world.waiting or [],
-    }
-    for name, rows in logs.items():
+    for name in LINES:
+        rows = getattr(world, name.replace("-", "_")) or ()
         found[name] = Part("".join(json.dumps(row) + "\n" for row in rows).encode(), len(rows))
     return found
 

@@ -6,19 +6,20 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from oneslot.operator.evidence.deliveries import read_deliveries
+from oneslot.operator.evidence.deliveries import read_deliveries, valid_deliveries
 from oneslot.operator.evidence.gathering import gather
 from oneslot.operator.evidence.verdict import judge
 from oneslot.operator.repair.inspection import inspect
 from tests.kits.consumer import BEFORE, booking, record
 from tests.kits.moto_stack import Logs, MotoStack
 
-LINES = [json.dumps({"message": "delivery", "message_id": f"m-{number}", "sqs_message_id": "s"}) for number in (1, 2)]
+LINE = {"message": "delivery", "sqs_message_id": "s", "outcome": "busy", "sent": 1, "finished": 2}
+LINES = [json.dumps({**LINE, "message_id": f"m-{number}"}) for number in (1, 2)]
 
 
 def test_log_reader_asks_for_and_keeps_deliveries_only(moto_stack: MotoStack) -> None:
     logs = Logs(*LINES, '{"message": "delivery', '{"message": "another delivery"}', '["delivery"]')
-    deliveries = list(read_deliveries(moto_stack.on_aws(logs), since_ms=5))
+    deliveries = list(valid_deliveries(moto_stack.on_aws(logs), [], since_ms=5))
     assert [line["message_id"] for line in deliveries] == ["m-1", "m-2"]
     assert logs.asked == [
         {"logGroupName": "/oneslot/consumer", "filterPattern": '{ $.message = "delivery" }', "startTime": 5}
@@ -27,7 +28,7 @@ def test_log_reader_asks_for_and_keeps_deliveries_only(moto_stack: MotoStack) ->
 
 def test_log_reader_finds_a_message_by_either_id(moto_stack: MotoStack) -> None:
     logs = Logs(*LINES)
-    found = list(read_deliveries(moto_stack.on_aws(logs), mentioning="m-2"))
+    found = list(valid_deliveries(moto_stack.on_aws(logs), [], mentioning="m-2"))
     assert [line["message_id"] for line in found] == ["m-2"]
     assert '($.message_id = "m-2" || $.sqs_message_id = "m-2")' in logs.asked[0]["filterPattern"]
 

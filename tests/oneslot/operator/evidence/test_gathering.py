@@ -16,6 +16,7 @@ from oneslot.local.aws.connection import Connection
 from oneslot.operator.commands.export import export_history
 from oneslot.operator.evidence import gathering as evidence
 from oneslot.operator.evidence.dead_letters import list_dead_letters
+from oneslot.operator.evidence.deliveries import read_deliveries
 from oneslot.operator.evidence.gathering import gather
 from oneslot.operator.evidence.verdict import judge
 from oneslot.operator.sending.archive import Archive
@@ -198,6 +199,7 @@ def test_message_without_an_id_is_one_request_when_it_is_redriven(
         assert invoke("dlq", "drop", "--all", "--accept-loss", "--yes").exit_code == 0
     verdict = judge(gather(target, lambda: BEFORE), target.command)
     assert (verdict.kind, verdict.counts.verdicts) == ("holds", {last: 1})
+    assert len({line.get("message_id") for line in read_deliveries(target)}) == 1, "as in the audit of an export"
 
 
 # A stack that is gone, and its successor of the same name
