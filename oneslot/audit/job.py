@@ -30,7 +30,7 @@ from oneslot.audit.operations import OperationsTable
 from oneslot.audit.read.carry import CARRIED, HASHES, PREVIOUS, REJECTED, Piece, ReadPlan, carried_rows, read_pieces
 from oneslot.audit.read.history import NOTHING, History, find_history, sample_notes
 from oneslot.audit.read.lines import Window
-from oneslot.audit.report.data import Written, collect, run_facts
+from oneslot.audit.report.data import collect, run_facts
 from oneslot.audit.report.page import render
 from oneslot.audit.settings import AuditSettings, parse_arguments
 from oneslot.audit.spark.session import Sizing, open_session, prepare
@@ -250,7 +250,7 @@ def summarise(work: Work, answer: Judged, notes: list[str]) -> Conclusion:
     files.write_text(f"{settings.output}/rejects.jsonl", files.json_lines(map(_located, located)))
     # A log's files may be others each night, so no later audit can see that a line was corrected.
     rejects = sum(row["sum_rejected"] for row in totals)
-    if earlier_rejects := rejects - answer.rejected:
+    if earlier_rejects := rejects - answer.counts["rejected"]["lines"]:
         notes = [*notes, REJECTED_EARLIER.format(lines=counted(earlier_rejects, "line", "lines"))]
     conclusion = conclude(history, totals, notes, settings.reject_share, previous.items if previous else 0)
     layers = [*(previous.layers if previous else ()), f"{settings.output}/{finished.VERDICTS}"]
@@ -270,7 +270,9 @@ def summarise(work: Work, answer: Judged, notes: list[str]) -> Conclusion:
         for summary in history.model.summaries:
             write_rows(work.table(summary.name), made[summary.name], summary.columns)
         run = run_facts(history, settings, document["layers"], work.spark.version)
-        content = collect(Written(answer, tables, made, findings), history, document, run)
+        content = collect(
+            answer, tables, summaries=made, findings=findings, history=history, document=document, run=run
+        )
         files.write_text(f"{settings.output}/report.html", render(content))
     return dataclasses.replace(conclusion, document=document)
 

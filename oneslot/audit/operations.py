@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oneslot.audit.judged import SubjectKind, Subjects
-from oneslot.audit.write.tables import ARROW_TYPES, WrittenTable
+from oneslot.audit.write.tables import ARROW_TYPES, WrittenTable, grouped
 from oneslot.laws.request import RequestVerdict
 
 QUARTER_OF_AN_HOUR_MS = 900_000
@@ -67,11 +67,7 @@ class OperationsTable:
     def summed(self, tables: Iterable[pa.Table]) -> pa.Table:
         """Return the sums of these rows."""
         whole = pa.concat_tables([*tables, self.schema.empty_table()])
-        found = whole.group_by([*self.dimensions], use_threads=False).aggregate(
-            [(name, "sum") for name in self.figures]
-        )
-        named = found.rename_columns([name.removesuffix("_sum") for name in found.column_names])
-        return named.select(self.schema.names).cast(self.schema)
+        return grouped(whole, self.dimensions, self.figures).cast(self.schema)
 
 
 def date_of(milliseconds: Any) -> pa.Array:

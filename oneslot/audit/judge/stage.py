@@ -156,14 +156,9 @@ def _sums(judging: Judging, signed: Sequence[tuple[Subjects, int]]) -> Iterator[
         for number, table in enumerate(REPORT_TABLES, EXTRA):
             rows = table.summed(table.of(subjects) for subjects, _ in signed)
             span = pc.min_max(rows["AT"]).as_py() if rows.num_rows else {"min": 0, "max": 0}
-            short = span["max"] - span["min"] <= LONGEST_SECONDS_MS
-            yield 0, number, packed(rows if short else _ends(rows))
-
-
-def _ends(rows: pa.Table) -> pa.Table:
-    """Return the first and the last row by time, which show that the whole is too long to be shown."""
-    ordered = rows.sort_by("AT")
-    return pa.concat_tables([ordered.slice(0, 1), ordered.slice(len(ordered) - 1)])
+            if span["max"] - span["min"] > LONGEST_SECONDS_MS:  # the ends show that the whole is too long to be shown
+                rows = rows.sort_by("AT").take(pa.array([0, len(rows) - 1]))
+            yield 0, number, packed(rows)
 
 
 def _eventful(judged: Sequence[Subjects], deliveries: pa.Table) -> Iterator[Block]:
@@ -194,11 +189,6 @@ class Judged:
     tables: Mapping[int, pa.Table]
     counts: Mapping[str, Counter[str]]
     blocks: Mapping[int, pa.Table]
-
-    @property
-    def rejected(self) -> int:
-        """The malformed lines of today's files."""
-        return self.counts["rejected"]["lines"]
 
     def rows(self, what: int) -> list[dict[str, Any]]:
         """Return the rows of one kind."""

@@ -249,12 +249,7 @@ def read_context(folder: str, end: int) -> HistoryContext:
     text = files.read_text(path)
     if text is None:
         return HistoryContext()
-    try:
-        document = json.loads(text)
-    except ValueError:
-        document = None
-    if not isinstance(document, dict):
-        raise AuditRefused(f"{path} is not a JSON object. Write one, or remove it.")
+    document = manifests.json_object(path, text)
     if unknown := document.keys() - NAMES:
         raise AuditRefused(f"{path}: {min(unknown)!r} is not a known name. Use {', '.join(NAMES)}.")
     seconds = document.get("ledger_retention_seconds")

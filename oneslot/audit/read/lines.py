@@ -121,16 +121,6 @@ def _is_plain(text: str) -> bool:
     return found is not None and int(found[1] or 0) <= LONGEST_NUMBER
 
 
-def parsed(text: str) -> Any:
-    """Return what a line of JSON says. Raises ValueError, and for very many levels RecursionError."""
-    try:
-        return json.loads(text, parse_constant=_no_constant)
-    except json.JSONDecodeError:
-        raise
-    except ValueError:  # a number of very many digits, in a member that may not be read
-        return json.loads(text, parse_constant=_no_constant, parse_int=_whole)
-
-
 def _whole(digits: str) -> int | float:
     """Return a whole number; infinity for one that Python does not read, and that is out of every range."""
     return int(digits) if len(digits) < LONGEST_NUMBER else float("inf")
@@ -140,13 +130,15 @@ def _no_constant(name: str) -> Any:
     raise json.JSONDecodeError(f"{name} is not JSON", name, 0)
 
 
+DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_int=_whole)
+"""Raises ValueError for what is not JSON, and RecursionError for very many levels."""
 Said = tuple[int, Mapping[str, Any] | Problem]
 
 
 def _items(text: str, window: Window) -> Iterator[Said]:
     """Yield the item of a full export, or the old and new images of a change, each with its sign."""
     try:
-        record = parsed(text)
+        record = DECODER.decode(text)
     except (ValueError, RecursionError):
         record = None
     if not isinstance(record, dict):
@@ -174,24 +166,17 @@ def _items(text: str, window: Window) -> Iterator[Said]:
 
 def _objects(text: str, name: str) -> Iterator[Said]:
     """Yield the objects of a log's line that are about messages. Firehose may join deliveries without a line break."""
-    decoder, several = json.JSONDecoder(parse_constant=_no_constant), name == "deliveries"
-    at = len(text) - len(text.lstrip(SPACE))
+    several, at = name == "deliveries", len(text) - len(text.lstrip(SPACE))
     while at < len(text):
         if several and text.startswith(CONTROL, at):
             begins = text.find("{", at)
             at = len(text) if begins < 0 else begins
             continue
         try:
-            found, end = decoder.raw_decode(text, at)
-        except json.JSONDecodeError:
+            found, end = DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
             yield 1, Problem.NOT_JSON
             return
-        except (ValueError, RecursionError):
-            try:
-                found, end = parsed(text[at:]), len(text)
-            except (ValueError, RecursionError):
-                yield 1, Problem.NOT_JSON
-                return
         yield from _relevant(found, text[at:end], name)
         behind = len(text) - len(text[end:].lstrip(SPACE))
         if behind < len(text) and not (several and behind == end and text.startswith(("{", CONTROL), end)):

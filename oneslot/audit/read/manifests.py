@@ -46,7 +46,7 @@ def parse_summary(home: str, text: str | None, checksum: str | None) -> dict[str
             "Wait until it is COMPLETED, then copy the whole folder."
         )
     check_md5(f"{home}/manifest-summary.json", text, checksum)
-    summary = _json_object(f"{home}/manifest-summary.json", text)
+    summary = json_object(f"{home}/manifest-summary.json", text)
     if summary.get("outputFormat") != "DYNAMODB_JSON":
         raise AuditRefused(
             f"{home} is an export in the format {summary.get('outputFormat')}. Export the table as DYNAMODB_JSON."
@@ -147,7 +147,7 @@ def _ends(home: str, summary: Mapping[str, Any]) -> int:
 
 
 def _data_file(name: str, line: str) -> DataFile:
-    entry = _json_object(name, line)
+    entry = json_object(name, line)
     key = entry.get("dataFileS3Key")
     if not isinstance(key, str):
         raise AuditRefused(f"{name} has a line without dataFileS3Key. Export again.")
@@ -158,7 +158,8 @@ def _data_file(name: str, line: str) -> DataFile:
     return DataFile(inside.group(1), _count(name, entry.get("itemCount")), entry.get("md5Checksum"))
 
 
-def _json_object(name: str, text: str) -> dict[str, Any]:
+def json_object(name: str, text: str) -> dict[str, Any]:
+    """Return the JSON object in a file's text, or in a line of it."""
     try:
         content = json.loads(text)
     except ValueError as error:

@@ -97,22 +97,20 @@ def run_facts(history: History, settings: AuditSettings, layers: Sequence[str], 
     }
 
 
-@dataclass(frozen=True)
-class Written:
-    """The results of an audit: what its tasks answered, the operations tables, their summaries, and the findings."""
-
-    answer: Judged
-    tables: Mapping[str, WrittenTable]
-    summaries: Mapping[str, list[dict[str, Any]]]
-    findings: Sequence[Mapping[str, Any]]
-
-
-def collect(written: Written, history: History, document: Mapping[str, Any], run: Mapping[str, str]) -> ReportData:
-    """Return the report's content from what the audit wrote."""
-    tables = written.tables
+def collect(
+    answer: Judged,
+    tables: Mapping[str, WrittenTable],
+    *,
+    summaries: Mapping[str, list[dict[str, Any]]],
+    findings: Sequence[Mapping[str, Any]],
+    history: History,
+    document: Mapping[str, Any],
+    run: Mapping[str, str],
+) -> ReportData:
+    """Return the report's content from what the tasks answered, and what the audit wrote."""
     counts = ("COUNT_OF_REQUESTS", "COUNT_OF_DELIVERIES", "COUNT_OF_DUPLICATES")
     quarters = tables["demand"].sums(("QUARTER_HOUR",), counts)
-    seconds, answers = (written.answer.rows(EXTRA + number) for number in range(2))
+    seconds, answers = (answer.rows(EXTRA + number) for number in range(2))
     rush, step, scope = rush_curve(seconds, quarters)
     said = history.model.sentences
     waits = tables["latency"].sums(("LATENCY_MS",), ("COUNT_OF_REQUESTS",))
@@ -126,10 +124,10 @@ def collect(written: Written, history: History, document: Mapping[str, Any], run
         drain=drain_curve(seconds, answers),
         run=run,
         latency=[(row["LATENCY_MS"], row["COUNT_OF_REQUESTS"]) for row in waits],
-        lives=lives(written.answer, history.model.declaration),
-        days=tuple(written.summaries["days"]),
-        listed=tuple(listed(written.summaries, history.model)),
-        findings=tuple(written.findings[:LISTED]),
+        lives=lives(answer, history.model.declaration),
+        days=tuple(summaries["days"]),
+        listed=tuple(listed(summaries, history.model)),
+        findings=tuple(findings[:LISTED]),
         model=history.model,
     )
 

@@ -16,7 +16,7 @@ from oneslot.audit.report.figures import drain_figure, latency_figure, rush_figu
 from oneslot.laws.request import UNSOUND, VERDICT_SENTENCES, RequestVerdict
 from oneslot.wording import counted, verdict_text, visible
 
-QUARANTINED = {
+QUARANTINED: dict[str, tuple[str, str]] = {
     RequestVerdict.QUARANTINED: (
         "is in the dead-letter queue with its reason",
         "are in the dead-letter queue with a reason",

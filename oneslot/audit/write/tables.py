@@ -76,10 +76,13 @@ class WrittenTable:
 
     def sums(self, dimensions: Sequence[str], figures: Sequence[str]) -> list[dict[str, Any]]:
         """Return the sums of these figures for each value of these dimensions, sorted by them."""
-        rows = self.read([*dimensions, *figures])
-        found = rows.group_by([*dimensions], use_threads=False).aggregate([(name, "sum") for name in figures])
-        named = found.rename_columns([name.removesuffix("_sum") for name in found.column_names])
-        ordered: list[dict[str, Any]] = (
-            named.select([*dimensions, *figures]).sort_by([(name, "ascending") for name in dimensions]).to_pylist()
-        )
+        found = grouped(self.read([*dimensions, *figures]), dimensions, figures)
+        ordered: list[dict[str, Any]] = found.sort_by([(name, "ascending") for name in dimensions]).to_pylist()
         return ordered
+
+
+def grouped(rows: pa.Table, dimensions: Sequence[str], figures: Sequence[str]) -> pa.Table:
+    """Return the sums of these figures for each value of these dimensions."""
+    found = rows.group_by([*dimensions], use_threads=False).aggregate([(name, "sum") for name in figures])
+    named = found.rename_columns([name.removesuffix("_sum") for name in found.column_names])
+    return named.select([*dimensions, *figures])

@@ -126,18 +126,12 @@ def failed(history: Path, table: str) -> None:
     (home.parent / ".DS_Store").touch()
 
 
-def _failed_only(history: Path) -> None:
-    shutil.rmtree(manifest(history, "slots", "manifest-summary.json").parent)
-    failed(history, "slots")
-
-
 LOG = "deliveries/deliveries.jsonl.gz"
 REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "log is gzip of no bytes": (lambda history: (history / LOG).write_bytes(b""), "deliveries.jsonl.gz was cut short"),
     "folder is missing": (shutil.rmtree, "There is no folder"),
     "no export": (lambda history: shutil.rmtree(history / "slots" / "AWSDynamoDB"), "slots holds no export"),
     "no summary": (_remove("manifest-summary.json"), "has no manifest-summary.json: the export is not finished"),
-    "no whole export": (_failed_only, "has no manifest-summary.json: the export is not finished"),
     "no list of files": (
         _remove("manifest-files.json"),
         "has no manifest-files.json: the export was copied in part",
@@ -152,7 +146,6 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "a file without a name": (_files(dataFileS3Key=5), "has a line without dataFileS3Key"),
     "a file beside the export": (_files(dataFileS3Key="notAWSDynamoDB/data/a"), "which is not inside AWSDynamoDB"),
     "a file that counts less than nothing": (_files(itemCount=-1), "manifest-files.json has no valid itemCount"),
-    "no format": (_summary(outputFormat=None), "is an export in the format None"),
     "no table": (_summary(tableArn=5), "does not name its table"),
     "ION": (_summary(outputFormat="ION"), "Export the table as DYNAMODB_JSON"),
     "count differs": (_summary(itemCount=7), "the summary counts 7 items, and the list of files counts"),
@@ -211,10 +204,6 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "no moment": (_context(ledger_forgotten_before="yesterday"), "ledger_forgotten_before must be a time such as 2026"),
     "a moment without a zone": (
         _context(ledger_forgotten_before="2020-01-01T00:00:00"),
-        "ledger_forgotten_before must be a time such as 2026",
-    ),
-    "a number for a moment": (
-        _context(ledger_forgotten_before=1_700_000_000),
         "ledger_forgotten_before must be a time such as 2026",
     ),
     "a moment to come": (_context(ledger_forgotten_before="2100-01-01T00:00:00Z"), "no missing row would be found"),
