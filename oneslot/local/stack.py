@@ -31,7 +31,6 @@ from oneslot.local.state import (
     STATE_FILE,
     STATISTICS_FILE,
     LocalState,
-    load_state,
     prepare_home,
     private_folder,
     tail,
@@ -108,7 +107,7 @@ def local_stack(
             def relay() -> None:
                 """Start the relay as it is deployed now, in place of one that runs."""
                 relays.close()
-                if function := (load_state(home) or state).outputs.get(consumer.output("RelayFunctionName")):
+                if function := state.outputs.get(consumer.output("RelayFunctionName")):
                     relays.enter_context(stream_mapping(connection, function, folder=home))
 
             def write() -> None:

@@ -57,6 +57,7 @@ def test_tutorial_takes_a_message_once_on_the_wheel_alone(tmp_path: Path) -> Non
     assert "6 passed" in done.stdout
     assert re.search("taken, .*duplicate, ", done.stdout, re.DOTALL)
     assert "Exactly once: the only request has exactly one answer" in done.stdout
+    assert re.search(r"PAUSED; .*, [1-9]\d* in flight", done.stdout + done.stderr), "a worker was killed at work"
     assert re.search(r"Exactly once: .*301 requests", done.stdout)
     (verdict,) = re.findall(r"^> (.*)$", PAGE, re.MULTILINE)
     assert verdict in done.stdout

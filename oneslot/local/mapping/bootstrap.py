@@ -87,11 +87,12 @@ def load(handler: str) -> Callable[[Any, BootstrapContext], Any]:
 
 
 def name_with_place(error: BaseException) -> str:
-    """Return an error's class, with file and line below the function's asset where it was raised, or could not be read."""
+    """Return an error's class, with the last file and line of the function's asset, outside Oneslot if there is one."""
     read = [(str(error.filename), error.lineno)] if isinstance(error, SyntaxError) else []
     places = [*((frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)), *read]
-    own = [f" in {os.path.relpath(file)}, line {line}" for file, line in places if Path.cwd() in Path(file).parents]
-    return type(error).__name__ + (own[-1] if own else "")
+    own = [(os.path.relpath(file), line) for file, line in places if Path.cwd() in Path(file).parents]
+    own = [each for each in own if not each[0].startswith("oneslot/")] or own
+    return f"{type(error).__name__} in {own[-1][0]}, line {own[-1][1]}" if own else type(error).__name__
 
 
 def describe(error: BaseException, request_id: str | None) -> dict[str, Any]:

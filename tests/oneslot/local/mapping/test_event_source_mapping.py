@@ -142,7 +142,7 @@ def test_start_reads_the_configuration_again(account: Connection, tmp_path: Path
     assert source.notes() == [{"new": True}]
 
 
-def test_follow_says_why_an_update_does_not_start_and_starts_the_next(account: Connection, tmp_path: Path) -> None:
+def test_follow_says_why_an_update_or_a_resume_does_not_start(account: Connection, tmp_path: Path) -> None:
     edits: list[Any] = [{"Filters": [{"Pattern": '{"body": {"a": [1]}}'}]}, {}]
     source, said = mapped(account, tmp_path), list[object]()
     with source.poller() as poller, closing(account.functions()) as functions:
@@ -151,13 +151,15 @@ def test_follow_says_why_an_update_does_not_start_and_starts_the_next(account: C
             functions.tag_resource(Resource=(arn := about["EventSourceMappingArn"]), Tags={RESTART: ASKED})
             poller.follow(lambda: said.append("also"))
             said.append((functions.list_tags(Resource=arn)["Tags"][RESTART], poller.running))
-        functions.tag_resource(Resource=arn, Tags={RESTART: "Sandbox.Timedout", PAUSED_AT: "now"})
-        poller.follow(lambda: None)
-        functions.untag_resource(Resource=arn, TagKeys=[PAUSED_AT])
-        poller.follow(lambda: None)
-        said.append((functions.list_tags(Resource=arn)["Tags"][RESTART], poller.running))
+        for criteria in edits:
+            functions.tag_resource(Resource=arn, Tags={PAUSED_AT: "now"})
+            poller.follow(lambda: None)
+            functions.update_event_source_mapping(UUID=source.mapping_id, FilterCriteria=criteria)
+            functions.untag_resource(Resource=arn, TagKeys=[PAUSED_AT])
+            poller.follow(lambda: None)
+            said.append((functions.list_tags(Resource=arn)["Tags"][RESTART], poller.running))
     refusal = f"The local poller does not apply FilterCriteria; remove those of mapping {source.mapping_id}"
-    assert said == [(refusal, False), "also", (STARTED, True), (STARTED, True)]
+    assert said == [(refusal, False), "also", (STARTED, True), (refusal, False), (STARTED, True)]
     assert poller.statistics.last_error == UnsupportedMapping.__name__
 
 

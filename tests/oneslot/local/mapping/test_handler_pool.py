@@ -150,13 +150,13 @@ def test_exception_keeps_the_process(pool_of: Callable[..., HandlerPool]) -> Non
 @pytest.mark.parametrize(
     ("source", "error"),
     [
-        (
-            "import no_such_module\ndef handle(event, context): pass",
-            FunctionError("init", "ModuleNotFoundError in fake.py, line 1"),
-        ),
         ("import os\ndef handle(:", FunctionError("init", "SyntaxError in fake.py, line 2")),
         ("handle = 3", FunctionError("init", "TypeError")),
         ("raise SystemExit(3)", FunctionError("init", "SystemExit in fake.py, line 1")),
+        (
+            "import os\nos.makedirs('oneslot', exist_ok=True)\nopen('oneslot/__init__.py', 'w').write('3 / 0')\nimport oneslot",
+            FunctionError("init", "ZeroDivisionError in fake.py, line 4"),
+        ),
         ("import os\nos._exit(3)", FunctionError("init", "Runtime.ExitError")),
         ("def handle(event, context): return {1, 2}", FunctionError("exception", "Runtime.MarshalError")),
         ("async def handle(event, context): pass", FunctionError("exception", "Runtime.MarshalError")),

@@ -38,16 +38,19 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", sys.stdout)
 
 
-@pytest.mark.parametrize("of_a_stack", [True, False])
+@pytest.mark.parametrize("configured", ["by a stack", "by oneslot env", "by hand"])
 @pytest.mark.parametrize("named", [None, "https://sqs/another"])
 def test_worker_defers_in_the_queue_that_it_polls(
-    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch, environment: None, named: str | None, of_a_stack: bool
+    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch, environment: None, named: str | None, configured: str
 ) -> None:
+    log, of_a_stack = moto_stack.home / "consumer.jsonl", configured == "by a stack"
     if of_a_stack:
         monkeypatch.setattr("oneslot.local.aws.connection.Connection.functions", lambda _: Functions(ENVIRONMENT))
         monkeypatch.setattr("oneslot.local.aws.connection.Connection.sqs", lambda *_: moto_stack.bench.sqs)
     else:
         os.environ.update(ENVIRONMENT | {"AWS_DEFAULT_REGION": "eu-west-2"})
+    if configured == "by oneslot env":
+        os.environ["ONESLOT_DELIVERY_LOG"] = str(log)
     monkeypatch.delitem(sys.modules, "handler", raising=False)
     opened = open_consumer(None, named, 3)
     consumer = sys.modules.pop("handler").consumer
@@ -58,8 +61,8 @@ def test_worker_defers_in_the_queue_that_it_polls(
     assert (actual.connect_timeout, actual.read_timeout, actual.max_pool_connections) == (1, 3, 11)
     assert opened.limit_seconds == (30 if of_a_stack else None)
     sys.stdout.write("of the handler\n")
-    log = moto_stack.home / "consumer.jsonl"
-    assert (log.read_text() if log.exists() else "") == "of the handler\n" * of_a_stack, "where check and inspect read"
+    found = log.read_text() if log.exists() else ""
+    assert found == "of the handler\n" * (configured != "by hand"), "where check and inspect read"
 
 
 def test_worker_runs_the_handler_of_any_declared_consumer(environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
