@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from oneslot.declaration.reading import choosing, find_declaration
+from oneslot.laws.form import is_encodable
 from oneslot.operator.target import open_target
 from oneslot.operator.terminal import Terminal
 from oneslot.runtime.record import MESSAGE_ID_FORM, is_message_id
@@ -104,7 +105,7 @@ class NameValue(click.ParamType[tuple[str, str]]):
         """Return name and value. Raise a usage error for anything else."""
         if isinstance(value, tuple):
             return value
-        if not self._form.fullmatch(str(value)):
+        if not self._form.fullmatch(str(value)) or not is_encodable(str(value)):
             self.fail(
                 f"{value!r} is not a valid {self._what}. Write it as name=value, e.g. {self._example}.", param, ctx
             )

@@ -1,6 +1,5 @@
 """The delivery log, the consumer's line about each delivery: a file for the local stack, CloudWatch Logs on AWS."""
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from botocore.exceptions import ClientError
 from oneslot.laws.form import is_encodable
 from oneslot.operator.evidence.malformed import DELIVERY_LOG, Malformed, malformed_delivery
 from oneslot.operator.evidence.tables import NOT_FOUND
+from oneslot.operator.sending.archive import json_object
 from oneslot.operator.target import Target
 from oneslot.runtime.failures import error_code
 
@@ -137,8 +137,5 @@ def _delivery(text: str) -> dict[str, Any] | None:
         return None
     if "\0" in text or not is_encodable(text):  # of a damaged disk: a delivery, of which nothing else can be read
         return {"message": DELIVERY}
-    try:
-        line = json.loads(text)
-    except ValueError:
-        return None
-    return line if isinstance(line, dict) and line.get("message") == DELIVERY else None
+    line = json_object(text)
+    return line if line and line.get("message") == DELIVERY else None

@@ -6,7 +6,6 @@ change that may or may not have been made, because the process died in between. 
 """
 
 import getpass
-import json
 import os
 import socket
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,7 +18,7 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.errors import LogNotWritten
-from oneslot.operator.sending.archive import is_cut_off
+from oneslot.operator.sending.archive import is_cut_off, json_object
 from oneslot.operator.target import Target
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.runtime.values import to_json
@@ -89,13 +88,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     if not path.exists():
         return
     with path.open(encoding="utf-8") as file:
-        for text in file:
-            try:
-                line = json.loads(text)
-            except ValueError:
-                continue
-            if isinstance(line, dict):
-                yield line
+        yield from filter(None, map(json_object, file))
 
 
 def changes(target: Target, about: str | None = None) -> Iterator[dict[str, Any]]:

@@ -1,6 +1,5 @@
 """Messages that follow a commit and that no relay has sent: how many wait since when, and why, by the relay's log."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -9,6 +8,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from oneslot.operator.evidence.deliveries import read_log
+from oneslot.operator.sending.archive import json_object
 from oneslot.operator.target import Target
 from oneslot.runtime.protocol import UNSENT
 from oneslot.runtime.sends.relay import YOUNG_MS
@@ -53,10 +53,9 @@ def _failures(target: Target, since_ms: int) -> Iterator[dict[str, Any]]:
     if not (file or group):
         return
     for _, text in read_log(target, file, group, '$.message = "relay" && $.count > 0', since_ms):
-        with suppress(ValueError):  # the log has other lines, too
-            line = json.loads(text)
-            if isinstance(line, dict) and line.get("failed"):
-                yield {"to": "", "message_id": "", **line}
+        line = json_object(text)  # the log has other lines, too
+        if line and line.get("failed"):
+            yield {"to": "", "message_id": "", **line}
 
 
 def format_undelivered(found: Undelivered | None, command: Callable[[str], str]) -> Iterator[str]:

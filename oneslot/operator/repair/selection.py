@@ -1,6 +1,5 @@
 """The selection of dead letters: by ids, by a repair list, by reason, or all."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 from oneslot.declaration.reading import declared
 from oneslot.errors import FileUnreadable, InvalidArguments, InvalidFile
 from oneslot.operator.repair.forecast import Forecast
+from oneslot.operator.sending.archive import json_object
 from oneslot.runtime.record import is_message_id
 
 
@@ -73,12 +73,8 @@ def read_repair_list(path: Path) -> list[str]:
     for number, text in enumerate(lines, 1):
         if not text.strip():
             continue
-        try:
-            line = json.loads(text)
-        except ValueError:
-            line = None
-        message_id = line.get("message_id") if isinstance(line, dict) else None
-        if not is_message_id(message_id):
+        line = json_object(text) or {}
+        if not is_message_id(message_id := line.get("message_id")):
             raise InvalidFile(
                 f"{path}, line {number}: no valid message_id. "
                 'Write each line as in the audit\'s repair/redrive.jsonl: {"message_id": "...", "action": "redrive"}.'
@@ -86,7 +82,7 @@ def read_repair_list(path: Path) -> list[str]:
         if declaration.private and declaration.is_private(message_id):
             private = declaration.private.name
             raise InvalidFile(f"{path}, line {number}: message_id is {private}, which is never a message's id.")
-        if isinstance(line, dict) and line.get("action", "redrive") != "redrive":
+        if line.get("action", "redrive") != "redrive":
             raise InvalidFile(
                 f"{path}, line {number}: the action is not 'redrive'. Remove the line; an operator must look at its message."
             )

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from oneslot.errors import InvalidArchive
 from oneslot.laws.form import LINES, without_null
@@ -70,11 +71,11 @@ def read_archive(path: Path, stack: str) -> Iterator[AcceptedRequest]:
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             try:
-                document = json.loads(line)
+                document = json_object(line) or {}
                 known = {name: value for name, value in document.items() if name in _ARCHIVED}  # of any version
                 found = AcceptedRequest(Archived(**known), document["sent"], document.get("sqs_message_ids", []))
                 invalid = any(LINES["accepted"](without_null(document)))
-            except (ValueError, KeyError, TypeError, AttributeError):
+            except (KeyError, TypeError):
                 invalid = True
             if invalid and line.endswith("\n") and not line.endswith(_CUT_OFF):
                 raise InvalidArchive(
@@ -82,6 +83,15 @@ def read_archive(path: Path, stack: str) -> Iterator[AcceptedRequest]:
                 )
             if not invalid and document.get("stack", stack) == stack:
                 yield found
+
+
+def json_object(line: str) -> dict[str, Any] | None:
+    """Return the JSON object of a line; None for anything else, such as what a crash cut off, or nesting without end."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def is_cut_off(path: Path) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from oneslot.declaration.reading import declared
 from oneslot.errors import FileUnreadable, InvalidFile
+from oneslot.laws.form import is_encodable
 from oneslot.operator.sending.messages import Archived, RequestCopy, group_of
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.record import Content, parse_body, payload_hash
@@ -66,6 +67,8 @@ def read_request(text: str, attributes: Mapping[str, str] | None = None) -> Requ
 
 
 def _message(where: str, text: str, number: int, attributes: Mapping[str, str]) -> RequestCopy:
+    if not is_encodable(text):
+        raise InvalidFile(f"{where} is not UTF-8 text. Write it as UTF-8.")
     if len(text.encode()) > LARGEST_BODY_BYTES:
         raise InvalidFile(f"{where}: more than {LARGEST_BODY_BYTES:,} bytes, SQS's limit for a message. Shorten it.")
     try:

@@ -1,7 +1,4 @@
-"""Files, names and options that a verb refuses: whole sentences with their codes, in `transcripts/refusals-*.txt`.
-
-They are renewed like those of `test_transcripts`.
-"""
+"""Input that a verb refuses: whole sentences with codes, `transcripts/refusals-*.txt`, renewed as `test_transcripts` says."""
 
 import json
 import sys
@@ -51,7 +48,7 @@ MODULES = (
 REPAIR_LISTS = (
     '{"message_id": "m-1", "action": "compare the rows"}',
     f'{{"message_id": "{NHS_NUMBER}"}}',
-    "[]",
+    "[" * 100_000,
     '{"message_id": "two words"}',
     b"\xe9",
     "",
@@ -90,8 +87,8 @@ ROWS: dict[str, tuple[Row, ...]] = {
         *(("list.jsonl", text, "dlq redrive --file HOME/list.jsonl") for text in REPAIR_LISTS),
         *(("mine", f"{json.dumps(booking())}\n{text}", f"send --file HOME/mine {ORDERS}") for text in REQUESTS),
         *(("mine", text, f"send --file HOME/mine {ORDERS}") for text in ("\n\n", b"\xff\xfe\x00")),
-        *(("mine", "", f"send {ORDERS} {body}") for body in ("", "no", "{} --file HOME/mine")),
-        *(("mine", "", f"send {ORDERS} {{}} --attribute {each}") for each in ("tenant", "tenant=", "=north", "a,b=c")),
+        *(("mine", "", f"send {ORDERS} {body}") for body in ("", "\udcff", "{} --file HOME/mine")),
+        *(("mine", "", f"send {ORDERS} {{}} --attribute {each}") for each in ("tenant", "t=", "a=\udcff", "a,b=c")),
     ),
     "worker": tuple(("mine", "", f"worker {options}") for options in WORKER),
     "new": (
@@ -104,7 +101,8 @@ ROWS: dict[str, tuple[Row, ...]] = {
 def heading(row: Row) -> str:
     _, content, line = row
     text = repr(content[len(LEAST) :] if isinstance(content, str) and content.startswith(LEAST) else content)
-    return f"=== oneslot {line} < {text if len(text) < 120 else f'{len(text):,} characters'}".replace(NHS_NUMBER, "NHS")
+    said = f"=== oneslot {line} < {text if len(text) < 120 else f'{len(text):,} characters'}"
+    return said.replace(NHS_NUMBER, "NHS").encode(errors="backslashreplace").decode()
 
 
 @pytest.mark.parametrize("name", ROWS)
