@@ -15,26 +15,8 @@ from urllib.parse import quote_plus
 from oneslot.dynamodb_in_memory.contents import TableSchema
 from oneslot.explorer.handlers.asked import IDENTITY, NTH, PARAMETERS, Places
 from oneslot.explorer.handlers.scenario import message_of
-from oneslot.explorer.handlers.templates.sources import (
-    BUS,
-    COGNITO,
-    DYNAMODB,
-    HTTP_1,
-    HTTP_2,
-    IOT,
-    KINESIS,
-    LOGS,
-    PIPE,
-    QUEUES,
-    S3,
-    SCHEDULE,
-    SNS,
-    SOCKET,
-    TASK,
-    URL,
-    FunctionSource,
-    chain,
-)
+from oneslot.explorer.handlers.templates import sources
+from oneslot.explorer.handlers.templates.sources import FunctionSource, chain
 
 PAYLOAD, AUTHORIZER, ATTRIBUTES, KEY, OLD = "payload", "authorizer", "attributes", "key", "old"
 METHOD, PATH = "method", "path"
@@ -73,15 +55,15 @@ _OF_HTTP: Places = {
 }
 _OF_ROWS: Places = {("dynamodb", "NewImage"): PAYLOAD, ("dynamodb", "OldImage"): OLD, ("eventName",): "eventName"}
 PLACES: Mapping[str, Places] = {
-    **dict.fromkeys((HTTP_1, HTTP_2, URL, SOCKET), _OF_HTTP),
-    **{queue: {("Records", 0, "messageAttributes"): ATTRIBUTES} for queue in QUEUES},
-    SNS: {("Records", 0, "Sns", "MessageAttributes"): ATTRIBUTES},
-    S3: {("Records", 0, "s3", "object", "key"): KEY},
-    BUS: {("detail",): PAYLOAD, **{(one,): one for one in ("source", "detail-type", "resources")}},
-    SCHEDULE: {("detail",): PAYLOAD},
-    **{kind: {(): PAYLOAD} for kind in (TASK, IOT)},
-    COGNITO: {("request", "userAttributes"): PAYLOAD, ("request", "clientMetadata"): "metadata"},
-    DYNAMODB: {("Records", 0, *way): name for way, name in _OF_ROWS.items()},
+    **dict.fromkeys((sources.HTTP_1, sources.HTTP_2, sources.URL, sources.SOCKET), _OF_HTTP),
+    **{queue: {("Records", 0, "messageAttributes"): ATTRIBUTES} for queue in sources.QUEUES},
+    sources.SNS: {("Records", 0, "Sns", "MessageAttributes"): ATTRIBUTES},
+    sources.S3: {("Records", 0, "s3", "object", "key"): KEY},
+    sources.BUS: {("detail",): PAYLOAD, **{(one,): one for one in ("source", "detail-type", "resources")}},
+    sources.SCHEDULE: {("detail",): PAYLOAD},
+    **{kind: {(): PAYLOAD} for kind in (sources.TASK, sources.IOT)},
+    sources.COGNITO: {("request", "userAttributes"): PAYLOAD, ("request", "clientMetadata"): "metadata"},
+    sources.DYNAMODB: {("Records", 0, *way): name for way, name in _OF_ROWS.items()},
 }
 """Where a source's event is open. All else is the source's own, and cannot grow."""
 
@@ -98,11 +80,11 @@ def _id(digit: int, facts: Facts) -> str:
 
 def event_of(source: FunctionSource, facts: Facts, tables: Tables) -> Any:
     """Return one event as its source sends it."""
-    if source.kind == DYNAMODB:
+    if source.kind == sources.DYNAMODB:
         return {"Records": [_row_changed(source, facts, tables)]}
-    if source.kind == KINESIS:
+    if source.kind == sources.KINESIS:
         return {"Records": [_kinesis(source, facts)]}
-    if source.kind == PIPE:
+    if source.kind == sources.PIPE:
         return [_polled(source, facts, tables)]
     made = _EVENTS.get(source.kind)
     event = made(source, facts) if made else copy.copy(facts[PAYLOAD])
@@ -129,14 +111,14 @@ def attributes(given: Mapping[str, Any], place: str = ATTRIBUTES) -> dict[str, A
 
 def is_raw(topic: FunctionSource) -> bool:
     """Return whether a subscription leaves out the notification's envelope."""
-    return topic.kind == SNS and str(topic.settings.get("RawMessageDelivery")).lower() == "true"
+    return topic.kind == sources.SNS and str(topic.settings.get("RawMessageDelivery")).lower() == "true"
 
 
 def written(source: FunctionSource, facts: Facts) -> str:
     """Return the text that a topic, a bucket, a rule, a pipe or a schedule writes into its queue or topic."""
-    if source.kind == PIPE:
+    if source.kind == sources.PIPE:
         return json.dumps(_polled(source, facts, {}))
-    if source.kind != SNS:
+    if source.kind != sources.SNS:
         return json.dumps(_EVENTS[source.kind](source, facts))
     published = json.dumps(facts[PAYLOAD]) if source.feed is None else written(source.feed, facts)
     if is_raw(source):
@@ -234,9 +216,9 @@ def _bus(source: FunctionSource, facts: Facts) -> dict[str, Any]:
 def stored_by(source: FunctionSource, facts: Facts) -> tuple[str, str] | None:
     """Return the bucket and the key of the object that an event tells of; None if it tells of none."""
     for one in chain(source):
-        if one.kind == S3:
+        if one.kind == sources.S3:
             return one.physical, object_key(one, facts)
-        if one.kind == BUS and (event := _bus(one, facts))["source"] == "aws.s3":
+        if one.kind == sources.BUS and (event := _bus(one, facts))["source"] == "aws.s3":
             return event["detail"]["bucket"]["name"], event["detail"]["object"]["key"]
     return None
 
@@ -268,7 +250,11 @@ def _context(kind: str, facts: Facts, **own: Any) -> dict[str, Any]:
         "apiId": "a1b2c3d4e5",
         "domainName": f"a1b2c3d4e5.execute-api.{_AT[0]}.amazonaws.com",
         "requestId": _id(3, facts),
-        **({"stage": "$default"} if kind == HTTP_2 else {"stage": "explored", "identity": _IDENTITY, **_AT_TIME}),
+        **(
+            {"stage": "$default"}
+            if kind == sources.HTTP_2
+            else {"stage": "explored", "identity": _IDENTITY, **_AT_TIME}
+        ),
         **own,
     }
 
@@ -281,7 +267,7 @@ def _requested(source: FunctionSource, facts: Facts) -> dict[str, Any]:
     parameters = {name.rstrip("+"): greedy if name.endswith("+") else f"{name}-1" for name in names} or None
     headers = {"content-type": "application/json"}
     event = {"headers": headers, "body": json.dumps(facts[PAYLOAD]), "isBase64Encoded": False}
-    if source.kind == HTTP_1:
+    if source.kind == sources.HTTP_1:
         called = {"httpMethod": method, "path": concrete}
         return {
             "resource": path,
@@ -290,7 +276,7 @@ def _requested(source: FunctionSource, facts: Facts) -> dict[str, Any]:
             "queryStringParameters": None,
             "pathParameters": parameters,
             "stageVariables": None,
-            "requestContext": _context(HTTP_1, facts, resourcePath=path, protocol="HTTP/1.1", **called),
+            "requestContext": _context(sources.HTTP_1, facts, resourcePath=path, protocol="HTTP/1.1", **called),
             **event,
         }
     http = {"method": method, "path": concrete, "protocol": "HTTP/1.1", "sourceIp": "192.0.2.1"}
@@ -300,7 +286,7 @@ def _requested(source: FunctionSource, facts: Facts) -> dict[str, Any]:
         "rawPath": concrete,
         "rawQueryString": "",
         "pathParameters": parameters or {},
-        "requestContext": _context(HTTP_2, facts, http=http, time=_AT_TIME["requestTime"], timeEpoch=_EPOCH_MS),
+        "requestContext": _context(sources.HTTP_2, facts, http=http, time=_AT_TIME["requestTime"], timeEpoch=_EPOCH_MS),
         **event,
     }
 
@@ -311,7 +297,7 @@ def _socket(source: FunctionSource, facts: Facts) -> dict[str, Any]:
     kind = {"$connect": "CONNECT", "$disconnect": "DISCONNECT"}.get(route, "MESSAGE")
     event: dict[str, Any] = {
         "requestContext": {
-            **_context(SOCKET, facts),
+            **_context(sources.SOCKET, facts),
             "routeKey": route,
             "eventType": kind,
             "messageDirection": "IN",
@@ -368,9 +354,9 @@ def _logged(source: FunctionSource, facts: Facts) -> dict[str, Any]:
 def _polled(source: FunctionSource, facts: Facts, tables: Tables) -> dict[str, Any]:
     """Return one record of a pipe's source, which the pipe sends in a list."""
     fed = source.feed
-    if fed is not None and fed.kind == DYNAMODB:
+    if fed is not None and fed.kind == sources.DYNAMODB:
         return _row_changed(fed, facts, tables)
-    if fed is not None and fed.kind == KINESIS:
+    if fed is not None and fed.kind == sources.KINESIS:
         record = _kinesis(fed, facts)
         return {**record.pop("kinesis"), **record}
     body = json.dumps(facts[PAYLOAD]) if fed is None or fed.feed is None else written(fed.feed, facts)
@@ -456,7 +442,7 @@ def _kinesis(source: FunctionSource, facts: Facts) -> dict[str, Any]:
 
 
 _EVENTS: Mapping[str, Callable[[FunctionSource, Facts], dict[str, Any]]] = {
-    **{SNS: _notification, S3: _object_created, BUS: _bus, SCHEDULE: _scheduled},
-    **{HTTP_1: _requested, HTTP_2: _requested, URL: _requested, SOCKET: _socket},
-    **{COGNITO: _triggered, LOGS: _logged},
+    **{sources.SNS: _notification, sources.S3: _object_created, sources.BUS: _bus, sources.SCHEDULE: _scheduled},
+    **{sources.HTTP_1: _requested, sources.HTTP_2: _requested, sources.URL: _requested, sources.SOCKET: _socket},
+    **{sources.COGNITO: _triggered, sources.LOGS: _logged},
 }

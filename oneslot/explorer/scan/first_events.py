@@ -29,21 +29,8 @@ from oneslot.explorer.handlers.asked import (
     value_at,
 )
 from oneslot.explorer.handlers.scenario import Direct
-from oneslot.explorer.handlers.templates.sources import (
-    ASYNCHRONOUS,
-    BUS,
-    FIFO,
-    HTTP_1,
-    HTTP_2,
-    QUEUES,
-    SCHEDULE,
-    SNS,
-    STREAMS,
-    TASK,
-    URL,
-    FunctionSource,
-    chain,
-)
+from oneslot.explorer.handlers.templates import sources
+from oneslot.explorer.handlers.templates.sources import FunctionSource, chain
 from oneslot.explorer.scan.events import (
     ANY_PATH,
     ATTRIBUTES,
@@ -118,7 +105,7 @@ def first_facts(source: FunctionSource) -> Facts:
             facts[PAYLOAD] = matching(pattern.get("body", pattern.get("data", {}))) or image
             if "eventName" in pattern:
                 facts["eventName"] = matching(pattern["eventName"])
-        if one.kind == SNS and isinstance(policy := one.settings.get("FilterPolicy"), Mapping):
+        if one.kind == sources.SNS and isinstance(policy := one.settings.get("FilterPolicy"), Mapping):
             is_of_body = one.settings.get("FilterPolicyScope") == "MessageBody"
             facts[PAYLOAD if is_of_body else ATTRIBUTES] = matching(policy)
     return facts
@@ -126,16 +113,18 @@ def first_facts(source: FunctionSource) -> Facts:
 
 def asked_of(source: FunctionSource, facts: Facts) -> Asked:
     """Return what notes the questions to a made event: a route of any method or path leaves these to the client."""
-    places, is_first = dict(PLACES.get(source.kind, {})), source.kind == HTTP_1
-    if source.kind in (HTTP_1, HTTP_2, URL):
+    places, is_first = dict(PLACES.get(source.kind, {})), source.kind == sources.HTTP_1
+    if source.kind in (sources.HTTP_1, sources.HTTP_2, sources.URL):
         if source.settings.get("Method", "ANY") in ("ANY", "*"):
             places[("httpMethod",) if is_first else ("requestContext", "http", "method")] = METHOD
         if "+}" in source.settings.get("Path", ANY_PATH):
             places[("path",) if is_first else ("rawPath",)] = PATH
     texts: dict[str, Places] = {json.dumps(facts[PAYLOAD]): {(): PAYLOAD}}
     for one in list(chain(source))[1:]:
-        if one.kind not in QUEUES:
-            texts.setdefault(written(one, facts), PLACES[one.kind] if one.kind in (BUS, SCHEDULE) else {})
+        if one.kind not in sources.QUEUES:
+            texts.setdefault(
+                written(one, facts), PLACES[one.kind] if one.kind in (sources.BUS, sources.SCHEDULE) else {}
+            )
     texts |= {json.dumps(body): {(): name} for name, body in facts.items() if "://" in name}
     return Asked(facts, places, texts)
 
@@ -173,10 +162,10 @@ def options_for(source: FunctionSource, facts: Facts, tables: Tables, second: Fa
             ]
             for table, rows in facts[ROWS].items()
         }
-    if source.kind in QUEUES:
-        return {"messages": [_message(source, one) for one in every], "fifo": source.kind == FIFO, **options}
+    if source.kind in sources.QUEUES:
+        return {"messages": [_message(source, one) for one in every], "fifo": source.kind == sources.FIFO, **options}
     events, options = [event_of(source, one, tables) for one in every], {**rules_of(source), **options}
-    if source.kind in STREAMS:
+    if source.kind in sources.STREAMS:
         return {"event": {"Records": [record for one in events for record in one["Records"]]}, **options}
     if second is None:
         return {"event": events[0], **options}
@@ -203,9 +192,9 @@ def rules_of(source: FunctionSource) -> dict[str, Any]:
     An asynchronous invocation is tried three times. A shard, and a state machine, invoke nothing twice at a time: an
     event comes again only after a failure. An API's client, an EventBridge rule and a user pool may send twice.
     """
-    if source.kind in (*STREAMS, TASK):
+    if source.kind in (*sources.STREAMS, sources.TASK):
         return {"fifo": True}
-    if source.kind in ASYNCHRONOUS:
+    if source.kind in sources.ASYNCHRONOUS:
         retries = source.settings.get(RETRIES)
         attempts = ASYNCHRONOUS_ATTEMPTS if retries is None else int(retries) + 1
         return {"receives": attempts, "visibility": RETRIES_S}
@@ -247,8 +236,8 @@ def pairs_of(
     def pair(second: Facts, **more: Any) -> dict[str, Any]:
         return {**options_for(source, facts, tables, second), "copies": 1, "faults": 1, "batch": 1, **more}
 
-    (other, _), has_order = other_of(source, facts), source.kind in (FIFO, *STREAMS)
-    if source.kind == FIFO:
+    (other, _), has_order = other_of(source, facts), source.kind in (sources.FIFO, *sources.STREAMS)
+    if source.kind == sources.FIFO:
         first, same = pair(other)["messages"]
         same = {**(same if isinstance(same, dict) else {"body": same}), "attributes": {"MessageGroupId": "2"}}
         yield "of two groups", pair(other, messages=[first, same])
@@ -258,7 +247,7 @@ def pairs_of(
         elif splits is not None:
             yield IN_ONE_BATCH, pair(one, batch=2)
     ways: list[dict[str, Any]] = [{}, {"faults": 2}]
-    if source.kind in STREAMS and not splits:
+    if source.kind in sources.STREAMS and not splits:
         ways = [{"faults": 0, "bisects": True, "fifo": False}, {}]
     for way in ways if splits is not None else ():
         yield IN_ONE_BATCH, pair({**other, PAYLOAD: varied(facts[PAYLOAD], 2)}, **{"batch": 2, **way})
