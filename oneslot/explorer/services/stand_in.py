@@ -52,13 +52,10 @@ def request(account: Account, method: str, parameters: Parameters) -> Answer:
             account.record("http", method, url, {"body": text, **({"key": key} if key else {})})
     answer = given(parameters) if callable(given) else given
     content = answer.get("body", b"")
-    text = content if isinstance(content, (bytes, str)) else json.dumps(content)
+    text = content if isinstance(content, bytes | str) else json.dumps(content)
     sent = {"Content-Type": "application/json", **answer.get("headers", {})}
-    return {
-        "status": answer.get("status", 200),
-        "headers": sent,
-        "body": text.encode() if isinstance(text, str) else text,
-    }
+    body = text if isinstance(text, bytes) else text.encode()
+    return {"status": answer.get("status", 200), "headers": sent, "body": body}
 
 
 def _parameter(name: str, value: Any) -> dict[str, Any]:
@@ -115,16 +112,12 @@ def get_secret_value(account: Account, parameters: Parameters) -> Answer:
         message = "Secrets Manager can't find the specified secret."
         refuse("GetSecretValue", "ResourceNotFoundException", message)
     value = values[name]
-    content = (
-        {"SecretBinary": value}
-        if isinstance(value, bytes)
-        else {"SecretString": value if isinstance(value, str) else json.dumps(value)}
-    )
+    content = value if isinstance(value, bytes | str) else json.dumps(value)
     return {
         "ARN": f"arn:aws:secretsmanager:eu-west-2:000000000000:secret:{name}-a1b2c3",
         "Name": name,
         "VersionId": "00000000-0000-4000-8000-000000000001",
-        **content,
+        "SecretBinary" if isinstance(value, bytes) else "SecretString": content,
         "VersionStages": ["AWSCURRENT"],
         "CreatedDate": WRITTEN,
     }
@@ -212,9 +205,8 @@ def perform(account: Account, service: str, operation: str, parameters: Paramete
     given = account.answers.get(name)
     if given is not None:
         has_token = any(map(parameters.get, operations(service)[operation].idempotent_members))
-        token = (
-            json.dumps(parameters, sort_keys=True, default=repr) if has_token else None
-        )  # AWS refuses other parameters
+        # AWS refuses other parameters with the token.
+        token = json.dumps(parameters, sort_keys=True, default=repr) if has_token else None
         if not operation.startswith(READING) and account.is_first(name, token):
             target = next((str(parameters[one]) for one in _TARGETS if one in parameters), "")
             account.record(service, operation, target, parameters)
