@@ -54,17 +54,17 @@ def failure_of(line: Mapping[str, Any]) -> Failure:
     return Failure(name, str(line.get("reason")), line.get("where"), line.get("receive_count", 1))
 
 
-def read_deliveries(target: Target) -> Iterator[dict[str, Any]]:
+def read_deliveries(target: Target) -> Iterator[Mapping[str, Any]]:
     """Yield the log's lines about deliveries, as `identified`."""
     return identified(line for _, line in _lines(target, 0, None))
 
 
-def identified(lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def identified(lines: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """Yield lines in their order, but those of a message without an id when a later one has it, or last.
 
     They get this id, which a consumer whose rule for ids was corrected found in the redriven message.
     """
-    held: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    held: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for line in lines:
         message_id, sqs_message_id = line.get("message_id"), line.get("sqs_message_id")
         if message_id is None and isinstance(sqs_message_id, str):

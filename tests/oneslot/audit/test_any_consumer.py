@@ -4,7 +4,7 @@ import html
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -153,7 +153,7 @@ def nothing_has_every_type(evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 
 def found_by_both(
-    audited: Audited, declaration: Declaration, tables: dict[str, list[dict[str, Any]]], folder: Path
+    audited: Audited, declaration: Declaration, tables: Mapping[str, Sequence[Mapping[str, Any]]], folder: Path
 ) -> set[tuple[str, str]]:
     """Return the breaches in these rows that check finds, after asserting that the audit finds the same, and no reject."""
     history = OrderHistory(charges=[])

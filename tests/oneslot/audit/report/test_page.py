@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 MODEL = model_of(CONSUMER)
 
 
-def in_browser(test: Callable[..., None]) -> Callable[..., None]:
+def in_browser(test: Callable[..., None]) -> Any:
     """Mark a test that opens pages."""
     return pytest.mark.slow(pytest.mark.browser(test))
 
 
-def of_audit(test: Callable[..., None]) -> Callable[..., None]:
+def of_audit(test: Callable[..., None]) -> Any:
     """Mark a test that opens the page of an audit."""
     return pytest.mark.spark(in_browser(test))
 
