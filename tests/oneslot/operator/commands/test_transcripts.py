@@ -322,6 +322,8 @@ AS_JSON = {"gone", "fresh", "booked", "letters", "malformed", "broken", "no ledg
 OF_A_REQUEST = {"inspect", "ledger-show", "ledger-forget"}
 REMEDIES = {"status", "watch", "check", "inspect", "dlq-list", "dlq-redrive", "ledger-show", "ledger-forget"}
 """Verbs whose sentences name a command, which on AWS names the stack."""
+COMMAND = re.compile(r"\boneslot (?!docs\b|send\b)[a-z][^`.;:)│\n]*(?<! )")
+"""A command that a sentence asks for, with its arguments. Only `docs` and `send` are named without their stack."""
 
 
 def transcript(home: Path, line: str, *, fault: bool = False) -> str:
@@ -369,8 +371,8 @@ def sections(name: str) -> dict[str, str]:
 def texts_of(stack: MotoStack, name: str, state: str, line: str) -> dict[str, str]:
     """Return what each form of a line writes, or how that differs from another section, whichever is shorter.
 
-    The other section is the local stack's for a stack on AWS, that of the line without --yes, and that of the line or
-    the state in `LIKE`.
+    The other section is the local stack's for a stack on AWS, as if its commands named that stack. Else it is that of
+    the line without --yes, or that of the line or the state in `LIKE`.
     """
     texts = {form: transcript(stack.home, form) for form in forms_of(name, state, line)}
     expected, shown = sections(name), {}
@@ -378,10 +380,15 @@ def texts_of(stack: MotoStack, name: str, state: str, line: str) -> dict[str, st
         on_aws = form.endswith(" --stack Oneslot-prod")
         looked = f"{line.removesuffix(' --yes')} ({state})" if line.endswith(" --yes") else None
         like = LIKE.get(f"{form} ({state})", looked or f"{form} ({LIKE.get(state)})")
-        base = texts[line] if on_aws else expected.get(f"=== oneslot {like}", "")
+        base = named(texts[line]) if on_aws else expected.get(f"=== oneslot {like}", "")
         other = differences(base, text)
         shown[f"=== oneslot {form} ({state})"] = other if on_aws or other.count("\n") < text.count("\n") else text
     return shown
+
+
+def named(text: str) -> str:
+    """Return a text of the local stack as one of a stack on AWS, which each command names."""
+    return COMMAND.sub(r"\g<0> --stack Oneslot-prod", text).replace("Oneslot-dev", "Oneslot-prod")
 
 
 def differences(base: str, text: str) -> str:
