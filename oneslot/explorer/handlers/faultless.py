@@ -61,7 +61,7 @@ def refuse_import(code: Code, error: str) -> None:
         lists = [root / "requirements.txt" for root in code.roots if (root / "requirements.txt").is_file()]
         if kind == "ModuleNotFoundError" and lists:
             remedy = f"Run `pip install -r {lists[0]}`."
-        raise NotExplorable(f"{code.name} fails {error}. {remedy}")
+        raise NotExplorable(f"{code.name} fails {error.rstrip('.')}. {remedy}")
 
 
 @dataclass

@@ -108,7 +108,8 @@ def _tried(exploration: Exploration, one: Exploration, asked: Asked) -> Tried:
         tried = Tried(error, _status(outcome.answer), reached.wrote, has_more, ran, wanted, asked, *more)
         if tried.serves:
             break
-    refuse_import(exploration.code, error)
+    if not asked.absent:  # what an import looks for is made next
+        refuse_import(exploration.code, error)
     del asked.errors[:-MOST_ERRORS]
     return tried
 

@@ -64,8 +64,8 @@ OBJECT = (
 )
 
 
-def _grown(tmp_path: Path, lines: str, source: FunctionSource = QUEUE) -> Grown:
-    (tmp_path / "app.py").write_text(MODULE + lines)
+def _grown(tmp_path: Path, lines: str, source: FunctionSource = QUEUE, module: str = MODULE) -> Grown:
+    (tmp_path / "app.py").write_text(module + lines)
     given = Given("app.handler", path=[tmp_path], tables=TABLES, reports_failures=False)
     with trying(given) as deliver:
 
@@ -151,6 +151,14 @@ def test_values_are_made_when_the_handler_looks_for_them(tmp_path: Path) -> None
     values = {"ssm": parameters, "secrets": {"pay": {"apiKey": "apikey-1"}}}
     assert (grown.serves, grown.facts) == (True, {"payload": {}, **values})
     assert [*assumed_of(grown.facts)] == ["Made answers: ssm /shop/name, ssm /f/name-1, ssm /f/url, secrets pay."]
+
+
+def test_a_value_is_made_when_the_module_reads_it_at_its_import(tmp_path: Path) -> None:
+    imported = 'name = boto3.client("ssm").get_parameter(Name="/shop/name")["Parameter"]["Value"]\n\n\ndef handler'
+
+    grown = _grown(tmp_path, "    write(name)", module=MODULE.replace("def handler", imported))
+
+    assert (grown.serves, grown.facts) == (True, {"payload": {}, "ssm": {"/shop/name": "value-1"}})
 
 
 def test_each_source_grows_in_its_open_places(tmp_path: Path) -> None:
