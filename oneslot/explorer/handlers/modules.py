@@ -145,8 +145,7 @@ class Code:
             spec = importlib.machinery.PathFinder.find_spec(name, path, target)
             if spec is None or not isinstance(spec.loader, _COMPILABLE) or not self.is_own(spec.origin):
                 return None
-            code = self._code(name, spec)
-            self._compiled[name] = (code, spec)
+            self._compiled[name] = (self._code(name, spec), spec)
         process.environment.modules[name] = None
         _, known = self._compiled[name]
         spec = importlib.machinery.ModuleSpec(name, self, origin=known.origin)  # type: ignore[arg-type]
@@ -175,10 +174,8 @@ class Code:
     def exec_module(self, module: ModuleType) -> None:
         """Run the code of a module."""
         code, _ = self._compiled[module.__name__]
-        setattr(module, LOOP, Loop)
-        setattr(module, HASH, hashed)
-        setattr(module, RAN, ran)
-        exec(code, module.__dict__)  # noqa: S102 - it is the code under test
+        vars(module).update({LOOP: Loop, HASH: hashed, RAN: ran})
+        exec(code, vars(module))  # noqa: S102 - it is the code under test
 
     def get_data(self, path: str) -> bytes:
         """Return what a file beside a module holds, for `pkgutil`."""

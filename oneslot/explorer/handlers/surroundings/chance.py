@@ -29,7 +29,6 @@ _SELECTORS = ("EpollSelector", "KqueueSelector", "PollSelector", "SelectSelector
 _FIRST = 8
 """The number of a process on Lambda, where most environments give the same one."""
 
-
 LOG_STREAM = "2026/11/20/[$LATEST]"
 """How the name of each log stream begins. The variable of one that is not asked for has no more."""
 
@@ -198,10 +197,8 @@ def _signal_refused(name: str, process: Any, *_: Any) -> None:
 def _in_own_modules(inside: Callable[..., Any]) -> Callable[..., Any]:
     def function(process: Any, original: Any, *values: Any, **named: Any) -> Any:
         caller = sys._getframe(2).f_globals.get("__name__")
-        return (
-            inside(process, original, *values, **named)
-            if caller in process.environment.modules
-            else original(*values, **named)
-        )
+        if caller not in process.environment.modules:
+            return original(*values, **named)
+        return inside(process, original, *values, **named)
 
     return function

@@ -143,6 +143,8 @@ class LambdaEnvironments:
         self._count = itertools.count()
         self._folders = tuple(f"{one}/" for one in self._own)
         self._here = get_ident()
+        self.opened: weakref.WeakSet[Any] = weakref.WeakSet()
+        """The files that the handler has opened. One that it leaves open would warn whoever runs when it is collected."""
         self.refusal = ""
         """What was refused while no invocation ran, such as in a destructor."""
 
@@ -438,6 +440,9 @@ def separate_environments(running: Callable[[], Any], own: Sequence[Path] = ()) 
             if LambdaEnvironments.current.refusal:
                 raise NotExplorable(LambdaEnvironments.current.refusal)
         finally:
+            for file in LambdaEnvironments.current.opened:
+                with contextlib.suppress(OSError, ValueError):
+                    file.close()
             LambdaEnvironments.current = outer
             sys.dont_write_bytecode = writes_nothing
             _providers().update(providers)

@@ -16,6 +16,7 @@ import logging
 import multiprocessing.shared_memory
 import os
 import re
+import shutil
 import sqlite3
 import ssl
 import tempfile
@@ -38,6 +39,7 @@ from oneslot.explorer.handlers.surroundings.chance import own_chance
 from oneslot.explorer.handlers.surroundings.environment import (
     SUBPROCESS,
     LambdaEnvironments,
+    is_installed,
     open_file,
     separate_environments,
 )
@@ -153,6 +155,7 @@ def taken_over(running: Running, environment: dict[str, str], own: Sequence[Path
         patch(separate_environments(running, own))
         patch(replaced((*_files(), *own_chance(running), *_connections(running), *as_strands(running), *_refused())))
         patch(mock.patch.object(threading, "Lock", own_lock(running)))
+        patch(mock.patch.object(tempfile.TemporaryDirectory, "_cleanup", staticmethod(_remove)))
         patch(mock.patch.object(logging, "time", _log_clock(running)))
         # A handler's dataclasses are made again for each environment, and the text of their methods is always the same.
         patch(mock.patch.object(dataclasses, "exec", _execute, create=True))
@@ -173,6 +176,12 @@ def _execute(text: str, *namespaces: Any) -> None:
 
 
 _compiled = functools.lru_cache(1_000)(functools.partial(compile, filename="<string>", mode="exec", dont_inherit=True))
+
+
+def _remove(name: str, delete: bool = True, **_: Any) -> None:
+    """Remove a temporary folder that the handler has left, as Python does, but without a warning."""
+    if delete:
+        shutil.rmtree(name, ignore_errors=True)
 
 
 def _in_one_thread(running: Running) -> Any:
@@ -222,6 +231,7 @@ _OPEN = ((builtins, "open"), (io, "open"), (sqlite3, "connect"), (sqlite3.dbapi2
 _DATABASE = re.compile("(file:(?://(?:localhost)?)?)?(/.*)", re.DOTALL)
 """The path of an SQLite database, or its URI."""
 
+_CLOSER: Any = tempfile._TemporaryFileCloser  # type: ignore[attr-defined]
 _UMASK, _GETCWD = os.umask, os.getcwd
 _OPEN_RELATIVE, _CONNECT = os.open, sqlite3.connect
 _TWO_PATHS = ("link", "rename", "replace", "symlink")
@@ -235,7 +245,8 @@ def _files() -> Iterator[Replacement]:
     for name in filter(functools.partial(hasattr, os), _OF_OS):
         moving = _moving(getattr(os, name), 2 if name in _TWO_PATHS else 1)
         yield os, name, of_os.setdefault(getattr(os, name), moving)
-    for method in vars(tempfile._TemporaryFileCloser).values():  # type: ignore[attr-defined]
+    yield tempfile, _CLOSER.__name__, _moving(_CLOSER, 0)
+    for method in vars(_CLOSER).values():
         if isinstance(method, FunctionType) and method.__defaults__:  # it deletes by a default value
             yield method, "__defaults__", tuple(of_os.get(one, one) for one in method.__defaults__)
     for owner, name in _OPEN:
@@ -259,6 +270,8 @@ def _moving(original: Any, paths: int) -> Any:
             moved = _moved_database(moved)
         values = (*map(moved, values[:paths]), *values[paths:])
         result = original(*values, **{name: moved(one) if name in _NAMED else one for name, one in named.items()})
+        if isinstance(result, (io.IOBase, _CLOSER)) and not is_installed(str(getattr(result, "name", ""))):
+            environments.opened.add(result)
         return environments.timed(result) if isinstance(result, os.stat_result) else result
 
     return function

@@ -144,9 +144,8 @@ def _wait(
         failed = return_when == concurrent.futures.FIRST_EXCEPTION and any(
             not one.cancelled() and one.exception() is not None for one in done
         )
-        if done == futures or failed or (done and return_when == FIRST_COMPLETED):
-            return concurrent.futures._base.DoneAndNotDoneFutures(done, futures - done)
-        if not process.wait_for_any(futures - done, timeout):
+        is_over = done == futures or failed or (done and return_when == FIRST_COMPLETED)
+        if is_over or not process.wait_for_any(futures - done, timeout):
             return concurrent.futures._base.DoneAndNotDoneFutures(done, futures - done)
 
 

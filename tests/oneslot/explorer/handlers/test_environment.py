@@ -4,6 +4,7 @@ import gc
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -549,6 +550,24 @@ def test_handler_holds_when_it_uses_what_lambda_has(use: str, tmp_path: Path) ->
     result = explored(written(tmp_path, (top, "return False", keep)), ignore=["orders.n"], parameters={"/a": "b"})
 
     assert result.holds, result
+
+
+LEFT_OPEN = (
+    "f = open(__file__)",
+    "import logging; f = logging.FileHandler('/tmp/log')",
+    "import tempfile; f = tempfile.NamedTemporaryFile()",
+    "import tempfile; f = tempfile.TemporaryDirectory()",
+)
+
+
+@pytest.mark.parametrize("top", LEFT_OPEN)
+def test_nothing_that_a_handler_leaves_open_warns_in_a_later_test(top: str, tmp_path: Path) -> None:
+    result = explored(written(tmp_path, (f"{top}\nf.itself = f", "return False", "pass")), ignore=["orders.n"])
+
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        gc.collect()
+    assert (result.holds, warned) == (True, [])
 
 
 @pytest.mark.parametrize("value", ["order", "(1, order)", "order.encode()", "frozenset({order})", "order.__hash__()"])
