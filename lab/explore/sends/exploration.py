@@ -22,11 +22,11 @@ ENVIRONMENT = {
     "ONESLOT_SEND_LINES": "https://sqs.eu-west-2.amazonaws.com/000000000000/lines.fifo",
     "ONESLOT_SEND_NEWS": "arn:aws:sns:eu-west-2:000000000000:news",
 }
-MESSAGE = {"message_id": "o-1"}
-TURN = {"turn": "relay"}
+MESSAGE, TURN = {"message_id": "o-1"}, {"turn": "relay"}
 TABLES = {"ledger": "message_id", "orders": "order_id"}
-THIRTY = [Send("news", "to a dead topic"), *[Send("mails", number) for number in range(30)]]
-IN_ORDER = [Send("news", "to a dead topic"), *[Send("lines", number, group="g") for number in range(3)]]
+DEAD = Send("news", "to a dead topic")
+TWELVE, THIRTY = ([DEAD, *(Send("mails", number) for number in range(many))] for many in (12, 30))
+IN_ORDER = [DEAD, *[Send("lines", number, group="g") for number in range(3)]]
 
 
 def sent_as_committed(world: View) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.explore.sends.exploration import ENVIRONMENT, IN_ORDER, THIRTY, explored, many_explored
+from lab.explore.sends.exploration import ENVIRONMENT, IN_ORDER, THIRTY, TWELVE, explored, many_explored
 from oneslot import Send
 from oneslot.explorer.handlers.exploration import explore
 from oneslot.explorer.handlers.laws import View
@@ -22,7 +22,9 @@ def test_message_goes_out_when_any_process_dies() -> None:
     assert result.holds, result.verdict
 
 
-@pytest.mark.parametrize("sends", [THIRTY, IN_ORDER], ids=["thirty", "a FIFO group"])
+@pytest.mark.parametrize(
+    "sends", [TWELVE, IN_ORDER, pytest.param(THIRTY, marks=pytest.mark.lab)], ids=["twelve", "a FIFO group", "thirty"]
+)
 def test_messages_go_out_when_a_target_is_dead_and_any_process_dies(sends: Sequence[Send]) -> None:
     result = many_explored(sends)
 
@@ -30,7 +32,7 @@ def test_messages_go_out_when_a_target_is_dead_and_any_process_dies(sends: Seque
 
 
 ONCE = 'Once(Put("orders", {"order_id": message.message_id}))'
-M1 = {"message_id": "m1", "set": 5}
+M1, M2 = {"message_id": "m1", "set": 5}, {"message_id": "m2", "set": 7}
 HANDLER = """
 import json
 from oneslot import Effects, Once, Put, Update, consumer_from_environment, ledger_from_environment
@@ -49,24 +51,34 @@ def handler(event, context):
 
 
 def set_once(world: View) -> None:
-    """each message sets the value once, and a late copy of m1, whose row has expired, does not set it again after m2"""
+    """each message sets the value once, and a late copy of m1, whose row has expired, does not set it again"""
     by: list[str] = next((each["by"] for each in world["orders"] if "by" in each), [])
     assert len({*by}) == len(by), "a late copy has set the value again"
 
 
-@pytest.mark.parametrize(("once", "holds"), [(ONCE, True), ("None", False)])
-def test_late_copy_sets_nothing_again_when_its_row_has_expired(tmp_path: Path, once: str, holds: bool) -> None:
+@pytest.mark.parametrize(
+    ("others", "faults", "once", "holds"),
+    [
+        pytest.param([], 1, ONCE, True, id="a fault"),
+        pytest.param([M2], 0, ONCE, True, id="another message"),
+        pytest.param([M2], 1, ONCE, True, id="another message and a fault", marks=pytest.mark.lab),
+        pytest.param([], 0, "None", False, id="no mark"),
+    ],
+)
+def test_late_copy_sets_nothing_again_when_its_row_has_expired(
+    tmp_path: Path, others: list[object], faults: int, once: str, holds: bool
+) -> None:
     (tmp_path / "app.py").write_text(HANDLER.replace("ONCE", once))
     result = explore(
         "app.handler",
-        messages=[M1, {"message_id": "m2", "set": 7}, {"expire": "m1"}, M1],
+        messages=[M1, *others, {"expire": "m1"}, M1],
         tables={"ledger": "message_id", "orders": "order_id"},
         # A ledger that keeps rows for ever refuses no write without `once`; this one then forgets all the same.
         env={**ENVIRONMENT, "ONESLOT_LEDGER_RETENTION_SECONDS": "forever"},
         law=set_once,
         path=tmp_path,
         copies=1,
-        faults=1,
+        faults=faults,
         budget=600,
     )
     assert result.holds == holds, result.verdict
