@@ -159,7 +159,7 @@ def test_up_reports_a_function_that_does_not_start(tmp_path: Path, assembly: Pat
     log = home / "consumer.jsonl"
     assert str(log) in str(failed.value)
     assert "nothing_of_that_name" in log.read_text()
-    wait_for(lambda: not in_use(home), seconds=60)
+    wait_for(lambda: not in_use(home))
     assert read_state(home) is None
 
 
@@ -190,9 +190,9 @@ def test_local_stack_follows_a_pause_and_a_resume(tmp_path: Path, assembly: Path
         with closing(state.connection.functions()) as functions:  # as `oneslot pause` and `resume` do
             arn = functions.get_event_source_mapping(UUID=source.mapping_id)["EventSourceMappingArn"]
             functions.tag_resource(Resource=arn, Tags={PAUSED_AT: "now"})
-            wait_for(lambda: not stack.poller.running, seconds=30, what="the poller is paused")
+            wait_for(lambda: not stack.poller.running, what="the poller is paused")
             functions.untag_resource(Resource=arn, TagKeys=[PAUSED_AT])
-            wait_for(lambda: stack.poller.running, seconds=60, what="the poller is resumed")
+            wait_for(lambda: stack.poller.running, what="the poller is resumed")
     assert not stack.poller.running
     assert not stack.aws.alive
     assert read_state(tmp_path) is None

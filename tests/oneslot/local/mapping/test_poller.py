@@ -101,6 +101,6 @@ def polled(world: World, batches: int) -> Statistics:
         surroundings=surroundings,
     )
     poller.start()
-    wait_for(lambda: ended() == batches, seconds=10)
+    wait_for(lambda: ended() == batches)
     poller.finish()
     return counter.snapshot()

@@ -43,18 +43,18 @@ def run(
 
 @BOTH_WAYS
 def test_different_messages_run_at_the_same_time(process: Process) -> None:
-    together = threading.Barrier(3, timeout=15)
+    together = threading.Barrier(3, timeout=120)
     assert run(process, [parsed(body) for body in "abc"], lambda _: together.wait(), workers=3) == []
 
 
 @BOTH_WAYS
 def test_messages_without_an_id_run_at_the_same_time(process: Process) -> None:
-    together = threading.Barrier(2, timeout=15)
+    together = threading.Barrier(2, timeout=120)
     assert run(process, [as_record(record("a")), as_record(record("b"))], lambda _: together.wait(), workers=2) == []
 
 
 def test_groups_run_at_the_same_time() -> None:
-    together = threading.Barrier(3, timeout=15)
+    together = threading.Barrier(3, timeout=120)
     records = [replace(parsed(f"a {group}"), group=group) for group in "pqr"]
     assert run(consumer.process, records, lambda _: together.wait(), workers=3) == []
 
