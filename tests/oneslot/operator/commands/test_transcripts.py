@@ -315,6 +315,9 @@ LIKE = {
     **dict.fromkeys(("inspect m-4 (forgotten)", "inspect c-1 (booked)"), "inspect m-1 (booked)"),
     **{f"dlq list ({state})": "dlq list (no appointments)" for state in ("no ledger", "no slots")},
     "ledger forget m-3 (booked)": "ledger forget m-1 (booked)",
+    "dlq list --reason receives_exausted --json (letters)": "dlq list --json (fresh)",
+    "status --json (booked)": "status --json (fresh)",
+    f"watch {ONCE} --json (paused)": f"watch {ONCE} --json (booked)",
 }
 """States and lines that are like another one: their sections have the lines that differ, where these are fewer."""
 AS_JSON = {"gone", "fresh", "booked", "letters", "malformed", "broken", "no ledger", "claims", "paused"}
