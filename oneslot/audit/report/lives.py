@@ -93,9 +93,9 @@ def _crashed(
 ) -> list[LifeAttempt]:
     """Return the claims that are counted and have no line: their process crashed, or the line was lost."""
     found = []
-    # A failed attempt released its claim, and its line does not name it.
-    failed = sum(line["outcome"] == "failed" for line in lines)
-    for number in [number for number in range(1, claims + 1) if number not in logged][failed:]:
+    # A failed or quarantined attempt released its claim, and its line does not name it.
+    released = sum(line["outcome"] in ("failed", "quarantined") for line in lines)
+    for number in [number for number in range(1, claims + 1) if number not in logged][released:]:
         later = [
             attempt.begin_ms
             for attempt, line in zip(seen, lines, strict=True)

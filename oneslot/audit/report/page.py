@@ -123,7 +123,7 @@ def story(data: ReportData) -> list[str]:
         sentences.append(
             f"SQS made {counted(sums['deliveries'], 'delivery', 'deliveries')}, of which "
             f"{counted(sums['deliveries_duplicate'], 'was a duplicate', 'were duplicates')} and got the first answer. "
-            f"{counted(takeovers, 'attempt', 'attempts') if takeovers else 'No attempt'} took over from a crashed one."
+            f"{counted(takeovers, 'attempt', 'attempts') if takeovers else 'No attempt'} took over from one without an answer."
         )
     if broken:
         sentences.append(

@@ -30,11 +30,11 @@ def test_life_shows_a_crash_for_a_claim_without_a_line() -> None:
 
 
 def test_life_shows_no_crash_when_lines_explain_all_claims() -> None:
-    """A fenced consumer wrote its line; a failed attempt released its claim; a duplicate found a finished claim."""
+    """A fenced consumer wrote its line; a failed or refused attempt released its claim; a duplicate found a finished one."""
     fenced = [line("booked", 2_000, 2, "b"), line("fenced", 2_500, 1, "a")]
-    failed = [line("failed", 1_500), line("booked", 2_000, 2, "b")]
+    failed, refused = ([line(end, 1_500), line("booked", 2_000, 2, "b")] for end in ("failed", "quarantined"))
     found = [line("duplicate", 1_500, 1, "a"), line("duplicate", 2_500, 1, "a")]
-    for lines, claims in ((fenced, 2), (failed, 2), (found, 1)):
+    for lines, claims in ((fenced, 2), (failed, 2), (refused, 2), (found, 1)):
         assert CRASHED not in {attempt.outcome for attempt in attempts_of(lines, claims)}
     assert attempts_of([], 3) == ()
 
