@@ -37,5 +37,5 @@ def explain_spark_error(error: Exception) -> str:
     text = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
     first = text.strip().splitlines()[0]
     if DISK_FULL in str(error):
-        return f"The disk is full. Name a folder with more room in the variable SPARK_LOCAL_DIRS. (Spark says: {first[:200]})"
+        return f"The disk of --output or SPARK_LOCAL_DIRS is full. Name another folder. (Spark says: {first[:200]})"
     return f"Spark could not finish: {first[:400]}"

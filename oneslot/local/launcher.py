@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any, NoReturn, TextIO
 
 from oneslot.declaration.reading import VARIABLE, declared
-from oneslot.errors import AlreadyRunning, EmbeddedAwsFailed, LocalStackFailed, OneslotError, StaleState, SystemRefused
+from oneslot.errors import AlreadyRunning, LocalStackFailed, OneslotError, StaleState, SystemRefused, Unexpected
 from oneslot.local.mapping.event_source_mapping import DEFAULT_PROCESSES
 from oneslot.local.stack import in_use, local_stack
 from oneslot.local.state import STATE_FILE, LocalState, load_state, private_folder, read_state, start_ticks, tail
@@ -98,7 +98,7 @@ def down(home: Path) -> bool:
 def _follow(lines: TextIO, home: Path, progress: Callable[[str], None]) -> LocalState:
     """Pass the supervisor's messages on until it is ready, and return its state. End it if that fails or is interrupted.
 
-    Raises `LocalStackFailed` if it reports an error or exits.
+    Raises `LocalStackFailed` with the code and the exit status of an error that it reports, and `Unexpected` if it exits.
     """
     with ExitStack() as started:  # an interrupted start leaves nothing behind
         for line in lines:
@@ -107,15 +107,14 @@ def _follow(lines: TextIO, home: Path, progress: Callable[[str], None]) -> Local
                     started.callback(_stop, pid, since)
                 case {"progress": str(sentence)}:
                     progress(sentence)
-                case {"error": str(sentence), "code": str(code)}:
+                case {"error": str(sentence), "code": str(code), "status": int(status)}:
                     failed = LocalStackFailed(sentence)
-                    failed.code = code
+                    failed.code, failed.exit_code = code, status
                     raise failed
                 case {"ready": True} if state := read_state(home):
                     started.pop_all()
                     return state
-        log = tail(home / SUPERVISOR_LOG)
-        raise LocalStackFailed(f"The supervisor exited during the start. The end of its log:\n{log}")
+        raise Unexpected(f"The supervisor exited during the start. The end of its log:\n{tail(home / SUPERVISOR_LOG)}")
 
 
 def _stop(pid: int, started: int) -> None:
@@ -162,11 +161,12 @@ def _supervise(news: int, home: Path, assembly: Path | None, **given: Any) -> No
             os.close(news)
             while stack.aws.alive:
                 time.sleep(1)
-            raise EmbeddedAwsFailed(f"The embedded AWS exited unexpectedly. Its log: {stack.aws.log_file}")
+            raise LocalStackFailed(f"The embedded AWS exited unexpectedly. Its log: {stack.aws.log_file}")
     except (OneslotError, OSError) as error:
         sys.stderr.write(f"{error}\n")
+        told = error if isinstance(error, OneslotError) else SystemRefused
         with suppress(OSError):  # the pipe is closed once the stack is ready
-            _say(news, error=str(error), code=getattr(error, "code", SystemRefused.code))
+            _say(news, error=str(error), code=told.code, status=told.exit_code)
         sys.exit(1)
 
 

@@ -12,7 +12,6 @@ from oneslot.declaration.declaration import Declaration
 CRASHED = "crashed"
 LABEL_LENGTH = 12
 
-
 Line = Mapping[str, Any]
 """A line of the delivery log, with null for what it lacks."""
 

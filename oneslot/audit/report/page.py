@@ -119,11 +119,12 @@ def story(data: ReportData) -> list[str]:
     invariants = len(document["violations"]) - len(SOURCE_FINDINGS)
     sentences = [f"Of {counted(document['requests'], 'request', 'requests')}, {_listed(said)}."] if said else []
     if sums["deliveries"]:
-        takeovers = data.total("COUNT_OF_TAKEOVERS")
+        again = data.total("COUNT_OF_TAKEOVERS")
+        took_over = f"{counted(again, 'attempt', 'attempts')} took over from one without an answer"
         sentences.append(
             f"SQS made {counted(sums['deliveries'], 'delivery', 'deliveries')}, of which "
             f"{counted(sums['deliveries_duplicate'], 'was a duplicate', 'were duplicates')} and got the first answer. "
-            f"{counted(takeovers, 'attempt', 'attempts') if takeovers else 'No attempt'} took over from one without an answer."
+            f"{took_over if again else 'No attempt took over from a crashed one'}."
         )
     if broken:
         sentences.append(

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from oneslot.declaration.reading import choosing
-from oneslot.errors import AlreadyRunning, HandlerFailed, LocalStackFailed, StaleState
+from oneslot.errors import AlreadyRunning, HandlerFailed, LocalStackFailed, OneslotError, StaleState
 from oneslot.local.launcher import down, up
 from oneslot.local.mapping.event_source_mapping import PAUSED_AT
 from oneslot.local.stack import in_use, local_stack, update
@@ -103,6 +103,20 @@ def test_killed_supervisor_takes_its_children_along(tmp_path: Path, assembly: Pa
         read_state(tmp_path)
     assert down(tmp_path) is False
     assert read_state(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("news", "code", "status"),
+    [('{"error": "x", "code": "extra-missing", "status": 2}\n', "extra-missing", 2), ("", "unexpected", 70)],
+)
+def test_up_ends_as_its_supervisor(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, news: str, code: str, status: int
+) -> None:
+    """It found what is missing; or it died, and left a traceback in its log."""
+    monkeypatch.setattr(subprocess, "run", lambda *_, pass_fds, **__: os.write(pass_fds[0], news.encode()))
+    with pytest.raises(OneslotError) as failed:
+        up(tmp_path, progress=lambda _: None)
+    assert (failed.value.code, failed.value.exit_code) == (code, status)
 
 
 @pytest.mark.slow

@@ -355,7 +355,9 @@ def forms_of(name: str, state: str, line: str) -> list[str]:
         shown = name not in OF_A_REQUEST or re.search(" (m-1|by-hand|leased|unknown)$", line)
         if shown and state in AS_JSON and "--until-" not in line:
             forms.append(f"{line} --json")
-        if name in REMEDIES and state not in ("nothing", "gone", "failing", "paused"):
+        # The others of these two verbs say no more on AWS.
+        plain = ("fresh", "waiting", "no slots") if name in ("status", "watch") else ()
+        if name in REMEDIES and state not in ("nothing", "gone", "failing", "paused", *plain):
             forms.append(f"{line} --stack Oneslot-prod")
     return forms
 
