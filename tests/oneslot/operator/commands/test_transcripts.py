@@ -316,7 +316,7 @@ LIKE = {
     **{f"dlq list ({state})": "dlq list (no appointments)" for state in ("no ledger", "no slots")},
     "ledger forget m-3 (booked)": "ledger forget m-1 (booked)",
     "dlq list --reason receives_exausted --json (letters)": "dlq list --json (fresh)",
-    "status --json (booked)": "status --json (fresh)",
+    **{f"status --json ({state})": "status --json (fresh)" for state in ("booked", "malformed", "no ledger")},
     f"watch {ONCE} --json (paused)": f"watch {ONCE} --json (booked)",
 }
 """States and lines that are like another one: their sections have the lines that differ, where these are fewer."""
