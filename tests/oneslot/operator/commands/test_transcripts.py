@@ -446,12 +446,13 @@ def heading(error: Exception) -> str:
 
 
 def errors_told(monkeypatch: pytest.MonkeyPatch, stack: MotoStack, error: Exception) -> str:
-    """Return what `check` writes when this error ends it."""
+    """Return what `check` writes when this error ends it, and how that differs for a stack on AWS."""
     monkeypatch.setattr("oneslot.operator.commands.check.gather", Mock(side_effect=error))
     assert type(invoke("check", ONESLOT_DEBUG="1").exception) is type(error)
-    on_aws = error is not INVALID_CREDENTIALS and isinstance(error, BotoCoreError | ClientError)
-    lines = ["check", "check --stack Oneslot-prod"] if on_aws else ["check"]
-    return "".join(transcript(stack.home, line, fault=True) for line in lines)
+    text = transcript(stack.home, "check", fault=True)
+    if error is INVALID_CREDENTIALS or not isinstance(error, BotoCoreError | ClientError):
+        return text
+    return text + differences(named(text), transcript(stack.home, "check --stack Oneslot-prod", fault=True))
 
 
 @pytest.fixture
