@@ -25,11 +25,22 @@ Places = Mapping[Way, str]
 """The open places of an event or of a text, by the way to them."""
 
 NUMBER, OBJECT, LIST, TEXT = "number", "object", "list", "text"
-ROWS, OBJECTS, TABLES, ANSWERS, CLOSED, NTH = "rows", "objects", "tables", "answers", "closed", "nth"
-SSM, SECRETS = "ssm", "secrets"
-"""Open places outside the event, the places that its source alone fills, and which of its source's events it is."""
-PARAMETERS, IDENTITY = "parameters", "identity"
-"""Places whose values are a client's, and whose names its source's: a path's parameters, and who signed a request."""
+
+
+class At:
+    """The names of open places, by which facts have what a producer, a client or an account gives.
+
+    The names that a client may give as parameters, or as an identity, are its source's. `NTH` is no place, but which of its
+    source's events it is, and `CLOSED` stands for all places that the source alone fills. `COLUMNS` are those of a table in
+    an object.
+    """
+
+    PAYLOAD, AUTHORIZER, ATTRIBUTES, KEY, OLD = "payload", "authorizer", "attributes", "key", "old"
+    METHOD, PATH, PARAMETERS, IDENTITY = "method", "path", "parameters", "identity"
+    ROWS, OBJECTS, TABLES, ANSWERS, SSM, SECRETS = "rows", "objects", "tables", "answers", "ssm", "secrets"
+    COLUMNS, CLOSED, NTH = "columns", "closed", "nth"
+
+
 MOST_OPTIONS = 30
 """The most texts of a table of options, such as an enum."""
 _TYPES = {"S": TEXT, "N": NUMBER, "M": OBJECT, "L": LIST, "BOOL": NUMBER}
@@ -83,11 +94,11 @@ class Asked:
     def event(self, text: str) -> Any:
         """Return the event, from its JSON, with its open places."""
         event = self._with_places(json.loads(text), self.places)
-        return self.recorded(event, (CLOSED,)) if isinstance(event, dict) else event
+        return self.recorded(event, (At.CLOSED,)) if isinstance(event, dict) else event
 
     def decoded(self, text: str, value: Any) -> Any:
         """Return the value of a JSON text, with the open places that it has."""
-        if isinstance(text, RecordedText) and text.at[0] in (SSM, SECRETS):
+        if isinstance(text, RecordedText) and text.at[0] in (At.SSM, At.SECRETS):
             return self.recorded(value, text.at)
         return self._with_places(value, self.texts[text]) if text in self.texts else value
 
@@ -103,18 +114,18 @@ class Asked:
 
     def note_answer(self, operation: str, parameters: Mapping[str, Any], answer: dict[str, Any]) -> None:
         """Note a row or an object that does not exist, and follow what is asked of a row or an answer that was made."""
-        for name, made in self.facts.get(ANSWERS, {}).items():
+        for name, made in self.facts.get(At.ANSWERS, {}).items():
             if name.endswith(f".{operation}"):
-                answer.update(self.recorded(made, (ANSWERS, name)))
+                answer.update(self.recorded(made, (At.ANSWERS, name)))
         code = answer.get("Error", {}).get("Code")
         if code == "ResourceNotFoundException" and "TableName" in parameters:
             self._note_table(parameters)
         if operation in ("get_object", "head_object", "download_file", "list_objects", "list_objects_v2"):
             self.objects.append(key := parameters.get("Key", f"{parameters.get('Prefix', '')}first.json"))
             if code in ("NoSuchKey", "404") or answer.get("KeyCount") == 0:
-                self.absent[OBJECTS, parameters["Bucket"], key] = "text"
+                self.absent[At.OBJECTS, parameters["Bucket"], key] = "text"
         if operation == "get_secret_value":
-            self._note_value((SECRETS, parameters["SecretId"]), answer, "SecretString")
+            self._note_value((At.SECRETS, parameters["SecretId"]), answer, "SecretString")
         if operation.startswith("get_parameter"):
             self._note_parameters(parameters, answer)
         if operation in ("query", "scan") and "Items" in answer:
@@ -138,7 +149,7 @@ class Asked:
             self.paths.append(f"{parameters['Path'].rstrip('/')}/")
             names = [one["Name"] for one in found[:-1]] or [f"{self.paths[-1]}name-1"]
         for one in names:
-            self._note_value((SSM, one), next((each for each in found if each.get("Name") == one), {}), "Value")
+            self._note_value((At.SSM, one), next((each for each in found if each.get("Name") == one), {}), "Value")
 
     def _note_value(self, at: Place, answer: dict[str, Any], name: str) -> None:
         """Note a parameter or a secret that was looked for in vain, and follow what is asked of one that was made."""
@@ -170,31 +181,31 @@ class Asked:
         item = sorted(parameters.get("Item", {}), key=lambda name: not name.lower().endswith("id"))
         kinds = {name: "N" if isinstance(value, int) else "S" for name, value in key.items()}
         table = str(parameters["TableName"]).rpartition("/")[2]
-        self.absent[TABLES, table] = kinds or {(item or ["id"])[0]: "S"}
+        self.absent[At.TABLES, table] = kinds or {(item or ["id"])[0]: "S"}
 
     def _note_row(self, parameters: Mapping[str, Any], answer: dict[str, Any], more: Mapping[str, Any]) -> None:
         """Note a row that is not there, or lacks `more`, and follow what is asked of one that is."""
         key = {name: plain(value) for name, value in parameters.get("Key", parameters.get("Item", {})).items()}
         table = str(parameters["TableName"]).rpartition("/")[2]
-        rows = [*self.facts.get(ROWS, {}).get(table, ()), {}]
+        rows = [*self.facts.get(At.ROWS, {}).get(table, ()), {}]
         number = next((one for one, row in enumerate(rows) if key.items() <= row.items()), len(rows) - 1)
         if "Item" in answer:
-            answer["Item"] = self._row(answer["Item"], (ROWS, table, number)) if rows[number] else answer["Item"]
+            answer["Item"] = self._row(answer["Item"], (At.ROWS, table, number)) if rows[number] else answer["Item"]
         elif not {**key, **more}.items() <= rows[number].items():
-            self.absent[ROWS, table, number] = {**rows[number], **more, **key}
+            self.absent[At.ROWS, table, number] = {**rows[number], **more, **key}
 
     def _note_search(self, parameters: Mapping[str, Any], answer: dict[str, Any]) -> None:
         """Note the row that a Query or a Scan looked for, as far as its conditions name values."""
         table = str(parameters["TableName"]).rpartition("/")[2]
-        rows = self.facts.get(ROWS, {}).get(table, [])
+        rows = self.facts.get(At.ROWS, {}).get(table, [])
         if not answer["Items"] and not rows:
             texts = " ".join(str(parameters.get(one, "")) for one in ("KeyConditionExpression", "FilterExpression"))
-            self.absent[ROWS, table, 0] = _expected(parameters, texts)
+            self.absent[At.ROWS, table, 0] = _expected(parameters, texts)
         made = [{name: plain(value) for name, value in one.items()} for one in answer["Items"]]
         for position, one in enumerate(made):
             number = next((at for at, row in enumerate(rows) if row.items() <= one.items()), None)
             if number is not None:
-                answer["Items"][position] = self._row(answer["Items"][position], (ROWS, table, number))
+                answer["Items"][position] = self._row(answer["Items"][position], (At.ROWS, table, number))
 
     def _row(self, item: dict[str, Any], at: Place) -> Any:
         return self.recorded(item, at, typed=all(isinstance(one, dict) and len(one) == 1 for one in item.values()))
@@ -268,10 +279,10 @@ class RecordedDict(dict[Any, Any]):
         is_there, at = dict.__contains__(self, name), (*self._at, name)
         if not isinstance(name, str):
             return is_there
-        if is_there and (self._at[0] == CLOSED or super().__getitem__(name) is not None):
+        if is_there and (self._at[0] == At.CLOSED or super().__getitem__(name) is not None):
             self._asked.note_read(at)
             return True
-        at = at if is_there or self._at[0] not in (PARAMETERS, IDENTITY) else (CLOSED, name)
+        at = at if is_there or self._at[0] not in (At.PARAMETERS, At.IDENTITY) else (At.CLOSED, name)
         self._asked.missed[at] = self._asked.missed.get(at, False) or must
         return is_there
 
@@ -292,7 +303,7 @@ class RecordedDict(dict[Any, Any]):
         return super().pop(name, *default)
 
     def __bool__(self) -> bool:
-        return self._at[0] != CLOSED or len(self) > 0
+        return self._at[0] != At.CLOSED or len(self) > 0
 
     def copy(self) -> RecordedDict:
         """Return a copy that notes in the same places: a body within an event stays open."""
@@ -384,7 +395,7 @@ class RecordedText(str):
         return (RecordedText(one, self.asked, (*self.at, 0)) for one in str(self))
 
     def _compare(self, other: object) -> None:
-        if isinstance(other, str) and not isinstance(self.at[-1], int) and self.at[0] != CLOSED:
+        if isinstance(other, str) and not isinstance(self.at[-1], int) and self.at[0] != At.CLOSED:
             self.asked.compared[self.at, str(other)] = None
 
     def __eq__(self, other: object) -> bool:
@@ -397,7 +408,7 @@ class RecordedText(str):
         return not self == other
 
     def __hash__(self) -> int:
-        for one in _options(sys._getframe(1)) if self.at[0] != CLOSED else ():
+        for one in _options(sys._getframe(1)) if self.at[0] != At.CLOSED else ():
             self.asked.compared.setdefault((self.at, one))
         return str.__hash__(self)
 

@@ -76,9 +76,8 @@ def intercepted(running: Any) -> Iterator[None]:
     """Intercept the calls of the process that `running` returns, and cache boto3's clients by their arguments."""
     stubber = getattr(sys.modules.get("moto.core.models"), "botocore_stubber", None)
     if getattr(stubber, "enabled", False):
-        raise NotExplorable(
-            "moto's mock_aws is active, and the explorer brings its own AWS. Leave mock_aws out of this test."
-        )
+        why = "moto's mock_aws is active, and the explorer brings its own AWS."
+        raise NotExplorable(f"{why} Leave mock_aws out of this test.")
     call: Any = vars(BaseClient)["_make_api_call"]
 
     def make_api_call(self: Any, operation_name: str, parameters: Any) -> Any:
@@ -169,12 +168,8 @@ def _perform(client: Any, process: Any, operation_name: str, parameters: Any) ->
         raise ReadTimeoutError(endpoint_url=client.meta.endpoint_url)
     parsed = seen["answer"] if "answer" in seen else seen["error"]
     status = parsed.get("ResponseMetadata", {}).get("HTTPStatusCode", 200 if "answer" in seen else 400)
-    parsed["ResponseMetadata"] = {
-        "RequestId": "explored",
-        "HTTPStatusCode": status,
-        "HTTPHeaders": {},
-        "RetryAttempts": 0,
-    }
+    said = {"RequestId": "explored", "HTTPStatusCode": status, "HTTPHeaders": {}, "RetryAttempts": 0}
+    parsed["ResponseMetadata"] = said
     if service == "dynamodb":  # a resource turns typed attributes into plain ones here
         event = f"after-call.dynamodb.{operation_name}"
         client.meta.events.emit(event, http_response=_Http, parsed=parsed, model=model, context=context)
@@ -186,9 +181,8 @@ def _perform(client: Any, process: Any, operation_name: str, parameters: Any) ->
     if model.has_streaming_output:
         member = model.output_shape.serialization["payload"]
         body = parsed.get(member, b"")
-        parsed[member] = StreamingBody(
-            io.BytesIO(content := body if isinstance(body, bytes) else str(body).encode()), len(content)
-        )
+        content = body if isinstance(body, bytes) else str(body).encode()
+        parsed[member] = StreamingBody(io.BytesIO(content), len(content))
     return parsed
 
 

@@ -25,7 +25,7 @@ from oneslot.explorer.aftermath import Delivered
 from oneslot.explorer.counterexample import counterexample, replay
 from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.faults import PERFORMED
-from oneslot.explorer.handlers.asked import NTH, Asked
+from oneslot.explorer.handlers.asked import Asked, At
 from oneslot.explorer.handlers.aws import EXPIRE, AccountServices, handler_faults, intercepted
 from oneslot.explorer.handlers.effects import Left, leaves
 from oneslot.explorer.handlers.faultless import Faultless
@@ -254,7 +254,7 @@ class Exploration(Faultless):
         self.code.forget_reads()
         self.code.asked, self.code.is_watched = asked, is_watched
         try:
-            return self._deliver_first(scenario, made=asked.facts.get(NTH, 1) - 1)
+            return self._deliver_first(scenario, made=asked.facts.get(At.NTH, 1) - 1)
         finally:
             self.code.asked, self.code.is_watched = None, False
 

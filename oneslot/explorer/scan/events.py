@@ -13,14 +13,12 @@ from typing import Any
 from urllib.parse import quote_plus
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
-from oneslot.explorer.handlers.asked import IDENTITY, NTH, PARAMETERS, Places
+from oneslot.explorer.handlers.asked import At, Places
 from oneslot.explorer.handlers.scenario import message_of
 from oneslot.explorer.handlers.templates import sources
 from oneslot.explorer.handlers.templates.sources import FunctionSource, chain
 
-PAYLOAD, AUTHORIZER, ATTRIBUTES, KEY, OLD = "payload", "authorizer", "attributes", "key", "old"
-METHOD, PATH = "method", "path"
-TEXTS = ("query", "headers", "stage", PARAMETERS, IDENTITY)
+TEXTS = ("query", "headers", "stage", At.PARAMETERS, At.IDENTITY)
 """The places whose values are texts, whatever a client means by them."""
 ANY_PATH = "/{proxy+}"
 Facts = dict[str, Any]
@@ -49,20 +47,20 @@ _OF_HTTP: Places = {
     ("queryStringParameters",): "query",
     ("headers",): "headers",
     ("stageVariables",): "stage",
-    ("requestContext", "authorizer"): AUTHORIZER,
-    ("requestContext", "identity"): IDENTITY,
-    ("pathParameters",): PARAMETERS,
+    ("requestContext", "authorizer"): At.AUTHORIZER,
+    ("requestContext", "identity"): At.IDENTITY,
+    ("pathParameters",): At.PARAMETERS,
 }
-_OF_ROWS: Places = {("dynamodb", "NewImage"): PAYLOAD, ("dynamodb", "OldImage"): OLD, ("eventName",): "eventName"}
+_OF_ROWS: Places = {("dynamodb", "NewImage"): At.PAYLOAD, ("dynamodb", "OldImage"): At.OLD, ("eventName",): "eventName"}
 PLACES: Mapping[str, Places] = {
     **dict.fromkeys((sources.HTTP_1, sources.HTTP_2, sources.URL, sources.SOCKET), _OF_HTTP),
-    **{queue: {("Records", 0, "messageAttributes"): ATTRIBUTES} for queue in sources.QUEUES},
-    sources.SNS: {("Records", 0, "Sns", "MessageAttributes"): ATTRIBUTES},
-    sources.S3: {("Records", 0, "s3", "object", "key"): KEY},
-    sources.BUS: {("detail",): PAYLOAD, **{(one,): one for one in ("source", "detail-type", "resources")}},
-    sources.SCHEDULE: {("detail",): PAYLOAD},
-    **{kind: {(): PAYLOAD} for kind in (sources.TASK, sources.IOT)},
-    sources.COGNITO: {("request", "userAttributes"): PAYLOAD, ("request", "clientMetadata"): "metadata"},
+    **{queue: {("Records", 0, "messageAttributes"): At.ATTRIBUTES} for queue in sources.QUEUES},
+    sources.SNS: {("Records", 0, "Sns", "MessageAttributes"): At.ATTRIBUTES},
+    sources.S3: {("Records", 0, "s3", "object", "key"): At.KEY},
+    sources.BUS: {("detail",): At.PAYLOAD, **{(one,): one for one in ("source", "detail-type", "resources")}},
+    sources.SCHEDULE: {("detail",): At.PAYLOAD},
+    **{kind: {(): At.PAYLOAD} for kind in (sources.TASK, sources.IOT)},
+    sources.COGNITO: {("request", "userAttributes"): At.PAYLOAD, ("request", "clientMetadata"): "metadata"},
     sources.DYNAMODB: {("Records", 0, *way): name for way, name in _OF_ROWS.items()},
 }
 """Where a source's event is open. All else is the source's own, and cannot grow."""
@@ -70,7 +68,7 @@ PLACES: Mapping[str, Places] = {
 
 def nth(facts: Facts) -> int:
     """Return which event of its source this is, from 1. A source gives each one an id of its own."""
-    return int(facts.get(NTH, 1))
+    return int(facts.get(At.NTH, 1))
 
 
 def _id(digit: int, facts: Facts) -> str:
@@ -87,9 +85,9 @@ def event_of(source: FunctionSource, facts: Facts, tables: Tables) -> Any:
     if source.kind == sources.PIPE:
         return [_polled(source, facts, tables)]
     made = _EVENTS.get(source.kind)
-    event = made(source, facts) if made else copy.copy(facts[PAYLOAD])
+    event = made(source, facts) if made else copy.copy(facts[At.PAYLOAD])
     for way, name in PLACES.get(source.kind, {}).items() if made else ():
-        if isinstance(facts.get(name), dict) and facts[name] and name != PAYLOAD:
+        if isinstance(facts.get(name), dict) and facts[name] and name != At.PAYLOAD:
             *outer, last = way
             within: Any = event
             for step in outer:
@@ -98,11 +96,11 @@ def event_of(source: FunctionSource, facts: Facts, tables: Tables) -> Any:
     return event
 
 
-def attributes(given: Mapping[str, Any], place: str = ATTRIBUTES) -> dict[str, Any]:
+def attributes(given: Mapping[str, Any], place: str = At.ATTRIBUTES) -> dict[str, Any]:
     """Return what a place holds: message attributes have a type, as SQS and SNS name it."""
     if place in TEXTS:
         return {name: one if isinstance(one, str) else json.dumps(one) for name, one in given.items()}
-    if place != ATTRIBUTES:
+    if place != At.ATTRIBUTES:
         return dict(given)
     kinds = {"Type": "String", "dataType": "String"}
     made = {name: {**kinds, "Value": one, "stringValue": one} for name, one in given.items()}
@@ -120,10 +118,10 @@ def written(source: FunctionSource, facts: Facts) -> str:
         return json.dumps(_polled(source, facts, {}))
     if source.kind != sources.SNS:
         return json.dumps(_EVENTS[source.kind](source, facts))
-    published = json.dumps(facts[PAYLOAD]) if source.feed is None else written(source.feed, facts)
+    published = json.dumps(facts[At.PAYLOAD]) if source.feed is None else written(source.feed, facts)
     if is_raw(source):
         return published
-    more = {"MessageAttributes": attributes(facts[ATTRIBUTES])} if facts.get(ATTRIBUTES) else {}
+    more = {"MessageAttributes": attributes(facts[At.ATTRIBUTES])} if facts.get(At.ATTRIBUTES) else {}
     return json.dumps({**_published(source.physical, published, facts), **more})
 
 
@@ -142,7 +140,7 @@ def _published(topic: str, message: str, facts: Facts) -> dict[str, Any]:
 
 
 def _notification(source: FunctionSource, facts: Facts) -> dict[str, Any]:
-    message = json.dumps(facts[PAYLOAD]) if source.feed is None else written(source.feed, facts)
+    message = json.dumps(facts[At.PAYLOAD]) if source.feed is None else written(source.feed, facts)
     notification = {**_published(source.physical, message, facts), "Subject": None, "MessageAttributes": {}}
     return {"Records": [{"EventSource": "aws:sns", "EventVersion": "1.0", "Sns": notification}]}
 
@@ -152,8 +150,8 @@ def object_key(source: FunctionSource, facts: Facts) -> str:
     rules = json.dumps([source.settings.get("Filter"), source.settings.get("NotificationConfiguration")])
     ends = {name.lower(): value for name, value in re.findall(r'"Name": "(\w+)", "Value": "([^"]*)"', rules)}
     prefix, suffix = ends.get("prefix", ""), ends.get("suffix", "")
-    if facts.get(KEY):
-        return str(facts[KEY])
+    if facts.get(At.KEY):
+        return str(facts[At.KEY])
     name = FIRST_OBJECT if not suffix else f"first{suffix}" if suffix.startswith((".", "_", "-")) else suffix
     return f"{prefix}{name}"
 
@@ -180,9 +178,9 @@ def _scheduled(source: FunctionSource, facts: Facts) -> dict[str, Any]:
     targets = source.settings.get("Targets", source.settings.get("Target", {}))
     target = targets[0] if isinstance(targets, list) else targets
     with suppress(TypeError, ValueError):
-        return {**json.loads(source.settings.get("Input", target.get("Input"))), **facts[PAYLOAD]}
+        return {**json.loads(source.settings.get("Input", target.get("Input"))), **facts[At.PAYLOAD]}
     at = {"time": f"2026-01-0{4 + nth(facts)}T09:00:00Z"}  # no two events of a schedule are of one time
-    return {**_envelope(facts, "aws.events", "Scheduled Event"), **at, "detail": dict(facts[PAYLOAD])}
+    return {**_envelope(facts, "aws.events", "Scheduled Event"), **at, "detail": dict(facts[At.PAYLOAD])}
 
 
 def _envelope(facts: Facts, source: str, detail_type: str) -> dict[str, Any]:
@@ -208,9 +206,9 @@ def _bus(source: FunctionSource, facts: Facts) -> dict[str, Any]:
     detail = detail if isinstance(detail, dict) else {}
     if event["source"] == "aws.s3":
         detail = {**detail, "bucket": {"name": _BUCKET, **detail.get("bucket", {})}}
-        key = {"key": facts[KEY]} if facts.get(KEY) else {}
+        key = {"key": facts[At.KEY]} if facts.get(At.KEY) else {}
         detail["object"] = {"key": FIRST_OBJECT, "size": 2, **detail.get("object", {}), **key}
-    return {**event, "detail": {**detail, **facts[PAYLOAD]}}
+    return {**event, "detail": {**detail, **facts[At.PAYLOAD]}}
 
 
 def stored_by(source: FunctionSource, facts: Facts) -> tuple[str, str] | None:
@@ -266,7 +264,7 @@ def _requested(source: FunctionSource, facts: Facts) -> dict[str, Any]:
     greedy = concrete.removeprefix(begins) if concrete.startswith(begins) else concrete.lstrip("/")
     parameters = {name.rstrip("+"): greedy if name.endswith("+") else f"{name}-1" for name in names} or None
     headers = {"content-type": "application/json"}
-    event = {"headers": headers, "body": json.dumps(facts[PAYLOAD]), "isBase64Encoded": False}
+    event = {"headers": headers, "body": json.dumps(facts[At.PAYLOAD]), "isBase64Encoded": False}
     if source.kind == sources.HTTP_1:
         called = {"httpMethod": method, "path": concrete}
         return {
@@ -307,14 +305,18 @@ def _socket(source: FunctionSource, facts: Facts) -> dict[str, Any]:
         },
         "isBase64Encoded": False,
     }
-    return {**event, **({"body": json.dumps(facts[PAYLOAD])} if kind == "MESSAGE" else {"headers": {}})}
+    return {**event, **({"body": json.dumps(facts[At.PAYLOAD])} if kind == "MESSAGE" else {"headers": {}})}
 
 
 def _route(source: FunctionSource, facts: Facts) -> tuple[str, str, str]:
     """Return the path of a route, its method, and the path that a client asks for."""
     path, method = str(source.settings.get("Path", ANY_PATH)), str(source.settings.get("Method", "ANY")).upper()
-    method = facts.get(METHOD, "POST") if method in ("ANY", "*") else method
-    return path, method, facts.get(PATH) or concrete_path(path, attributes(facts.get(PARAMETERS, {}), PARAMETERS))
+    method = facts.get(At.METHOD, "POST") if method in ("ANY", "*") else method
+    return (
+        path,
+        method,
+        facts.get(At.PATH) or concrete_path(path, attributes(facts.get(At.PARAMETERS, {}), At.PARAMETERS)),
+    )
 
 
 def concrete_path(path: str, values: Mapping[str, str]) -> str:
@@ -330,7 +332,7 @@ def _triggered(source: FunctionSource, facts: Facts) -> dict[str, Any]:
     """Return what a user pool sends: "Customizing user pool workflows with Lambda triggers" in Cognito's guide."""
     trigger = source.settings.get("Trigger", "")
     trigger = trigger[0] if isinstance(trigger, list) and trigger else str(trigger)
-    user = {"sub": USER, "email": "client-1@example.org", "cognito:user_status": "CONFIRMED", **facts[PAYLOAD]}
+    user = {"sub": USER, "email": "client-1@example.org", "cognito:user_status": "CONFIRMED", **facts[At.PAYLOAD]}
     return {
         "version": "1",
         "triggerSource": f"{trigger.replace('PreToken', 'Token')}_{_AFTER.get(trigger, 'Authentication')}",
@@ -346,7 +348,7 @@ def _triggered(source: FunctionSource, facts: Facts) -> dict[str, Any]:
 def _logged(source: FunctionSource, facts: Facts) -> dict[str, Any]:
     """Return what CloudWatch Logs sends to a subscribed function: gzip, then base64."""
     log = {"messageType": "DATA_MESSAGE", "owner": _AT[1], "logGroup": "/aws/lambda/app", "logStream": "stream"}
-    events = [{"id": str(nth(facts)), "timestamp": _EPOCH_MS, "message": json.dumps(facts[PAYLOAD])}]
+    events = [{"id": str(nth(facts)), "timestamp": _EPOCH_MS, "message": json.dumps(facts[At.PAYLOAD])}]
     text = json.dumps({**log, "subscriptionFilters": ["filter"], "logEvents": events})
     return {"awslogs": {"data": base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()}}
 
@@ -359,7 +361,7 @@ def _polled(source: FunctionSource, facts: Facts, tables: Tables) -> dict[str, A
     if fed is not None and fed.kind == sources.KINESIS:
         record = _kinesis(fed, facts)
         return {**record.pop("kinesis"), **record}
-    body = json.dumps(facts[PAYLOAD]) if fed is None or fed.feed is None else written(fed.feed, facts)
+    body = json.dumps(facts[At.PAYLOAD]) if fed is None or fed.feed is None else written(fed.feed, facts)
     arn = _arn("sqs", fed.physical if fed is not None else "queue")
     return {**message_of(nth(facts), body).record(nth(facts)), "receiptHandle": "receipt", "eventSourceARN": arn}
 
@@ -374,11 +376,11 @@ def _row_changed(source: FunctionSource, facts: Facts, tables: Tables) -> dict[s
     """Return a record of a table's stream: "Record" in DynamoDB Streams' API reference."""
     number = nth(facts)
     keys = {name: typed(one) for name, one in keys_of(tables.get(source.physical), number).items()}
-    before = {**varied(facts[PAYLOAD], 0), **facts.get(OLD, {})}
-    new, old = ({name: typed(one) for name, one in image.items()} for image in (facts[PAYLOAD], before))
-    own = {name: facts[PAYLOAD][name] for name in keys if isinstance(facts[PAYLOAD].get(name), str)}
+    before = {**varied(facts[At.PAYLOAD], 0), **facts.get(At.OLD, {})}
+    new, old = ({name: typed(one) for name, one in image.items()} for image in (facts[At.PAYLOAD], before))
+    own = {name: facts[At.PAYLOAD][name] for name in keys if isinstance(facts[At.PAYLOAD].get(name), str)}
     keys |= {name: {"S": one} for name, one in own.items()}
-    what = facts.get("eventName") or ("MODIFY" if OLD in facts else "INSERT")
+    what = facts.get("eventName") or ("MODIFY" if At.OLD in facts else "INSERT")
     images = {"NewImage": {**new, **keys}, "OldImage": {**old, **keys}}
     absent = {"INSERT": "OldImage", "REMOVE": "NewImage"}.get(what)
     return {
@@ -435,7 +437,7 @@ def _kinesis(source: FunctionSource, facts: Facts) -> dict[str, Any]:
         "kinesis": {
             "partitionKey": str(number),
             "sequenceNumber": sequence_number,
-            "data": base64.b64encode(json.dumps(facts[PAYLOAD]).encode()).decode(),
+            "data": base64.b64encode(json.dumps(facts[At.PAYLOAD]).encode()).decode(),
             "approximateArrivalTimestamp": _EPOCH_MS / 1000,
         },
     }

@@ -13,34 +13,13 @@ from itertools import pairwise
 from typing import Any
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
-from oneslot.explorer.handlers.asked import (
-    ANSWERS,
-    IDENTITY,
-    NTH,
-    OBJECTS,
-    PARAMETERS,
-    ROWS,
-    SECRETS,
-    SSM,
-    TABLES,
-    Asked,
-    Place,
-    Places,
-    value_at,
-)
+from oneslot.explorer.handlers.asked import Asked, At, Place, Places, value_at
 from oneslot.explorer.handlers.scenario import Direct
 from oneslot.explorer.handlers.templates import sources
 from oneslot.explorer.handlers.templates.sources import FunctionSource, chain
 from oneslot.explorer.scan.events import (
     ANY_PATH,
-    ATTRIBUTES,
-    AUTHORIZER,
     AUTHORIZERS,
-    KEY,
-    METHOD,
-    OLD,
-    PATH,
-    PAYLOAD,
     PLACES,
     Facts,
     Tables,
@@ -56,7 +35,7 @@ from oneslot.explorer.scan.events import (
 )
 from oneslot.explorer.services.account import operations, services
 
-NULL_PLACES = ("query", AUTHORIZER, OLD, "stage")
+NULL_PLACES = ("query", At.AUTHORIZER, At.OLD, "stage")
 """The places that an event does not have, or has as null, while they are empty."""
 RETRIES_S = 60
 """The seconds before Lambda's first retry of an asynchronous invocation."""
@@ -68,8 +47,6 @@ IN_ONE_BATCH = "in one batch"
 Edit = tuple[Place, Any]
 Pair = tuple[str, dict[str, Any]]
 """What two events have in common, for people, and what `explore` needs to know of them."""
-COLUMNS = "columns"
-"""The fact that names the columns of a table in an object."""
 
 MOST_LEVELS = 7
 _ENDS = (
@@ -92,9 +69,9 @@ _SIMPLE: dict[str, Any] = {"map": {}, "blob": b"content-1", "boolean": True}
 
 def first_facts(source: FunctionSource) -> Facts:
     """Return what the template says of a first event: its filters, and how its API knows its client."""
-    facts: Facts = {PAYLOAD: {}}
+    facts: Facts = {At.PAYLOAD: {}}
     if source.auth:
-        facts[AUTHORIZER] = AUTHORIZERS[source.auth]
+        facts[At.AUTHORIZER] = AUTHORIZERS[source.auth]
     for one in chain(source):
         filters = one.settings.get("FilterCriteria", {}).get("Filters", [])
         with suppress(TypeError, ValueError, AttributeError, LookupError):
@@ -102,12 +79,12 @@ def first_facts(source: FunctionSource) -> Facts:
             pattern = json.loads(pattern) if isinstance(pattern, str) else pattern
             row = pattern.get("dynamodb", {}).get("NewImage", {})
             image = {name: matching(next(iter(typed.values()))) for name, typed in row.items()}
-            facts[PAYLOAD] = matching(pattern.get("body", pattern.get("data", {}))) or image
+            facts[At.PAYLOAD] = matching(pattern.get("body", pattern.get("data", {}))) or image
             if "eventName" in pattern:
                 facts["eventName"] = matching(pattern["eventName"])
         if one.kind == sources.SNS and isinstance(policy := one.settings.get("FilterPolicy"), Mapping):
             is_of_body = one.settings.get("FilterPolicyScope") == "MessageBody"
-            facts[PAYLOAD if is_of_body else ATTRIBUTES] = matching(policy)
+            facts[At.PAYLOAD if is_of_body else At.ATTRIBUTES] = matching(policy)
     return facts
 
 
@@ -116,10 +93,10 @@ def asked_of(source: FunctionSource, facts: Facts) -> Asked:
     places, is_first = dict(PLACES.get(source.kind, {})), source.kind == sources.HTTP_1
     if source.kind in (sources.HTTP_1, sources.HTTP_2, sources.URL):
         if source.settings.get("Method", "ANY") in ("ANY", "*"):
-            places[("httpMethod",) if is_first else ("requestContext", "http", "method")] = METHOD
+            places[("httpMethod",) if is_first else ("requestContext", "http", "method")] = At.METHOD
         if "+}" in source.settings.get("Path", ANY_PATH):
-            places[("path",) if is_first else ("rawPath",)] = PATH
-    texts: dict[str, Places] = {json.dumps(facts[PAYLOAD]): {(): PAYLOAD}}
+            places[("path",) if is_first else ("rawPath",)] = At.PATH
+    texts: dict[str, Places] = {json.dumps(facts[At.PAYLOAD]): {(): At.PAYLOAD}}
     for one in list(chain(source))[1:]:
         if one.kind not in sources.QUEUES:
             texts.setdefault(
@@ -134,33 +111,33 @@ def options_for(source: FunctionSource, facts: Facts, tables: Tables, second: Fa
 
     `second`: another event, beside whose rows and object the first one's exist.
     """
-    every, objects = [facts, *([second] if second is not None else [])], dict(facts.get(OBJECTS, {}))
+    every, objects = [facts, *([second] if second is not None else [])], dict(facts.get(At.OBJECTS, {}))
     for one in every:
         if stored := stored_by(source, one):
             bucket, key = stored
             objects[bucket] = {**objects.get(bucket, {}), key: content_of(key, one)}
     options: dict[str, Any] = {
         kind: {name: json.dumps(one) if isinstance(one, dict) else one for name, one in facts.get(place, {}).items()}
-        for kind, place in (("parameters", SSM), ("secrets", SECRETS))
+        for kind, place in (("parameters", At.SSM), ("secrets", At.SECRETS))
     }
     if objects:
         options["objects"] = objects
     answers = {name: {"status": 200, "body": body} for name, body in facts.items() if "://" in name}
-    if answers := {**facts.get(ANSWERS, {}), **answers}:
+    if answers := {**facts.get(At.ANSWERS, {}), **answers}:
         options["answers"] = answers
-    if facts.get(TABLES):
-        for name, kinds in facts[TABLES].items():
+    if facts.get(At.TABLES):
+        for name, kinds in facts[At.TABLES].items():
             partition_key, sort_key = [*kinds, ""][:2]
             tables = {**tables, name: TableSchema(partition_key, sort_key, types=kinds)}
         options["tables"] = tables
-    if facts.get(ROWS):
+    if facts.get(At.ROWS):
         options["rows"] = {
             table: [
                 keys_of(tables.get(table), n) | (varied(row, n) if n > 1 else row)
                 for n in map(nth, every)
                 for row in rows
             ]
-            for table, rows in facts[ROWS].items()
+            for table, rows in facts[At.ROWS].items()
         }
     if source.kind in sources.QUEUES:
         return {"messages": [_message(source, one) for one in every], "fifo": source.kind == sources.FIFO, **options}
@@ -178,12 +155,12 @@ def content_of(key: str, facts: Facts) -> bytes | str:
     if ending in _FILES:
         return _FILES[ending]
     if ending in ("csv", "tsv"):
-        columns = facts.get(COLUMNS) or {"id": "id-1", "name": "name-1"}
+        columns = facts.get(At.COLUMNS) or {"id": "id-1", "name": "name-1"}
         separator = "," if ending == "csv" else "\t"
         return "\n".join(separator.join(map(str, one)) for one in (columns, columns.values())) + "\n"
     if ending in ("txt", "md", "log"):
         return "text-1\n"
-    return f"{json.dumps(facts[PAYLOAD])}\n" if ending in ("jsonl", "ndjson") else json.dumps(facts[PAYLOAD])
+    return f"{json.dumps(facts[At.PAYLOAD])}\n" if ending in ("jsonl", "ndjson") else json.dumps(facts[At.PAYLOAD])
 
 
 def rules_of(source: FunctionSource) -> dict[str, Any]:
@@ -209,12 +186,12 @@ def other_of(source: FunctionSource, facts: Facts, fixed: Container[Place] = ())
     stored = stored_by(source, facts)
     folder, slash, name = stored[1].rpartition("/") if stored else ("", "", "")
     key = name.replace("first", "second", 1) if "first" in name else f"2-{name}"
-    other = {**facts, **({KEY: f"{folder}{slash}{key}"} if stored else {}), NTH: 2}
-    if names := re.findall(r"\{(\w+)\}", str(source.settings.get("Path", ""))) if PATH not in facts else ():
-        other[PARAMETERS] = {**{name: f"{name}-1" for name in names}, **facts.get(PARAMETERS, {})}
-    differing = (PAYLOAD, "query", "headers", ATTRIBUTES, AUTHORIZER, IDENTITY, PARAMETERS, PATH)
+    other = {**facts, **({At.KEY: f"{folder}{slash}{key}"} if stored else {}), At.NTH: 2}
+    if names := re.findall(r"\{(\w+)\}", str(source.settings.get("Path", ""))) if At.PATH not in facts else ():
+        other[At.PARAMETERS] = {**{name: f"{name}-1" for name in names}, **facts.get(At.PARAMETERS, {})}
+    differing = (At.PAYLOAD, "query", "headers", At.ATTRIBUTES, At.AUTHORIZER, At.IDENTITY, At.PARAMETERS, At.PATH)
     places = [at for place in differing for at in leaves(other.get(place), (place,))]
-    varies = [(at, varied(value_at(other, at), 2)) for at in places if at not in fixed or at[0] == AUTHORIZER]
+    varies = [(at, varied(value_at(other, at), 2)) for at in places if at not in fixed or at[0] == At.AUTHORIZER]
     return other, [(at, new) for at, new in varies if new != value_at(other, at)]
 
 
@@ -250,30 +227,30 @@ def pairs_of(
     if source.kind in sources.STREAMS and not splits:
         ways = [{"faults": 0, "bisects": True, "fifo": False}, {}]
     for way in ways if splits is not None else ():
-        yield IN_ONE_BATCH, pair({**other, PAYLOAD: varied(facts[PAYLOAD], 2)}, **{"batch": 2, **way})
+        yield IN_ONE_BATCH, pair({**other, At.PAYLOAD: varied(facts[At.PAYLOAD], 2)}, **{"batch": 2, **way})
 
 
 def _message(source: FunctionSource, facts: Facts) -> Any:
     """Return a message of a queue: its body, or a record if it has attributes."""
-    body = json.dumps(facts[PAYLOAD]) if source.feed is None else written(source.feed, facts)
-    if not facts.get(ATTRIBUTES) or not (source.feed is None or is_raw(source.feed)):
+    body = json.dumps(facts[At.PAYLOAD]) if source.feed is None else written(source.feed, facts)
+    if not facts.get(At.ATTRIBUTES) or not (source.feed is None or is_raw(source.feed)):
         return body
-    return {"body": body, "messageAttributes": attributes(facts[ATTRIBUTES])}
+    return {"body": body, "messageAttributes": attributes(facts[At.ATTRIBUTES])}
 
 
 def assumed_of(facts: Facts) -> Iterator[str]:
     """Yield what was made beside the event, and is not known to be as in the account."""
-    values = (f"{kind} {name}" for kind in (SSM, SECRETS) for name in facts.get(kind, ()))
-    made = [*facts.get(ANSWERS, {}), *(name for name in facts if "://" in name), *values]
+    values = (f"{kind} {name}" for kind in (At.SSM, At.SECRETS) for name in facts.get(kind, ()))
+    made = [*facts.get(At.ANSWERS, {}), *(name for name in facts if "://" in name), *values]
     if made:
         yield f"Made answers: {', '.join(made)}."
-    for name, key in facts.get(TABLES, {}).items():
+    for name, key in facts.get(At.TABLES, {}).items():
         yield f"The table {name} is not in the template: its key is made, {' and '.join(key)}."
 
 
 def shown(facts: Facts) -> Any:
     """Return what a report shows of the facts: the payload alone where it is all that grew."""
-    return facts if [name for name in facts if name not in (PAYLOAD, AUTHORIZER)] else facts[PAYLOAD]
+    return facts if [name for name in facts if name not in (At.PAYLOAD, At.AUTHORIZER)] else facts[At.PAYLOAD]
 
 
 def answer_of(operation: str) -> dict[str, Any] | None:

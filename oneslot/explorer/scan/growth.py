@@ -8,34 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote_plus
 
-from oneslot.explorer.handlers.asked import (
-    ANSWERS,
-    CLOSED,
-    ENOUGH,
-    LIST,
-    NUMBER,
-    OBJECT,
-    OBJECTS,
-    ROWS,
-    SSM,
-    Asked,
-    Place,
-    value_at,
-)
+from oneslot.explorer.handlers.asked import ENOUGH, LIST, NUMBER, OBJECT, Asked, At, Place, value_at
 from oneslot.explorer.handlers.made import Tried
 from oneslot.explorer.handlers.templates.sources import BUS, SQS, FunctionSource, chain
 from oneslot.explorer.refusal import NotExplorable
-from oneslot.explorer.scan.events import KEY, METHOD, OLD, PATH, PAYLOAD, PLACES, Facts, concrete_path, stored_by
-from oneslot.explorer.scan.first_events import (
-    COLUMNS,
-    NULL_PLACES,
-    Edit,
-    answer_of,
-    edited,
-    first_facts,
-    leaves,
-    other_of,
-)
+from oneslot.explorer.scan.events import PLACES, Facts, concrete_path, stored_by
+from oneslot.explorer.scan.first_events import NULL_PLACES, Edit, answer_of, edited, first_facts, leaves, other_of
 
 MOST_TRIES = 100
 """How many events are tried. Each is one delivery, or two where it does not serve."""
@@ -110,7 +88,7 @@ class _Node:
     def score(self) -> tuple[Any, ...]:
         """Return how far a handler comes: it should do its work, or else write, run its code, and read its event."""
         run, asked = self.run, self.run.asked
-        is_empty = any(self.facts.get(place) == {} for place in NULL_PLACES if place != OLD)  # as AWS never sends it
+        is_empty = any(self.facts.get(place) == {} for place in NULL_PLACES if place != At.OLD)  # as AWS never sends it
         accepts = 0 if run.error or is_empty else 1 + run.accepts
         questions = 0 if run.serves else 2 * len(asked.found) + len(asked.missed)
         return run.serves and not is_empty, run.writes - asked.vain, run.most, accepts, questions
@@ -120,7 +98,7 @@ class _Node:
         """Return what makes a try worth going on from."""
         asked = self.run.asked
         is_set_aside = not self.run.error  # as in a dead-letter queue, with a reason, or in a log
-        noted = [*map(str, asked.errors), *(at for at in asked.found if at[0] == PAYLOAD)] if is_set_aside else []
+        noted = [*map(str, asked.errors), *(at for at in asked.found if at[0] == At.PAYLOAD)] if is_set_aside else []
         asks = (*map(frozenset, (noted, asked.missed, asked.wants, asked.compared, asked.absent)),)
         return self.run.error, self.score, asks
 
@@ -168,7 +146,7 @@ class _Search:
 
     def moved(self, node: _Node, edits: Sequence[Edit]) -> _Node | None:
         """Return the event that edits of open places lead to; None if there is none."""
-        if any(at[0] == CLOSED or at in self.fixed for at, _ in edits):
+        if any(at[0] == At.CLOSED or at in self.fixed for at, _ in edits):
             return None
         facts = edited(node.facts, edits)
         return None if facts is None else self.run(facts)
@@ -201,7 +179,10 @@ def growth(source: FunctionSource, tried: Callable[[Facts], Tried], seconds: flo
     """
     facts = first_facts(source)
     objects = {
-        (PAYLOAD,) for one in chain(source) for way, at in PLACES.get(one.kind, {}).items() if way and at == PAYLOAD
+        (At.PAYLOAD,)
+        for one in chain(source)
+        for way, at in PLACES.get(one.kind, {}).items()
+        if way and at == At.PAYLOAD
     }
     search = _Search(tried, frozenset({*objects, *leaves(facts, ())}), time.monotonic() + seconds)
     first = search.run(facts)
@@ -211,14 +192,24 @@ def growth(source: FunctionSource, tried: Callable[[Facts], Tried], seconds: flo
     if not best.score[0]:
         if search.refusal:
             raise NotExplorable(search.refusal)
-        closed = [at[-1] for at, is_must in best.run.asked.missed.items() if is_must and at[0] == CLOSED]
+        closed = [at[-1] for at, is_must in best.run.asked.missed.items() if is_must and at[0] == At.CLOSED]
         fault = next((f"{source.title} never sends {name!r}" for name in closed if f"'{name}'" in best.run.error), "")
         refuses = not any(one.run.accepts for one in search.nodes)
         return Grown(best.facts, serves=False, fault=fault, refuses=refuses, tries=len(search.seen))
-    best, fault = _with_hazards(source, search, best)
+    best, fault = _with_hazards(source, search, _fuller(search, best))
     branches = tuple(_branches(search, best))
     tries, meeting = len(search.seen), tuple(_meeting(source, search, best))
     return Grown(best.facts, serves=True, branches=branches, meeting=meeting, fault=fault, tries=tries)
+
+
+def _fuller(search: _Search, best: _Node) -> _Node:
+    """Return the event with the names that have a default, if the handler does its work on that: an added 0 hides a repeat."""
+    for edits in _each([(at, _text(at)) for at in best.run.asked.missed if at[0] == At.PAYLOAD]):
+        first = search.moved(best, edits) if any(at in best.run.asked.missed for at, _ in edits) else None
+        node = search.best_from(first, TRIES_OF_A_BRANCH) if first else best
+        if node.score[0] and node.run.ran >= best.run.ran and node.run.writes >= best.run.writes:
+            best = node
+    return best
 
 
 def _meeting(source: FunctionSource, search: _Search, best: _Node) -> Iterator[tuple[str, Facts]]:
@@ -256,12 +247,12 @@ def _answered(facts: Facts, refusal: str) -> Facts | None:
     """Return the facts with an answer of the operation that a refusal names; None if it names none, or it has one."""
     named = _UNANSWERED.search(refusal)
     name = named[1] if named else ""
-    if not name or name in facts or name in facts.get(ANSWERS, {}):
+    if not name or name in facts or name in facts.get(At.ANSWERS, {}):
         return None
     if "://" in name:
         return {**facts, name: {"answer": "answer-1"}}
     made = answer_of(name)
-    return None if made is None else {**facts, ANSWERS: {**facts.get(ANSWERS, {}), name: made}}
+    return None if made is None else {**facts, At.ANSWERS: {**facts.get(At.ANSWERS, {}), name: made}}
 
 
 def _with_hazards(source: FunctionSource, search: _Search, best: _Node) -> tuple[_Node, str]:
@@ -270,16 +261,16 @@ def _with_hazards(source: FunctionSource, search: _Search, best: _Node) -> tuple
     S3 sends keys as they are in a URL, and EventBridge sends them plain.
     """
     stored = stored_by(source, best.facts)
-    if stored is None or (KEY,) in search.fixed:
+    if stored is None or (At.KEY,) in search.fixed:
         return best, ""
     bucket, key = stored
     stem, dot, ending = key.rpartition(".")
     name = f"{stem} 1+é{dot}{ending}" if dot else f"{key} 1+é"
-    node = search.run({**best.facts, KEY: name})
+    node = search.run({**best.facts, At.KEY: name})
     if node is None or node.score[0]:
         return node or best, ""
     is_encoded = not any(one.kind == BUS for one in chain(source))
-    if is_encoded and (OBJECTS, bucket, quote_plus(name, safe="/")) in node.run.asked.absent:
+    if is_encoded and (At.OBJECTS, bucket, quote_plus(name, safe="/")) in node.run.asked.absent:
         what = (node.run.error or "it does nothing").rstrip(".")
         return best, f"{what}, because S3 encodes keys as in a URL. {DECODE}"
     return best, ""
@@ -318,7 +309,7 @@ def _moves(run: Tried) -> Iterator[Sequence[Edit]]:
         yield from _each(_named(asked, run.error))
     for at, kind, name in reversed(asked.wants):
         made = {
-            NUMBER: ENOUGH if at[0] == ROWS else 1,
+            NUMBER: ENOUGH if at[0] == At.ROWS else 1,
             LIST: [_text(at)],
             OBJECT: {name: f"{_slug(name)}-1"} if name else {},
         }
@@ -343,37 +334,37 @@ def _guesses(run: Tried) -> Iterator[Sequence[Edit]]:
     texts = _unserved(run.asked, run.error)
     asked = {name for at in (*run.asked.found, *run.asked.missed) for name in at}
     copied = [name for name in run.names if name not in asked and not run.asked.objects]  # an object has columns
-    yield from _each([((PAYLOAD, name), _text((name,))) for name in copied[:MOST_NAMES]])
+    yield from _each([((At.PAYLOAD, name), _text((name,))) for name in copied[:MOST_NAMES]])
     for one in KINDS:
         yield from ([(at, one)] for at in texts)
-    lists = [at for name, one in run.asked.facts.get(ANSWERS, {}).items() for at in _lists(one, (ANSWERS, name))]
+    lists = [at for name, one in run.asked.facts.get(At.ANSWERS, {}).items() for at in _lists(one, (At.ANSWERS, name))]
     for at in lists[:MOST_LISTS]:
         yield [(at, value_at(run.asked.facts, at)[:1])]
         yield [(at, [])]
-    if run.asked.objects or (KEY,) in run.asked.found:
+    if run.asked.objects or (At.KEY,) in run.asked.found:
         yield from _of_objects(run.asked)
-    if not run.asked.facts[PAYLOAD]:
-        yield [((PAYLOAD,), [_text((PAYLOAD,))])]
+    if not run.asked.facts[At.PAYLOAD]:
+        yield [((At.PAYLOAD,), [_text((At.PAYLOAD,))])]
 
 
 def _of_routes(run: Tried) -> Iterator[Sequence[Edit]]:
     """Yield the routes of the handler's own code, where the source leaves method and path to the client."""
     places = run.asked.places.values()
     for method, path in run.routes:
-        edits: list[Edit] = [((METHOD,), method)] if METHOD in places else []
-        if PATH in places:
-            edits.append(((PATH,), concrete_path(path, {})))
+        edits: list[Edit] = [((At.METHOD,), method)] if At.METHOD in places else []
+        if At.PATH in places:
+            edits.append(((At.PATH,), concrete_path(path, {})))
         if edits:
             yield edits
 
 
 def _of_objects(asked: Asked) -> Iterator[Sequence[Edit]]:
     """Yield columns that a failure names, if the object is a table, and other keys."""
-    columns = asked.facts.get(COLUMNS, {})
+    columns = asked.facts.get(At.COLUMNS, {})
     missing = [name for name in _missing_keys(asked) if name not in columns and name[0] != "_"]
-    yield from _each([((COLUMNS, name), _text((name,))) for name in missing])
-    yield from ([((COLUMNS, name), 1)] for name in columns)
-    yield from ([((KEY,), key)] for key in KEYS)
+    yield from _each([((At.COLUMNS, name), _text((name,))) for name in missing])
+    yield from ([((At.COLUMNS, name), 1)] for name in columns)
+    yield from ([((At.KEY,), key)] for key in KEYS)
 
 
 def _missing_keys(asked: Asked) -> list[str]:
@@ -404,14 +395,16 @@ def _slug(name: object) -> str:
 
 def _text(at: Place) -> str:
     name = next((one for one in reversed(at) if isinstance(one, str)), "value")
-    return f"{_slug(name)}-{0 if at[0] == OLD else 1}"
+    return f"{_slug(name)}-{0 if at[0] == At.OLD else 1}"
 
 
 def _holders(asked: Asked) -> list[Place]:
     """Return the objects of which a call may miss names: those that were read, the latest first, and the payload."""
-    read = [at for at in reversed(asked.found) if isinstance(value_at(asked.facts, at), dict) and at[0] != ANSWERS]
-    rows = [(ROWS, table, number) for table, held in asked.facts.get(ROWS, {}).items() for number in range(len(held))]
-    return [*dict.fromkeys([*read[:MOST_HOLDERS], (PAYLOAD,), *rows])]
+    read = [at for at in reversed(asked.found) if isinstance(value_at(asked.facts, at), dict) and at[0] != At.ANSWERS]
+    rows = [
+        (At.ROWS, table, number) for table, held in asked.facts.get(At.ROWS, {}).items() for number in range(len(held))
+    ]
+    return [*dict.fromkeys([*read[:MOST_HOLDERS], (At.PAYLOAD,), *rows])]
 
 
 def _validated(asked: Asked, holder: Place) -> Iterator[Edit]:
@@ -451,7 +444,7 @@ def _of_type(kind: str, context: Mapping[str, Any], at: Place) -> Any:
 def _named(asked: Asked, error: str) -> Iterator[Edit]:
     """Yield the names that a failure says are missing: of parameters, or beside the value that was read last."""
     for path in dict.fromkeys(asked.paths):
-        yield from (((SSM, f"{path}{name.removeprefix(path)}"), _text((name,))) for name in _missing_keys(asked))
+        yield from (((At.SSM, f"{path}{name.removeprefix(path)}"), _text((name,))) for name in _missing_keys(asked))
     for text in (error, *map(str, asked.errors)):
         found = _NAMED.search(text)
         if found:
@@ -464,7 +457,7 @@ def _unserved(asked: Asked, error: str) -> list[Place]:
     """Return the texts that a failure names, by their values or names, or else those that were read last."""
     said = " ".join((error, *map(str, asked.errors)))
     words = re.findall(r"\w+", said.lower().replace("_", ""))
-    every = dict.fromkeys([*reversed(asked.found), *leaves(asked.facts[PAYLOAD], (PAYLOAD,))])
+    every = dict.fromkeys([*reversed(asked.found), *leaves(asked.facts[At.PAYLOAD], (At.PAYLOAD,))])
     texts = [at for at in every if isinstance(value_at(asked.facts, at), str)]
     named = [at for at in texts if value_at(asked.facts, at) in said or _slug(at[-1]).replace("_", "") in words]
     return list(dict.fromkeys([*named, *texts[:6]]))

@@ -4,7 +4,7 @@ It leaves out versions, uploads in parts, conditions of reads, tags, rights, and
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, NoReturn
 from urllib.parse import unquote
@@ -153,14 +153,6 @@ def before(objects: Mapping[str, Mapping[str, bytes | str]], since: datetime) ->
             yield [BUCKET + bucket, key, {**object_of(content), "LastModified": since}]
 
 
-_ALL: tuple[Callable[[Account, Parameters], Mapping[str, Any]], ...] = (
-    put_object,
-    get_object,
-    head_object,
-    delete_object,
-    delete_objects,
-    copy_object,
-    list_objects_v2,
-)
+_ALL = (put_object, get_object, head_object, delete_object, delete_objects, copy_object, list_objects_v2)
 OPERATIONS: dict[str, Operation] = {f"s3.{operation.__name__}": operation for operation in _ALL}
 OPERATIONS["s3.list_objects"] = list_objects_v2

@@ -102,11 +102,8 @@ def check_content(entry: Mapping[str, Any], maximum: int) -> None:
     if _FORBIDDEN.search(body):
         refuse(name, "InvalidMessageContents", "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD")
     if len(attributes) > MAXIMUM_ATTRIBUTES:
-        refuse(
-            name,
-            "InvalidParameterValue",
-            f"Number of message attributes [{len(attributes)}] exceeds the allowed maximum",
-        )
+        message = f"Number of message attributes [{len(attributes)}] exceeds the allowed maximum"
+        refuse(name, "InvalidParameterValue", message)
     for attribute, value in attributes.items():
         if not (value.get("StringValue") or value.get("BinaryValue")):
             refuse(
@@ -213,13 +210,6 @@ def _send(account: Account, url: str, entry: Parameters) -> Answer:
     return {"MessageId": account.once(url, token, send), "MD5OfMessageBody": md5, "SequenceNumber": SEQUENCE_NUMBER}
 
 
-_ALL: tuple[Operation, ...] = (
-    send_message,
-    send_message_batch,
-    get_queue_url,
-    change_message_visibility,
-    change_message_visibility_batch,
-    delete_message,
-    delete_message_batch,
-)
+_SENDS = (send_message, send_message_batch, get_queue_url)
+_ALL = (*_SENDS, change_message_visibility, change_message_visibility_batch, delete_message, delete_message_batch)
 OPERATIONS: dict[str, Operation] = {f"sqs.{operation.__name__}": operation for operation in _ALL}

@@ -11,6 +11,7 @@ import pytest
 from oneslot.explorer.aftermath import Aftermath
 from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.handlers import exploration
+from oneslot.explorer.handlers.asked import At
 from oneslot.explorer.handlers.aws import AccountServices, handler_faults, intercepted
 from oneslot.explorer.handlers.exploration import LAMBDA
 from oneslot.explorer.handlers.laws import HandlerLaws, View
@@ -20,7 +21,6 @@ from oneslot.explorer.handlers.scenario import HandlerScenario, HandlerSubject, 
 from oneslot.explorer.handlers.surroundings.takeover import taken_over
 from oneslot.explorer.handlers.templates.sources import KNOWN, FunctionSource
 from oneslot.explorer.handlers.templates.template import tables_of
-from oneslot.explorer.scan.events import PAYLOAD
 from oneslot.explorer.scan.first_events import options_for
 from oneslot.explorer.state import ExploredState
 from oneslot.explorer.system import System
@@ -138,7 +138,7 @@ def test_exploration_of_each_source_equals_the_naive_walk(
 ) -> None:
     (tmp_path / "app.py").write_text(tiny_handler(COUNTS_AND_FAILS))
     monkeypatch.setattr(exploration.Exploration, "run", lambda self: self)
-    options = options_for(FunctionSource(kind, "Source", {}, {}, "orders"), {PAYLOAD: {"order": "o-1"}}, TABLES)
+    options = options_for(FunctionSource(kind, "Source", {}, {}, "orders"), {At.PAYLOAD: {"order": "o-1"}}, TABLES)
     made: Any = exploration.explore("app.handler", tables=TABLES, path=tmp_path, **options)
     with installed(made.code) as subject:
         own = replace(subject, scenario=made.scenario)

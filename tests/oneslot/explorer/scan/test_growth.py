@@ -85,6 +85,8 @@ def _grown(tmp_path: Path, lines: str, source: FunctionSource = QUEUE, module: s
         ('    write(body["id"], pence=int(body["pence"]) + 1)', {"id": "id-1", "pence": 1}),
         ('    write(body["id"], pence=Decimal(str(body["pence"])))', {"id": "id-1", "pence": 1}),
         (ADDED, {"id": "id-1", "pence": 1}),
+        (ADDED.replace('["pence"]', '.get("pence", 0)'), {"id": "id-1", "pence": 1}),
+        ('    if not body.get("dry"):\n        write(body["id"], by=body.get("by"))', {"id": "id-1", "by": "by-1"}),
         ('    row = dict(body)\n    if row.get("paid"):\n        write(row["id"])', {"id": "id-1", "paid": "paid-1"}),
         ('    match body:\n        case {"id": one, "of": "a"}:\n            write(one)', {"id": "id-1", "of": "a"}),
         ('    if body["kind"] == "paid":\n        write(body["id"])', {"kind": "paid", "id": "id-1"}),

@@ -33,12 +33,8 @@ TABLE_OF_HANDLERS = {
         *("ExpressionAttributeValues={':o': 1})", "breaks"),
     ),
     "Append": (
-        *(
-            "SNS",
-            NOTE,
-            "table.update_item(Key={'id': id}, UpdateExpression='SET h = list_append(if_not_exists(h, :e), :v)',",
-        ),
-        *("ExpressionAttributeValues={':e': [], ':v': [1]})", "breaks"),
+        *("SNS", NOTE, "table.update_item(Key={'id': id}, ExpressionAttributeValues={':e': [], ':v': [1]},"),
+        *("UpdateExpression='SET h = list_append(if_not_exists(h, :e), :v)')", "breaks"),
     ),
     "RandomKey": ("SQS", BODY, "table.put_item(Item={'id': str(uuid.uuid4()),", "'order': id})", "breaks"),
     "RandomObject": (
@@ -63,11 +59,9 @@ TABLE_OF_HANDLERS = {
         *("\n    except client.exceptions.ConditionalCheckFailedException: pass", "holds"),
     ),
     "NotRead": (
-        *("Kinesis", "", "try: table.put_item(Item={'id': '1'})\n    except ClientError:\n        "),
-        *(
-            "return {'batchItemFailures': [{'itemIdentifier': event['Records'][0]['kinesis']['sequenceNumber']}]}",
-            "breaks",
-        ),
+        *("Kinesis", "    number = event['Records'][0]['kinesis']['sequenceNumber']\n"),
+        "try: table.put_item(Item={'id': '1'})\n    except ClientError:\n        ",
+        *("return {'batchItemFailures': [{'itemIdentifier': number}]}", "breaks"),
     ),
     "Copies": ("S3", OBJECT, "s3.put_object(Bucket=os.environ['OUT'],", "Key='copy/' + key, Body=b'x')", "holds"),
 }
@@ -82,13 +76,8 @@ EVENTS: dict[str, Any] = {
 
 def _template(folder: Path) -> Path:
     """Write each handler as `app.py` into a folder of its own."""
-    kinds = {
-        "Stream": "Kinesis::Stream",
-        "Queue": "SQS::Queue",
-        "Topic": "SNS::Topic",
-        "In": "S3::Bucket",
-        "Out": "S3::Bucket",
-    }
+    buckets = dict.fromkeys(("In", "Out"), "S3::Bucket")
+    kinds = {"Stream": "Kinesis::Stream", "Queue": "SQS::Queue", "Topic": "SNS::Topic", **buckets}
     resources: dict[str, Any] = {name: {"Type": f"AWS::{kind}"} for name, kind in kinds.items()}
     resources["Table"] = {"Type": "AWS::Serverless::SimpleTable"}
     variables = {"TABLE": {"Ref": "Table"}, "OUT": {"Ref": "Out"}, "TOPIC": {"Ref": "Topic"}}

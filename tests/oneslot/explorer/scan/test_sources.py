@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oneslot.dynamodb_in_memory.contents import TableSchema
-from oneslot.explorer.handlers.asked import NTH
+from oneslot.explorer.handlers.asked import At
 from oneslot.explorer.handlers.templates.intrinsics import Resolver
 from oneslot.explorer.handlers.templates.sources import (
     BUS,
@@ -27,7 +27,7 @@ from oneslot.explorer.handlers.templates.sources import (
     FunctionSource,
     sources_of,
 )
-from oneslot.explorer.scan.events import PAYLOAD, event_of
+from oneslot.explorer.scan.events import event_of
 from oneslot.explorer.scan.first_events import options_for
 
 FUNCTION = {"Type": "AWS::Lambda::Function"}
@@ -125,7 +125,7 @@ def test_topic_is_a_queue_when_sam_subscribes_through_one(
 
     assert (source.kind, source.name, source.resource) == (kind, name, resource)
     if kind != SNS:
-        (body,) = options_for(source, {PAYLOAD: {"id": "1"}}, {})["messages"]
+        (body,) = options_for(source, {At.PAYLOAD: {"id": "1"}}, {})["messages"]
         assert json.loads(json.loads(body)["Message"]) == {"id": "1"}
 
 
@@ -150,7 +150,7 @@ def test_each_event_has_the_payload_where_a_producer_writes() -> None:
     tables = {"orders": TableSchema("pk", "n", types={"pk": "S", "n": "N"})}
 
     def event(kind: str, **settings: Any) -> Any:
-        return event_of(FunctionSource(kind, "Orders", settings, {}, "orders"), {PAYLOAD: payload}, tables)
+        return event_of(FunctionSource(kind, "Orders", settings, {}, "orders"), {At.PAYLOAD: payload}, tables)
 
     row = event(DYNAMODB)["Records"][0]["dynamodb"]
     assert row["Keys"] == {"pk": {"S": "pk-1"}, "n": {"N": "1"}}
@@ -163,7 +163,7 @@ def test_each_event_has_the_payload_where_a_producer_writes() -> None:
     bus = event(BUS, Pattern={"source": ["shop"], "detail-type": ["Paid"], "detail": {"kind": ["card"]}})
     assert (bus["source"], bus["detail-type"], bus["detail"]) == ("shop", "Paid", {"kind": "card", "id": "1"})
     assert event(TASK) == payload
-    assert event(SCHEDULE)["time"] != event_of(FunctionSource(SCHEDULE), {PAYLOAD: {}, NTH: 2}, {})["time"]
+    assert event(SCHEDULE)["time"] != event_of(FunctionSource(SCHEDULE), {At.PAYLOAD: {}, At.NTH: 2}, {})["time"]
     assert event(SCHEDULE, Targets=[{"Input": '{"kind": "poll"}'}]) == {"kind": "poll", **payload}
 
 
@@ -173,8 +173,8 @@ def test_route_of_a_websocket_api_has_an_event_of_its_own() -> None:
     api = _resource("AWS::ApiGatewayV2::Api", ProtocolType="WEBSOCKET")
 
     assert _found(F=FUNCTION, I=integration, R=route, A=api) == [(SOCKET, "$connect")]
-    connection, other = (event_of(FunctionSource(SOCKET, "$connect"), {PAYLOAD: {}, NTH: n}, {}) for n in (1, 2))
-    message = event_of(FunctionSource(SOCKET, "order"), {PAYLOAD: {"id": "1"}}, {})
+    connection, other = (event_of(FunctionSource(SOCKET, "$connect"), {At.PAYLOAD: {}, At.NTH: n}, {}) for n in (1, 2))
+    message = event_of(FunctionSource(SOCKET, "order"), {At.PAYLOAD: {"id": "1"}}, {})
     assert other["requestContext"]["connectionId"] != connection["requestContext"]["connectionId"]
     assert (connection["requestContext"]["eventType"], "body" in connection) == ("CONNECT", False)
     assert (message["requestContext"]["routeKey"], json.loads(message["body"])) == ("order", {"id": "1"})
@@ -189,7 +189,7 @@ def test_pattern_of_a_bucket_gives_the_event_its_bucket_and_object() -> None:
     bucket = _resource("AWS::S3::Bucket", BucketName="uploads")
     (source,) = sources_of(Resolver({"Resources": {"F": FUNCTION, "R": rule, "B": bucket}}, {}), "F")
 
-    options = options_for(source, {PAYLOAD: {"id": "1"}}, {})
+    options = options_for(source, {At.PAYLOAD: {"id": "1"}}, {})
 
     assert options["event"]["detail"] == {
         "bucket": {"name": "uploads"},
@@ -208,4 +208,4 @@ def test_pattern_of_a_bucket_gives_the_event_its_bucket_and_object() -> None:
     ],
 )
 def test_a_source_has_its_own_rules_of_delivery(kind: str, rules: dict[str, Any]) -> None:
-    assert options_for(FunctionSource(kind), {PAYLOAD: {}}, {}) == {"parameters": {}, "secrets": {}, **rules}
+    assert options_for(FunctionSource(kind), {At.PAYLOAD: {}}, {}) == {"parameters": {}, "secrets": {}, **rules}
