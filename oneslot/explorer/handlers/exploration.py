@@ -228,7 +228,7 @@ class Exploration(Faultless):
             self.code.is_watched = True
             self._deliver_first()
             self.code.is_watched, self.raised = False, self.code.last_words[0]
-            result = self._fails_without_faults(over) or self._explored(started)
+            result = self._keeps_work() or self._fails_without_faults(over) or self._explored(started)
             self._check_repeats()
         # What ran for an event that does not serve may have written nothing.
         serves = result.level != "once" and result.kind != "needs an event"

@@ -10,12 +10,14 @@ import json
 import platform
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import product
 from types import ModuleType
+from typing import Any
 
 from oneslot.explorer.aftermath import MOST_SENT, Aftermath, Delivered
-from oneslot.explorer.execution.behaviour import KEEP_REMEDY
+from oneslot.explorer.execution.behaviour import COLD, KEEP_REMEDY
 from oneslot.explorer.execution.process import capture_logs
 from oneslot.explorer.handlers.effects import leaves
 from oneslot.explorer.handlers.laws import HandlerLaws, View, as_if_once
@@ -28,7 +30,7 @@ from oneslot.explorer.handlers.verdict import Result
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.services.objects import BUCKET
 from oneslot.explorer.system import System
-from oneslot.explorer.world import from_text
+from oneslot.explorer.world import ApiCall, from_text
 
 _FOUND_BY = "Its folders are those of path=, and its variables those of env=."
 IMPORT_REMEDIES = {
@@ -45,6 +47,12 @@ MOST_DRAWN = 400
 """The most single deliveries with different random numbers that are tried for "as if once"."""
 ANOTHER_TIME_MS = 4_567_890
 """From the start to a time that shares no hour, minute, second or millisecond with it, and lets no booking expire."""
+MOST_WARM = 12
+"""The deliveries in one environment among which one writes what earlier ones kept: batches often have ten entries."""
+KEPT = (
+    "keeps work in memory: only invocation {number} in one environment calls {called}. Lambda may end the environment before, "
+    "and the work is lost. Write before you return"
+)
 DAY_MS = 24 * 60 * 60 * 1000
 KEEPS = f"The handler keeps something outside its modules: {{difference}}. {KEEP_REMEDY}"
 READS = (
@@ -173,6 +181,31 @@ class Faultless:
                 f"{self.code.name} reads no Records and takes message 1 for its whole event. Give it with event=..., or "
                 "as text if it is the body of a message of SQS."
             )
+
+    def _keeps_work(self) -> Result | None:
+        """Deliver the first message again and again in one environment. Return the verdict if one delivery writes for others.
+
+        It writes what none has written, and more than in a fresh environment. Lambda may end one after any invocation:
+        https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html.
+        """
+        system, environment, done = System(self.scenario, replace(self.subject, identified=True)), COLD, set[ApiCall]()
+        aftermath, world, at = Aftermath(system), system.start.world, self.scenario.start
+        with suppress(NotExplorable):  # what only a later invocation calls may have no stand-in
+            for name in range(MOST_WARM):
+                warm = aftermath.deliver(world, 0, at, name, environment=environment)
+                fresh = aftermath.deliver(world, 0, at, name) if environment else warm
+                written, usual = ([one for one in each.calls if is_write(one.parts[0])] for each in (warm, fresh))
+                kept = [one for one in written if one not in done and one not in usual]
+                if kept and len(written) > len(usual):
+                    operation, place = self.code.reached.calls.get(kept[0].text, (kept[0].parts[0], ""))
+                    text = KEPT.format(number=name + 1, called=f"{operation} at {self.code.reached.named(place)}")
+                    more: dict[str, Any] = {"line": place, "cause": f"keeps work in memory; at {operation}"}
+                    return Result(self.code.name, "breaks", text, level="once", fails_anyway=True, **more)
+                if not (warm.outcome.dirty or environment) or not system.acknowledges((0,), warm.outcome):
+                    break
+                done.update(written)
+                world, environment = warm.world, system.left_by(system.behaviour((0,), name), warm.node)
+        return None
 
     def _learn_receives(self) -> None:
         """Note that the handler reads its receive count if a first delivery with another one does other things."""

@@ -121,7 +121,7 @@ class Reached:
                 (file, first, _), *_, (_, _, last) = [*(held := list(group)), held[-1]]
                 if not did_run:
                     found.setdefault(file, []).append((first, last))
-        return tuple(f"{self._named(file)}:{_lines(spans)}" for file, spans in sorted(found.items()))
+        return tuple(f"{self.named(file)}:{_lines(spans)}" for file, spans in sorted(found.items()))
 
     @property
     def writes(self) -> dict[Place, str]:
@@ -129,7 +129,7 @@ class Reached:
         own = {function.name for function in self._functions}
         places = {place for one in self._concerned() for place in one.places}
         return {
-            (file, line, last): f"{name} at {self._named(file)}:{line}"
+            (file, line, last): f"{name} at {self.named(file)}:{line}"
             for (file, line, last), name in sorted(self._named_writes.items())
             if (file, line, last) in places and name not in own and self._is_write(name)
         }
@@ -165,7 +165,7 @@ class Reached:
         lines = {line for (_, line), is_answered in sent.items() if is_answered}
         if lines - {""} or (lines and not (named and self.done.isdisjoint(named))):
             return ()
-        return (*named.values(),) or tuple(f"{name} at {self._named(line)}" for name, line in sorted(sent))
+        return (*named.values(),) or tuple(f"{name} at {self.named(line)}" for name, line in sorted(sent))
 
     @property
     def passed_by(self) -> tuple[str, ...]:
@@ -193,11 +193,11 @@ class Reached:
     def unmet(self) -> tuple[str, ...]:
         """The calls that never met a fault: "put_item at app.py:12"."""
         return tuple(
-            f"{operation} at {self._named(line)}" if line else operation
+            f"{operation} at {self.named(line)}" if line else operation
             for operation, line in sorted({*self.calls.values()} - self.met)
         )
 
-    def _named(self, place: str) -> str:
+    def named(self, place: str) -> str:
         """Return a file, or one of its lines, below the handler's folders."""
         return next((place[len(f"{one}/") :] for one in self._roots if place.startswith(f"{one}/")), place)
 

@@ -499,14 +499,14 @@ SENT_TO_ITS_QUEUE = {
 }
 
 
-def publishes(emptied: str) -> str:
+def publishes(emptied: str, sent: str = "waiting") -> str:
     return f"""
         sns = boto3.client("sns")
         waiting = []
         def handler(event, context):
             for record in event["Records"]:
                 waiting.append(record["body"])
-            for body in waiting:
+            for body in {sent}:
                 sns.publish(TopicArn="arn:aws:sns:eu-west-2:111122223333:orders", Message=body)
             {emptied}
     """
@@ -516,6 +516,10 @@ STREAM, PUT_NAME = "AWS_LAMBDA_LOG_STREAM_NAME", 'orders.put_item(Item={"id": NA
 OF_THE_PROCESS = {
     "a global list that is never emptied": case("breaks", publishes("pass"), messages=[{"n": 1}, {"n": 2}]),
     "a global list that is emptied": case(HOLDS, publishes("waiting.clear()"), messages=[{"n": 1}, {"n": 2}]),
+    "a global list that each fifth invocation sends": case(
+        "keeps work in memory: only invocation 5 in one environment calls sns.publish at app.py:12",
+        publishes("len(waiting) < 5 or waiting.clear()", sent="waiting * (len(waiting) == 5)"),
+    ),
     "a key of a log stream": case("breaks", 'def handler(_, at): orders.put_item(Item={"id": at.log_stream_name})'),
     "a key of its variable": case("breaks", f'import os\nNAME = os.environ["{STREAM}"]\ndef handler(*_): {PUT_NAME}'),
     "a log stream that is printed": case(
