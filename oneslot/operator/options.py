@@ -57,14 +57,15 @@ COUNT = WholeNumber(min=1)
 
 
 class SparkMemory(click.ParamType[str]):
-    """An amount of memory in Spark's notation: `512m`, `3g`."""
+    """An amount of memory in Spark's notation: `512m`, `3g`. Spark starts with no less than 450 MB."""
 
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the text. Raise a usage error for anything else."""
-        if not re.fullmatch(r"[1-9][0-9]*[kmgtKMGT]", str(value)):
-            self.fail(f"{value!r} is not an amount of memory. Write it as 512m or 3g.", param, ctx)
+        found = re.fullmatch(r"([1-9][0-9]*)([kmgt])", str(value).lower())
+        if found is None or int(found[1]) << 10 * "kmgt".index(found[2]) < 512 << 10:  # in KB
+            self.fail(f"{value!r} is not an amount of memory of 512m or more. Write it as 512m or 3g.", param, ctx)
         return str(value)
 
 

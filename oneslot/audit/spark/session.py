@@ -81,12 +81,15 @@ def options(settings: SessionSettings) -> dict[str, str]:
 def open_session(settings: SessionSettings | None = None) -> SparkSession:
     """Open a session on this machine or, under `spark-submit`, where that runs it, with its master, memory and folders.
 
-    Raises AuditRefused if a session on this machine finds no Java.
+    Raises AuditRefused if a session on this machine finds no Java, or no folder for temporary files.
     """
     wanted = settings or SessionSettings()
-    end_with_cleaning()
+    # SIGTERM then ends this process as an exit does, which removes temporary folders.
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not submitted:
+        require_scratch(os.environ.get("SPARK_LOCAL_DIRS", wanted.scratch or tempfile.gettempdir()))
         prepare_java()
     from pyspark.sql import SparkSession
 
@@ -103,10 +106,18 @@ def open_session(settings: SessionSettings | None = None) -> SparkSession:
     return session
 
 
-def end_with_cleaning() -> None:
-    """Let SIGTERM end this process as an exit does, which removes temporary folders, unless the caller handles it."""
-    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+def require_scratch(folders: str) -> None:
+    """Raise AuditRefused for a folder that Spark cannot write. Java would end, and say only that nothing answers."""
+    for folder in folders.split(","):
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            raise AuditRefused(
+                f"Spark cannot write its temporary files to {folder}: {error.strerror}. Name another folder in the variable "
+                "SPARK_LOCAL_DIRS."
+            ) from error
 
 
 def set_options(session: SparkSession, chosen: Mapping[str, str], kept: Container[str] = ()) -> None:

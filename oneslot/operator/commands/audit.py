@@ -146,9 +146,8 @@ def _show(terminal: Terminal, document: Mapping[str, Any], answer: Path, stack: 
 def refuse_without_exports(history: Path) -> None:
     """Raise `HistoryRefused` for a folder without the tables' exports, before Spark starts, which takes seconds."""
     for table in (LEDGER, *declared().declared_tables):
-        folder = history / table
-        if not (folder / EXPORT_FOLDER).is_dir():
-            raise HistoryRefused(NO_EXPORT.format(folder=folder.absolute(), table=table))
+        if not (history / table / EXPORT_FOLDER).is_dir():
+            raise HistoryRefused(NO_EXPORT.format(folder=(history / table).absolute(), table=table))
 
 
 def audit_history(

@@ -57,6 +57,14 @@ def test_launcher_drops_one_argument_and_keeps_the_rest(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == ["-cp", "a b", "Main", "x*"]
 
 
+def test_session_names_a_folder_that_spark_cannot_write(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        AuditRefused, match=f"files to {tmp_path}/file: .*Name another folder in the variable SPARK_LOCAL_DIRS"
+    ):
+        java.require_scratch(f"{tmp_path}/new,{tmp_path}/file")
+
+
 def test_prepare_java_removes_another_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """SPARK_HOME's version would be started, and HADOOP_CONF_DIR's file system asked for the history."""
     environment = {

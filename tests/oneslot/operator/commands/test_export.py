@@ -1,8 +1,6 @@
 """`oneslot export` and `oneslot audit`: complete folders, refusals before the work, and notes while the consumer works."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -52,17 +50,6 @@ def test_audit_is_not_begun_when_its_output_has_no_place(
     for history in ([], ["--history", str(tmp_path)]):
         reported = document(invoke("audit", "--output", str(tmp_path / place), *history, "--json"), 2)["error"]
         assert str(tmp_path / place).startswith(reported.split(" cannot be used")[0].split(" exists already")[0])
-
-
-@pytest.mark.slow
-def test_audit_names_a_memory_that_spark_rejects(moto_stack: MotoStack, tmp_path: Path) -> None:
-    """In a process of its own: a session that could not be opened would stay with the tests after this one."""
-    folder = tmp_path / "history"
-    export_history(consumed(moto_stack).target, folder)
-    command = [sys.executable, "-m", "oneslot", "audit", "--history", str(folder), "--memory", "100m", "--json"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert ended.returncode == 2, ended.stdout
-    assert "must be at least" in json.loads(ended.stdout)["error"]
 
 
 def test_audit_is_offered_no_history_of_a_killed_export(

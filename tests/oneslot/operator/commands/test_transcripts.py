@@ -297,7 +297,7 @@ USAGE = (
     *("send --count 0", "send --malformed 20", "send --rate 0", "send --rate nan"),
     *("send --malformed 0.99", f"send --file {THIS} --count 5", f"send --file {THIS}"),
     *("audit --memory lots", "audit --history nowhere", "watch --timeout 0", "smoke --timeout inf"),
-    "run --requests none",
+    *("run --requests none", "audit --memory 511m"),
     *("dlq redrive --all m-1", f"dlq redrive --all --file {THIS}", f"dlq redrive --file {THIS}"),
     *("dlq drop", "dlq drop --all --reason conflict", f"ledger unlock {NHS_NUMBER}"),
     *("send", "status", "inspect m-1", "ledger show m-1", "pause --reason INC-12"),
