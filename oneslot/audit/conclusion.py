@@ -64,7 +64,7 @@ def conclude(
         "end": history.end,
         "retention_ms": history.context.retention_ms,
         "forgotten_before": history.context.forgotten_before,
-        "queue_known": history.queue_known,
+        "queue_known": "waiting" in history.lines,
         "sources": sorted([*history.exports, *history.lines]),
         "items": items,
         "requests": requests_judged,

@@ -1,11 +1,14 @@
 """Files on this machine or where Arrow reads and writes them, as in S3: their listing, text, and blocks of whole lines."""
 
 import base64
+import gzip
 import hashlib
 import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from pyarrow import fs
@@ -17,7 +20,9 @@ PACKED_BYTES = 1 << 20
 GZIP = b"\x1f\x8b"
 CUT_SHORT = "A gzipped file ends in the middle: {path} was cut short. Copy or export it again."
 DAMAGED = "A file that ends in .gz is not gzip, or is damaged: {path}. Copy or export it again."
-TEXT_BEHIND = "{path} has other content behind its gzip. Remove what is behind, or copy the file again."
+TEXT_BEHIND = (
+    "{path} was cut short, or has other content behind its gzip. Copy the file again, or remove what is behind."
+)
 TWICE = "{path} is gzipped twice. Unpack it once."
 UNNAMED = "{path} is gzipped, but its name does not end in .gz. Rename it, or unpack it."
 CHANGED = "{path} does not match the MD5 in its manifest: it was cut short or changed. Copy or export it again."
@@ -80,13 +85,6 @@ def read_text(path: str) -> str | None:
         return bytes(file.read()).decode("utf-8", errors="replace")
 
 
-def read_start(path: str, size: int) -> bytes:
-    """Return the first bytes of a file, at most `size`."""
-    system, inside = place_of(path)
-    with system.open_input_stream(inside, compression=None) as file:
-        return bytes(file.read(size))
-
-
 def write_text(path: str, text: str) -> None:
     """Write a text file in one step, so that readers see the old file or all of the new one."""
     write_file(path, lambda stream: stream.write(text.encode()))
@@ -95,18 +93,15 @@ def write_text(path: str, text: str) -> None:
 def create_text(path: str, text: str) -> bool:
     """Write a new text file. Return False if there is one, and leave it."""
     system, inside = place_of(path)
-    if not isinstance(system, fs.LocalFileSystem):
-        if exists(path):
-            return False
+    if isinstance(system, fs.LocalFileSystem):
+        Path(inside).parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError), Path(inside).open("x") as new:
+            new.write(text)
+            return True
+    elif not exists(path):
         write_text(path, text)
         return True
-    Path(inside).parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with Path(inside).open("x") as new:
-            new.write(text)
-    except FileExistsError:
-        return False
-    return True
+    return False
 
 
 def remove(path: str) -> None:
@@ -180,27 +175,16 @@ def _whole_lines(read: Read, path: str) -> Iterator[bytes]:
 
 def _unpacked(read: Read, path: str) -> Iterator[bytes]:
     """Yield the content of a gzip file, which may have several members, and zeros at its end."""
-    data = read(PACKED_BYTES)
-    member = zlib.decompressobj(wbits=31)
-    while data:
-        try:
-            content = member.decompress(data, BLOCK_BYTES)
-        except zlib.error:
-            raise AuditRefused(DAMAGED.format(path=path)) from None
-        if content:
+    file, behind = gzip.GzipFile(fileobj=SimpleNamespace(read=read)), False
+    try:
+        while content := file.read1(PACKED_BYTES):
+            behind = True
             yield content
-        data = member.unconsumed_tail or (b"" if member.eof else read(PACKED_BYTES))
-        if member.eof:
-            data = member.unused_data
-            while not data.strip(b"\0") and (more := read(PACKED_BYTES)):
-                data = more
-            data = data.lstrip(b"\0")
-            if data:
-                data += read(PACKED_BYTES) if len(data) < len(GZIP) else b""
-                if not GZIP.startswith(data[: len(GZIP)]):
-                    raise AuditRefused(TEXT_BEHIND.format(path=path))
-                member = zlib.decompressobj(wbits=31)
-    if not member.eof:
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        no_member = behind and "Not a gzipped file" in str(error)
+        said = CUT_SHORT if isinstance(error, EOFError) else TEXT_BEHIND if no_member else DAMAGED
+        raise AuditRefused(said.format(path=path)) from None
+    if file.mtime is None:  # no member was read
         raise AuditRefused(CUT_SHORT.format(path=path))
 
 

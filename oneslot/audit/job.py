@@ -26,7 +26,6 @@ from oneslot.audit.consumer import AuditConsumer
 from oneslot.audit.errors import AuditRefused, refusal_of
 from oneslot.audit.judge.stage import FINDINGS, LISTED_REJECTS, Judged, Judging, add_up, judge_chunk, without_zeros
 from oneslot.audit.model import model_of
-from oneslot.audit.operations import OperationsTable
 from oneslot.audit.read.carry import CARRIED, HASHES, PREVIOUS, REJECTED, Piece, ReadPlan, carried_rows, read_pieces
 from oneslot.audit.read.history import NOTHING, History, find_history, sample_notes
 from oneslot.audit.read.lines import Window
@@ -115,34 +114,9 @@ class Work:
     run: str
 
     @property
-    def chunks(self) -> int:
-        """The number of chunks, each of which one task judges."""
-        return Sizing(self.history.items).chunks
-
-    @property
     def keeps(self) -> bool:
         """Whether a later audit of changes can continue this one."""
         return self.settings.keeps or self.previous is not None
-
-    def table(self, name: str) -> str:
-        """Return the folder of an operations table."""
-        return f"{self.settings.output}/{finished.OPERATIONS}/{name}"
-
-    def written(self, table: OperationsTable) -> WrittenTable:
-        """Return an operations table in its files."""
-        return WrittenTable(self.table(table.name), table.schema, table.partition)
-
-    @property
-    def consumer(self) -> AuditConsumer:
-        """The consumer, for Python workers."""
-        local = str(self.spark.sparkContext.master).startswith("local")
-        # On a cluster --py-files puts the consumer's package on the workers' path.
-        return AuditConsumer(self.history.model.declaration, tuple(sys.path) if local else ())
-
-    @property
-    def parts(self) -> int:
-        """The number of parts of the operations tables, each of which one task adds up."""
-        return Sizing(self.history.items).parts if self.settings.tables else 1
 
 
 def pieces_of(work: Work) -> tuple[tuple[Piece, ...], ...]:
@@ -164,32 +138,35 @@ def write_verdicts(work: Work) -> Judged:
     pieces = pieces_of(work)
     if not pieces and history.start is None:
         raise AuditRefused(NOTHING.format(folder=history.folder))
-    continues = work.previous is not None
+    continues, sizing = work.previous is not None, Sizing(history.items)
     earlier = work.previous.folder if work.previous else None
-    reading = ReadPlan(work.consumer, pieces, work.chunks, Window(history.start, history.end), continues)
+    local = str(spark.sparkContext.master).startswith("local")
+    # On a cluster --py-files puts the consumer's package on the workers' path.
+    consumer = AuditConsumer(history.model.declaration, tuple(sys.path) if local else ())
+    reading = ReadPlan(consumer, pieces, sizing.chunks, Window(history.start, history.end), continues)
     if work.previous is not None:
         reading = with_earlier_rows(work, work.previous, reading)
     moment = Evidence(
         requests=() if "accepted" in history.lines else None,
-        waiting=() if history.queue_known else None,
-        dead_letters_known=history.dead_letters_known,
+        waiting=() if "waiting" in history.lines else None,
+        dead_letters_known="dead-letters" in history.lines,
         now=history.end,
         patience_ms=settings.patience_seconds * 1000,
         retention_ms=history.context.retention_ms,
         forgotten_before=history.context.forgotten_before,
     )
     folder = f"{settings.output}/{finished.VERDICTS}"
-    whole = history.start is None
-    judging = Judging(work.consumer, moment, folder, work.run, work.parts, settings.tables, work.keeps, whole)
+    whole, parts = history.start is None, sizing.parts if settings.tables else 1
+    judging = Judging(consumer, moment, folder, work.run, parts, settings.tables, work.keeps, whole)
     judge = partial(judge_chunk, judging=judging)
-    judged = carried(spark, reading).repartitionById(work.chunks, "chunk").mapInArrow(judge, CARRIED)
-    if work.parts > 1:
+    judged = carried(spark, reading).repartitionById(sizing.chunks, "chunk").mapInArrow(judge, CARRIED)
+    if parts > 1:
         add = partial(add_up_part, judging=judging, output=settings.output, previous=earlier)
-        judged = judged.repartitionById(work.parts, "chunk").mapInArrow(add, CARRIED)
+        judged = judged.repartitionById(parts, "chunk").mapInArrow(add, CARRIED)
     rows = judged.toArrow()
     blocks = zip(rows["source"].to_pylist(), (block.as_buffer() for block in rows["block"]), strict=True)
     answer = add_up(blocks, judging.wanted)
-    if work.parts == 1:
+    if parts == 1:
         write_tables(judging, settings.output, earlier, 0, answer)
     return answer
 
@@ -243,7 +220,8 @@ def add_up_part(
 def summarise(work: Work, answer: Judged, notes: list[str]) -> Conclusion:
     """Write all that follows from the verdicts: totals, tables, findings, repair lists, rejects and report."""
     settings, history, previous = work.settings, work.history, work.previous
-    tables = {table.name: work.written(table) for table in history.model.tables[: None if settings.tables else 1]}
+    folder, wanted = f"{settings.output}/{finished.OPERATIONS}", history.model.tables[: None if settings.tables else 1]
+    tables = {table.name: WrittenTable(f"{folder}/{table.name}", table.schema, table.partition) for table in wanted}
     totals = tables[history.model.tables[0].name].read().to_pylist()
     check_counts(history, totals, answer)
     located = sorted(answer.rows(REJECTED), key=lambda row: (row["file"], row["line"]))[:LISTED_REJECTS]
@@ -263,12 +241,11 @@ def summarise(work: Work, answer: Judged, notes: list[str]) -> Conclusion:
     }
     if settings.tables:
         wrong = answer.blocks.get(FINDINGS) or history.model.arrow_schema.empty_table()
-        known = history.dead_letters_known
-        declaration = history.model.declaration
+        known, declaration = "dead-letters" in history.lines, history.model.declaration
         findings = write_findings(wrong, settings.output, declaration, dead_letters_known=known)
         made = {summary.name: summary.make(tables) for summary in history.model.summaries}
         for summary in history.model.summaries:
-            write_rows(work.table(summary.name), made[summary.name], summary.columns)
+            write_rows(f"{folder}/{summary.name}", made[summary.name], summary.columns)
         run = run_facts(history, settings, document["layers"], work.spark.version)
         content = collect(
             answer, tables, summaries=made, findings=findings, history=history, document=document, run=run

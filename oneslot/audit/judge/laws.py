@@ -274,14 +274,12 @@ class Chunk:
     def _figures(self, group: Group, request: Request | None) -> dict[str, int | None]:
         """Return the figures of a subject. A count of 0 is null, which takes no space."""
         found: dict[str, int | None] = dict.fromkeys(self.model.figures)
-        for source, rows in group.own.items():
-            found[self.model.exports[source].counted] = len(rows)
-        if group.rejected:
-            found["rejected"] = group.rejected
-        if group.dead:
-            found["dead_letters"] = group.dead
-        if group.waiting:
-            found["waiting"] = group.waiting
+        found |= {self.model.exports[source].counted: len(rows) for source, rows in group.own.items()}
+        found |= {
+            "rejected": group.rejected or None,
+            "dead_letters": group.dead or None,
+            "waiting": group.waiting or None,
+        }
         if request is None:
             return found
         if request.row is not None:

@@ -72,7 +72,8 @@ def read_pieces(batches: Iterable[pa.RecordBatch], reading: ReadPlan) -> Iterato
             reader = BlockReader(reading)
             for piece in reading.pieces[task]:
                 yield from map(carried_rows, reader.read(piece))
-            yield carried_rows([reader.counted])
+            counts = {"lines": reader.lines, "doubted": reader.doubted, "rejected": {"lines": reader.rejected}}
+            yield carried_rows([(0, COUNTED, json.dumps(counts).encode())])
     pa.default_memory_pool().release_unused()
 
 
@@ -94,12 +95,6 @@ class BlockReader:
     lines: Counter[str] = field(default_factory=Counter)
     rejected: int = 0
     doubted: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def counted(self) -> Block:
-        """The counts as a block."""
-        counts = {"lines": self.lines, "doubted": self.doubted, "rejected": {"lines": self.rejected}}
-        return 0, COUNTED, json.dumps(counts).encode()
 
     def read(self, piece: Piece) -> Iterator[list[Block]]:
         """Yield the blocks of a file, some at a time."""

@@ -10,7 +10,6 @@
 <history>/context.json                   {"ledger_retention_seconds": ...}, optional: for how long the ledger keeps a row
 """
 
-import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +24,7 @@ from oneslot.audit.read import manifests
 from oneslot.audit.read.carry import Piece
 from oneslot.audit.read.manifests import Export
 from oneslot.declaration.reading import declared
-from oneslot.laws.form import LINES
+from oneslot.laws.form import LINES, object_of
 
 NAMES = ("ledger_retention_seconds", "ledger_retention", "ledger_forgotten_before")
 FOREVER = "forever"
@@ -63,7 +62,8 @@ class HistoryContext:
 class History:
     """The sources of one audit. `end` is the time of the exports, epoch ms; `start` is None for full exports.
 
-    `sizes` are those of the logs' files. `more_deliveries` are files of the delivery log outside the folder. Only their valid
+    `lines` has the files of each log and list that is there, even an
+    empty one; `sizes` are theirs. `more_deliveries` are files of the delivery log outside the folder. Only their valid
     lines count here, because the audit whose folder holds the file counts its malformed lines.
     """
 
@@ -82,16 +82,6 @@ class History:
     def items(self) -> int:
         """The number of items in all exports."""
         return sum(export.items for export in self.exports.values())
-
-    @property
-    def queue_known(self) -> bool:
-        """Return whether the queue's content is listed, even as empty."""
-        return "waiting" in self.lines
-
-    @property
-    def dead_letters_known(self) -> bool:
-        """Return whether the dead-letter queue's content is listed, even as empty."""
-        return "dead-letters" in self.lines
 
     def pieces(self) -> list[tuple[int, Piece]]:
         """Return every file to read, with its size in bytes."""
@@ -151,7 +141,9 @@ def _files(folder: str) -> dict[str, int] | None:
 
 def first_lines(path: str) -> list[str]:
     """Return the first lines of a data file, as far as its first bytes hold them. The audit itself reports damage."""
-    packed = files.read_start(path, SAMPLED_BYTES)
+    system, inside = files.place_of(path)
+    with system.open_input_stream(inside, compression=None) as file:
+        packed = bytes(file.read(SAMPLED_BYTES))
     try:
         content = zlib.decompressobj(wbits=31).decompress(packed) if path.endswith(".gz") else packed
     except zlib.error:
@@ -194,12 +186,7 @@ def sample_notes(history: History) -> list[str]:
 
 
 def _items(line: str) -> list[dict[str, object]]:
-    try:
-        record = json.loads(line)
-    except ValueError:
-        return []
-    if not isinstance(record, dict):
-        return []
+    record = object_of(line) or {}
     return [item for name in ("Item", "NewImage", "OldImage") if isinstance(item := record.get(name), dict)]
 
 
@@ -265,7 +252,7 @@ def read_context(folder: str, end: int) -> HistoryContext:
     return HistoryContext(None if seconds is None else seconds * 1000, _forgotten_before(path, document, end))
 
 
-def _forgotten_before(path: str, document: dict[str, object], end: int) -> int:
+def _forgotten_before(path: str, document: Mapping[str, object], end: int) -> int:
     moment = document.get("ledger_forgotten_before")
     if moment is None:
         return 0

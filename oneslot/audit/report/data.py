@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
-from itertools import starmap
 from operator import itemgetter
 from typing import Any
 
@@ -22,27 +21,9 @@ POINTS = 240
 DAYS_SHOWN = 7
 LISTED = 200
 Counts = Sequence[Mapping[str, Any]]
+Curve = tuple[tuple[Any, ...], ...]
+"""Steps of time: each has its begin, and a count for each line of a plot."""
 PERCENTILES = {"50 %": 500, "90 %": 900, "99 %": 990, "99.9 %": 999}
-
-
-@dataclass(frozen=True)
-class Rush:
-    """Requests that were sent in one step of time, with their deliveries and duplicates."""
-
-    time: str
-    requests: int
-    deliveries: int
-    duplicates: int
-
-
-@dataclass(frozen=True)
-class Drain:
-    """The requests that were sent, and of these were answered and still waited, at the end of one step of time."""
-
-    time: str
-    sent: int
-    answered: int
-    waiting: int
 
 
 @dataclass(frozen=True)
@@ -50,8 +31,8 @@ class ReportData:
     """The content of the report.
 
     Attributes:
-        rush_scope: names the requests of the rush curve if it does not cover all.
-        drain: empty unless this audit read when each request was answered.
+        rush: deliveries, requests and duplicates by the time of sending. `rush_scope` names the requests if these are not all.
+        drain: the requests that waited, were sent and were answered; empty unless this audit read when each was answered.
         run: what was audited and how, by name.
         listed: the rows of the model's listing.
     """
@@ -59,10 +40,10 @@ class ReportData:
     document: Mapping[str, Any]
     title_time: str
     invariants: tuple[tuple[str, str, int], ...]
-    rush: tuple[Rush, ...]
+    rush: Curve
     rush_step: str
     rush_scope: str
-    drain: tuple[Drain, ...]
+    drain: Curve
     run: Mapping[str, str]
     latency: list[tuple[int, int]]
     lives: tuple[Life, ...]
@@ -142,29 +123,28 @@ def listed(summaries: Mapping[str, list[dict[str, Any]]], model: Model) -> list[
     return rows[:LISTED]
 
 
-def rush_curve(seconds: Counts, quarters: Counts) -> tuple[tuple[Rush, ...], str, str]:
-    """Return requests by the time they were sent, the step of time in words, and the scope.
+def rush_curve(seconds: Counts, quarters: Counts) -> tuple[Curve, str, str]:
+    """Return deliveries, requests and duplicates by the time of sending, the step of time in words, and the scope.
 
     The step is the finest that gives a readable number of points. Seconds and minutes come from the verdicts of a full audit;
     quarters of an hour from the table `demand`, which includes earlier audits, for the last days.
     """
-    counts = [(row["AT"], row["requests"], row["deliveries"], row["duplicates"]) for row in seconds]
+    counts = [(row["AT"], row["deliveries"], row["requests"], row["duplicates"]) for row in seconds]
     if (step := _finest(counts)) is not None:
-        return tuple(starmap(Rush, _steps(counts, step))), FINE_STEPS_MS[step], ""
+        return tuple(_steps(counts, step)), FINE_STEPS_MS[step], ""
     if not quarters:
         return (), "", ""
     last = max(row["QUARTER_HOUR"] for row in quarters)
     shown = [
-        (row["QUARTER_HOUR"], row["COUNT_OF_REQUESTS"], row["COUNT_OF_DELIVERIES"], row["COUNT_OF_DUPLICATES"])
+        (row["QUARTER_HOUR"], row["COUNT_OF_DELIVERIES"], row["COUNT_OF_REQUESTS"], row["COUNT_OF_DUPLICATES"])
         for row in quarters
         if row["QUARTER_HOUR"] > last - DAYS_SHOWN * DAY_MS
     ]
-    rush = starmap(Rush, _steps(shown, QUARTER_OF_AN_HOUR_MS))
-    return tuple(rush), "a quarter of an hour", f"of the last {DAYS_SHOWN} days"
+    return tuple(_steps(shown, QUARTER_OF_AN_HOUR_MS)), "a quarter of an hour", f"of the last {DAYS_SHOWN} days"
 
 
-def drain_curve(seconds: Counts, answers: Counts) -> tuple[Drain, ...]:
-    """Return how many requests were sent, were answered and waited, in the finest step of time that is readable."""
+def drain_curve(seconds: Counts, answers: Counts) -> Curve:
+    """Return how many requests waited, were sent and were answered, in the finest step of time that is readable."""
     counts = [(row["AT"], row["requests"], 0) for row in seconds] + [(row["AT"], 0, row["requests"]) for row in answers]
     step = _finest(counts)
     if step is None or not answers:
@@ -172,7 +152,7 @@ def drain_curve(seconds: Counts, answers: Counts) -> tuple[Drain, ...]:
     found, sent, answered = [], 0, 0
     for time, sent_then, answered_then in _steps(counts, step):
         sent, answered = sent + sent_then, answered + answered_then
-        found.append(Drain(time, sent, answered, sent - answered))
+        found.append((time, sent - answered, sent, answered))
     return tuple(found)
 
 

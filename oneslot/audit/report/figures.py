@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from oneslot.audit.report.data import Drain, ReportData, Rush, named_percentiles
+from oneslot.audit.report.data import Curve, ReportData, named_percentiles
 from oneslot.audit.report.lives import CRASHED, LifeAttempt
 
 # Roles rather than colours: the page has a light and a dark colour for each.
@@ -97,8 +97,7 @@ class Figure:
 
 def rush_figure(data: ReportData) -> Figure | None:
     """Return requests, deliveries and duplicates over time; None without requests."""
-    series = ("Deliveries", DELIVERIES), ("Requests", REQUESTS), ("Duplicates", DUPLICATES)
-    return _over_time(data.rush, *series)
+    return _over_time(data.rush, ("Deliveries", DELIVERIES), ("Requests", REQUESTS), ("Duplicates", DUPLICATES))
 
 
 def drain_figure(data: ReportData) -> Figure | None:
@@ -184,17 +183,16 @@ def lanes(attempts: Sequence[LifeAttempt]) -> list[float]:
     return found
 
 
-def _over_time(rows: Sequence[Rush] | Sequence[Drain], *series: tuple[str, str]) -> Figure | None:
-    """Return a figure of counts in steps of time, by name and role; None without rows. The first series is filled."""
-    if not rows:
+def _over_time(curve: Curve, *series: tuple[str, str]) -> Figure | None:
+    """Return a figure of the counts in steps of time, by name and role; None without any. The first series is filled."""
+    if not curve:
         return None
-    times = [row.time for row in rows]
+    times, *columns = zip(*curve, strict=True)
     edges = [SIZE * number / len(times) for number in range(len(times) + 1)]
-    counts_of: dict[str, list[int]] = {name: [getattr(row, name.lower()) for row in rows] for name, _ in series}
-    y_ticks = _counts(max(map(max, counts_of.values())))
+    y_ticks = _counts(max(map(max, columns)))
     lines: list[Line] = []
-    for name, role in series:
-        path, total = _steps(edges, counts_of[name], y_ticks[-1][1]), sum(counts_of[name])
+    for (name, role), counts in zip(series, columns, strict=True):
+        path, total = _steps(edges, counts, y_ticks[-1][1]), sum(counts)
         lines.append(Line(role, path, name, total) if lines else Line(role, f"{path}V{SIZE}", name, total, "filled"))
     several_days = times[0][:10] != times[-1][:10]
     shown = range(0, len(times), max(1, math.ceil(len(times) / TIMES_SHOWN)))

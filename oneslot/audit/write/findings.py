@@ -1,7 +1,8 @@
 """Findings and repair lists: the requests, and other rows, that an operator must look at."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ def write_findings(
     If the dead-letter queue was not listed, a lost or stuck message may be in it, and may be redriven from there.
     """
     findings, redrive, look = [], [], []
-    for row in _rows(wrong):
+    for row in chain.from_iterable(batch.to_pylist() for batch in wrong.to_batches(10_000)):
         shown = {
             "subject": row["subject"],
             "id": shown_id(declaration, row["key"], row["subject"]),
@@ -67,11 +68,6 @@ def write_findings(
     look.sort(key=lambda row: (row["subject"], row["id"]))
     write_text(f"{folder}/repair/look-at.jsonl", json_lines(look, sort=False))
     return findings
-
-
-def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
-    for batch in table.to_batches(10_000):
-        yield from batch.to_pylist()
 
 
 def _exhausted(row: Mapping[str, Any]) -> bool:

@@ -16,7 +16,7 @@ import pytest
 from demo.declared import CONSUMER
 from oneslot.audit.conclusion import sentence
 from oneslot.audit.model import model_of
-from oneslot.audit.report.data import Drain, ReportData, Rush
+from oneslot.audit.report.data import ReportData
 from oneslot.audit.report.lives import CRASHED, Life, LifeAttempt
 from oneslot.audit.report.page import headline, next_steps, open_templates, render
 from oneslot.wording import visible
@@ -48,29 +48,19 @@ def audited(*, sound: bool = False, rejects: bool = False, **counts: int) -> dic
 
 
 @pytest.mark.parametrize(
-    ("document", "said"),
+    ("document", "said", "first"),
     [
-        (audited(sound=True), ["0 lost", "0 booked twice"]),
-        (audited(lost=2, I2=2), ["2 lost", "0 booked twice"]),
-        (audited(duplicate_effect=1, I1=1, I3=1), ["0 lost", "2 booked twice"]),
-        (audited(stuck=3), ["0 lost", "0 booked twice", "3 stuck"]),
-        (audited(I7=1), ["0 lost", "0 booked twice", "not sound"]),
+        (audited(sound=True), "0 lost, 0 booked twice", "The runbook: "),
+        (audited(lost=2, I2=2), "2 lost, 0 booked twice", "Lost or stuck: "),
+        (audited(duplicate_effect=1, I1=1, I3=1), "0 lost, 2 booked twice", "Booked twice: "),
+        (audited(lost=1, I3=1), "1 lost, 1 booked twice", "Booked twice: "),
+        (audited(stuck=3), "0 lost, 0 booked twice, 3 stuck", "Lost or stuck: "),
+        (audited(I7=1), "0 lost, 0 booked twice, not sound", "Broken invariants: I7."),
+        (audited(rejects=True), "0 lost, 0 booked twice, not sound", "Unreadable lines: "),
     ],
 )
-def test_headline_names_what_is_broken(document: dict[str, Any], said: list[str]) -> None:
-    assert headline(document, MODEL.words) == said
-
-
-@pytest.mark.parametrize(
-    ("document", "first"),
-    [
-        (audited(lost=1, I3=1), "Booked twice: "),
-        (audited(stuck=1), "Lost or stuck: "),
-        (audited(I7=1), "Broken invariants: I7."),
-        (audited(rejects=True), "Unreadable lines: "),
-    ],
-)
-def test_next_step_is_the_most_urgent_one(document: dict[str, Any], first: str) -> None:
+def test_headline_and_most_urgent_step_name_what_is_broken(document: dict[str, Any], said: str, first: str) -> None:
+    assert ", ".join(headline(document, MODEL.words)) == said
     assert next_steps(document, MODEL.words)[0].startswith(first)
 
 
@@ -115,10 +105,10 @@ def page(said: dict[str, Any], names: tuple[str, ...] = HOSTILE) -> str:
             document=said,
             title_time="23 November 2026, 16:00:00 UTC",
             invariants=tuple((name, MODEL.sentences[name], count) for name, count in said["violations"].items()),
-            rush=tuple(Rush(f"2026-11-23 08:00:0{second}", 1, 2, 1) for second in range(3)),
+            rush=tuple((f"2026-11-23 08:00:0{second}", 2, 1, 1) for second in range(3)),
             rush_step="1 second",
             rush_scope="",
-            drain=tuple(Drain(f"2026-11-23 08:00:0{second}", TEN_MILLION, second, TEN_MILLION) for second in range(3)),
+            drain=tuple((f"2026-11-23 08:00:0{second}", TEN_MILLION, TEN_MILLION, second) for second in range(3)),
             run=dict.fromkeys(("Run", "Tables", "Settings"), " ".join(names)),
             latency=[(500, TEN_MILLION)],
             lives=tuple(Life(name, f"1. {name[:20]}", "booked", 1, 2, attempts) for name in names),
@@ -179,8 +169,8 @@ FRAME = """<!doctype html><iframe src="page.html" style="width:{width}px;height:
 <script>addEventListener('message', event => {{ document.body.dataset.said = JSON.stringify(event.data); }});</script>"""
 
 
-def shown(text: str, folder: Path, width: int = 360, probe: str = PROBE, *options: str) -> dict[str, Any]:
-    """Return what a probe measures of the page on a screen of this many pixels, by default a small phone."""
+def shown(text: str, folder: Path, width: int, probe: str = PROBE, *options: str) -> dict[str, Any]:
+    """Return what a probe measures of the page on a screen of this many pixels."""
     (folder / "page.html").write_text(text.replace("</body>", probe + "</body>"))
     (folder / "phone.html").write_text(FRAME.format(width=width))
     dom = opened(folder / "phone.html", folder, "--dump-dom", *options)
@@ -191,35 +181,19 @@ def shown(text: str, folder: Path, width: int = 360, probe: str = PROBE, *option
 
 
 @in_browser
-def test_report_fits_a_small_phone_with_hostile_names(tmp_path: Path) -> None:
-    """Nothing is wider than 360 pixels, and names are shown as text, with their controls visible."""
-    said = shown(page(document(TEN_MILLION, I2=4)), tmp_path)
-    assert said["wide"] <= 360
-    assert said["cut"] == []
-    assert [label[3:] for label in said["labels"]] == [visible(name[:20]) for name in HOSTILE]
-    assert (said["strangers"], said["drawn"]) == (0, True)
+@pytest.mark.parametrize("width", [360, 390, 820, 1280])
+def test_report_is_readable_on_a_screen_of_any_width_with_hostile_names(tmp_path: Path, width: int) -> None:
+    """Nothing is wider than the screen, no labels collide, and names are shown as text, with their controls visible.
 
-
-@in_browser
-@pytest.mark.parametrize("width", [390, 820, 1280])
-def test_page_fits_its_screen_and_no_labels_collide(tmp_path: Path, width: int) -> None:
+    The operator on call finds the findings before the plots. A screen reader names each plot, and arrow keys scroll a table.
+    """
     said = shown(page(document(TEN_MILLION, I2=4)), tmp_path, width)
     assert said["wide"] <= width
-    assert (said["cut"], said["collisions"]) == ([], [])
-
-
-@in_browser
-def test_findings_come_before_the_plots(tmp_path: Path) -> None:
-    """The operator on call looks for them first."""
-    order = shown(page(document(10, I2=4)), tmp_path)["order"]
-    assert order.index("Findings") == order.index("Invariants") + 1
-    assert order.index("Findings") < order.index("The rush")
-
-
-@in_browser
-def test_plots_are_named_and_tables_scroll_by_keyboard(tmp_path: Path) -> None:
-    """A screen reader names each plot, and arrow keys scroll a wide table."""
-    said = shown(page(document(10, I2=4)), tmp_path)
+    assert said["cut"] == []
+    assert said["collisions"] == [] or width < 390  # on the smallest, ticks may touch
+    assert [label[3:] for label in said["labels"]] == [visible(name[:20]) for name in HOSTILE]
+    assert (said["strangers"], said["drawn"]) == (0, True)
+    assert said["order"].index("Findings") == said["order"].index("Invariants") + 1 < said["order"].index("The rush")
     assert (said["unnamed"], said["unreachable"]) == (0, 0)
 
 
@@ -330,14 +304,10 @@ def test_report_fits_a_phone_in_dark_mode(audit_folder: Path, tmp_path: Path) ->
 
 
 @of_audit
-def test_report_is_smaller_than_a_photograph(audit_folder: Path) -> None:
-    assert (audit_folder / "report.html").stat().st_size < 300_000
-
-
-@of_audit
 def test_report_needs_no_network_and_names_no_patient(audit_folder: Path) -> None:
-    """Every script and style is inside the file."""
+    """Every script and style is inside the file, which is smaller than a photograph."""
     page = (audit_folder / "report.html").read_text()
+    assert len(page.encode()) < 300_000
     own = page[: page.index("<script>")] + page[page.rindex("<script>") :]
     assert not re.search(r"""(src|href)\s*=\s*["']""", own)
     assert "http" not in own.replace("<!doctype html>", "")
