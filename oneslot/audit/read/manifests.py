@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +10,8 @@ from typing import Any
 
 from oneslot.audit.errors import AuditRefused
 from oneslot.audit.layout import EXPORT_FOLDER
+from oneslot.laws.form import object_of
 
-FULL = "FULL_EXPORT"
 INCREMENTAL = "INCREMENTAL_EXPORT"
 
 
@@ -38,7 +37,7 @@ class Export:
     files: tuple[DataFile, ...]
 
 
-def parse_summary(home: str, text: str | None, checksum: str | None) -> dict[str, Any]:
+def parse_summary(home: str, text: str | None, checksum: str | None) -> Mapping[str, Any]:
     """Return the content of `manifest-summary.json`, after checking the checksum beside it if there is one."""
     if text is None:
         raise AuditRefused(
@@ -68,15 +67,14 @@ def parse_export(home: str, summary: Mapping[str, Any], files_text: str | None, 
             f"{home}: the summary counts {items} items, and the list of files counts {listed}. "
             "A manifest was changed. Export again."
         )
-    kind = summary.get("exportType", FULL)  # older summaries of full exports do not name their type
-    if kind == INCREMENTAL:
-        if summary.get("outputView") != "NEW_AND_OLD_IMAGES":
-            raise AuditRefused(
-                f"{home} is an incremental export without old images. Export with the view NEW_AND_OLD_IMAGES."
-            )
-        start, end = _time(home, summary, "exportFromTime"), _time(home, summary, "exportToTime")
-        return Export(home, _arn(home, summary), start, end, items, files)
-    return Export(home, _arn(home, summary), None, _time(home, summary, "exportTime"), items, files)
+    changes = summary.get("exportType") == INCREMENTAL  # older summaries of full exports do not name their type
+    if changes and summary.get("outputView") != "NEW_AND_OLD_IMAGES":
+        raise AuditRefused(
+            f"{home} is an incremental export without old images. Export with the view NEW_AND_OLD_IMAGES."
+        )
+    start = _time(home, summary, "exportFromTime") if changes else None
+    arn = _named(f"{home}/manifest-summary.json", summary, "tableArn")
+    return Export(home, arn, start, _ends(home, summary), items, files)
 
 
 def check_md5(name: str, text: str, checksum: str | None) -> None:
@@ -148,9 +146,7 @@ def _ends(home: str, summary: Mapping[str, Any]) -> int:
 
 def _data_file(name: str, line: str) -> DataFile:
     entry = json_object(name, line)
-    key = entry.get("dataFileS3Key")
-    if not isinstance(key, str):
-        raise AuditRefused(f"{name} has a line without dataFileS3Key. Export again.")
+    key = _named(name, entry, "dataFileS3Key")
     # The key begins with the bucket's prefix, which a copy on disk may lack.
     inside = re.search(rf"(?:^|/)({EXPORT_FOLDER}/(?!.*\.\.).+)$", key)
     if inside is None:
@@ -158,14 +154,11 @@ def _data_file(name: str, line: str) -> DataFile:
     return DataFile(inside.group(1), _count(name, entry.get("itemCount")), entry.get("md5Checksum"))
 
 
-def json_object(name: str, text: str) -> dict[str, Any]:
+def json_object(name: str, text: str) -> Mapping[str, Any]:
     """Return the JSON object in a file's text, or in a line of it."""
-    try:
-        content = json.loads(text)
-    except ValueError as error:
-        raise AuditRefused(f"{name} is not JSON: it was cut short or changed. Copy or export it again.") from error
-    if not isinstance(content, dict):
-        raise AuditRefused(f"{name} is not a JSON object. Copy or export it again.")
+    content = object_of(text)
+    if content is None:
+        raise AuditRefused(f"{name} is not a JSON object: it was cut short or changed. Copy or export it again.")
     return content
 
 
@@ -182,11 +175,10 @@ def _time(home: str, summary: Mapping[str, Any], name: str) -> int:
         raise AuditRefused(f"{home}/manifest-summary.json has no valid {name}. Export again.") from error
 
 
-def _arn(home: str, summary: Mapping[str, Any]) -> str:
-    arn = summary.get("tableArn")
-    if not isinstance(arn, str):
-        raise AuditRefused(f"{home}/manifest-summary.json does not name its table (tableArn). Export again.")
-    return arn
+def _named(place: str, document: Mapping[str, Any], name: str) -> str:
+    if not isinstance(text := document.get(name), str):
+        raise AuditRefused(f"{place} has no valid {name}. Export again.")
+    return text
 
 
 def _home_of(arn: str, stack: str) -> str:

@@ -66,9 +66,10 @@ def open_audit(folder: str) -> FinishedAudit:
             tuple(_beside(folder, layer) for layer in layers),
             document,
         )
+        continues = document["continues"]
     except (ValueError, KeyError, TypeError) as error:
         raise AuditRefused(f"{folder}/{DESCRIPTION} is not valid. Audit full exports.") from error
-    if not document["continues"]:
+    if not continues:
         raise AuditRefused(
             f"{folder} was made without --continue, so it does not hold the rows that a later audit needs. Audit full exports "
             "with --continue."
@@ -99,8 +100,7 @@ def refuse_incomplete(folder: str, layer: str) -> None:
     found = list_files(home)
     if not found:
         raise AuditRefused(f"{folder} builds on {layer}, which does not exist. Audit full exports.")
-    text = files.read_text(f"{home}/{FILES}")
-    if text is None or json.loads(text) != found:
+    if files.read_text(f"{home}/{FILES}") != files.pretty(found):
         raise AuditRefused(
             f"{layer} does not hold the files that its audit wrote. Copy it again, or audit full exports."
         )
@@ -127,10 +127,8 @@ def _whole(path: str) -> bool:
 
 
 def _beside(folder: str, layer: str) -> str:
-    if _whole(layer):
-        return layer
     parent = folder.rstrip("/").rpartition("/")[0]
-    return f"{parent}/{layer}" if parent else layer
+    return f"{parent}/{layer}" if parent and not _whole(layer) else layer
 
 
 def begin(folder: str, run: str) -> None:
@@ -178,8 +176,6 @@ def _is_alive(process: object) -> bool:
         return False
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
+    except OSError as error:  # it is another user's
+        return isinstance(error, PermissionError)
     return True

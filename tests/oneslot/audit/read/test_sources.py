@@ -178,7 +178,7 @@ def test_malformed_lines_are_counted_and_located(audited: Audited, history: Path
     lines.insert(10, json.dumps({"message": "cold start", "level": "INFO"}))
     lines.append(json.dumps({"message": "delivery", "message_id": "x", "outcome": "busy", "sent": -1, "finished": 2}))
     log.write_bytes(gzip.compress("\n".join(lines).encode(), mtime=0))
-    replacement = ('"consumption_count":{"N":"1"}', '"x":{"N":"1"}', 1)
+    replacement = ('"consumption_count":{"N":"1"}', f'"x":{"[" * 20_000}{"]" * 20_000}', 1)
     rewrite(history, "ledger", lambda text: f"\n{text.replace(*replacement)}")
     rewrite(
         history,
@@ -193,7 +193,7 @@ def test_malformed_lines_are_counted_and_located(audited: Audited, history: Path
         ("deliveries", 10, "unknown_value"),
         ("deliveries", len(lines), "out_of_range"),
     }
-    assert {item[2] for item in found if item[0] == "data"} == {"missing_attribute", "out_of_range"}
+    assert {item[2] for item in found if item[0] == "data"} == {"not_json", "out_of_range"}
     assert not conclusion.sound
     assert conclusion.document["rejects"]["lines"] == len(rejects) == 5
     assert "5 lines could not be read, more than the limit" in conclusion.sentence

@@ -98,14 +98,12 @@ def test_audit_is_refused_when_it_was_copied_in_part(small_audit: Path, tmp_path
     shutil.copytree(small_audit, tmp_path / "audit")
     assert open_audit(str(tmp_path / "audit")).layers
     part, *_ = (tmp_path / "audit" / "verdicts").glob("*.parquet")
-    content = part.read_bytes()
-    for damaged in (content[:-1], None):
-        part.unlink()
-        if damaged:
-            part.write_bytes(damaged)
+    for damaged, end in ((part, -1), (part, None), (tmp_path / "audit" / finished.FILES, -3)):
+        content = damaged.read_bytes()
+        damaged.write_bytes(content[:end]) if end else damaged.unlink()
         with pytest.raises(AuditRefused, match="does not hold the files that its audit wrote"):
             open_audit(str(tmp_path / "audit"))
-        part.write_bytes(content)
+        damaged.write_bytes(content)
     for part in (tmp_path / "audit" / "verdicts").glob("*.parquet"):
         part.unlink()
     with pytest.raises(AuditRefused, match="which does not exist"):
