@@ -97,22 +97,21 @@ def test_malformed_share_is_one_of_all_lines(rejected: int, earlier: int, lines:
     assert conclusion.document["rejects"] == {"lines": rejected + 1, "limit_share": 0.1, "above_limit": True}
 
 
-@pytest.mark.parametrize(
-    ("rows", "lines", "log", "noted"),
-    [(1, 0, "own", True), (1, 0, "more", True), (1, 1, "own", False), (0, 0, "own", False), (1, 0, None, False)],
-)
-def test_log_without_deliveries_is_noted_beside_rows(rows: int, lines: int, log: str | None, noted: bool) -> None:
-    """Not on the first night, and not where another note says that there is no log."""
-    notes = concluded(row("request", "booked", ledger_rows=rows, deliveries=lines), log=log).document["notes"]
-    assert notes == (["a note", NO_DELIVERY] if noted else ["a note"])
+ROWS, LINES, COPIES = {"ledger_rows": 1}, {"deliveries": 1}, {"accepted_copies": 1}
 
 
 @pytest.mark.parametrize(
-    ("rows", "copies", "archive", "noted"),
-    [(1, 0, True, True), (1, 1, True, False), (0, 0, True, False), (1, 0, False, False)],
+    ("sums", "sources", "noted"),
+    [
+        *((ROWS, {"log": log}, [NO_DELIVERY]) for log in ("own", "more")),
+        *((ROWS | LINES, {}, []), ({}, {}, []), (ROWS, {"log": None}, [])),
+        (ROWS | LINES, {"archive": True}, [NO_ACCEPTED]),
+        *((ROWS | LINES | COPIES, {"archive": True}, []), (LINES, {"archive": True}, [])),
+    ],
 )
-def test_archive_without_ids_is_noted(rows: int, copies: int, archive: bool, noted: bool) -> None:
-    """A producer may use another name for ids, and then no request could be found missing."""
-    booked = row("request", "booked", ledger_rows=rows, deliveries=1, accepted_copies=copies)
-    notes = concluded(booked, archive=archive).document["notes"]
-    assert notes == (["a note", NO_ACCEPTED] if noted else ["a note"])
+def test_source_is_noted_beside_rows_when_it_has_no_message_id(
+    sums: dict[str, int], sources: dict[str, Any], noted: list[str]
+) -> None:
+    """Not on the first night, and not where another note says that it is missing. A producer may name ids otherwise."""
+    notes = concluded(row("request", "booked", "", 1, **sums), **sources).document["notes"]
+    assert notes == ["a note", *noted]

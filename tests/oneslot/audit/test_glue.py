@@ -111,28 +111,25 @@ def test_list_has_the_consumers_identity(content_based: bool) -> None:
         assert {line["message_id"] for line in listed(s3) or []} == {digest, "in-body", "in-attribute"}
 
 
-def test_list_is_absent_when_the_queue_cannot_be_reached() -> None:
-    with bench() as made:
-        s3 = bucket()
-        error = EndpointConnectionError(endpoint_url="https://sqs")
-        closed = Intercepted(made.sqs, before={"receive_message": raising(error)})
-        assert make_list(made, s3, closed) == "The dead letters are not listed: EndpointConnectionError."
-        assert listed(s3) is None
+FAILURES: dict[str, tuple[str, Exception]] = {
+    "ReceiveMessage says Slow": ("receive_message", service_error("Slow", "ReceiveMessage")),
+    "PutObject says Slow": ("put_object", service_error("Slow", "PutObject")),
+    "EndpointConnectionError": ("receive_message", EndpointConnectionError(endpoint_url="https://sqs")),
+}
 
 
-@pytest.mark.parametrize("call", ["ReceiveMessage", "PutObject"])
-def test_old_list_is_deleted_when_listing_fails(call: str) -> None:
-    """The queue may have changed since an earlier run of the same night."""
+@pytest.mark.parametrize("said", FAILURES)
+@pytest.mark.parametrize("old", [True, False])
+def test_list_is_absent_when_listing_fails(said: str, old: bool) -> None:
+    """So is an old one: the queue may have changed since an earlier run of the same night."""
+    method, failure = FAILURES[said]
     with bench() as made:
         s3 = bucket()
-        assert make_list(made, s3) == "0 dead letters listed."
-        assert listed(s3) == []
-        method, failing = (
-            {"ReceiveMessage": "receive_message", "PutObject": "put_object"}[call],
-            service_error("Slow", call),
-        )
-        sqs, writing = (Intercepted(client, before={method: raising(failing)}) for client in (made.sqs, s3))
-        assert make_list(made, writing, sqs) == f"The dead letters are not listed: {call} says Slow."
+        if old:
+            assert make_list(made, s3) == "0 dead letters listed."
+            assert listed(s3) == []
+        sqs, writing = (Intercepted(client, before={method: raising(failure)}) for client in (made.sqs, s3))
+        assert make_list(made, writing, sqs) == f"The dead letters are not listed: {said}."
         assert listed(s3) is None
 
 
