@@ -477,10 +477,8 @@ def _options(frame: FrameType) -> Iterator[str]:
         return
     seen: list[Any] = [*code.co_consts, *(frame.f_globals.get(name) for name in code.co_names)]
     for one in frame.f_locals.values():
-        is_table = (
-            isinstance(one, set | frozenset | dict) and not isinstance(one, RecordedDict) and "Records" not in one
-        )
-        seen.append(one if is_table else getattr(one, "_value2member_map_", None))
+        is_table = isinstance(one, set | frozenset | dict) and not isinstance(one, RecordedDict)
+        seen.append(one if is_table and "Records" not in one else getattr(one, "_value2member_map_", None))
     for one in seen:
         if isinstance(one, dict | set | frozenset) and len(one) <= MOST_OPTIONS:
             yield from (name for name in list(one) if type(name) is str)

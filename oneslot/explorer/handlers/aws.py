@@ -206,12 +206,9 @@ FAILURES = {
 """The code by which a service fails; all others say InternalFailure."""
 
 HTTP_ERRORS = frozenset(range(400, 600))
+_EMPTY = {"headers": {}, "body": b""}
 HTTP_503, *HTTP_OTHERS = (
-    Choice(
-        f"answered with {status}",
-        NEVER,
-        observation=to_text({"answer": {"status": status, "headers": {}, "body": b""}}),
-    )
+    Choice(f"answered with {status}", NEVER, observation=to_text({"answer": {"status": status, **_EMPTY}}))
     for status in (503, 500, 429)
 )
 HTTP_TIMED_OUT = Choice("times out, and the request is on its way", LATER, observation=UNANSWERED)

@@ -312,10 +312,8 @@ class Exploration(Faultless):
     def _not_finished(self, level: Level) -> Result:
         text = over_budget(self._possible, level, self._copies, self.scenario.faults)
         # What kept the explorer from finding two environments equal.
-        unseen = (
-            f". {self.code.unseen}, which the explorer cannot look into: {UNSEEN_REMEDY}" if self.code.unseen else ""
-        )
-        verdict = f"{text}{self._unwritten()}{unseen}"
+        unseen = f". {self.code.unseen}, which the explorer cannot look into: {UNSEEN_REMEDY}"
+        verdict = f"{text}{self._unwritten()}{unseen if self.code.unseen else ''}"
         return Result(self.code.name, "not finished", verdict, level=level.name, remedy=self._smaller())
 
     def _smaller(self) -> str:

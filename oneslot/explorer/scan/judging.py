@@ -53,6 +53,7 @@ NO_TEST = "No test: "
 """How `Row.test` begins where the path has none."""
 SHARE_OF_GROWTH = 0.5
 """The share of a function's budget in which its first event may grow."""
+LONGEST_EVENT = 400
 NOUNS = {**dict.fromkeys(QUEUES, "message"), **dict.fromkeys(STREAMS, "record")}
 OWN_CHOICES = ("batch", "law")
 """The values of a scenario that speak of its own messages, so that no other message is made beside them."""
@@ -94,6 +95,11 @@ class Row:
     first: str = ""
     assumed: tuple[str, ...] = ()
     seconds: float = 0.0
+
+    def story(self, *, verbose: bool) -> str:
+        """Return what to read of a function that does not hold: the event that was made, and the path, whole or short."""
+        made = f"made event: {self.first:.{LONGEST_EVENT}}" if self.first and self.verdict != "holds" else ""
+        return "\n".join(filter(None, (made, self.path if verbose or not self.short else self.short)))
 
 
 @dataclass(frozen=True)
@@ -292,7 +298,7 @@ def _test(job: ScanJob, given: Given, result: Result) -> str:
     if result.in_pair:
         return f"{NO_TEST}It takes two records or events. A written test delivers one event."
     if not result.schedule:
-        return f"{NO_TEST}It fails without a fault. Invoke it with the event."
+        return f"{NO_TEST}It breaks without a fault. Invoke it with the event."
     if UNPACKED in str(given.folders[0]):
         return f"{NO_TEST}Its code is in the template or in a zip, where no test can import it."
     module = Path(f"{given.handler.rpartition('.')[0].replace('.', '/')}.py")

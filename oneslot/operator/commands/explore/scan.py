@@ -139,7 +139,7 @@ def scan(
 
 
 def _show(found: Scan, known: Collection[str], terminal: Terminal, *, verbose: bool) -> None:
-    """Show the tables, the path of each breach that is not known, and the values that were assumed."""
+    """Show the tables, the event and the path of what is not known and does not hold, and the values that were assumed."""
     from oneslot.explorer.scan import report
 
     shown = table(f"Functions of {found.template}", "function", "source", "verdict", "steps", "why", numbers=(3,))
@@ -155,9 +155,9 @@ def _show(found: Scan, known: Collection[str], terminal: Terminal, *, verbose: b
     if found.findings:
         terminal.show(rules)
     for row in found.rows:
-        if row.path and report.key_of(row) not in known:
-            path = row.path if verbose or not row.short else row.short
-            terminal.lines(f"\n{row.function}, {row.source}: {row.why}\n{path}")
+        story = row.story(verbose=verbose)
+        if story and report.key_of(row) not in known:
+            terminal.lines(f"\n{row.function}, {row.source}: {row.why}\n{story}")
     assumed = dict.fromkeys(one for row in found.rows for one in row.assumed)
     if assumed:
         terminal.say(f"assumed {', '.join(assumed)}. Give values with --parameter and --env.")
