@@ -1,4 +1,4 @@
-"""The shop on the embedded AWS: 500 orders, a fifth of them twice, a killed worker, and what the tools say of it."""
+"""The shop on the embedded AWS: 150 orders, a fifth of them twice, a killed worker, and what the tools say of it."""
 
 import json
 import os
@@ -28,14 +28,14 @@ pytestmark = [pytest.mark.embedded_aws, pytest.mark.spark, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
 DECLARATION = str(ROOT / "examples" / "shop" / "oneslot.toml")
-PIECES = {"teapot": 350, "mug": 200}
+PIECES = {"teapot": 70, "mug": 40}
 ORDERS = [
     {
         "message_id": f"order-{number}",
         "article": "mug" if number % 5 == 0 else "teapot",
         "customer": "bob" if number < 10 else f"customer-{number % 7}",
     }
-    for number in range(500)
+    for number in range(150)
 ]
 MESSAGES = [*ORDERS, *ORDERS[::5]]
 
@@ -129,7 +129,7 @@ def test_each_order_counts_once_and_is_announced_when_a_worker_is_killed(
     assert announced(clients, url) == {order["number"] for order in orders}
     checked = document(invoke("check", "--consumer", DECLARATION, "--json"))
     assert checked["kind"] == "holds"
-    assert checked["counts"]["verdicts"] == {"taken": len(orders), "sold_out": 500 - len(orders) - 10, "unknown": 10}
+    assert checked["counts"]["verdicts"] == {"taken": len(orders), "sold_out": 150 - len(orders) - 10, "unknown": 10}
     history, audit = str(tmp_path / "history"), str(tmp_path / "audit")
     assert invoke("export", "--output", history, "--consumer", DECLARATION).exit_code == 0
     # A process of its own, because Spark leaves its connections to the exit.
