@@ -132,12 +132,12 @@ def test_interrupted_sender_archives_answers_and_ends_retries(tmp_path: Path) ->
     class Slow(ScriptedSqs):
         def send_message_batch(self, **request: Any) -> dict[str, Any]:
             begun.set()
-            assert ended.wait(20)
+            assert ended.wait(120)
             return super().send_message_batch(**request)
 
     def stream() -> Iterator[RequestCopy]:
         yield from messages(11)
-        assert begun.wait(20)
+        assert begun.wait(120)
         raise KeyboardInterrupt
 
     queue, surroundings = Slow(all_but(0)), Surroundings(threads=Interrupting())
