@@ -68,16 +68,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
     return Distribution(config, log)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no file without a slow test if only those run: in each process, the others take a third of the collection."""
+    is_test = collection_path.match("test_*.py") and config.option.markexpr.startswith("slow")
+    return True if is_test and "slow" not in collection_path.read_text(encoding="utf-8") else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sort what is long and the large files first. Let a test reach loopback only if a marker names the reason."""
     tests_in = Counter(item.path for item in items)
-    rooms = Path(__file__).parent
-
-    def order(item: pytest.Item) -> tuple[int, int, Path]:
-        within = [item.path.is_relative_to(rooms / room) for room in FIRST]
-        return within.index(True) if any(within) else len(within), -tests_in[item.path], item.path
-
-    items.sort(key=order)
+    rooms = [Path(__file__).parent / room for room in FIRST]
+    order = {
+        path: (next((at for at, room in enumerate(rooms) if path.is_relative_to(room)), len(rooms)), -tests, str(path))
+        for path, tests in tests_in.items()
+    }
+    items.sort(key=lambda item: order[item.path])
     for item in items:
         if any(item.get_closest_marker(name) for name in NEEDS_LOOPBACK):
             item.add_marker(pytest.mark.allow_hosts(["127.0.0.1", "::1"]))
