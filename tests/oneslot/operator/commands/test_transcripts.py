@@ -315,6 +315,8 @@ LIKE = {
     **dict.fromkeys(("inspect m-4 (forgotten)", "inspect c-1 (booked)"), "inspect m-1 (booked)"),
     **{f"dlq list ({state})": "dlq list (no appointments)" for state in ("no ledger", "no slots")},
     "ledger forget m-3 (booked)": "ledger forget m-1 (booked)",
+    "check (malformed)": "check (no ledger)",
+    "check --json (malformed)": "check --json (fresh)",
     "dlq list --reason receives_exausted --json (letters)": "dlq list --json (fresh)",
     **{f"status --json ({state})": "status --json (fresh)" for state in ("booked", "malformed", "no ledger")},
     f"watch {ONCE} --json (paused)": f"watch {ONCE} --json (booked)",
