@@ -87,7 +87,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the JSON objects of a file, one a line; a line that a crash cut off is skipped."""
     if not path.exists():
         return
-    with path.open(encoding="utf-8") as file:
+    with path.open(encoding="utf-8", errors="surrogateescape") as file:
         yield from filter(None, map(json_object, file))
 
 

@@ -68,7 +68,7 @@ def read_archive(path: Path, stack: str) -> Iterator[AcceptedRequest]:
     """
     if not path.exists():
         return
-    with path.open(encoding="utf-8") as file:
+    with path.open(encoding="utf-8", errors="surrogateescape") as file:
         for number, line in enumerate(file, 1):
             try:
                 document = json_object(line) or {}

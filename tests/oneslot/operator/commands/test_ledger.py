@@ -92,7 +92,7 @@ def test_change_stops_when_the_operator_log_is_unwritable(moto_stack: MotoStack)
 
 def test_operator_log_keeps_other_lines_when_one_is_cut(moto_stack: MotoStack) -> None:
     path = moto_stack.home / "operator-log.jsonl"
-    path.write_text('{"whole": 1}\n{"cut o')
+    path.write_bytes(b'{"whole": 1}\n{"cut o\xff')
     for number in (1, 2):
         append_line(path, {"next": number}, Surroundings())
     assert list(read_lines(path)) == [{"whole": 1}, {"next": 1}, {"next": 2}]

@@ -239,10 +239,10 @@ def test_archive_skips_a_line_that_a_crash_cut_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ['{"message_id": "m', "5", '{"message_id": "m"}', '{"message_id": "m", "sent": "now"}']
+    "line", ['{"message_id": "m', "5", "\udcff", '{"message_id": "m"}', '{"message_id": "m", "sent": "now"}']
 )
 def test_archive_rejects_an_invalid_line_before_others(tmp_path: Path, line: str) -> None:
-    (tmp_path / "accepted.jsonl").write_text(line + '\n{"message_id": "m", "sent": 1}\n')
+    (tmp_path / "accepted.jsonl").write_text(line + '\n{"message_id": "m", "sent": 1}\n', errors="surrogateescape")
 
     with pytest.raises(InvalidArchive, match="line 1"):
         archived(tmp_path)
