@@ -172,7 +172,7 @@ def reason_of(forecast: Forecast) -> str:
     """Return the reason, and the last exception of a message that failed all its receives: class, file name and line."""
     if forecast.failure is None:
         return forecast.letter.reason
-    return f"{forecast.letter.reason} ({forecast.failure.short})"
+    return f"{forecast.letter.reason} ({forecast.failure})"
 
 
 def age(sent_ms: int) -> str:

@@ -142,7 +142,7 @@ def _line(snapshot: Snapshot) -> str:
     queue = snapshot.queue
     ago = snapshot.counted_seconds_ago  # a large ledger is counted more rarely than the queue
     age = f", {ago:,.0f} s ago" if ago >= OLD_SECONDS else ""
-    kinds = Counter(each.short for each in snapshot.failing).most_common()
+    kinds = Counter(map(str, snapshot.failing)).most_common()
     failing = (
         f"; failed again and again: {', '.join(f'{count:,} with {kind}' for kind, count in kinds)}" if kinds else ""
     )

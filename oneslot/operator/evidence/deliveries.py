@@ -1,8 +1,9 @@
 """The delivery log, the consumer's line about each delivery: a file for the local stack, CloudWatch Logs on AWS."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from oneslot.runtime.failures import error_code
 
 DELIVERY = "delivery"
 FAILED = "failed"
+_PLACE = re.compile(r"^(?:/var/task/|.*/function/[0-9a-f]{16}/|.*/)")
 
 
 @dataclass(frozen=True)
@@ -32,13 +34,9 @@ class Failure:
     where: str | None
     receives: int
 
-    @property
-    def short(self) -> str:
-        """The same with the file's name in place of its path."""
-        return str(replace(self, where=self.where and Path(self.where).name))
-
     def __str__(self) -> str:
-        return self.reason + (f" at {self.where}" if self.where else "")
+        """Return both, with the file as the function's code names it, not where this machine keeps a copy of the code."""
+        return self.reason + (f" at {_PLACE.sub('', self.where)}" if self.where else "")
 
 
 def read_failures(target: Target, *, since_ms: int = 0, mentioning: str | None = None) -> dict[str, Failure]:

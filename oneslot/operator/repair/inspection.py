@@ -146,7 +146,7 @@ class Inspection:
         }.items():
             yield sent, f"in the queue as {sqs_message_id or 'an unknown id'}"
         for attempt in self.deliveries:
-            reason = f" ({failure_of(attempt).short})" if attempt.get("reason") else ""
+            reason = f" ({failure_of(attempt)})" if attempt.get("reason") else ""
             yield (
                 attempt["finished"],
                 f"delivery {attempt.get('receive_count', '?')} of {(attempt.get('sqs_message_id') or '?')[:8]}: "
