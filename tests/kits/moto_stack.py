@@ -185,7 +185,7 @@ def write_failures(
     """Append the failed deliveries of one message, all at `at_ms`, by default a minute ago; the last one `ended` so."""
     at_ms = at_ms or int(time.time() - 60) * 1_000
     line = {"message": "delivery", "message_id": message_id, "sqs_message_id": sqs_message_id or f"sqs-{message_id}"}
-    line |= {"outcome": "failed", "reason": "KeyError", "where": "/.oneslot/function/0123456789abcdef/orders/decision.py:8"}
+    line |= {"outcome": "failed", "reason": "KeyError", "where": f"/function/{'0' * 16}/orders/decision.py:8"}
     assert stack.target.local is not None
     with Path(stack.target.local.log_file).open("a", encoding="utf-8") as log:
         for receive in range(1, receives + 1):
