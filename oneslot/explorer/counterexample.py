@@ -133,11 +133,7 @@ def replay(kept: Counterexample, scenario: Scenario, subject: ExploredSubject) -
         broken += Aftermath(system)(state)
     lines += [f"  => {law}" for law in dict.fromkeys(broken)] or ["  => no law is broken"]
     short = [f"{', '.join(_deliveries(sized))}.", *_shortened(told, LONGEST_STORY - 1)]
-    return ReplayedPath(
-        tuple(lettered(line) for line in lines),
-        tuple(dict.fromkeys(broken)),
-        tuple(map(lettered, short)),
-    )
+    return ReplayedPath(tuple(map(lettered, lines)), tuple(dict.fromkeys(broken)), tuple(map(lettered, short)))
 
 
 def _told(system: System, step: Step) -> Iterator[_Told]:

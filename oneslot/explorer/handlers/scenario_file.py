@@ -58,18 +58,14 @@ def check_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]], tables: Mapping[
             there = f"The tables are {', '.join(sorted(tables))}." if tables else f'Name it: tables={{"{name}": "id"}}.'
             raise InvalidScenario(f"{file}: rows has the table {name}, which is not among the tables. {there}")
         for position, row in enumerate(table_rows, 1):
-            missing = [key for key in tables[name].keys if key not in row]
+            missing, where = [key for key in tables[name].keys if key not in row], f"row {position} of {name} in rows"
             if missing:
-                raise InvalidScenario(
-                    f"{file}: row {position} of {name} in rows lacks the key {missing[0]}. Give each row its key."
-                )
+                raise InvalidScenario(f"{file}: {where} lacks the key {missing[0]}. Give each row its key.")
             try:
                 World.before({name: [row]}, tables)
             except (ArithmeticError, LookupError, TypeError, ValueError) as error:
                 remedy = "Give text, whole numbers, Decimal, bytes, booleans, None, lists, mappings or sets, no float"
-                raise InvalidScenario(
-                    f"{file}: row {position} of {name} in rows has a value that DynamoDB does not hold. {remedy}."
-                ) from error
+                raise InvalidScenario(f"{file}: {where} has a value that DynamoDB does not hold. {remedy}.") from error
 
 
 def _is_taken(take: Callable[[], object]) -> bool:

@@ -59,17 +59,13 @@ class _Loops(ast.NodeTransformer):
         self._count = 0
         self._within = False
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        within, self._within = self._within, True
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.ClassDef) -> ast.AST:
+        within, self._within = self._within, not isinstance(node, ast.ClassDef)
         self.generic_visit(node)
         self._within = within
         return node
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        within, self._within = self._within, False
-        self.generic_visit(node)
-        self._within = within
-        return node
+    visit_ClassDef = visit_FunctionDef  # noqa: N815 - as `ast` names it
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
