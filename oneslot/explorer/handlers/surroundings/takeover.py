@@ -24,7 +24,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import get_ident
 from types import FunctionType, SimpleNamespace
@@ -158,7 +158,7 @@ def taken_over(running: Running, environment: dict[str, str], own: Sequence[Path
         patch(mock.patch.object(tempfile.TemporaryDirectory, "_cleanup", staticmethod(_remove)))
         patch(mock.patch.object(logging, "time", _log_clock(running)))
         # A handler's dataclasses are made again for each environment, and the text of their methods is always the same.
-        patch(mock.patch.object(dataclasses, "exec", _execute, create=True))
+        patch(mock.patch.object(dataclasses, "exec", lambda text, *given: exec(_compiled(text), *given), create=True))  # noqa: S102
         # Hypothesis times each collection of garbage, and the handler would seem to read the clock.
         stack.callback(gc.callbacks.extend, gc.callbacks[:])
         gc.callbacks.clear()
@@ -169,10 +169,6 @@ def taken_over(running: Running, environment: dict[str, str], own: Sequence[Path
         time_machine.traveller_stack.append(_clock(running))
         stack.callback(time_machine.traveller_stack.pop)
         yield
-
-
-def _execute(text: str, *namespaces: Any) -> None:
-    exec(_compiled(text), *namespaces)  # noqa: S102 - what Python's own module executes
 
 
 _compiled = functools.lru_cache(1_000)(functools.partial(compile, filename="<string>", mode="exec", dont_inherit=True))
@@ -246,13 +242,14 @@ def _files() -> Iterator[Replacement]:
         moving = _moving(getattr(os, name), 2 if name in _TWO_PATHS else 1)
         yield os, name, of_os.setdefault(getattr(os, name), moving)
     yield tempfile, _CLOSER.__name__, _moving(_CLOSER, 0)
+    yield _CLOSER, "__del__", _close_left
     for method in vars(_CLOSER).values():
         if isinstance(method, FunctionType) and method.__defaults__:  # it deletes by a default value
             yield method, "__defaults__", tuple(of_os.get(one, one) for one in method.__defaults__)
     for owner, name in _OPEN:
         yield owner, name, _moving(getattr(owner, name), 1)
     yield os, "umask", _umask
-    yield os, "getcwd", _working_directory
+    yield os, "getcwd", lambda: LambdaEnvironments.current.named(_GETCWD()) if LambdaEnvironments.current else _GETCWD()
     yield os, "fstat", _moving(os.fstat, 0)
 
 
@@ -277,8 +274,11 @@ def _moving(original: Any, paths: int) -> Any:
     return function
 
 
-def _working_directory() -> str:
-    return _GETCWD() if LambdaEnvironments.current is None else LambdaEnvironments.current.named(_GETCWD())
+def _close_left(closer: Any) -> None:
+    """Close a temporary file that the handler has left. Between invocations, its name would be deleted on this machine."""
+    closer.delete &= bool(LambdaEnvironments.current and LambdaEnvironments.current.process())
+    with suppress(OSError):
+        closer.close()
 
 
 def _umask(mask: int) -> int:
