@@ -201,13 +201,12 @@ def test_killed_workers_message_is_free_after_one_lease_when_its_work_is_long(pl
 
 
 HANGS = """
-    import threading
+    import pathlib, threading
     from concurrent.futures import ThreadPoolExecutor
 
-    pool = ThreadPoolExecutor()
-
     def handle(event, context):
-        pool.submit(threading.Event().wait).result()
+        pathlib.Path("at work").touch()
+        ThreadPoolExecutor().submit(threading.Event().wait).result()
 """
 
 
@@ -220,7 +219,7 @@ def test_worker_ends_when_a_handler_hangs_in_its_own_thread(
     place.send(1)
     process = start(tmp_path, place, "--limit", limit, "--grace", "2", threads=1, seconds=60, program=HANGS)
     if status == 0:
-        wait_for(lambda: place.hidden() == 1 or process.poll() is not None)
+        wait_for(lambda: (tmp_path / "at work").exists() or process.poll() is not None)
         process.send_signal(signal.SIGTERM)
     try:
         out, errors = process.communicate(timeout=120)
@@ -237,7 +236,7 @@ def test_second_signal_ends_the_grace_time_after_one_second(place: Place, tmp_pa
     place.send(1)
     process = start(tmp_path, place, "--grace", "10000", threads=1, seconds=60, program=HANGS)
     try:
-        wait_for(lambda: place.hidden() == 1 or process.poll() is not None)
+        wait_for(lambda: (tmp_path / "at work").exists() or process.poll() is not None)
         for _ in range(3):
             process.send_signal(signal.SIGTERM)
         with pytest.raises(subprocess.TimeoutExpired):
