@@ -30,9 +30,8 @@ NUMBER, OBJECT, LIST, TEXT = "number", "object", "list", "text"
 class At:
     """The names of open places, by which facts have what a producer, a client or an account gives.
 
-    The names that a client may give as parameters, or as an identity, are its source's. `NTH` is no place, but which of its
-    source's events it is, and `CLOSED` stands for all places that the source alone fills. `COLUMNS` are those of a table in
-    an object.
+    A client chooses the values at `PARAMETERS` and `IDENTITY`; the source chooses their names. The source alone fills the
+    places at `CLOSED`. `COLUMNS` are those of a table in an object. `NTH` tells which of its source's events this one is.
     """
 
     PAYLOAD, AUTHORIZER, ATTRIBUTES, KEY, OLD = "payload", "authorizer", "attributes", "key", "old"

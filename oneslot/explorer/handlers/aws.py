@@ -355,7 +355,7 @@ def service_and_operation(name: str) -> tuple[str, str]:
 def handler_faults(request: ApiCall, *, ordered: bool = False, names: Collection[object] = ()) -> tuple[Choice, ...]:
     """Return what may become of a call: one fault of each kind that a handler can tell apart.
 
-    A handler that `names` an error, or its number, may mean that there is no other. So it gets one that it does not name:
+    A handler that `names` an error, or its number, may know no other one. So it also gets an error that it does not name:
     - DynamoDB's InternalServerError:
       https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html
     - a transaction cancelled for ThrottlingError:
@@ -376,7 +376,7 @@ def handler_faults(request: ApiCall, *, ordered: bool = False, names: Collection
     if name == TIMEOUT:
         return (Choice("the time is over", NEVER, observation=to_text({"answer": {}})),)
     if service == "http":
-        # Of a handler that looks at the status, every number may be told apart.
+        # A handler that looks at the status may tell all numbers apart.
         others = HTTP_OTHERS if not HTTP_ERRORS.isdisjoint(names) else ()
         refusals = (HTTP_503, *others)
         return (CRASHES[0], *refusals) if operation in SAFE_METHODS else (*CRASHES, *refusals, HTTP_TIMED_OUT)

@@ -144,7 +144,7 @@ class LambdaEnvironments:
         self._folders = tuple(f"{one}/" for one in self._own)
         self._here = get_ident()
         self.opened: weakref.WeakSet[Any] = weakref.WeakSet()
-        """The files that the handler has opened. One that it leaves open would warn whoever runs when it is collected."""
+        """The files that the handler has opened. Python warns when it collects an open one, perhaps in a later test."""
         self.refusal = ""
         """What was refused while no invocation ran, such as in a destructor."""
 
